@@ -1,14 +1,16 @@
 //! The RolloutPolicy of a rollout, and the record in its status.
 
 use std::borrow::Borrow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use api::addon::v1alpha1::ClusterManagementAddOn;
-use api::gitops::v1alpha1::{RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use api::gitops::v1alpha1::{
+    RefusedAddOn, RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutStatus,
+};
 use api::names::{DEFAULT_ROLLOUT_POLICY, ROLLOUT_POLICY_ANNOTATION};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::rollout::cluster::Hash;
@@ -278,11 +280,62 @@ pub(super) fn remember(
     rollouts: Vec<RolloutStatus>,
 ) -> Option<Action> {
     let mut new = policy.clone();
-    let status = new.status.get_or_insert_default();
+    record(&mut new, subject, rollouts);
+    StatusWrite::between(policy, &new).map(|write| write.action())
+}
+
+/// Returns the write that makes the status record exactly these rollouts of an add-on, and these clusters on
+/// which the API server refuses to create it.
+pub(super) fn remember_add_on(
+    policy: &RolloutPolicy,
+    add_on: &str,
+    rollouts: Vec<RolloutStatus>,
+    refused: Vec<RefusedAddOn>,
+) -> Option<Action> {
+    let mut new = policy.clone();
+    record(&mut new, RolloutOwner::AddOn(add_on), rollouts);
+    let records = &mut new.status.get_or_insert_default().refused;
+    records.retain(|record| record.add_on != add_on);
+    records.extend(refused);
+    sort_refused(records);
+    StatusWrite::between(policy, &new).map(|write| write.action())
+}
+
+fn record(policy: &mut RolloutPolicy, subject: RolloutOwner<'_>, rollouts: Vec<RolloutStatus>) {
+    let status = policy.status.get_or_insert_default();
     status.rollouts.retain(|rollout| !subject.is_that_of(rollout));
     status.rollouts.extend(rollouts);
     status.rollouts.sort_by_key(|r| {
         (r.add_on.clone(), r.replica_set.clone(), r.placement_namespace.clone(), r.placement_name.clone())
     });
-    StatusWrite::between(policy, &new).map(|write| write.action())
+}
+
+/// Returns the clusters on which the API server refuses to create an add-on, as a policy records them.
+pub(super) fn refused_of(policy: Option<&RolloutPolicy>, add_on: &str) -> BTreeMap<String, RefusedAddOn> {
+    let status = policy.and_then(|policy| policy.status.as_ref());
+    let records = status.into_iter().flat_map(|status| &status.refused);
+    let of_add_on = records.filter(|record| record.add_on == add_on);
+    of_add_on.map(|record| (record.cluster.clone(), record.clone())).collect()
+}
+
+/// Returns the writes that drop the records of an add-on that cannot be created from all policies but the one
+/// in force.
+pub(super) fn forget_refused(add_on: &str, in_force: Option<&str>, view: &impl View) -> Read<Vec<Action>> {
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let is_of = |record: &RefusedAddOn| record.add_on == add_on;
+    let has_record = |policy: &RolloutPolicy| {
+        policy.status.as_ref().is_some_and(|status| status.refused.iter().any(is_of))
+    };
+    let others = policies.iter().filter(|policy| Some(policy.name()) != in_force && has_record(policy));
+    let write = |policy: &Arc<RolloutPolicy>| {
+        let mut new = RolloutPolicy::clone(policy);
+        new.status.as_mut()?.refused.retain(|record| !is_of(record));
+        StatusWrite::between(policy.as_ref(), &new).map(|write| write.action())
+    };
+    Ok(others.filter_map(write).collect())
+}
+
+/// Brings the records in their order in the status.
+pub(super) fn sort_refused(records: &mut [RefusedAddOn]) {
+    records.sort_by(|a, b| (&a.add_on, &a.cluster).cmp(&(&b.add_on, &b.cluster)));
 }

@@ -1,14 +1,40 @@
 //! The creation of an add-on on a cluster: at once where a placement selects the cluster, or when its turn
 //! in a rollout comes.
+//!
+//! The API server may refuse it, as with an admission webhook, a quota or a namespace that is being deleted.
+//! The status of the RolloutPolicy records that, so that the deadline of the cluster passes, and so that the
+//! creation is tried again at times of its own: a failed write delays the next plan of its key.
+//! See docs/hazards.md#refused-creation.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::addon_annotation;
+use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy};
 use api::names::INSTALLED_BY_ANNOTATION;
-use object::{Key, Metadata as _, Object};
-use reconcile::{Action, Read, View};
+use object::duration::later;
+use object::text::plain;
+use object::{Gvk, Key, Metadata as _, Object};
+use reconcile::{Action, Executed, Failure, FailureKind, Read, StatusWrite, View, Watches};
+
+/// The age of a cluster from which on a refusal is recorded. The namespace of a new one may not exist yet.
+const NEW_CLUSTER: SignedDuration = SignedDuration::from_secs(10);
+/// The first wait between two tries; it doubles. It is also the time between two plans of an add-on that try
+/// again on any cluster. A plan in between succeeds: it writes the status, removes what is to be removed, and
+/// ends the backoff of the key. The backoff may be 16 s when a refusal is recorded, after the tries on a new
+/// cluster.
+const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(30);
+/// The longest wait between two tries.
+const LAST_RETRY: SignedDuration = SignedDuration::from_mins(1);
+/// Most records of a policy, of all add-ons: 500 of 500 bytes are a sixth of what etcd takes.
+const MAX_REFUSED: usize = 500;
+/// Limit of the characters of an answer of the API server.
+const MESSAGE: usize = 240;
 
 /// Returns whether placements say which clusters get the add-on.
 pub(super) fn is_by_placements(cma: &ClusterManagementAddOn) -> bool {
@@ -33,4 +59,145 @@ fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedC
         ..ObjectMeta::default()
     };
     ManagedClusterAddOn { metadata, ..ManagedClusterAddOn::default() }
+}
+
+/// Wakes the add-ons whose creation was refused on a cluster, or is not refused any more.
+pub(super) fn wake_on_refused<W: Watches>(watches: &mut W) {
+    watches.on::<RolloutPolicy>(|change, _| {
+        if !change.differs_in(records_of) {
+            return Vec::new();
+        }
+        let add_ons: BTreeSet<&str> =
+            change.sides().flat_map(records_of).map(|refused| refused.add_on.as_str()).collect();
+        let differs =
+            |add_on: &&str| change.differs_in(|policy| rollout_policy::refused_of(Some(policy), add_on));
+        add_ons.into_iter().filter(differs).map(Key::cluster).collect()
+    });
+}
+
+fn records_of(policy: &RolloutPolicy) -> &[RefusedAddOn] {
+    policy.status.as_ref().map(|status| status.refused.as_slice()).unwrap_or_default()
+}
+
+/// Returns until when the creation on a cluster is not tried again, of those that were refused; `None` if it
+/// is due.
+pub(super) fn retry_at(
+    refused: &BTreeMap<String, RefusedAddOn>,
+    cluster: &str,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let record = refused.get(cluster)?;
+    let (since, tried) = (record.since.0, record.tried.0);
+    let own = later(tried, tried.duration_since(since).clamp(FIRST_RETRY, LAST_RETRY));
+    let last = refused.values().map(|record| record.tried.0).filter(|tried| *tried <= now).max()?;
+    let at = own.max(later(last, FIRST_RETRY));
+    // A time in the future was written by a clock that was ahead.
+    (tried <= now && now < at).then_some(at)
+}
+
+/// Records the clusters on which the API server has just refused to create the add-on; `None` if there is
+/// none, or no policy that keeps records. A server that cannot answer refuses nothing.
+pub(super) fn record_refused(
+    add_on: &str,
+    done: &Executed,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Option<StatusWrite>> {
+    let refused = done.failures().filter_map(|(action, failure)| refused_creation(action, failure));
+    let refused: Vec<(&str, &Failure)> = refused.collect();
+    if refused.is_empty() {
+        return Ok(None);
+    }
+    let Some(policy) = rollout_policy::object_for(RolloutOwner::AddOn(add_on), view)? else {
+        return Ok(None);
+    };
+    let mut new = RolloutPolicy::clone(&policy);
+    let records = &mut new.status.get_or_insert_default().refused;
+    let before = records.len();
+    let mut is_complete = true;
+    for (cluster, failure) in refused {
+        let held = records.iter_mut().find(|held| held.add_on == add_on && held.cluster == cluster);
+        if let Some(held) = held {
+            held.tried = Time(now);
+        } else if records.len() < MAX_REFUSED && !is_new(cluster, view, now)? {
+            records.push(RefusedAddOn {
+                add_on: add_on.to_owned(),
+                cluster: cluster.to_owned(),
+                since: Time(now),
+                tried: Time(now),
+                message: plain(&failure.message, MESSAGE),
+                revision: String::new(),
+                turn: None,
+                unknown: Default::default(),
+            });
+        } else {
+            is_complete = false;
+        }
+    }
+    // Each plan fails while a refusal is not recorded. The status of the add-on must not wait for that.
+    if !is_complete && records.len() == before {
+        return Ok(None);
+    }
+    rollout_policy::sort_refused(records);
+    Ok(StatusWrite::between(policy.as_ref(), &new))
+}
+
+/// Returns the cluster of an add-on that the API server refuses to create.
+fn refused_creation<'a>(action: &'a Action, failure: &'a Failure) -> Option<(&'a str, &'a Failure)> {
+    let is_refused = match failure.kind {
+        FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
+        FailureKind::Conflict | FailureKind::FieldConflict | FailureKind::Unavailable => false,
+    };
+    let Action::Create { object, .. } = action else { return None };
+    let is_addon = object.gvk() == Gvk::of::<ManagedClusterAddOn>();
+    (is_refused && is_addon).then(|| (object.namespace(), failure))
+}
+
+fn is_new(cluster: &str, view: &impl View, now: Timestamp) -> Read<bool> {
+    let cluster = view.get_readable::<ManagedCluster>(&Key::cluster(cluster))?;
+    let created = cluster.and_then(|cluster| cluster.metadata.creation_timestamp.clone());
+    Ok(created.is_some_and(|created| now < later(created.0, NEW_CLUSTER)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn refused(since: i64, tried: i64) -> RefusedAddOn {
+        RefusedAddOn {
+            add_on: "a".into(),
+            cluster: "c".into(),
+            since: Time(at(since)),
+            tried: Time(at(tried)),
+            message: String::new(),
+            revision: String::new(),
+            turn: None,
+            unknown: Default::default(),
+        }
+    }
+
+    #[test]
+    fn a_refused_creation_is_tried_again_after_waits_that_double_to_a_minute() {
+        let next = |tried: i64| {
+            let records = BTreeMap::from([("c".to_owned(), refused(100, tried))]);
+            let before = retry_at(&records, "c", at(tried - 1));
+            assert_eq!(before, None, "the clock was ahead");
+            let next = retry_at(&records, "c", at(tried)).unwrap();
+            assert_eq!(retry_at(&records, "c", next), None);
+            next.as_second() - tried
+        };
+        assert_eq!([100, 110, 130, 140, 150, 200].map(next), [30, 30, 30, 40, 50, 60]);
+    }
+
+    #[test]
+    fn a_plan_that_tries_nothing_again_comes_between_two_that_do() {
+        let records =
+            BTreeMap::from([("c".to_owned(), refused(100, 140)), ("d".to_owned(), refused(100, 179))]);
+        assert_eq!(retry_at(&records, "c", at(180)), Some(at(209)), "d was tried a second ago");
+        assert_eq!(retry_at(&records, "c", at(209)), None);
+    }
 }

@@ -11,13 +11,17 @@ use api::condition::ConditionStatus::Unknown;
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::{addon_conditions, cluster_conditions};
 use object::{Key, Metadata as _};
-use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
+use reconcile::{Change, Controller, Plan, Query, Read, StatusWrite, View, Watches};
 
 pub(crate) struct AddOnHealthController;
 
 impl Controller for AddOnHealthController {
     const NAME: &'static str = "addon-health";
     type Primary = ManagedClusterAddOn;
+
+    fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
+        change.differs_in(|addon| addon.condition(addon_conditions::AVAILABLE))
+    }
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {

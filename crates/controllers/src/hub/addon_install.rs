@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::addon_config::fleet::{AddOnFleet, AddOnFleets};
 use super::addon_config::installation::InstallationBasis;
-use super::addon_creation::{install, is_by_placements};
+use super::addon_creation::{install, is_by_placements, record_refused, retry_at};
 use super::addon_deletion;
 use super::addon_removal::{self, Installed, Removal, is_by_placement};
 use crate::addon_reads;
@@ -28,7 +28,9 @@ use api::work::v1::ManifestWork;
 use engine::addon::config_refs;
 use engine::addon::selection::Selection;
 use object::{Key, Metadata as _, refers_to};
-use reconcile::{Action, Change, Controller, Event, EventType, Plan, Query, Read, View, Watches};
+use reconcile::{
+    Action, Change, Controller, Event, EventType, Executed, Plan, Query, Read, StatusWrite, View, Watches,
+};
 
 pub(crate) struct AddOnInstallController;
 
@@ -88,33 +90,41 @@ impl Controller for AddOnInstallController {
         }
         // With any other value the rollout installs the add-on on a cluster when its turn comes.
         let policy = rollout_policy::object_for(RolloutOwner::AddOn(add_on), view)?;
-        let is_at_once = policy.is_none_or(|policy| policy.spec.roll_out == RollOut::Content);
+        let is_at_once = policy.as_deref().is_none_or(|policy| policy.spec.roll_out == RollOut::Content);
+        let refused = rollout_policy::refused_of(policy.as_deref(), add_on);
         let basis = InstallationBasis { owner: cma.controller_reference(), is_at_once };
-        let (mut adopted, mut created) = (Vec::new(), Vec::new());
+        // One step: what the API server refuses on one cluster holds back no other cluster.
+        let mut writes = Vec::new();
         fleet.installation.look_at(changed);
         let all = || fleet.addons.keys().chain(&fleet.selected).cloned().collect();
         for cluster in fleet.installation.due(&basis, all) {
             let is_selected = fleet.selected.contains(&cluster);
             let addon = fleet.addons.get(&cluster).filter(|_| !fleet.unreadable.contains(&cluster));
             let is_absent = !fleet.addons.contains_key(&cluster) && !fleet.unreadable.contains(&cluster);
+            let is_wanted = is_absent && is_selected && is_at_once;
+            if is_wanted && let Some(at) = retry_at(&refused, &cluster, now) {
+                plan.wake(at);
+                continue;
+            }
             let adoption = addon.and_then(|addon| adopt(addon, &cma, &basis.owner, is_selected));
-            let creation =
-                if is_absent && is_selected && is_at_once { install(&cma, &cluster, view)? } else { None };
+            let creation = if is_wanted { install(&cma, &cluster, view)? } else { None };
             if adoption.is_none() && creation.is_none() {
                 fleet.installation.set_done(&cluster);
             }
-            adopted.extend(adoption);
-            created.extend(creation);
+            writes.extend(adoption.into_iter().chain(creation));
         }
-        plan.step(adopted);
-        plan.step(created);
         if is_by_placements(&cma) && selections.iter().all(|selection| selection.settled) {
             let addons = fleet.unselected_addons();
             let installed = Installed { add_on, addons: &addons, selected: &fleet.selected, deletion: None };
-            remove(&mut plan, &cma, installed, view, now)?;
+            writes.extend(remove(&mut plan, &cma, installed, view, now)?);
         }
+        plan.step(writes);
         view.index(|fleets: &mut AddOnFleets| fleets.keep(add_on, fleet))?;
         Ok(plan)
+    }
+
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
+        record_refused(&key.name, done, view, now)
     }
 }
 
@@ -126,7 +136,9 @@ fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> 
     let deletion = addon_deletion::of(cma);
     if deletion.is_some() {
         let (addons, selected) = (&on_clusters.addons, &BTreeSet::new());
-        remove(&mut plan, cma, Installed { add_on: cma.name(), addons, selected, deletion }, view, now)?;
+        let installed = Installed { add_on: cma.name(), addons, selected, deletion };
+        let deletions = remove(&mut plan, cma, installed, view, now)?;
+        plan.step(deletions);
     }
     plan.step(addon_deletion::release(cma, &on_clusters, view)?);
     Ok(plan)
@@ -181,28 +193,28 @@ fn adopt(
     (!metadata.is_empty()).then(|| Action::patch(addon, patch))
 }
 
-/// Removes, within the budget, the add-ons that placements installed on clusters that no placement selects
-/// any more.
+/// Records which add-ons are removed, within the budget, from clusters that no placement selects any more;
+/// returns their deletions, which come after that.
 fn remove(
     plan: &mut Plan,
     cma: &ClusterManagementAddOn,
     installed: Installed<'_>,
     view: &impl View,
     now: Timestamp,
-) -> Read<()> {
+) -> Read<Vec<Action>> {
     let removal = installed.removal(view, now)?;
     if let Some(at) = removal.decision.recheck {
         plan.wake(at);
     }
     let before = rollout_policy::removals_of(installed.add_on, view)?;
-    if installed.record(&removal, plan, view, now)? {
-        let removed: BTreeSet<&str> = removal.decision.removed.iter().map(String::as_str).collect();
-        let removed = installed.addons.iter().filter(|addon| removed.contains(addon.namespace()));
-        plan.step(addon_removal::mark(&removal, installed.addons));
-        plan.step(removed.map(|addon| Action::delete(addon.as_ref())));
-        plan.events.extend(held(cma, &removal, &before));
+    if !installed.record(&removal, plan, view, now)? {
+        return Ok(Vec::new());
     }
-    Ok(())
+    let removed: BTreeSet<&str> = removal.decision.removed.iter().map(String::as_str).collect();
+    let removed = installed.addons.iter().filter(|addon| removed.contains(addon.namespace()));
+    plan.step(addon_removal::mark(&removal, installed.addons));
+    plan.events.extend(held(cma, &removal, &before));
+    Ok(removed.map(|addon| Action::delete(addon.as_ref())).collect())
 }
 
 /// Returns the event that a removal is held, unless its record says so already.

@@ -19,7 +19,7 @@ use engine::addon::token::{self, TokenInfrastructure};
 use object::fields::covers;
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 use reconcile::{
-    Action, Controller, Executed, Plan, Precondition, Query, Read, Site, StatusWrite, View, Watches,
+    Action, Change, Controller, Executed, Plan, Precondition, Query, Read, Site, StatusWrite, View, Watches,
 };
 
 pub(crate) struct AddOnTokenController;
@@ -27,6 +27,10 @@ pub(crate) struct AddOnTokenController;
 impl Controller for AddOnTokenController {
     const NAME: &'static str = "addon-token";
     type Primary = ManagedClusterAddOn;
+
+    fn concerns(change: &Change<ManagedClusterAddOn>) -> bool {
+        change.differs_in(|addon| (token::is_requested(addon), addon.condition(TOKEN_INFRASTRUCTURE_READY)))
+    }
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<RoleBinding>(|change, _| {

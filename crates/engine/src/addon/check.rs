@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::error::AddOnError;
 use super::hosting::{Target, divide};
 use super::registration::{Sources, role_bindings};
 use super::template::{self, TemplateInput};
@@ -25,30 +26,30 @@ pub struct CheckOptions {
     pub is_hosted: bool,
 }
 
-/// Renders an add-on as for a cluster and says why that is not possible, in words for a condition.
+/// Renders an add-on as for a cluster and says why that is not possible.
 ///
 /// # Errors
 /// Says what is wrong with the template or with its deployment configuration.
-pub fn check(addon: &str, sources: &Sources, options: CheckOptions) -> Result<(), String> {
+pub fn check(addon: &str, sources: &Sources, options: CheckOptions) -> Result<(), AddOnError> {
     let CheckOptions { is_strict, is_hosted } = options;
     let Sources { template, config } = sources;
     let input =
         TemplateInput { addon, cluster: ANY_CLUSTER, template, config: config.as_ref(), registries: None };
     let undefined = if is_strict { undefined(&input) } else { None };
     if let Some((index, name)) = undefined {
-        return Err(format!("manifest {index} of the template: nothing defines the variable {{{{{name}}}}}"));
+        return Err(AddOnError::Undefined { index, name });
     }
-    let manifests = template::render(&input).map_err(|error| error.to_string())?;
+    let manifests = template::render(&input)?;
     if let Some(index) = manifests.iter().position(is_nothing) {
-        return Err(format!("manifest {index} of the template has no apiVersion, kind or name"));
+        return Err(AddOnError::NoObject { index });
     }
     let mut any = ManagedClusterAddOn::default();
     any.metadata.name = Some(addon.to_owned());
     any.metadata.namespace = Some(ANY_CLUSTER.to_owned());
     role_bindings(&any, template)?;
     divide(manifests.clone(), is_hosted)?;
-    let built = works::build(&Target::managed(&any, &[]), manifests, &[], &template.agent_spec);
-    built.map(drop).map_err(|error| error.to_string())
+    works::build(&Target::managed(&any, &[]), manifests, &[], &template.agent_spec)?;
+    Ok(())
 }
 
 /// Returns the first variable of the template that nothing defines, with the place of its manifest.
@@ -90,7 +91,7 @@ mod tests {
             template: serde_json::from_value(template).unwrap(),
             config: serde_json::from_value(config).unwrap(),
         };
-        check("a", &sources, options)
+        check("a", &sources, options).map_err(|error| error.to_string())
     }
 
     fn map(value: &str) -> Value {

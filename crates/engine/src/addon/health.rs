@@ -150,8 +150,8 @@ fn workloads<'a>(works: &'a [&ManifestWork]) -> impl Iterator<Item = ProbedWorkl
             .workload
             .manifests
             .iter()
-            .map(|manifest| Object(manifest.clone()))
-            .filter(works::is_workload);
+            .filter(|manifest| works::is_workload(manifest))
+            .map(|manifest| Object(manifest.clone()));
         let configs = &work.spec.manifest_configs;
         manifests.map(move |manifest| workload(&manifest, configs, &reported)).collect::<Vec<_>>()
     })

@@ -8,12 +8,12 @@ use std::fmt::{Display, Formatter, Write as _};
 use jiff::{SignedDuration, Timestamp};
 
 use super::hosting::{Place, Target};
-use super::works::{identifier, is_as_wanted};
+use super::works::{identifier, is_as_wanted, is_hook};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::ConditionStatus::False;
 use api::condition::{Condition, Observation, find_condition, set_condition};
 use api::names::addon_conditions::HOOK_MANIFEST_COMPLETED;
-use api::names::{ADDON_PRE_DELETE, work_conditions};
+use api::names::work_conditions;
 use api::work::v1::{
     FeedbackRule, FeedbackType, JsonPath, ManifestCondition, ManifestConfigOption, ManifestWork,
     ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
@@ -25,13 +25,6 @@ use object::{Key, Object};
 const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The feedback value with the message of a failed Job, and its path.
 const JOB_FAILED: (&str, &str) = ("JobFailed", r#".status.conditions[?(@.type=="Failed")].message"#);
-
-/// Returns whether a manifest runs before the add-on is deleted instead of when it is installed.
-pub(crate) fn is_hook(manifest: &Object) -> bool {
-    let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
-        || manifest.labels().contains_key(ADDON_PRE_DELETE);
-    marked && matches!(manifest.kind(), "Job" | "Pod")
-}
 
 /// Returns the work with the jobs among the manifests for a cluster; `None` where there is none. They run as
 /// the executor of `author`.
@@ -210,6 +203,7 @@ fn failure(job: &ResourceIdentifier, manifest: &ManifestCondition) -> Option<Str
 mod tests {
     use super::*;
     use api::addon::v1alpha1::ManagedClusterAddOn;
+    use api::names::ADDON_PRE_DELETE;
     use serde_json::{Value, json};
 
     fn manifest(kind: &str, metadata: Value) -> Object {

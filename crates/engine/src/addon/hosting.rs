@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::Config;
+use super::error::AddOnError;
 use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
@@ -164,12 +165,6 @@ pub fn addon_of(work: &ManifestWork) -> Option<Key> {
     Some(Key::namespaced(namespace, work.label(ADDON_NAME_LABEL)?))
 }
 
-/// Returns whether a work is of the part of an add-on that another cluster hosts.
-pub(super) fn is_hosted(addon: &Key, work: &ManifestWork) -> bool {
-    let is_deploy = super::works::is_deploy(addon, Place::Hosting, work);
-    addon_of(work).as_ref() == Some(addon) && (is_deploy || work.name() == Place::Hosting.hook_name(addon))
-}
-
 /// The end of works of an add-on that is deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorksEnd<'a> {
@@ -202,9 +197,9 @@ pub(super) struct Divided {
 /// Divides the manifests of an add-on by the cluster that they are for.
 ///
 /// # Errors
-/// A manifest of a hosted add-on names an unknown location; the text is OCM's. For other add-ons OCM does not
-/// read the locations of a template.
-pub(super) fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided, String> {
+/// A manifest of a hosted add-on names an unknown location. For other add-ons OCM does not read the locations
+/// of a template.
+pub(super) fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided, AddOnError> {
     if !is_hosted {
         return Ok(Divided { managed: manifests, hosting: Vec::new() });
     }
@@ -214,7 +209,7 @@ pub(super) fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided,
             "" | "managed" => divided.managed.push(manifest),
             "hosting" => divided.hosting.push(manifest),
             "none" => {}
-            other => return Err(format!("not supported manifest location: {other}")),
+            other => return Err(AddOnError::Location(other.to_owned())),
         }
     }
     Ok(divided)
@@ -264,7 +259,7 @@ mod tests {
         assert_eq!(names(&divided.managed), ["unset", "empty", "managed", "both"]);
         assert_eq!(names(&divided.hosting), ["hosting", "by-label"]);
         let unknown = vec![manifest("x", json!({"annotations": at("hub")}))];
-        assert_eq!(divide(unknown, true).unwrap_err(), "not supported manifest location: hub");
+        assert_eq!(divide(unknown, true).unwrap_err(), AddOnError::Location("hub".into()));
     }
 
     #[test]
@@ -296,6 +291,7 @@ mod tests {
 
     #[test]
     fn a_work_belongs_to_the_addon_that_its_labels_name() {
+        use super::super::works::is_hosted;
         let work = |name: &str, labels: Value| -> ManifestWork {
             let metadata = json!({"name": name, "namespace": "host", "labels": labels});
             serde_json::from_value(json!({"metadata": metadata, "spec": {"workload": {"manifests": []}}}))

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::config::Config;
+use super::error::AddOnError;
 use super::hook::{self, HookWait};
-use super::hosting::{Divided, Host, Place, Target, WorksEnd, divide, end_works, hosting_cluster, is_hosted};
-use super::works;
+use super::hosting::{Divided, Host, Place, Target, WorksEnd, divide, end_works, hosting_cluster};
+use super::works::{self, is_hosted};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{
     ADDON_NAMESPACE_LABEL, ADDON_PRE_DELETE, HOSTING_CLEANUP_FINALIZER, HOSTING_PRE_DELETE_FINALIZER,
@@ -114,7 +115,7 @@ impl LiveAddOn {
         configs: &[Config],
         author: &ManifestWorkSpec,
     ) -> Result<Vec<AddOnPart>, String> {
-        let failed = |why: String| format!("failed to build manifestwork: {why}");
+        let failed = |why: AddOnError| format!("failed to build manifestwork: {why}");
         let Divided { managed, hosting } = divide(manifests, self.host != Host::None).map_err(failed)?;
         let own = Target::managed(&self.addon, configs);
         let host = self.host.name().map(|cluster| Target { place: Place::Hosting, cluster, ..own });
@@ -122,7 +123,7 @@ impl LiveAddOn {
         let part = |(target, manifests): (Target<'_>, Vec<Object>)| {
             let (place, hook) = (target.place, hook::build(&target, &manifests, author));
             let works = works::build(&target, manifests, &self.works_at(place), author);
-            Ok(AddOnPart { place, works: works.map_err(|why| failed(why.to_string()))?, hook })
+            Ok(AddOnPart { place, works: works.map_err(|why| failed(why.into()))?, hook })
         };
         parts.map(part).collect()
     }

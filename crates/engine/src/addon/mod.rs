@@ -8,7 +8,7 @@
 pub mod check;
 pub mod config;
 pub mod config_refs;
-mod decorate;
+pub mod error;
 pub mod health;
 pub mod hook;
 pub mod hosting;

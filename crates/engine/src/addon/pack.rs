@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use object::{Object, ObjectRef};
 
 /// The bytes of manifests that OCM's webhook admits in a work.
@@ -19,7 +17,7 @@ pub(super) type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
 
 /// The reason why manifests cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PackError {
+pub enum PackError {
     /// A manifest has no kind; the text is OCM's.
     #[error("got empty kind/version from object {0}")]
     Untyped(String),
@@ -101,7 +99,7 @@ fn in_order(manifests: &[Object], mut order: Vec<usize>) -> Vec<&Object> {
 
 /// Returns the size of a manifest as OCM counts it: the size of its JSON in a protobuf `RawExtension`.
 fn size(manifest: &Object) -> usize {
-    let json = Value::Object(manifest.0.clone()).to_string().len();
+    let json = serde_json::to_string(manifest).map_or(0, |json| json.len());
     let varint = usize::try_from((usize::BITS - json.leading_zeros()).div_ceil(7).max(1)).unwrap_or(1);
     json + 1 + varint
 }

@@ -39,8 +39,11 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
             ..Cluster::default()
         };
     };
-    let runs = config_refs::desired(&status.config_references).map(|configs| Hash(address(&configs)));
-    let applied = config_refs::applied(&status.config_references).map(|configs| Hash(address(&configs)));
+    let hash = |configs: Vec<Config>| {
+        if configs == wants { wanted.clone() } else { Hash(address(&configs)) }
+    };
+    let runs = config_refs::desired(&status.config_references).map(hash);
+    let applied = config_refs::applied(&status.config_references).map(hash);
     let progressing = find_condition(&status.conditions, PROGRESSING);
     let since = progressing.map(|condition| condition.last_transition_time.0);
     let reason = progressing.map(|condition| condition.reason.as_str()).unwrap_or_default();

@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject as RbacSubject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::error::AddOnError;
 use super::{config_refs, snapshot, template};
 use crate::registration::rbac::RBAC;
 use api::addon::token;
@@ -32,8 +33,12 @@ pub struct Sources {
 impl Sources {
     /// Reads both from their snapshots.
     ///
-    /// Says why the content of a snapshot is not of its type.
-    pub fn read(template: &ControllerRevision, config: Option<&ControllerRevision>) -> Result<Self, String> {
+    /// # Errors
+    /// The content of a snapshot is not of its type.
+    pub fn read(
+        template: &ControllerRevision,
+        config: Option<&ControllerRevision>,
+    ) -> Result<Self, AddOnError> {
         Ok(Self { template: snapshot::spec(template)?, config: config.map(snapshot::spec).transpose()? })
     }
 }
@@ -117,7 +122,7 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
 pub fn role_bindings(
     addon: &ManagedClusterAddOn,
     template: &AddOnTemplateSpec,
-) -> Result<Vec<RoleBinding>, String> {
+) -> Result<Vec<RoleBinding>, AddOnError> {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.name().to_owned();
     let subjects = subjects(addon);
@@ -151,20 +156,18 @@ pub fn role_bindings(
 
 /// Returns the role of a permission, and its namespace; without one the permission is for the namespace of
 /// the cluster.
-fn granted(permission: &HubPermission) -> Result<(Option<String>, RoleRef), String> {
+fn granted(permission: &HubPermission) -> Result<(Option<String>, RoleRef), AddOnError> {
     let HubPermission { r#type, current_cluster, single_namespace, unknown: _ } = permission;
     match r#type {
         HubPermissionsBindingType::SingleNamespace => {
-            let SingleNamespaceBinding { namespace, role_ref, unknown: _ } = single_namespace
-                .as_ref()
-                .ok_or("a hub permission of type SingleNamespace names no namespace")?;
+            let SingleNamespaceBinding { namespace, role_ref, unknown: _ } =
+                single_namespace.as_ref().ok_or(AddOnError::NoNamespace)?;
             let v1alpha1::RoleRef { api_group, kind, name, unknown: _ } = role_ref.clone();
             Ok((Some(namespace.clone()), RoleRef { api_group: Some(api_group), kind, name }))
         }
         HubPermissionsBindingType::CurrentCluster | HubPermissionsBindingType::Other(_) => {
-            let CurrentClusterBinding { cluster_role_name, unknown: _ } = current_cluster
-                .as_ref()
-                .ok_or("a hub permission of type CurrentCluster names no cluster role")?;
+            let CurrentClusterBinding { cluster_role_name, unknown: _ } =
+                current_cluster.as_ref().ok_or(AddOnError::NoClusterRole)?;
             let (kind, name) = ("ClusterRole".into(), cluster_role_name.clone());
             Ok((None, RoleRef { api_group: Some(RBAC.into()), kind, name }))
         }
@@ -336,7 +339,7 @@ mod tests {
     #[test]
     fn a_permission_without_its_object_is_named() {
         let error = role_bindings(&addon(), &template(&json!([{"type": "CurrentCluster"}]))).unwrap_err();
-        assert_eq!(error, "a hub permission of type CurrentCluster names no cluster role");
+        assert_eq!(error.to_string(), "a hub permission of type CurrentCluster names no cluster role");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::{Map, Value};
 
 use super::config::Config;
+use super::error::AddOnError;
 use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
 use object::Key;
 
@@ -34,9 +35,10 @@ pub fn snapshot(addon: &str, config: &Config, content: Map<String, Value>) -> Co
 /// Reads the `spec` in a snapshot.
 ///
 /// # Errors
-/// Says, in words for a condition, why the content is not of that type.
-pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Result<T, String> {
+/// The content is not of that type.
+pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Result<T, AddOnError> {
     let name = snapshot.metadata.name.as_deref().unwrap_or_default();
     let spec = snapshot.data.0.get("spec").cloned().unwrap_or_default();
-    serde_json::from_value(spec).map_err(|e| format!("the snapshot {name} cannot be read: {e}"))
+    serde_json::from_value(spec)
+        .map_err(|error| AddOnError::Snapshot { name: name.to_owned(), why: error.to_string() })
 }

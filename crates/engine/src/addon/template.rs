@@ -1,15 +1,17 @@
 //! Renders the manifests of an add-on on one cluster from an AddOnTemplate and an AddOnDeploymentConfig.
 
+mod decorate;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::decorate::{self, Decoration};
 use api::addon::v1alpha1::{
     AddOnDeploymentConfigSpec, AddOnTemplateSpec, ContainerResourceRequirements, CustomizedVariable,
     ImageMirror, NodePlacement, RegistrationSpec, RegistrationType,
 };
 use api::names::DEFAULT_ADDON_NAMESPACE;
+use decorate::Decoration;
 use object::Object;
 use object::text::clip;
 
@@ -23,7 +25,7 @@ const VALUE_BYTES: usize = 3 << 20;
 const COMPARISONS: usize = 10_000_000;
 
 /// Most characters of a text in an error.
-pub(super) const SHOWN: usize = 200;
+const SHOWN: usize = 200;
 
 /// The input of the manifests of one cluster.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +86,7 @@ pub enum TemplateError {
 }
 
 /// The space and comparisons that are left for the manifests of a cluster.
-pub(super) struct Room {
+struct Room {
     bytes: usize,
     comparisons: usize,
 }
@@ -94,7 +96,7 @@ impl Room {
     ///
     /// # Errors
     /// Fails where there is none left.
-    pub(super) fn take(&mut self, bytes: usize) -> Result<(), TemplateError> {
+    fn take(&mut self, bytes: usize) -> Result<(), TemplateError> {
         self.bytes = self.bytes.checked_sub(bytes).ok_or(TemplateError::TooLarge)?;
         Ok(())
     }
@@ -103,7 +105,7 @@ impl Room {
     ///
     /// # Errors
     /// Fails where they are too many.
-    pub(super) fn compare(&mut self, text: &str, with: usize) -> Result<(), TemplateError> {
+    fn compare(&mut self, text: &str, with: usize) -> Result<(), TemplateError> {
         let comparisons = with.saturating_mul(text.len() + 1);
         self.comparisons = self.comparisons.checked_sub(comparisons).ok_or(TemplateError::TooMuchWork)?;
         Ok(())

@@ -3,21 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::config::{address, annotation};
-use super::hook::is_hook;
-use super::hosting::{Place, Target};
+use super::hosting::{Place, Target, addon_of};
 use super::pack;
 use crate::resource::plural;
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::names::{ADDON_DELETION_ORPHAN, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
+use api::names::{
+    ADDON_DELETION_ORPHAN, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION,
+};
 use api::work::v1::{
     DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,
     ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
 };
 use object::fields::covers;
-use object::{Key, Metadata as _, Object, ObjectRef, refers_to};
+use object::{Gvk, Key, Metadata as _, Object, ObjectRef, refers_to};
 
 /// Feedback rules for the health of a workload, beside OCM's well-known values. They show that the counts are
 /// about the present configuration and about the newest pods, as `kubectl rollout status` asks.
@@ -50,6 +51,12 @@ pub(super) fn is_controlled_by(addon: &Key, work: &ManifestWork) -> bool {
     owners.any(|owner| owner.controller == Some(true) && refers_to::<ManagedClusterAddOn>(owner, &addon.name))
 }
 
+/// Returns whether a work is of the part of an add-on that another cluster hosts.
+pub(super) fn is_hosted(addon: &Key, work: &ManifestWork) -> bool {
+    let is_part = is_deploy(addon, Place::Hosting, work) || work.name() == Place::Hosting.hook_name(addon);
+    addon_of(work).as_ref() == Some(addon) && is_part
+}
+
 /// Returns the index of a work whose name begins with `prefix`; `None` for other works.
 fn index(prefix: &str, work: &ManifestWork) -> Option<u32> {
     work.name().strip_prefix(prefix)?.parse().ok()
@@ -72,7 +79,7 @@ pub(super) fn build(
     let address = address(configs);
     manifests
         .iter_mut()
-        .filter(|manifest| is_workload(manifest))
+        .filter(|manifest| is_workload(&manifest.0))
         .for_each(|workload| fence(workload, &address));
     let held = |work: &&ManifestWork| Some((index(&prefix, work)?, objects(work)));
     let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
@@ -125,9 +132,17 @@ pub(crate) fn identifier(manifest: &Object) -> ResourceIdentifier {
     }
 }
 
+/// Returns whether a manifest runs before the add-on is deleted instead of when it is installed.
+pub(super) fn is_hook(manifest: &Object) -> bool {
+    let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
+        || manifest.labels().contains_key(ADDON_PRE_DELETE);
+    marked && matches!(manifest.kind(), "Job" | "Pod")
+}
+
 /// Returns whether the health of this object decides the health of the add-on.
-pub(crate) fn is_workload(manifest: &Object) -> bool {
-    manifest.api_version().starts_with("apps/") && matches!(manifest.kind(), "Deployment" | "DaemonSet")
+pub(crate) fn is_workload(manifest: &Map<String, Value>) -> bool {
+    let text = |field: &str| manifest.get(field).and_then(Value::as_str).unwrap_or_default();
+    text("apiVersion").starts_with("apps/") && matches!(text("kind"), "Deployment" | "DaemonSet")
 }
 
 fn fence(workload: &mut Object, address: &str) {
@@ -166,7 +181,7 @@ fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<
         }
     };
     let mut configs: Vec<ManifestConfigOption> =
-        manifests.iter().filter(|m| is_workload(m)).map(probe).collect();
+        manifests.iter().filter(|m| is_workload(&m.0)).map(probe).collect();
     let others =
         user.iter().filter(|user| !configs.iter().any(|c| c.resource_identifier == user.resource_identifier));
     let others: Vec<_> = others.cloned().collect();
@@ -188,7 +203,17 @@ fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
 }
 
 fn objects(work: &ManifestWork) -> BTreeSet<ObjectRef> {
-    work.spec.workload.manifests.iter().map(|manifest| Object(manifest.clone()).reference()).collect()
+    work.spec.workload.manifests.iter().map(reference).collect()
+}
+
+/// Returns the kind and key of a manifest, as [`Object::reference`] does, without a copy of it.
+fn reference(manifest: &Map<String, Value>) -> ObjectRef {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let metadata = |field: &str| text(manifest.get("metadata").and_then(|metadata| metadata.get(field)));
+    ObjectRef {
+        gvk: Gvk::parse(&text(manifest.get("apiVersion")), &text(manifest.get("kind"))),
+        key: Key::namespaced(metadata("namespace"), metadata("name")),
+    }
 }
 
 /// Returns the works that differ from the live ones, in the two steps in which they are written. Those that
@@ -213,8 +238,8 @@ pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bo
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
     };
     let ManifestWorkSpec { workload, delete_option, manifest_configs, executor, unknown } = &wanted.spec;
-    covers(&metadata(existing), &metadata(wanted))
-        && existing.spec.workload == *workload
+    existing.spec.workload == *workload
+        && covers(&metadata(existing), &metadata(wanted))
         && existing.spec.delete_option == *delete_option
         && existing.spec.executor == *executor
         && existing.spec.unknown == *unknown
@@ -233,8 +258,17 @@ fn without_causes(configs: &[ManifestConfigOption]) -> Vec<ManifestConfigOption>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::names::ADDON_PRE_DELETE;
     use serde_json::json;
+
+    #[test]
+    fn a_manifest_has_the_kind_and_key_of_its_object() {
+        let metadata = json!({"name": "d", "namespace": "ns"});
+        let whole = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+        for object in [whole, json!({"kind": "Namespace"}), json!({"metadata": 1})] {
+            let object = Object::from_value(object).unwrap();
+            assert_eq!(reference(&object.0), object.reference());
+        }
+    }
 
     #[test]
     fn an_object_that_is_to_stay_is_named_to_the_agent_and_others_are_not() {

@@ -23,15 +23,22 @@ pub fn observe(cluster: &Cluster, now: Timestamp) -> ClusterState {
 
 /// Returns the state of a cluster of a group; `None` if the cluster waits to start.
 ///
-/// A cluster without an entry in the input waits to start.
+/// A cluster without an entry in the input waits to start. One whose turn came, and on which the API server
+/// creates nothing, is in flight until its deadline, and may still succeed.
 pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestamp) -> Option<ClusterState> {
     let cluster = cluster?;
     if cluster.skip {
         return Some(ClusterState::Skipped);
     }
     if cluster.runs.as_ref() != Some(&cluster.wants) {
-        let is_left = cluster.unreachable && !limits.start_unreachable;
-        return is_left.then_some(ClusterState::Unreachable { moved: false });
+        if cluster.unreachable && !limits.start_unreachable {
+            return Some(ClusterState::Unreachable { moved: false });
+        }
+        let since = cluster.refused_since?;
+        let deadline = limits.deadline.map(|span| later(since, span));
+        let is_expired = deadline.is_some_and(|deadline| deadline <= now);
+        let waits = ClusterState::Progressing { deadline, reported: false };
+        return Some(if is_expired { ClusterState::TimedOut } else { waits });
     }
     let (report, begin) = report_on(cluster, &cluster.wants);
     let after = |begin: Option<Timestamp>, span: SignedDuration| later(begin.unwrap_or(now), span);
@@ -116,5 +123,30 @@ mod tests {
             Cluster { runs: Some(Hash::default()), answers_since: Some(answers), ..Cluster::default() };
         let expected = ClusterState::Progressing { deadline: None, reported: false };
         assert_eq!(classify(Some(&cluster), &limits, now), Some(expected));
+    }
+
+    #[test]
+    fn a_cluster_on_which_nothing_can_be_created_times_out_after_its_turn_came() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let limits =
+            Limits { soak: None, deadline: Some(SignedDuration::from_mins(10)), start_unreachable: false };
+        let refused = Cluster {
+            wants: "r1".into(),
+            refused_since: Some(at(0)),
+            answers_since: Some(at(500)),
+            ..Cluster::default()
+        };
+        let waits = ClusterState::Progressing { deadline: Some(at(600)), reported: false };
+        assert_eq!(classify(Some(&refused), &limits, at(599)), Some(waits));
+        assert_eq!(classify(Some(&refused), &limits, at(600)), Some(ClusterState::TimedOut));
+        let endless = Limits { deadline: None, ..limits };
+        let waits = ClusterState::Progressing { deadline: None, reported: false };
+        assert_eq!(classify(Some(&refused), &endless, at(600)), Some(waits));
+        let silent = Cluster { unreachable: true, ..refused.clone() };
+        let unreachable = ClusterState::Unreachable { moved: false };
+        assert_eq!(classify(Some(&silent), &limits, at(600)), Some(unreachable));
+        let created = Cluster { runs: Some("r1".into()), runs_since: Some(at(590)), ..refused };
+        let runs = ClusterState::Progressing { deadline: Some(at(1190)), reported: false };
+        assert_eq!(classify(Some(&created), &limits, at(600)), Some(runs));
     }
 }

@@ -84,6 +84,9 @@ pub struct Cluster {
     /// Since when the cluster answers, if it did not before. No deadline runs while a cluster does not
     /// answer, so that a cluster that comes back has not timed out.
     pub answers_since: Option<Timestamp>,
+    /// When the turn of the cluster came, if the API server refuses to create what would run `wants` there.
+    /// Its deadline counts from then.
+    pub refused_since: Option<Timestamp>,
     /// When the cluster joined the fleet. Stages do not wait for a cluster that joined after the rollout
     /// began: the rollout of a fleet that always grows would never be complete.
     pub joined: Option<Timestamp>,
@@ -97,7 +100,8 @@ impl Cluster {
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         let since = self.health.as_mut().map(|health| &mut health.since);
-        for time in since.into_iter().chain([&mut self.runs_since, &mut self.answers_since]) {
+        let others = [&mut self.runs_since, &mut self.answers_since, &mut self.refused_since];
+        for time in since.into_iter().chain(others) {
             *time = time.map(|time| time.min(now));
         }
         self
@@ -150,6 +154,7 @@ mod tests {
             runs: Some("r1".into()),
             runs_since: Some(at(times[0])),
             answers_since: Some(at(times[1])),
+            refused_since: Some(at(times[1])),
             health: Some(Health { of: "r1".into(), report: Report::Succeeded, since: Some(at(times[2])) }),
             ..Cluster::default()
         };

@@ -81,7 +81,8 @@ pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> Check
 enum ExpectedState {
     /// It does not run the wanted revision, and can be started.
     ToDo,
-    /// It was assigned the wanted revision and has no outcome, or has not soaked.
+    /// It was assigned the wanted revision and has no outcome, or has not soaked. Or its turn came, and the
+    /// API server refuses to create what would run there.
     InFlight,
     /// It failed or had no success in time.
     Failed,
@@ -281,15 +282,19 @@ impl<'a> Checker<'a> {
         if cluster.skip {
             return ExpectedState::Skipped;
         }
+        let is_over = |begin: Timestamp, span| begin.checked_add(span).is_ok_and(|end| end <= self.now);
         if cluster.runs.as_ref() != Some(&cluster.wants) {
-            return if cluster.unreachable && !self.starts_silent {
-                ExpectedState::Silent
-            } else {
-                ExpectedState::ToDo
+            if cluster.unreachable && !self.starts_silent {
+                return ExpectedState::Silent;
+            }
+            let is_late = |since| self.deadline.is_some_and(|deadline| is_over(since, deadline));
+            return match cluster.refused_since.map(is_late) {
+                None => ExpectedState::ToDo,
+                Some(true) => ExpectedState::Failed,
+                Some(false) => ExpectedState::InFlight,
             };
         }
         let (report, begin) = known_of(cluster, &cluster.wants);
-        let is_over = |begin: Timestamp, span| begin.checked_add(span).is_ok_and(|end| end <= self.now);
         // No deadline runs while a cluster does not answer.
         let counted = begin.max(cluster.answers_since).unwrap_or(self.now);
         let is_late = self.deadline.is_some_and(|deadline| is_over(counted, deadline));

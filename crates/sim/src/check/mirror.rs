@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use engine::sync::ObjectId;
 use object::{Key, Object};
-use store::{Entry, GroupResource};
+use store::{GroupResource, JournalEntry};
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ pub(super) struct Mirror {
 
 impl Mirror {
     /// Takes a write; returns nothing for the deletion of an object that the mirror never saw.
-    pub(super) fn take(&mut self, entry: Entry, at: Timestamp, by: &str) -> Option<Write> {
-        let Entry { revision: _, resource, key, object } = entry;
+    pub(super) fn take(&mut self, entry: JournalEntry, at: Timestamp, by: &str) -> Option<Write> {
+        let JournalEntry { revision: _, resource, key, object } = entry;
         if let Some(object) = &object {
             self.kinds.insert(resource.clone(), object.kind().to_owned());
         }

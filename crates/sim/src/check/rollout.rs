@@ -53,8 +53,12 @@ impl Checker {
     /// Checks that a cluster gets the add-on in its turn if a policy rolls out installations.
     fn installs_in_turn(&self, decided: &CheckedDecision<'_>, explanation: &AddOnRollouts) -> CheckResult {
         let decisions = explanation.rollouts.iter().filter_map(|rollout| rollout.decision.as_deref().ok());
-        let starting: BTreeSet<&str> = decisions.flat_map(RolloutDecision::starting).collect();
-        match installed(decided.plan).find(|cluster| !starting.contains(cluster)) {
+        let inputs = explanation.rollouts.iter().filter_map(|rollout| rollout.input.as_deref());
+        let refused =
+            inputs.flat_map(|input| &input.clusters).filter(|cluster| cluster.refused_since.is_some());
+        let had_turn = refused.map(|cluster| cluster.name.as_str());
+        let in_turn: BTreeSet<&str> = decisions.flat_map(RolloutDecision::starting).chain(had_turn).collect();
+        match installed(decided.plan).find(|cluster| !in_turn.contains(cluster)) {
             Some(cluster) => {
                 let blames = Key::namespaced(cluster, &decided.key.name);
                 Err(Violation::new(Invariant::RolloutPromise, blames, "it is installed before its turn"))

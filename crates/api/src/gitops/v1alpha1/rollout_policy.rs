@@ -102,7 +102,7 @@ pub struct RolloutPolicySpec {
     /// Times at which nothing is started. Rollbacks go on: a freeze protects what works.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub freeze_windows: Vec<FreezeWindow>,
+    pub freeze_windows: Vec<TimeWindow>,
     /// Revisions that may be rolled out again although they failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 64), inner(length(max = 255)))]
@@ -239,10 +239,10 @@ open_enum! {
     }
 }
 
-/// A time at which nothing is started or applied, again and again.
+/// A window of time that begins again and again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FreezeWindow {
+pub struct TimeWindow {
     /// Name of the window, for people.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,

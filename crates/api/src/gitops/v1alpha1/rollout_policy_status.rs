@@ -26,6 +26,10 @@ pub struct RolloutPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn"]))]
     pub removals: Vec<RemovalStatus>,
+    /// Add-ons that the API server refuses to create on clusters; at most 500.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn", "cluster"]))]
+    pub refused: Vec<RefusedAddOn>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -116,6 +120,39 @@ pub struct RecentRemoval {
     /// When.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub time: Time,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// An add-on that the API server refuses to create on a cluster, as with an admission webhook or a quota.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedAddOn {
+    /// Name of the add-on.
+    pub add_on: String,
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Since when the API server refuses it.
+    #[serde(deserialize_with = "crate::lenient::time")]
+    pub since: Time,
+    /// When it was refused last. It is tried again until it is created, each minute at last.
+    #[serde(deserialize_with = "crate::lenient::time")]
+    pub tried: Time,
+    /// The first answer of the API server.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Hash of the revision for which the turn of the cluster came last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+    /// When that turn came. The deadline of the cluster counts from then.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub turn: Option<Time>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

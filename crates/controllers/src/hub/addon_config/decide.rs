@@ -5,21 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::PlacementRollout;
-use super::fleet::KeptRollout;
-use super::input::{AddOnInput, INVALID, MISSING, PlacementNode, Problem};
-use crate::hub::addon_creation::is_by_placements;
+use super::fleet::{AddOnFleet, KeptRollout};
+use super::input::{AddOnInput, ConfigProblem, INVALID, MISSING, PlacementNode};
+use crate::hub::addon_creation::{is_by_placements, retry_at};
 use crate::hub::addon_removal::{Removal, is_by_placement};
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};
 use api::condition::ConditionStatus::False;
 use api::condition::{Condition, Observation, find_condition, set_condition};
-use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
+use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::{config_refs, progress};
+use engine::plural::counted;
 use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::policy::RollOut;
 use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
@@ -51,6 +53,10 @@ pub(super) struct DecidedAddOn {
     pub(super) policy: Option<Arc<RolloutPolicy>>,
     /// Clusters on which the add-on is installed now, because the policy rolls out its installation.
     pub(super) installed: BTreeSet<String>,
+    /// When an installation that was refused is tried again.
+    pub(super) retry: Option<Timestamp>,
+    /// The record of the clusters on which the API server refuses to create the add-on.
+    pub(super) refused: Vec<RefusedAddOn>,
 }
 
 /// The input that all placements of an add-on share.
@@ -75,6 +81,9 @@ impl AddOnInput {
         }
         let (policy, granted) = rollout_policy::policy_for(RolloutOwner::AddOn(&self.name), view)?;
         let memory = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
+        let refused = rollout_policy::refused_of(memory.as_deref(), &self.name);
+        let changed = self.fleet.take_refused(refused);
+        self.changed.extend(changed);
         let status = self.cma.status.clone().unwrap_or_default();
         let pass = AddOnContext { view, now, status, policy, granted, memory };
         let placements = std::mem::take(&mut self.placements);
@@ -85,6 +94,7 @@ impl AddOnInput {
         if self.settled {
             self.decide_rest(rest, &mut decided, view)?;
         }
+        decided.refused = self.refused(&decided, now);
         decided.policy = pass.memory;
         Ok(decided)
     }
@@ -107,7 +117,7 @@ impl AddOnInput {
         let condition = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
         let is_checked = !self.is_strict()
             && progress::is_of(&progression, &desired)
-            && condition.is_some_and(|condition| !Problem::is_reported(condition));
+            && condition.is_some_and(|condition| !ConfigProblem::is_reported(condition));
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
         let name = self.name.clone();
         let subject = RolloutOwner::AddOn(&name);
@@ -147,7 +157,7 @@ impl AddOnInput {
         self.incomplete.extend(kept.incomplete.iter().map(|(name, problem)| (name.clone(), problem.clone())));
         self.assign(&kept, &decision, decided);
         self.fleet.rollouts.insert(placement.clone(), kept);
-        decided.installed.extend(self.installed(&input, &decision).map(str::to_owned));
+        self.install(&input, &decision, pass.now, decided);
         progression.config_references = config_refs::install_references(
             &desired,
             &progression.config_references,
@@ -169,17 +179,51 @@ impl AddOnInput {
         Ok(())
     }
 
-    /// Returns the clusters on which a rollout installs the add-on now.
-    fn installed<'a>(
-        &self,
-        input: &Input,
-        decision: &'a RolloutDecision,
-    ) -> impl Iterator<Item = &'a str> + use<'_, 'a> {
-        let is_rolled_out =
-            input.policy.as_ref().is_ok_and(|policy| policy.roll_out == RollOut::InstallAndContent);
-        let fleet = &self.fleet;
-        let starting = decision.starting().filter(move |_| is_rolled_out);
-        starting.filter(|name| !fleet.addons.contains_key(*name) && !fleet.unreadable.contains(*name))
+    /// Collects the clusters on which a rollout installs the add-on now. Where that was refused, it is tried
+    /// again while the rollout goes on.
+    fn install(&self, input: &Input, decision: &RolloutDecision, now: Timestamp, decided: &mut DecidedAddOn) {
+        let is_rolled_out = |policy: &Policy| policy.roll_out == RollOut::InstallAndContent && !policy.paused;
+        if !input.policy.as_ref().is_ok_and(is_rolled_out) {
+            return;
+        }
+        let AddOnFleet { addons, unreadable, refused, .. } = &self.fleet;
+        let is_started = |state: &ClusterState| {
+            matches!(
+                state,
+                ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::TimedOut
+            )
+        };
+        for (name, assignment) in &decision.clusters {
+            if !is_started(&assignment.state) || addons.contains_key(name) || unreadable.contains(name) {
+                continue;
+            }
+            match retry_at(refused, name, now) {
+                Some(at) => decided.retry = decided.retry.into_iter().chain([at]).min(),
+                None => {
+                    decided.installed.insert(name.clone());
+                }
+            }
+        }
+    }
+
+    /// Returns the record of the clusters on which the API server refuses to create the add-on. The turns of
+    /// those that start now begin.
+    fn refused(&self, decided: &DecidedAddOn, now: Timestamp) -> Vec<RefusedAddOn> {
+        let starts = |cluster: &str| {
+            let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+            let mut assignments = decisions.filter_map(|decision| decision.clusters.get(cluster));
+            assignments.find(|assignment| assignment.state == ClusterState::Starting)?.assigned.as_ref()
+        };
+        let AddOnFleet { addons, selected, refused, .. } = &self.fleet;
+        let is_open = |name: &String| selected.contains(name) && !addons.contains_key(name);
+        let open = refused.iter().filter(|(name, _)| is_open(name));
+        open.map(|(name, refused)| match starts(name) {
+            Some(Hash(revision)) => {
+                RefusedAddOn { revision: revision.clone(), turn: Some(Time(now)), ..refused.clone() }
+            }
+            None => refused.clone(),
+        })
+        .collect()
     }
 
     /// Returns the condition of the rollout on a placement.
@@ -194,7 +238,7 @@ impl AddOnInput {
         let (selected, is_decided) = (node.clusters.selection.clusters().count(), node.waits_for.is_none());
         let mut condition = progress::placement_condition(selected, own, is_decided, decision);
         if !failure.is_empty() {
-            condition.message.push_str(&format!(" {failure}."));
+            condition.message.push_str(&format!(" {}.", failure.trim_end_matches('.')));
         }
         if let Some(wait) = node.waits_for {
             condition.message.push_str(&format!(" {wait}"));
@@ -204,6 +248,17 @@ impl AddOnInput {
         {
             let wait = "Another scheduler decides; clusters that it does not select keep the add-on until";
             condition.message.push_str(&format!(" {wait} {at}."));
+        }
+        let AddOnFleet { addons, refused, .. } = &self.fleet;
+        if failure.is_empty() && !refused.is_empty() {
+            let clusters = node.clusters.iter().filter(|name| !addons.contains_key(*name));
+            let mut refused = clusters.filter_map(|name| refused.get(name));
+            if let Some(first) = refused.next() {
+                let clusters = counted(1 + refused.count(), "cluster");
+                let why = first.message.trim_end_matches('.');
+                let told = format!(" The add-on cannot be created on {clusters}: {why}.");
+                condition.message.push_str(&told);
+            }
         }
         if !self.fleet.unreadable.is_empty() {
             let refused = node.clusters.iter().filter(|name| self.fleet.unreadable.contains(*name));
@@ -295,14 +350,17 @@ impl AddOnInput {
     }
 
     fn message(&self, cluster: &str) -> Option<String> {
-        let conditions = &self.fleet.addons.get(cluster)?.status.as_ref()?.conditions;
+        let Some(addon) = self.fleet.addons.get(cluster) else {
+            return self.fleet.refused.get(cluster).map(|refused| refused.message.clone());
+        };
+        let conditions = &addon.status.as_ref()?.conditions;
         let message = &find_condition(conditions, addon_conditions::PROGRESSING)?.message;
         let message = message.strip_prefix("progressing... ").unwrap_or(message);
         Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
     }
 }
 
-impl Problem {
+impl ConfigProblem {
     fn is_reported(condition: &Condition) -> bool {
         [MISSING, INVALID].contains(&condition.reason.as_str())
     }

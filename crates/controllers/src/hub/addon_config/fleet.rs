@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::hashes::ConfigHashes;
-use super::input::Problem;
+use super::input::ConfigProblem;
 use super::installation::Installation;
 use crate::addon_reads;
 use crate::placement_reads::{Selections, are_same, is_unreachable, rollout_facts, taken};
@@ -18,6 +18,7 @@ use crate::placement_rollout::MemberRollout;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
+use api::gitops::v1alpha1::RefusedAddOn;
 use api::names::addon_conditions::CONFIGURED;
 use engine::addon::config::Config;
 use engine::addon::{progress, selection::Selection};
@@ -93,6 +94,8 @@ pub(in crate::hub) struct AddOnFleet {
     pub(in crate::hub) unreadable: BTreeSet<String>,
     /// Clusters with an add-on that does not say that its configurations are decided.
     pub(super) unconfigured: BTreeSet<String>,
+    /// The clusters on which the API server refuses to create the add-on, as the last decision read them.
+    pub(super) refused: BTreeMap<String, RefusedAddOn>,
     /// The number of entries of the add-ons that name a hash.
     pub(super) hashes: BTreeMap<String, usize>,
     /// The configurations that add-ons of single clusters name.
@@ -116,7 +119,7 @@ pub(in crate::hub) struct AddOnFleet {
 /// A cluster in a report, and the add-on that it was read from.
 pub(super) struct ReportedCluster {
     pub(super) addon: Option<Arc<ManagedClusterAddOn>>,
-    pub(super) cluster: Arc<report::Cluster>,
+    pub(super) cluster: Arc<report::WorkloadCluster>,
 }
 
 /// The clusters of no placement.
@@ -144,7 +147,7 @@ pub(super) struct KeptRollout {
     /// The configurations behind the hashes of the rollout.
     pub(super) contents: BTreeMap<Hash, Vec<Config>>,
     /// Clusters that the rollout leaves out because a configuration does not exist.
-    pub(super) incomplete: BTreeMap<String, Problem>,
+    pub(super) incomplete: BTreeMap<String, ConfigProblem>,
 }
 
 /// The input that the clusters of a placement share, or those of no placement.
@@ -211,6 +214,14 @@ impl AddOnFleet {
             self.addons.insert(cluster.to_owned(), addon);
         }
         Ok(())
+    }
+
+    /// Takes in the clusters on which the API server refuses to create the add-on; returns those whose record
+    /// is another.
+    pub(super) fn take_refused(&mut self, refused: BTreeMap<String, RefusedAddOn>) -> BTreeSet<String> {
+        let before = std::mem::replace(&mut self.refused, refused);
+        let clusters = before.keys().chain(self.refused.keys());
+        clusters.filter(|name| before.get(*name) != self.refused.get(*name)).cloned().collect()
     }
 
     /// Counts the hashes that the status of an add-on names, or takes them from the count.

@@ -21,6 +21,7 @@ use api::cluster::v1beta1::Placement;
 use api::names::STRICT_VARIABLES_ANNOTATION;
 use engine::addon::check::{CheckOptions, check};
 use engine::addon::config::{Config, address, resolve};
+use engine::addon::error::AddOnError;
 use engine::addon::hosting::hosting_cluster;
 use engine::addon::registration::Sources;
 use engine::addon::{config_refs, progress, snapshot, spec_hash};
@@ -44,9 +45,9 @@ pub(super) struct AddOnInput {
     /// The clusters that changed since then.
     pub(super) changed: BTreeSet<String>,
     /// Clusters with a configuration that does not exist, recorded during the decision.
-    pub(super) incomplete: BTreeMap<String, Problem>,
+    pub(super) incomplete: BTreeMap<String, ConfigProblem>,
     /// The problems of sets of configurations, by address, as far as they were checked.
-    checked: BTreeMap<String, Option<Problem>>,
+    checked: BTreeMap<String, Option<ConfigProblem>>,
     /// Content of configurations by [`Config`], for the kinds that have snapshots.
     pub(super) contents: BTreeMap<Config, Arc<Object>>,
 }
@@ -58,7 +59,7 @@ pub(super) const INVALID: &str = "ConfigurationInvalid";
 
 /// The reason why no cluster gets a set of configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(super) struct ConfigProblem {
     /// The reason of a condition.
     pub(super) reason: &'static str,
     /// The correction that a person has to make.
@@ -221,7 +222,7 @@ impl AddOnInput {
 
     /// Returns the problem of a set of configurations of an add-on with a template: one of them does not
     /// exist, or the set cannot be rendered.
-    pub(super) fn problem(&mut self, configs: &[Config], view: &impl View) -> Read<Option<Problem>> {
+    pub(super) fn problem(&mut self, configs: &[Config], view: &impl View) -> Read<Option<ConfigProblem>> {
         if !self.has_template {
             return Ok(None);
         }
@@ -229,7 +230,7 @@ impl AddOnInput {
             |config: &&Config| config.hash.is_empty() && config_refs::config_gvk(&config.kind).is_some();
         if let Some(config) = configs.iter().find(is_unknown) {
             let message = format!("{} {} does not exist", config.kind.resource, config.key);
-            return Ok(Some(Problem { reason: MISSING, message }));
+            return Ok(Some(ConfigProblem { reason: MISSING, message }));
         }
         let address = address(configs);
         if let Some(known) = self.checked.get(&address) {
@@ -241,7 +242,8 @@ impl AddOnInput {
             Some(sources) => sources.and_then(|sources| check(&self.name, &sources, options)),
             None => Ok(()),
         };
-        let problem = result.err().map(|message| Problem { reason: INVALID, message });
+        let invalid = |error: AddOnError| ConfigProblem { reason: INVALID, message: error.to_string() };
+        let problem = result.err().map(invalid);
         self.checked.insert(address, problem.clone());
         Ok(problem)
     }
@@ -257,7 +259,7 @@ impl AddOnInput {
         &self,
         configs: &[Config],
         view: &impl View,
-    ) -> Read<Option<Result<Sources, String>>> {
+    ) -> Read<Option<Result<Sources, AddOnError>>> {
         let content = |config: &Config| -> Read<Option<ControllerRevision>> {
             match self.contents.get(config) {
                 Some(object) => Ok(Some(snapshot::snapshot(&self.name, config, spec_hash::content(object)))),

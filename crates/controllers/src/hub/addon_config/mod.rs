@@ -22,11 +22,13 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 
 use self::decide::DecidedAddOn;
 use self::input::AddOnInput;
+use super::addon_creation;
 use super::addon_deletion;
 use super::addon_removal::Removal;
-use super::rollout_events;
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
+use crate::rollout_events;
+use crate::rollout_policy;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -60,6 +62,7 @@ impl Controller for AddOnConfigController {
         });
         addon_reads::wake_on_readability(watches);
         addon_reads::wake_on_policies(watches);
+        addon_creation::wake_on_refused(watches);
         watches.on_observed(|change, view| {
             if is_config(change) { view.keys::<ClusterManagementAddOn>(Query::ALL) } else { Vec::new() }
         });
@@ -77,6 +80,7 @@ impl Controller for AddOnConfigController {
         let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else {
             let mut plan = Plan::nothing();
             plan.step(history::delete_all(&key.name, view)?);
+            plan.step(rollout_policy::forget_refused(&key.name, None, view)?);
             return Ok(plan);
         };
         if cma.metadata.deletion_timestamp.is_some() {
@@ -88,8 +92,14 @@ impl Controller for AddOnConfigController {
 
     /// Returns the status. It is about the rollout as a whole, so a failed write to one cluster does not
     /// delay it. The event of a rollback comes with its record, whatever fails after that.
-    fn conclude(_: &Key, _: &impl View, done: &Executed, _: Timestamp) -> Read<Option<StatusWrite>> {
-        Ok(rollout_events::status_of_addon(done))
+    ///
+    /// A new refusal to create the add-on on a cluster is recorded instead: the next plan writes the status.
+    fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
+        let status = rollout_events::status_of_addon(done);
+        if status.as_ref().is_some_and(rollout_events::tells_of_rollback) {
+            return Ok(status);
+        }
+        Ok(addon_creation::record_refused(&key.name, done, view, now)?.or(status))
     }
 }
 

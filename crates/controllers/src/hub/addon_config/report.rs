@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::fleet::{AddOnFleets, ReportedCluster};
 use super::input::AddOnInput;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
-use engine::report::{self, Cluster};
+use engine::report::{self, WorkloadCluster};
 use engine::rollout::ClusterState;
 use object::Key;
 use reconcile::{Read, View};
@@ -17,7 +17,7 @@ use reconcile::{Read, View};
 /// An add-on on its clusters.
 pub(in crate::hub) struct ReportedAddOn {
     /// All clusters that have it or get it, by name.
-    pub(in crate::hub) clusters: Vec<Arc<Cluster>>,
+    pub(in crate::hub) clusters: Vec<Arc<WorkloadCluster>>,
     /// When the state of a cluster ends without an event.
     pub(in crate::hub) recheck: Option<Timestamp>,
 }
@@ -66,7 +66,7 @@ fn read_changed(
         };
         reported.push(held.next_if(is_same).unwrap_or_else(|| ReportedCluster {
             addon: addon.cloned(),
-            cluster: Arc::new(Cluster::read(name, state, addon.map(Arc::as_ref))),
+            cluster: Arc::new(WorkloadCluster::read(name, state, addon.map(Arc::as_ref))),
         }));
     }
     reported
@@ -108,7 +108,7 @@ mod tests {
                 addons.insert((*name).to_owned(), same.unwrap_or(new));
             }
             let states = round.iter().map(|(name, _, state)| (*name, Cow::Borrowed(*state))).collect();
-            let old: Vec<Arc<Cluster>> =
+            let old: Vec<Arc<WorkloadCluster>> =
                 held.iter().map(|held: &ReportedCluster| Arc::clone(&held.cluster)).collect();
             let (reported, anew) =
                 (read_changed(held, &states, &addons), read_changed(Vec::new(), &states, &addons));

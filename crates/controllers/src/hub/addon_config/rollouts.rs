@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::decide::{AddOnContext, DecidedAddOn};
 use super::fleet::{KeptRollout, RolloutBasis};
-use super::input::{AddOnInput, PlacementNode, Problem};
+use super::input::{AddOnInput, ConfigProblem, PlacementNode};
 use crate::placement_reads::answers_since;
 use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use api::cluster::v1::ManagedCluster;
@@ -25,7 +25,7 @@ enum Candidate {
     Member(Box<Cluster>, Vec<(Hash, Vec<Config>)>),
     /// A cluster that will never succeed, so that no rollout waits for it, and the reason if it is a
     /// configuration. See docs/hazards.md#overlapping-placements.
-    Absent(Option<Problem>),
+    Absent(Option<ConfigProblem>),
 }
 
 impl KeptRollout {
@@ -125,6 +125,9 @@ impl AddOnInput {
             || Cluster { name: name.to_owned(), wants: Hash(address(&wants)), ..Cluster::default() };
         let mut cluster = addon.as_ref().map_or_else(unknown, |addon| progress::cluster(addon, &wants));
         cluster.unreachable = self.fleet.unreachable.contains(name);
+        let refused = self.fleet.refused.get(name).filter(|_| addon.is_none());
+        let turn = refused.filter(|refused| refused.revision == cluster.wants.0);
+        cluster.refused_since = turn.and_then(|refused| refused.turn.as_ref()).map(|turn| turn.0);
         cluster.answers_since = managed.as_deref().and_then(answers_since);
         // The creation of the cluster is a time of the hub's clock. That of the add-on would not do: during a
         // first rollout, add-ons appear one after the other.
@@ -141,7 +144,7 @@ impl AddOnInput {
             applied.filter(|configs| address(configs) != cluster.wants.0).or_else(good_everywhere);
         cluster.last_good = last_good.as_ref().map(|configs| Hash(address(configs)));
         let mut choices = vec![(cluster.wants.clone(), wants)];
-        choices.extend(last_good.map(|configs| (Hash(address(&configs)), configs)));
+        choices.extend(cluster.last_good.clone().zip(last_good));
         Ok(Candidate::Member(Box::new(cluster), choices))
     }
 }

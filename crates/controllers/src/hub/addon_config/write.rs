@@ -12,11 +12,10 @@ use super::decide::DecidedAddOn;
 use super::fleet::AddOnFleets;
 use super::input::AddOnInput;
 use crate::hub::addon_creation::install;
-use crate::hub::rollout_events::{self, RolloutChange};
+use crate::rollout_events::{self, RolloutChange};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{
-    ClusterManagementAddOn, ClusterManagementAddOnStatus, ConfigSpecHash, InstallProgression,
-    ManagedClusterAddOn,
+    ClusterManagementAddOnStatus, ConfigSpecHash, InstallProgression, ManagedClusterAddOn,
 };
 use api::condition::{find_condition, set_condition};
 use api::gitops::v1alpha1::RolloutPolicy;
@@ -25,7 +24,7 @@ use api::names::addon_conditions::PROGRESSING;
 use engine::addon::config::Config;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
 use engine::rollout::Strategy;
-use object::Object;
+use object::{Metadata as _, Object};
 use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
 impl AddOnInput {
@@ -35,6 +34,7 @@ impl AddOnInput {
         let mut plan = Plan::nothing();
         if !config_refs::is_managed(&self.cma) {
             let held = self.cma.status.clone().unwrap_or_default();
+            plan.step(rollout_policy::forget_refused(&self.name, None, view)?);
             plan.status = self.status_write(self.status(held.install_progressions));
             self.keep(view)?;
             return Ok(plan);
@@ -43,7 +43,8 @@ impl AddOnInput {
         for at in decisions.filter_map(|decision| decision.recheck) {
             plan.wake(at);
         }
-        for at in self.placements.iter().filter_map(|node| node.clusters.selection.settles) {
+        let settled = self.placements.iter().filter_map(|node| node.clusters.selection.settles);
+        for at in settled.chain(decided.retry) {
             plan.wake(at);
         }
         let rollouts = decided.rollouts.iter().zip(&decided.progressions);
@@ -70,8 +71,7 @@ impl AddOnInput {
     }
 
     fn status_write(&self, status: ClusterManagementAddOnStatus) -> Option<StatusWrite> {
-        let new = ClusterManagementAddOn { status: Some(status), ..ClusterManagementAddOn::clone(&self.cma) };
-        StatusWrite::between(self.cma.as_ref(), &new)
+        StatusWrite::of_status(self.cma.as_ref(), self.cma.status.as_ref(), &status)
     }
 
     /// Keeps what the next decision needs.
@@ -124,7 +124,7 @@ impl AddOnInput {
 
     /// Writes snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedAddOn, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedAddOn { assigned, ready, waiting, memories, policy, installed, .. } = decided;
+        let DecidedAddOn { assigned, ready, waiting, memories, policy, installed, refused, .. } = decided;
         let mut snapshots = Vec::new();
         for (config, content) in &self.contents {
             // OCM's add-on manager assigns configurations without snapshots.
@@ -139,19 +139,24 @@ impl AddOnInput {
             plan.step([Action::create(Object::from_typed(&Namespace { metadata, ..Namespace::default() }))]);
         }
         plan.step(snapshots);
-        let subject = RolloutOwner::AddOn(&self.name);
         // A strategy that stops on failures stays in force when an invalid one follows, so it must be
         // remembered before.
         let strategies = memories.iter().filter_map(|memory| memory.strategy.as_ref());
         let mut valid = strategies.filter_map(|wire| Strategy::read(wire, None).ok());
         let needs_policy = policy.is_none() && valid.any(|strategy| strategy.stops_on_failures());
-        plan.step(policy.and_then(|policy| rollout_policy::remember(&policy, subject, memories)));
+        if let Some(policy) = &policy {
+            plan.step(rollout_policy::remember_add_on(policy, &self.name, memories, refused));
+        }
         let clusters: BTreeSet<&String> =
             assigned.keys().chain(self.incomplete.keys()).chain(&ready).chain(&waiting).collect();
         // One step: what the API server refuses to create holds back no other cluster.
         let installed = installed.iter().map(|cluster| install(&self.cma, cluster, view));
         let mut writes: Vec<Action> = installed.filter_map(Read::transpose).collect::<Read<_>>()?;
         writes.extend(needs_policy.then(rollout_policy::create_default));
+        let in_force = policy.as_deref().map(|policy| policy.name());
+        writes.extend(rollout_policy::forget_refused(&self.name, in_force, view)?);
+        // Most clusters get the same configurations, so their template is read once.
+        let mut last: Option<(&Vec<Config>, Option<registration::Sources>)> = None;
         for (cluster, addon) in clusters.into_iter().filter_map(|name| self.fleet.addons.get_key_value(name))
         {
             let mut new = ManagedClusterAddOn::clone(addon);
@@ -160,8 +165,11 @@ impl AddOnInput {
                     self.contents.get(config).map(|content| content.generation()).unwrap_or_default()
                 };
                 progress::assign(&mut new, configs, generation, now);
-                if let Some(Ok(template)) = self.template(configs, view)? {
-                    registration::fill(&mut new, &template);
+                if last.as_ref().is_none_or(|(read, _)| *read != configs) {
+                    last = Some((configs, self.template(configs, view)?.and_then(Result::ok)));
+                }
+                if let Some((_, Some(template))) = &last {
+                    registration::fill(&mut new, template);
                 }
             } else if let Some(problem) = self.incomplete.get(cluster) {
                 let conditions = &mut new.status.get_or_insert_default().conditions;
@@ -172,7 +180,9 @@ impl AddOnInput {
                 let is_ready = ready.contains(cluster);
                 progress::configured(&mut new.status.get_or_insert_default().conditions, is_ready, now);
             }
-            writes.extend(StatusWrite::between(addon.as_ref(), &new).map(|write| write.action()));
+            let status = new.status.unwrap_or_default();
+            let write = StatusWrite::of_status(addon.as_ref(), addon.status.as_ref(), &status);
+            writes.extend(write.map(|write| write.action()));
         }
         plan.step(writes);
         Ok(())

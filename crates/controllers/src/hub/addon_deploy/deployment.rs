@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use super::hosting;
+use super::index::ReadContents;
 use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner, of_people};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -15,6 +16,7 @@ use api::gitops::v1alpha1::Success;
 use api::names::{CLUSTER_NAME_LABEL, IMAGE_REGISTRIES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
+use engine::addon::error::AddOnError;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::hosting::{Host, Place};
 use engine::addon::live::{AddOnPart, DeployWrites, LiveAddOn};
@@ -32,7 +34,7 @@ pub(super) fn registries(cluster: &ManagedCluster) -> Option<&str> {
 }
 
 /// One add-on on one cluster, and the input of its deployment.
-pub(super) struct Deployment {
+pub(super) struct AddOnDeployment {
     pub(super) live: LiveAddOn,
     pub(super) cluster: Arc<ManagedCluster>,
     /// The configurations that the rollout assigned.
@@ -40,7 +42,7 @@ pub(super) struct Deployment {
     pub(super) has_template: bool,
     /// The contents of the configurations; `Ok(None)` while no configuration is assigned or its snapshot has
     /// not been read.
-    pub(super) sources: Result<Option<Sources>, String>,
+    pub(super) sources: Result<Option<Arc<Sources>>, AddOnError>,
     /// The permissions that the agent should have.
     permissions: Vec<RoleBinding>,
     /// The permissions that it has.
@@ -49,7 +51,7 @@ pub(super) struct Deployment {
     pub(super) works_status: WorksStatus,
 }
 
-impl Deployment {
+impl AddOnDeployment {
     pub(super) fn read(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<Option<Self>> {
         let (name, namespace) = (addon.name(), addon.namespace());
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(name))?;
@@ -100,7 +102,7 @@ impl Deployment {
         Ok(Some(deployment))
     }
 
-    fn read_sources(&self, view: &impl View) -> Read<Result<Option<Sources>, String>> {
+    fn read_sources(&self, view: &impl View) -> Read<Result<Option<Arc<Sources>>, AddOnError>> {
         let find = |is: fn(&Config) -> bool| self.configs.iter().find(|config| is(config));
         let Some(template) = find(config_refs::is_template) else { return Ok(Ok(None)) };
         let get = |config: &Config| view.get::<ControllerRevision>(&snapshot::key(self.name(), config));
@@ -110,7 +112,8 @@ impl Deployment {
             Some(Some(config)) => Some(config),
             None => None,
         };
-        Ok(Sources::read(&template, config.as_deref()).map(Some))
+        let sources = view.index(|contents: &mut ReadContents| contents.of(template, config))?;
+        Ok(sources.map(Some))
     }
 
     fn decide_permissions(&mut self) {
@@ -160,10 +163,11 @@ impl Deployment {
                     plan.wake(now.saturating_add(SNAPSHOT_RECHECK).unwrap_or(now));
                 }
             }
-            Err(error) => outcome.error = Some(error.clone()),
+            Err(error) => outcome.error = Some(error.to_string()),
         }
         self.report(&mut plan, &mut new, outcome, now);
-        plan.status = StatusWrite::between(self.live.addon.as_ref(), &new);
+        let (addon, status) = (&self.live.addon, new.status.unwrap_or_default());
+        plan.status = StatusWrite::of_status(addon.as_ref(), addon.status.as_ref(), &status);
         plan
     }
 

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::deployment::Deployment;
+use super::deployment::AddOnDeployment;
 use super::hosting;
 use engine::addon::config_refs;
 use engine::addon::hook::WaitReport;
@@ -13,7 +13,7 @@ use engine::addon::hosting::Host;
 use engine::addon::live::{AddOnPart, JOB_FINALIZERS, Jobs, NeededFinalizers};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
-impl Deployment {
+impl AddOnDeployment {
     /// Adds the finalizers that an add-on needs for its jobs and for its works on another cluster, and
     /// removes those that it does not need; `None` if that is done already. The plan writes nothing else,
     /// because the write changes the version of the add-on.
@@ -39,7 +39,7 @@ impl Deployment {
                 Err("the snapshot of its template does not exist".to_owned())
             }
             Ok(None) => Ok(Vec::new()),
-            Err(error) => Err(error.clone()),
+            Err(error) => Err(error.to_string()),
         };
         let mut plan = Plan::nothing();
         let is_accepted = self.cluster.spec.hub_accepts_client;

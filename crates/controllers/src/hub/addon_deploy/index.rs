@@ -1,15 +1,20 @@
-//! The memory of the plans of add-ons: refusals of agents, and the hosting cluster of each add-on.
+//! The memory of the plans of add-ons: refusals of agents, the hosting cluster of each add-on, and the
+//! contents of configurations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use crate::hub::multimap;
+use crate::multimap;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::{ConditionStatus, Conditions as _};
 use api::names::cluster_conditions;
+use engine::addon::error::AddOnError;
 use engine::addon::hosting::hosting_cluster;
+use engine::addon::registration::Sources;
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, View};
 
@@ -74,6 +79,49 @@ impl DeployIndex {
         if let Some(host) = hosting_cluster(addon) {
             multimap::remove(&mut self.hosted, host, &Key::of(addon));
         }
+    }
+}
+
+/// Most contents of configurations that are kept: 16 of 100 kB are 2 MB.
+const MAX_CONTENTS: usize = 16;
+
+/// The contents of configurations that were read last. Most clusters have the same.
+#[derive(Default)]
+pub(super) struct ReadContents(VecDeque<ReadContent>);
+
+/// The contents of a template and of a deployment configuration, and their snapshots.
+struct ReadContent {
+    template: Arc<ControllerRevision>,
+    config: Option<Arc<ControllerRevision>>,
+    sources: Arc<Sources>,
+}
+
+impl Index for ReadContents {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observes<O: Observes<Self>>(_: &mut O) {}
+}
+
+impl ReadContents {
+    /// Returns the contents of snapshots. A changed snapshot has another address in the caches.
+    pub(super) fn of(
+        &mut self,
+        template: Arc<ControllerRevision>,
+        config: Option<Arc<ControllerRevision>>,
+    ) -> Result<Arc<Sources>, AddOnError> {
+        let is_it = |held: &&ReadContent| {
+            Arc::ptr_eq(&held.template, &template)
+                && held.config.as_ref().map(Arc::as_ptr) == config.as_ref().map(Arc::as_ptr)
+        };
+        if let Some(held) = self.0.iter().find(is_it) {
+            return Ok(Arc::clone(&held.sources));
+        }
+        let sources = Arc::new(Sources::read(&template, config.as_deref())?);
+        self.0.truncate(MAX_CONTENTS - 1);
+        self.0.push_front(ReadContent { template, config, sources: Arc::clone(&sources) });
+        Ok(sources)
     }
 }
 

@@ -24,8 +24,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use self::deployment::{Deployment, registries};
-use self::index::DeployIndex;
+use self::deployment::{AddOnDeployment, registries};
+use self::index::{DeployIndex, ReadContents};
 pub(crate) use self::takeover::AddOnTakeoverController;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -72,6 +72,7 @@ impl Controller for AddOnDeployController {
             if differs { addon_reads::keys_of_policy(change, view) } else { Vec::new() }
         });
         watches.keep::<DeployIndex>();
+        watches.keep::<ReadContents>();
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
@@ -83,7 +84,7 @@ impl Controller for AddOnDeployController {
         if is_deleted && !FINALIZERS.iter().any(|finalizer| addon.has_finalizer(finalizer)) {
             return Ok(Plan::nothing());
         }
-        let Some(deployment) = Deployment::read(Arc::clone(&addon), view)? else {
+        let Some(deployment) = AddOnDeployment::read(Arc::clone(&addon), view)? else {
             let cluster = Key::cluster(&key.namespace);
             let is_alone = is_deleted && view.get::<ManagedCluster>(&cluster)?.is_none();
             if !is_alone || view.exists::<ManagedCluster>(&cluster)? {

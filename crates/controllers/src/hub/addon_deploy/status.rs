@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::deployment::Deployment;
+use super::deployment::AddOnDeployment;
 use api::Condition;
 use api::addon::v1alpha1::{AddOnConfig, HealthCheckMode, ManagedClusterAddOn, ObjectReference};
 use api::cluster::v1::ManagedCluster;
@@ -82,7 +82,7 @@ fn related(work: &ManifestWork) -> ObjectReference {
     }
 }
 
-impl Deployment {
+impl AddOnDeployment {
     /// Fills in the status of the add-on.
     pub(super) fn report(
         &self,

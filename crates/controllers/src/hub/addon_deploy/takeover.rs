@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
-use super::deployment::Deployment;
+use super::deployment::AddOnDeployment;
 use crate::addon_reads;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -76,7 +76,7 @@ fn is_replaced(binding: &RoleBinding, addon: &str, view: &impl View) -> Read<boo
         };
     let is_any = !addons.is_empty();
     for addon in addons {
-        if Deployment::read(addon, view)?.is_none_or(|deployment| !deployment.is_permitted()) {
+        if AddOnDeployment::read(addon, view)?.is_none_or(|deployment| !deployment.is_permitted()) {
             return Ok(false);
         }
     }

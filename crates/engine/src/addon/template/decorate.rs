@@ -13,7 +13,7 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::template::{Registry, Room, SHOWN, TemplateError};
+use super::{Registry, Room, SHOWN, TemplateError};
 use crate::resource::plural;
 use api::addon::v1alpha1::ProxyConfig;
 use api::names::{DECORATE_ANNOTATION, DEFAULT_ADDON_NAMESPACE};
@@ -335,7 +335,7 @@ pub(super) fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::{TemplateInput, render};
+    use super::super::{TemplateInput, render};
     use super::*;
 
     #[test]

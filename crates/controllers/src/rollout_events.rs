@@ -149,9 +149,13 @@ pub(super) fn is_told_of_set(event: &Event, done: &Executed) -> bool {
 pub(super) fn status_of_addon(done: &Executed) -> Option<StatusWrite> {
     let mut status = done.plan.status.clone()?;
     status.events.retain(|event| event.reason != ROLLED_BACK || has_recorded(done));
-    let is_rollback = status.events.iter().any(|event| event.reason == ROLLED_BACK);
     let is_reached = done.outcomes.len() == done.plan.steps.len();
-    (is_reached || is_rollback).then_some(status)
+    (is_reached || tells_of_rollback(&status)).then_some(status)
+}
+
+/// Returns whether the events of a status tell of a rollback.
+pub(super) fn tells_of_rollback(status: &StatusWrite) -> bool {
+    status.events.iter().any(|event| event.reason == ROLLED_BACK)
 }
 
 /// Returns an event of an object that is rolled out.
@@ -164,5 +168,4 @@ pub(super) fn event<K: Kind>(object: &K, event_type: EventType, reason: &str, me
 }
 
 #[cfg(test)]
-#[path = "tests/rollout_events.rs"]
 mod tests;
