@@ -29,10 +29,17 @@ const CREDENTIALS: &str = "name a directory with the keys of a credentials Secre
 /// directory where none is named.
 ///
 /// # Errors
-/// There is no such directory, it cannot be read, or the working directory is in no repository.
+/// There is no such directory, it is no repository, or the working directory is in none.
 pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
     match repo {
-        Some(repo) if Path::new(repo).is_dir() => absolute(Path::new(repo)),
+        Some(repo) if Path::new(repo).is_dir() => {
+            let path = absolute(Path::new(repo))?;
+            if !git::is_repository(Path::new(&path)) {
+                let hint = "name the top directory of a repository; git init makes one";
+                return Err(CommandError::hinted(anyhow!("{path} is no git repository"), hint));
+            }
+            Ok(path)
+        }
         // A URL, or the form of ssh: host:path.
         Some(repo) if repo.contains(':') => Ok(repo.to_owned()),
         Some(repo) => Err(CommandError::hinted(
@@ -139,22 +146,44 @@ impl Revisions {
     /// Reads a revision.
     ///
     /// # Errors
-    /// The repository cannot be read, or it has no such revision.
+    /// The repository cannot be read, it has no such revision, or no reference can have that name.
     pub(crate) fn checkout(&self, revision: &str) -> Result<Arc<Checkout>, CommandError> {
-        self.fetch(revision, None)?.map_err(hinted)
+        let Some((_, mirror)) = &self.mirror else {
+            return git::checkout(&self.directory, revision).map_err(hinted);
+        };
+        let mut mirror = mirror.borrow_mut();
+        let named = || {
+            [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
+                .into_iter()
+                .flatten()
+                .collect()
+        };
+        let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
+        let mut failure = None;
+        for want in candidates {
+            match mirror.fetch(&want, History::default()) {
+                Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
+                done => return done.map_err(hinted),
+            }
+        }
+        Err(match failure {
+            Some(error) => hinted(error),
+            None => CommandError::hinted(anyhow!("{revision:?} is not a revision"), REVISION),
+        })
     }
 
-    /// Says why the signatures of a revision do not count; `None` if they do.
+    /// Says why the signatures of a commit that was read as a revision do not count; `None` if they do.
     ///
     /// # Errors
     /// The repository cannot be read.
     pub(crate) fn refused_signature(
         &self,
         revision: &str,
-        verification: Verification,
+        checkout: &Checkout,
+        how: &Verification,
     ) -> Result<Option<String>, CommandError> {
-        match self.fetch(revision, Some(verification))? {
-            Ok(_) => Ok(None),
+        match git::verify_commit(&self.directory, revision, checkout, how) {
+            Ok(()) => Ok(None),
             Err(error @ Error::NotVerified { .. }) => Ok(Some(error.to_string())),
             Err(error) => Err(hinted(error)),
         }
@@ -176,38 +205,6 @@ impl Revisions {
             Err(error) => Err(hinted(error)),
         }
     }
-
-    /// Reads a revision; returns the error of git. It is an error of the command if no reference can have
-    /// that name.
-    fn fetch(
-        &self,
-        revision: &str,
-        verification: Option<Verification>,
-    ) -> Result<Result<Arc<Checkout>, Error>, CommandError> {
-        let Some((_, mirror)) = &self.mirror else {
-            return Ok(git::checkout(&self.directory, revision, verification.as_ref()));
-        };
-        let mut mirror = mirror.borrow_mut();
-        mirror.verification = verification;
-        let named = || {
-            [RefSpec::commit(revision), RefSpec::branch(revision), RefSpec::tag(revision)]
-                .into_iter()
-                .flatten()
-                .collect()
-        };
-        let candidates: Vec<RefSpec> = if revision == HEAD { vec![RefSpec::Head] } else { named() };
-        let mut failure = None;
-        for want in candidates {
-            match mirror.fetch(&want, History::default()) {
-                Err(error @ Error::MissingRef { .. }) => failure = failure.or(Some(error)),
-                done => return Ok(done),
-            }
-        }
-        match failure {
-            Some(error) => Ok(Err(error)),
-            None => Err(CommandError::hinted(anyhow!("{revision:?} is not a revision"), REVISION)),
-        }
-    }
 }
 
 /// Returns a failure of git with the way out that a command has.
@@ -225,13 +222,14 @@ mod tests {
     use super::*;
     use crate::git::tests::forge::Forge;
     use crate::git::tests::web::{Behaviour, Web};
+    use crate::git::{Keyring, SignedPart};
 
     fn open(directory: &Path) -> Revisions {
         Revisions::open(directory.to_str().unwrap(), Credentials::default()).unwrap()
     }
 
     #[test]
-    fn a_directory_that_is_missing_and_a_revision_of_another_form_are_refused_with_the_way_out() {
+    fn what_is_no_repository_and_a_revision_of_another_form_are_refused_with_the_way_out() {
         let hint = |refused: CommandError| refused.hint.unwrap();
         let typo = repository(Some("flet")).unwrap_err();
         assert_eq!(typo.error.to_string(), "there is no directory flet");
@@ -241,7 +239,12 @@ mod tests {
         }
 
         let dir = tempfile::tempdir().unwrap();
+        let named = || repository(dir.path().to_str());
+        let empty = named().unwrap_err();
+        assert!(empty.error.to_string().ends_with(" is no git repository"), "{}", empty.error);
+        assert!(hint(empty).contains("git init"));
         git2::Repository::init_bare(dir.path()).unwrap();
+        assert!(named().is_ok());
         let missing = open(dir.path()).checkout("main~1").unwrap_err();
         assert!(missing.error.to_string().starts_with("revision main~1 does not exist in "));
         assert!(hint(missing).contains("in a directory, also what git rev-parse takes"));
@@ -315,6 +318,24 @@ mod tests {
         }
         let missing = private.checkout("nowhere").unwrap_err();
         assert!(missing.hint.unwrap().starts_with("a revision is"));
+    }
+
+    #[test]
+    fn the_commit_that_was_read_is_verified_and_not_the_one_that_its_branch_moves_on_to() {
+        let forge = Forge::new();
+        let (server, directory) = (forge.serve(), forge.root().join("config.git"));
+        let signers = "u ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGI/4dyK7GSFY0TLi4wflXO1OYM97wGp184JXH8dmJ+f";
+        let secret = BTreeMap::from([("allowed_signers".to_owned(), ByteString(signers.into()))]);
+        let keys = Arc::new(Keyring::from_secret(&secret).unwrap());
+        let how = Verification { keys, part: SignedPart::Tip, accepted: None, now: now() };
+        for url in [server.url.as_str(), directory.to_str().unwrap()] {
+            let revisions = Revisions::open(url, Credentials::default()).unwrap();
+            let first = forge.commit("main", &[("a", "1")]);
+            let read = revisions.checkout("main").unwrap();
+            forge.commit("main", &[("a", "2")]);
+            let refused = revisions.refused_signature("main", &read, &how).unwrap();
+            assert_eq!(refused, Some(format!("commit {first} is refused: it has no signature")), "{url}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::report_history;
-use super::{Error, Signer};
+use super::{CommitSigner, Error};
 use object::text;
 
 const AUTHOR: &str = "Wheelwright";
@@ -48,7 +48,7 @@ pub struct Commit {
     /// Name and e-mail address of author and committer; `None` for Wheelwright.
     pub author: Option<(String, String)>,
     /// The key that signs the commit, if any.
-    pub signer: Option<Signer>,
+    pub signer: Option<CommitSigner>,
 }
 
 impl Commit {

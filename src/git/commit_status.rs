@@ -12,9 +12,10 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::transport::{Answer, Session, SessionLimits, TransportLimits, post};
-use super::{Cancel, Credentials, Egress, Error, Remote};
+use super::transport::{ApiResponse, Session, SessionLimits, TransportLimits, post};
+use super::{Credentials, Egress, Error, Remote};
 use object::text;
 
 /// Most characters of a description, which GitHub limits.
@@ -67,7 +68,7 @@ impl StatusRequest {
         &self,
         credentials: Credentials,
         egress: Egress,
-        cancel: Cancel,
+        cancel: CancellationToken,
         now: Timestamp,
     ) -> Result<(), Error> {
         let endpoint = self.endpoint()?;
@@ -143,8 +144,8 @@ impl StatusRequest {
     }
 
     /// Reads the answer of the service.
-    fn judge(&self, endpoint: &Remote, answer: &Answer, now: Timestamp) -> Result<(), Error> {
-        let Answer { status, headers, body } = answer;
+    fn judge(&self, endpoint: &Remote, answer: &ApiResponse, now: Timestamp) -> Result<(), Error> {
+        let ApiResponse { status, headers, body } = answer;
         let url = endpoint.to_string();
         let why = || {
             let message = serde_json::from_slice::<Value>(body).ok().and_then(|body| {

@@ -3,22 +3,28 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use git2::{Object, ObjectType, Oid, Repository};
+use git2::{ErrorCode, Object, ObjectType, Oid, Repository};
+use tokio_util::sync::CancellationToken;
 
-use super::mirror::is_sha256;
+use super::mirror::{is_sha256, kept};
 use super::read::{Blobs, Bounds, read};
 use super::rewind::guard;
 use super::signature::{self, RefTarget};
-use super::{Cancel, Error, History, Limits, RefSpec, Verification};
+use super::{Error, History, RefSpec, TreeLimits, Verification};
 use object::tree::Checkout;
+
+/// Returns whether a directory is the top of a repository, also of one that cannot be read.
+pub fn is_repository(path: &Path) -> bool {
+    !Repository::open(path).is_err_and(|error| error.code() == ErrorCode::NotFound)
+}
 
 /// Reads a revision of a repository of this machine: a branch, a tag, a branch of its remote, or what
 /// `git rev-parse` takes.
 ///
 /// # Errors
-/// The repository cannot be read, has no such revision, it is not signed as it must be, or exceeds [`Limits`].
-pub fn checkout(path: &Path, revision: &str, how: Option<&Verification>) -> Result<Arc<Checkout>, Error> {
-    let (url, cancel, limits) = (path.to_string_lossy(), Cancel::new(), Limits::default());
+/// The repository cannot be read, has no such revision, or it exceeds [`TreeLimits`].
+pub fn checkout(path: &Path, revision: &str) -> Result<Arc<Checkout>, Error> {
+    let (url, cancel, limits) = (path.to_string_lossy(), CancellationToken::new(), TreeLimits::default());
     if is_sha256(path) {
         return Err(Error::sha256(&url));
     }
@@ -30,13 +36,30 @@ pub fn checkout(path: &Path, revision: &str, how: Option<&Verification>) -> Resu
     let repo = Repository::open(path).map_err(|e| Error::remote(&url, &e))?;
     let object = find(&repo, revision).ok_or_else(missing)?;
     let commit = object.peel(ObjectType::Commit).map_err(|_| missing())?.id();
-    if let Some(how) = how {
-        let tag = object.as_tag().map(|tag| (tag.id(), revision.to_owned()));
-        signature::verify(&repo, &RefTarget { commit, tag }, how.accepted.as_deref(), how, &cancel)?;
-    }
     let bounds = Bounds { limits: &limits, cancel: &cancel, url: &url };
     let tree = read(&repo, commit, &bounds, &mut Blobs::new())?;
     Ok(Arc::new(Checkout { revision: commit.to_string(), tree }))
+}
+
+/// Verifies the signatures of a commit that was read as a revision, of a repository or of a mirror of it.
+/// Nothing is fetched. A tag that leads to another commit meanwhile does not count.
+///
+/// # Errors
+/// The repository cannot be read, or [`Error::NotVerified`].
+pub fn verify_commit(
+    path: &Path,
+    revision: &str,
+    checkout: &Checkout,
+    how: &Verification,
+) -> Result<(), Error> {
+    let repo = Repository::open(path).map_err(|e| Error::remote(&path.to_string_lossy(), &e))?;
+    let commit = Oid::from_str(&checkout.revision).map_err(|e| Error::Ref(e.message().to_owned()))?;
+    let leads = |object: &Object<'_>| object.peel(ObjectType::Commit).is_ok_and(|found| found.id() == commit);
+    let object = find(&repo, revision).filter(leads);
+    let tag = object.as_ref().and_then(|object| object.as_tag());
+    let tag = tag.map(|tag| (tag.id(), revision.to_owned()));
+    let cancel = CancellationToken::new();
+    signature::verify(&repo, &RefTarget { commit, tag }, how.accepted.as_deref(), how, &cancel)
 }
 
 /// Refuses a commit that does not descend from the accepted one, as a fetch does. A shallow clone lacks older
@@ -50,7 +73,8 @@ pub fn check_rewind(path: &Path, want: &RefSpec, commit: &str, history: History<
     if repo.is_shallow() { Ok(()) } else { guard(&repo, want, commit, history) }
 }
 
-/// Finds a revision. A clone of a pull request has the branches only as those of its remote.
+/// Finds a revision. A clone of a pull request has the branches only as those of its remote, and a mirror
+/// has references of its own for what it fetched.
 fn find<'r>(repo: &'r Repository, revision: &str) -> Option<Object<'r>> {
     let reference = |name: String| repo.find_object(repo.refname_to_id(&name).ok()?, None).ok();
     let remotes = repo.remotes().ok()?;
@@ -63,8 +87,12 @@ fn find<'r>(repo: &'r Repository, revision: &str) -> Option<Object<'r>> {
         [only] => Some(only.clone()),
         _ => None,
     };
-    reference(format!("refs/heads/{revision}"))
-        .or_else(|| reference(format!("refs/tags/{revision}")))
+    let named = |kind: &str| {
+        let name = format!("refs/{kind}/{revision}");
+        reference(kept(&name)).or_else(|| reference(name))
+    };
+    named("heads")
+        .or_else(|| named("tags"))
         .or_else(|| repo.revparse_single(revision).ok())
         .or_else(of_remote)
 }

@@ -7,15 +7,16 @@ use std::sync::{Arc, Weak};
 
 use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect, Repository};
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 
-use super::read::{self, Blobs, Bounds, Limits};
+use super::read::{self, Blobs, Bounds, TreeLimits};
 use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
 use super::report_history::Counted;
 use super::rewind::{History, guard, guard_step};
 use super::signature::{self, RefTarget, Verification};
 use super::transport::{PushedReference, Session, SessionLimits};
-use super::{Arrivals, Cancel, Credentials, Egress, Error, Remote, TransportLimits, process};
+use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
 /// Most files of packs of a mirror. Each fetch adds a pack with its index, and libgit2 never repacks, so a
@@ -38,7 +39,7 @@ pub struct Mirror {
     remote: Remote,
     credentials: Credentials,
     /// Limits of the commits that are read.
-    pub limits: Limits,
+    pub limits: TreeLimits,
     /// Limits of the connections.
     pub transport: TransportLimits,
     /// The addresses that connections may lead to.
@@ -46,7 +47,7 @@ pub struct Mirror {
     /// The bytes that arrive from all servers at once.
     pub(crate) arrivals: Arc<Arrivals>,
     /// Ends the running operation.
-    pub cancel: Cancel,
+    pub cancel: CancellationToken,
     /// The signatures that commits must have, if any.
     pub verification: Option<Verification>,
     /// Whether a fetch of a branch leaves out the reports at its tip.
@@ -77,11 +78,11 @@ impl Mirror {
             dir,
             remote,
             credentials,
-            limits: Limits::default(),
+            limits: TreeLimits::default(),
             transport: TransportLimits::default(),
             egress: Egress::default(),
             arrivals: Arc::default(),
-            cancel: Cancel::default(),
+            cancel: CancellationToken::default(),
             verification: None,
             leaves_out_reports: false,
             blobs,
@@ -151,7 +152,7 @@ impl Mirror {
     ///
     /// # Errors
     /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted
-    /// one, or it exceeds the [`Limits`]. Commits that were fetched before stay readable through
+    /// one, or it exceeds the [`TreeLimits`]. Commits that were fetched before stay readable through
     /// [`Mirror::checkout`].
     pub fn fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
         let fetched = self.try_fetch(want, history);
@@ -209,7 +210,7 @@ impl Mirror {
     /// Reads a commit that was fetched before; `None` if the mirror does not hold it.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if it exceeds the [`Limits`].
+    /// Returns [`Error::Content`] if it exceeds the [`TreeLimits`].
     pub fn checkout(&mut self, revision: &str) -> Result<Option<Arc<Checkout>>, Error> {
         let repo = self.repository()?;
         match Oid::from_str(revision).and_then(|id| repo.find_commit(id)) {

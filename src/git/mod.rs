@@ -10,7 +10,6 @@
 //! and a push to a local path is not compare-and-swap. All bytes of a server pass through our own
 //! [`transport`]s.
 
-mod cancel;
 mod commit;
 mod commit_status;
 mod credentials;
@@ -36,22 +35,21 @@ pub(crate) mod tests;
 mod transport;
 mod watch;
 
-pub use cancel::Cancel;
 pub use commit::{Commit, LastPush, Replaces, entry};
 pub use commit_status::{Provider, StatusRequest};
 pub use credentials::Credentials;
 pub use error::Error;
-pub use local::{check_rewind, checkout};
+pub use local::{check_rewind, checkout, is_repository, verify_commit};
 pub use mirror::Mirror;
 pub(crate) use mirror::object_bytes;
 pub use notes::Note;
 pub use push::Retry;
-pub use read::Limits;
+pub use read::TreeLimits;
 pub use refs::RefSpec;
 pub use remote::Remote;
 pub(crate) use remote::is_loopback;
 pub use rewind::{History, rewind};
-pub use signature::{Keyring, Refusal, SignedPart, Signer, Verification};
+pub use signature::{CommitSigner, Keyring, Refusal, SignedPart, Verification};
 pub(crate) use transport::Arrivals;
 pub use transport::{Egress, TransportLimits};
 pub use watch::{RefWatcher, watch};

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use git2::{ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
+use icu_normalizer::DecomposingNormalizerBorrowed;
+use tokio_util::sync::CancellationToken;
 
-use super::{Cancel, Error};
+use super::Error;
 use object::text;
-use object::tree::FileTree;
+use object::tree::{Collision, FileTree};
 
 /// Limits of the commits that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct TreeLimits {
     /// Directories, files, links and submodules.
     pub entries: usize,
     /// Files and links.
@@ -26,7 +28,7 @@ pub struct Limits {
     pub path_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for TreeLimits {
     /// Returns limits for a fleet, whose configuration is thousands of small files: up to 50,000 files, 8 MiB
     /// each (etcd takes objects of 1.5 MiB) and 256 MiB together, and as many directories. Paths have the
     /// limit of Linux.
@@ -49,8 +51,8 @@ const MODE_LINK: i32 = 0o120_000;
 
 /// The reasons that end the reading of a commit early.
 pub(super) struct Bounds<'a> {
-    pub(super) limits: &'a Limits,
-    pub(super) cancel: &'a Cancel,
+    pub(super) limits: &'a TreeLimits,
+    pub(super) cancel: &'a CancellationToken,
     /// The remote, for messages.
     pub(super) url: &'a str,
 }
@@ -133,13 +135,14 @@ impl Reader<'_> {
                 &format!("more than {} directories inside each other", self.bounds.limits.depth),
             ));
         }
-        let mut order = Order::default();
+        let (mut order, mut folded) = (Order::default(), BTreeMap::new());
         for entry in tree {
             self.count()?;
             if !order.takes(&entry) {
                 return Err(refuse(dir, "a name is in it twice or in the wrong order"));
             }
             let path = self.path(dir, &entry)?;
+            self.compare(&path, &mut folded);
             match entry.kind() {
                 Some(ObjectType::Tree) => {
                     let below = self.repo.find_tree(entry.id()).map_err(|e| Error::cache(&e))?;
@@ -188,6 +191,16 @@ impl Reader<'_> {
             ));
         }
         Ok(path)
+    }
+
+    /// Notes a path if it collides with one before it. `paths` are those of its directory, by their folded
+    /// names.
+    fn compare(&mut self, path: &str, paths: &mut BTreeMap<String, String>) {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let first = paths.entry(fold(name)).or_insert_with(|| path.to_owned());
+        if *first != path {
+            self.found.insert_collision(Collision { first: first.clone(), second: path.to_owned() });
+        }
     }
 
     fn blob(&mut self, path: String, id: Oid, link: bool) -> Result<(), Error> {
@@ -254,6 +267,14 @@ impl Order {
         self.last = sorted;
         is_later && self.names.insert(name)
     }
+}
+
+/// Returns a name as a file system has it that folds case and Unicode forms, such as APFS.
+fn fold(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
+    DecomposingNormalizerBorrowed::new_nfd().normalize(&name.to_lowercase()).into_owned()
 }
 
 /// Returns whether a work tree could hold a name. git itself refuses other names, so only an attacker makes a

@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use git2::{Commit, ObjectType, Oid, Repository, Tree, TreeEntry};
+use tokio_util::sync::CancellationToken;
 
-use super::Cancel;
 use super::commit::{RECORD, read_record};
 use super::report_history::is_report;
 
@@ -32,7 +32,7 @@ pub(super) fn below_reports(
     repo: &Repository,
     tip: Oid,
     accepted: Option<&str>,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<Oid, git2::Error> {
     let mut commit = repo.find_commit(tip)?;
     let mut compared = 0;

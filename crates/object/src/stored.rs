@@ -9,12 +9,6 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 
 /// An object as an API server stores it: of a typed kind, or a plain [`Object`].
 pub trait Stored: DeserializeOwned + Send + Sync + 'static {
-    /// Whether [`Stored::trim`] keeps `metadata.managedFields`. They are a third of most objects, so only
-    /// objects that are compared with an applied configuration keep them; see
-    /// [`is_as_applied`](crate::fields::is_as_applied). The entries of updates show who changed a field, and
-    /// a client that writes the entries must write all of them.
-    const KEEPS_MANAGED_FIELDS: bool;
-
     /// Returns the namespace and name.
     fn key(&self) -> Key;
 
@@ -28,6 +22,10 @@ pub trait Stored: DeserializeOwned + Send + Sync + 'static {
     fn label(&self, key: &str) -> Option<&str>;
 
     /// Drops the parts of the object that no controller reads and no cache should hold.
+    ///
+    /// `metadata.managedFields` are a third of most objects, so only objects that are compared with an
+    /// applied configuration keep them; see [`is_as_applied`](crate::fields::is_as_applied). The entries of
+    /// updates show who changed a field, and a client that writes the entries must write all of them.
     #[must_use]
     fn trim(self, gvk: &Gvk) -> Self;
 }
@@ -38,8 +36,6 @@ pub fn version(text: &str) -> u64 {
 }
 
 impl<K: Kind> Stored for K {
-    const KEEPS_MANAGED_FIELDS: bool = false;
-
     fn key(&self) -> Key {
         Key::of(self)
     }
@@ -63,8 +59,6 @@ impl<K: Kind> Stored for K {
 }
 
 impl Stored for Object {
-    const KEEPS_MANAGED_FIELDS: bool = true;
-
     fn key(&self) -> Key {
         self.key()
     }

@@ -4,7 +4,15 @@
 //! system of the host.
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 use std::sync::Arc;
+
+use crate::text::plain;
+
+/// Most collisions that a tree names.
+const MAX_COLLISIONS: usize = 10;
+/// Most characters of a path in a message.
+const PATH: usize = 200;
 
 /// Regular files of a directory tree, by path.
 ///
@@ -12,18 +20,39 @@ use std::sync::Arc;
 /// leading `/`. Symbolic links and submodules are kept apart so that a reader can refuse one by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
-    files: BTreeMap<String, Entry>,
+    files: BTreeMap<String, TreeEntry>,
+    collisions: Vec<Collision>,
 }
 
 /// The entry at a path of a [`FileTree`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum TreeEntry {
     /// A file and its bytes; shared, because trees of successive commits hold mostly the same files.
     File(Arc<[u8]>),
     /// A symbolic link and its target as written, relative to the directory it stands in.
     Link(String),
     /// A submodule: a commit of another repository, which is not fetched.
     Submodule,
+}
+
+/// Two paths that differ only in the case or in the Unicode form of their last name. A tree holds both, and a
+/// checkout may hold one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collision {
+    /// The path that comes first in the tree.
+    pub first: String,
+    /// The other path.
+    pub second: String,
+}
+
+impl Display for Collision {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let (first, second) = (plain(&self.first, PATH), plain(&self.second, PATH));
+        write!(
+            f,
+            "{first} and {second} differ only in case or in their Unicode form; a checkout on macOS or Windows may hold one of them"
+        )
+    }
 }
 
 /// A tree and the commit it came from.
@@ -38,29 +67,41 @@ pub struct Checkout {
 impl FileTree {
     /// Adds or replaces a file.
     pub fn insert(&mut self, path: impl Into<String>, bytes: impl Into<Arc<[u8]>>) {
-        self.files.insert(path.into(), Entry::File(bytes.into()));
+        self.files.insert(path.into(), TreeEntry::File(bytes.into()));
     }
 
     /// Adds or replaces a symbolic link.
     pub fn insert_link(&mut self, path: impl Into<String>, target: impl Into<String>) {
-        self.files.insert(path.into(), Entry::Link(target.into()));
+        self.files.insert(path.into(), TreeEntry::Link(target.into()));
     }
 
     /// Adds or replaces a submodule.
     pub fn insert_submodule(&mut self, path: impl Into<String>) {
-        self.files.insert(path.into(), Entry::Submodule);
+        self.files.insert(path.into(), TreeEntry::Submodule);
+    }
+
+    /// Notes two paths that collide, up to a limit.
+    pub fn insert_collision(&mut self, collision: Collision) {
+        if self.collisions.len() < MAX_COLLISIONS {
+            self.collisions.push(collision);
+        }
+    }
+
+    /// Returns the first paths that collide.
+    pub fn collisions(&self) -> &[Collision] {
+        &self.collisions
     }
 
     /// Returns the entry at a path; `None` for absent paths and for directories.
-    pub fn entry(&self, path: &str) -> Option<&Entry> {
+    pub fn entry(&self, path: &str) -> Option<&TreeEntry> {
         self.files.get(path)
     }
 
     /// Returns the bytes of the file at a path; `None` for links and submodules too.
     pub fn file(&self, path: &str) -> Option<&Arc<[u8]>> {
         match self.files.get(path)? {
-            Entry::File(bytes) => Some(bytes),
-            Entry::Link(_) | Entry::Submodule => None,
+            TreeEntry::File(bytes) => Some(bytes),
+            TreeEntry::Link(_) | TreeEntry::Submodule => None,
         }
     }
 
@@ -70,7 +111,7 @@ impl FileTree {
     }
 
     /// Returns everything below a directory, in path order; the root is the empty path.
-    pub fn below<'a>(&'a self, dir: &str) -> impl Iterator<Item = (&'a str, &'a Entry)> + use<'a> {
+    pub fn below<'a>(&'a self, dir: &str) -> impl Iterator<Item = (&'a str, &'a TreeEntry)> + use<'a> {
         let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
         let from = self.files.range(prefix.clone()..);
         from.take_while(move |(path, _)| path.starts_with(&prefix))
@@ -81,7 +122,11 @@ impl FileTree {
 impl<P: Into<String>, B: Into<Arc<[u8]>>> FromIterator<(P, B)> for FileTree {
     fn from_iter<I: IntoIterator<Item = (P, B)>>(files: I) -> Self {
         Self {
-            files: files.into_iter().map(|(path, bytes)| (path.into(), Entry::File(bytes.into()))).collect(),
+            files: files
+                .into_iter()
+                .map(|(path, bytes)| (path.into(), TreeEntry::File(bytes.into())))
+                .collect(),
+            collisions: Vec::new(),
         }
     }
 }
@@ -105,6 +150,6 @@ mod tests {
         let mut tree = FileTree::default();
         tree.insert_link("a", "../b");
         assert_eq!(tree.file("a"), None);
-        assert_eq!(tree.entry("a"), Some(&Entry::Link("../b".into())));
+        assert_eq!(tree.entry("a"), Some(&TreeEntry::Link("../b".into())));
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use git2::{Oid, Repository};
 use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use super::{Keyring, Refusal, object};
-use crate::git::{Cancel, Error};
+use crate::git::Error;
 use object::Signed;
 
 /// Most commits that are verified at once. Each takes under a millisecond.
@@ -51,7 +52,7 @@ pub(in crate::git) fn verify(
     subject: &RefTarget,
     accepted: Option<&str>,
     how: &Verification,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<(), Error> {
     if let Some((tag, name)) = &subject.tag {
         let what = || format!("tag {} ({tag})", ::object::text::plain(name, 60));

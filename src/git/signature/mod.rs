@@ -15,7 +15,7 @@ pub(super) use history::{RefTarget, verify};
 pub use history::{SignedPart, Verification};
 pub use keyring::Keyring;
 pub use refusal::Refusal;
-pub use signer::Signer;
+pub use signer::CommitSigner;
 
 #[cfg(test)]
 mod tests;

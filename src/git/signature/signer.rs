@@ -23,7 +23,7 @@ use crate::git::Error;
 /// | `openpgp.asc` | OpenPGP: an armored secret key |
 /// | `password` | the passphrase of either |
 #[derive(Clone, PartialEq)]
-pub struct Signer(SigningSecret);
+pub struct CommitSigner(SigningSecret);
 
 #[derive(Clone, PartialEq)]
 enum SigningSecret {
@@ -32,16 +32,16 @@ enum SigningSecret {
 }
 
 /// Shows the kind, never the key.
-impl Debug for Signer {
+impl Debug for CommitSigner {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(match &self.0 {
-            SigningSecret::Ssh(_) => "Signer(ssh)",
-            SigningSecret::OpenPgp { .. } => "Signer(openpgp)",
+            SigningSecret::Ssh(_) => "CommitSigner(ssh)",
+            SigningSecret::OpenPgp { .. } => "CommitSigner(openpgp)",
         })
     }
 }
 
-impl Signer {
+impl CommitSigner {
     /// Reads the data of a Secret.
     ///
     /// # Errors

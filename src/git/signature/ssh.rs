@@ -22,12 +22,12 @@ const SECURITY_KEY_TRAILER: usize = 5;
 /// The allowed signers, and the revoked keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signers {
-    allowed: Vec<Signer>,
+    allowed: Vec<AllowedSigner>,
     revoked: Vec<KeyData>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Signer {
+struct AllowedSigner {
     principals: String,
     key: KeyData,
     valid_after: Option<Timestamp>,
@@ -44,7 +44,7 @@ impl Signers {
     /// Adds the lines of a file of allowed signers. An error names the line.
     pub(super) fn allow(&mut self, text: &str) -> Result<(), String> {
         for (number, line) in lines(text) {
-            self.allowed.push(Signer::parse(line).map_err(|why| format!("line {number}: {why}"))?);
+            self.allowed.push(AllowedSigner::parse(line).map_err(|why| format!("line {number}: {why}"))?);
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Signers {
         let signature = SshSig::from_pem(signed.signature.trim()).map_err(|e| unusable(e.to_string()))?;
         let key = signature.public_key();
         let fingerprint = format!("the SSH key {}", key.fingerprint(HashAlg::Sha256));
-        let of_key = |signer: &&Signer| signer.key == *key;
+        let of_key = |signer: &&AllowedSigner| signer.key == *key;
         let name = self.allowed.iter().find(of_key).map_or_else(
             || fingerprint.clone(),
             |signer| format!("{} ({fingerprint})", object::text::plain(&signer.principals, 100)),
@@ -128,7 +128,7 @@ fn check_strength(signature: &SshSig, signer: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Signer {
+impl AllowedSigner {
     /// Reads `principals [options] type key [comment]`.
     fn parse(line: &str) -> Result<Self, String> {
         let (principals, rest) = field(line);

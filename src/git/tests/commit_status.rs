@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::recorder::Recorder;
-use crate::git::{Cancel, Credentials, Egress, Error, Provider, Remote, StatusRequest};
+use crate::git::{Credentials, Egress, Error, Provider, Remote, StatusRequest};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const TOKEN: &str = "hunter22hunter22";
@@ -29,7 +30,7 @@ fn now() -> Timestamp {
 fn send(request: &StatusRequest) -> Result<(), Error> {
     let data = BTreeMap::from([("token".to_owned(), ByteString(TOKEN.into()))]);
     let credentials = Credentials::from_secret(&data).unwrap();
-    request.send(credentials, Egress::Anywhere, Cancel::new(), now())
+    request.send(credentials, Egress::Anywhere, CancellationToken::new(), now())
 }
 
 #[test]

@@ -8,13 +8,12 @@ use k8s_openapi::ByteString;
 use ring::signature::{KeyPair as _, RsaKeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
+use tokio_util::sync::CancellationToken;
 
 use super::forge::Forge;
 use super::recorder::Recorder;
 use super::web::{App, Behaviour, Web};
-use crate::git::{
-    Cancel, Credentials, Egress, Error, History, Mirror, Provider, RefSpec, Remote, StatusRequest,
-};
+use crate::git::{Credentials, Egress, Error, History, Mirror, Provider, RefSpec, Remote, StatusRequest};
 
 /// Returns a new key, as GitHub lets it be downloaded, and its public half.
 fn key(forge: &Forge, name: &str) -> (String, Vec<u8>) {
@@ -140,6 +139,7 @@ fn a_service_that_repeats_the_token_of_an_app_does_not_bring_it_into_a_message()
         state: "success".into(),
         description: String::new(),
     };
-    let error = request.send(credentials, Egress::Anywhere, Cancel::new(), now).unwrap_err().to_string();
+    let error = request.send(credentials, Egress::Anywhere, CancellationToken::new(), now).unwrap_err();
+    let error = error.to_string();
     assert!(error.contains("422") && error.contains("bad [redacted]"), "{error}");
 }

@@ -8,7 +8,7 @@ use git2::{ObjectType, Oid, Repository};
 use super::forge::{Forge, commit_tree, raw_tree};
 use super::web::{Behaviour, Web};
 use crate::git::{Error, History, RefSpec};
-use object::tree::{Checkout, Entry};
+use object::tree::{Checkout, TreeEntry};
 
 /// Much longer than any of these tests takes, and much shorter than an attack would.
 const SOON: Duration = Duration::from_secs(20);
@@ -80,7 +80,7 @@ fn a_submodule_is_kept_apart_by_name() {
     tree.insert("module", Oid::from_str(&"1".repeat(40)).unwrap(), 0o160_000).unwrap();
     commit_tree(&repo, tree.write().unwrap());
     let checkout = fetch(&forge, &forge.url()).unwrap();
-    assert_eq!(checkout.tree.entry("module"), Some(&Entry::Submodule));
+    assert_eq!(checkout.tree.entry("module"), Some(&TreeEntry::Submodule));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use git2::Oid;
 
 use super::forge::{Forge, Server, commit_tree, raw_tree};
 use super::web::{Behaviour, Web};
-use crate::git::{Credentials, History, Limits, RefSpec, rewind};
-use object::tree::{Checkout, Entry};
+use crate::git::{Credentials, History, RefSpec, TreeLimits, rewind};
+use object::tree::{Checkout, TreeEntry};
 
 fn main() -> RefSpec {
     RefSpec::branch("main").unwrap()
@@ -242,7 +242,7 @@ fn links_and_submodules_are_kept_apart() {
     let checkout = forge.local().fetch(&main(), History::default()).unwrap();
     assert_eq!(paths(&checkout), ["-rf", "CON", "NUL", "aux.yaml", "link", "lpt1", "module"]);
     assert!(checkout.tree.file("CON").is_some(), "a device of another system is a file");
-    assert_eq!(checkout.tree.entry("link"), Some(&Entry::Link("../../etc/passwd".into())));
+    assert_eq!(checkout.tree.entry("link"), Some(&TreeEntry::Link("../../etc/passwd".into())));
 }
 
 #[test]
@@ -268,18 +268,31 @@ fn names_are_distinct_by_their_bytes() {
 }
 
 #[test]
+fn names_that_only_some_file_systems_tell_apart_are_noted() {
+    let forge = Forge::new();
+    let names = ["A.yaml", "a.yaml", "B/c", "b/c", "\u{c9}", "e\u{301}", "d/A", "d/b", "ab", "a-b"];
+    forge.commit("main", &names.map(|name| (name, "1")));
+    let checkout = forge.local().fetch(&main(), History::default()).unwrap();
+    let mut found: Vec<_> = checkout.tree.collisions().iter().map(|it| [&*it.first, &*it.second]).collect();
+    found.sort_unstable();
+    assert_eq!(found, [["A.yaml", "a.yaml"], ["B", "b"], ["e\u{301}", "\u{c9}"]]);
+    let message = checkout.tree.collisions()[0].to_string();
+    assert!(message.starts_with("A.yaml and a.yaml differ only in case"), "{message}");
+}
+
+#[test]
 fn what_is_too_large_is_refused_by_name() {
     let forge = Forge::new();
     forge.commit("main", &[("deep/er/file", "12345"), ("link-like", "1")]);
     let cases = [
         (
-            Limits { file_bytes: 4, ..Limits::default() },
+            TreeLimits { file_bytes: 4, ..TreeLimits::default() },
             "deep/er/file is refused: it has 5 bytes and the limit is 4",
         ),
-        (Limits { files: 1, ..Limits::default() }, "more than 1 files"),
-        (Limits { total_bytes: 5, ..Limits::default() }, "larger than 0 MiB together"),
-        (Limits { depth: 1, ..Limits::default() }, "deep/er is refused: more than 1 directories"),
-        (Limits { path_bytes: 5, ..Limits::default() }, "its path is longer than 5 bytes"),
+        (TreeLimits { files: 1, ..TreeLimits::default() }, "more than 1 files"),
+        (TreeLimits { total_bytes: 5, ..TreeLimits::default() }, "larger than 0 MiB together"),
+        (TreeLimits { depth: 1, ..TreeLimits::default() }, "deep/er is refused: more than 1 directories"),
+        (TreeLimits { path_bytes: 5, ..TreeLimits::default() }, "its path is longer than 5 bytes"),
     ];
     for (limits, part) in cases {
         let mut mirror = forge.local();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::forge::Forge;
 use super::push::{QUICK, files};
 use crate::git::{Commit, object_bytes};
-use engine::report::{self, Cluster, FleetReport, Workload};
+use engine::report::{self, FleetReport, Workload, WorkloadCluster};
 use engine::rollout::ClusterState;
 
 /// Most commits in ten minutes: one in 30 seconds.
@@ -19,7 +19,7 @@ fn fleet(commit: usize) -> FleetReport {
         let message =
             if fails { format!("agent of cluster {i}: attempt {commit} failed") } else { String::new() };
         let runs = "msa-0.4.1@12345678".to_owned();
-        Arc::new(Cluster {
+        Arc::new(WorkloadCluster {
             state,
             available: !fails,
             name: format!("cluster-{i:04}"),

@@ -9,7 +9,9 @@ use k8s_openapi::ByteString;
 
 use super::author::{Author, now};
 use super::transport::report;
-use crate::git::{Commit, Error, History, Keyring, RefSpec, Retry, SignedPart, Signer, Verification};
+use crate::git::{
+    Commit, CommitSigner, Error, History, Keyring, RefSpec, Retry, SignedPart, Verification, verify_commit,
+};
 
 fn keys(secret: &[(&str, &str)]) -> Verification {
     let data = secret.iter().map(|(name, value)| ((*name).to_owned(), ByteString(value.as_bytes().to_vec())));
@@ -258,6 +260,23 @@ fn an_annotated_tag_is_signed_under_its_name() {
 }
 
 #[test]
+fn a_commit_that_was_read_as_a_signed_tag_is_verified_as_that_tag() {
+    let author = Author::new();
+    let key = author.ssh_key("key", &["-t", "ed25519"]);
+    author.commit(&[], &[]);
+    let signing = format!("user.signingKey={}", author.root().join("key").display());
+    author.work(&["-c", "gpg.format=ssh", "-c", &signing, "tag", "-s", "-m", "release", "v1.0.0"]);
+    let mut mirror = author.forge.local();
+    let read = mirror.fetch(&RefSpec::tag("v1.0.0").unwrap(), History::default()).unwrap();
+    let how = Verification { part: SignedPart::Tip, ..allowed(&format!("u {key}")) };
+    for repository in [mirror.dir.clone(), author.forge.path()] {
+        assert_eq!(verify_commit(&repository, "v1.0.0", &read, &how), Ok(()), "{repository:?}");
+        let by_its_id = verify_commit(&repository, &read.revision, &read, &how).unwrap_err();
+        assert_eq!(by_its_id.reason(), "SignatureMissing", "{by_its_id}");
+    }
+}
+
+#[test]
 fn a_commit_that_was_fetched_is_trusted_with_the_keys_that_it_was_verified_with() {
     let author = Author::new();
     let (key, other) =
@@ -275,7 +294,7 @@ fn a_commit_that_was_fetched_is_trusted_with_the_keys_that_it_was_verified_with(
 
 /// Returns a report that is signed with the key of a Secret.
 fn signed(branch: &str, secret: &[(&str, &str)], content: &str) -> Commit {
-    let signer = Some(Signer::from_secret(&data(secret)).unwrap());
+    let signer = Some(CommitSigner::from_secret(&data(secret)).unwrap());
     Commit { branch: branch.into(), signer, ..report(content) }
 }
 
@@ -328,7 +347,7 @@ fn reports_are_signed_and_git_verifies_them() {
         (&[("openpgp.asc", "x")], "not an armored secret key"),
     ];
     for (secret, part) in wrong {
-        let error = Signer::from_secret(&data(secret)).unwrap_err().to_string();
+        let error = CommitSigner::from_secret(&data(secret)).unwrap_err().to_string();
         assert!(error.contains(part) && !error.contains("hunter22"), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use crate::git::Error;
 const MAX_ANSWER: usize = 256 << 10;
 
 /// The answer of a git service.
-pub(in crate::git) struct Answer {
+pub(in crate::git) struct ApiResponse {
     pub(in crate::git) status: StatusCode,
     pub(in crate::git) headers: HeaderMap,
     pub(in crate::git) body: Bytes,
@@ -27,7 +27,7 @@ pub(in crate::git) fn post(
     session: &Session,
     body: &str,
     headers: impl FnOnce(&str) -> Result<Vec<(HeaderName, HeaderValue)>, Error>,
-) -> Result<Answer, Error> {
+) -> Result<ApiResponse, Error> {
     session.run(async {
         let remote = &session.remote;
         let mut request =
@@ -41,6 +41,6 @@ pub(in crate::git) fn post(
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body =
             body.map_err(|e| session.unreachable(format!("its answer cannot be read: {e}")))?.to_bytes();
-        Ok(Answer { status: head.status, headers: head.headers, body })
+        Ok(ApiResponse { status: head.status, headers: head.headers, body })
     })
 }

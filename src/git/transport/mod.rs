@@ -25,7 +25,7 @@ mod subtransport;
 mod tls;
 
 pub(super) use advertisement::PushedReference;
-pub(super) use api::{Answer, post};
+pub(super) use api::{ApiResponse, post};
 pub(crate) use arrivals::Arrivals;
 pub use egress::Egress;
 pub(super) use proxy::Proxy;

@@ -10,11 +10,12 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::Egress;
 use super::advertisement::{Advertisement, IsSha256, PushedReference};
 use super::arrivals::{Arrival, Arrivals};
-use crate::git::{Cancel, Credentials, Error, Remote};
+use crate::git::{Credentials, Error, Remote};
 
 /// Limits of the connections of one fetch or push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub(in crate::git) struct Session {
     pub(super) credentials: Credentials,
     pub(super) limits: TransportLimits,
     egress: Egress,
-    cancel: Cancel,
+    cancel: CancellationToken,
     /// Runs the connections, in the thread of the operation.
     runtime: Runtime,
     ends: Instant,
@@ -95,7 +96,7 @@ impl Session {
         remote: Remote,
         credentials: Credentials,
         limits: SessionLimits<'_>,
-        cancel: Cancel,
+        cancel: CancellationToken,
     ) -> Result<Arc<Self>, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Error::Cache(format!("cannot start a runtime: {e}")))?;

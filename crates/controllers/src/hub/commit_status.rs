@@ -144,7 +144,6 @@ fn plan(
 ) -> Read<Plan> {
     let Ok(identity) = RepoIdentity::of(repo, view)? else { return Ok(Plan::nothing()) };
     let (workloads, mut plan) = (Workloads::read(repo, &identity, view)?, Plan::default());
-    let changed = workloads.last_change(view, now)?;
     let fleet = workloads.fleet(&mut plan, view, now)?;
     let is_stalled = repo.condition(STALLED).is_some_and(api::Condition::is_true);
     let (state, description) = commit_state(&fleet, is_stalled);
@@ -172,8 +171,8 @@ fn plan(
         return Ok(plan);
     }
     // A cluster that fails is told although others go on to change.
-    let changed = changed.filter(|_| status.state == CommitState::Success);
-    let held = held_until(repo, changed, now).filter(|_| status.state != CommitState::Pending);
+    let progress = workloads.last_progress(&fleet, now).filter(|_| status.state == CommitState::Success);
+    let held = held_until(repo, progress, now).filter(|_| status.state != CommitState::Pending);
     match held.max(retry_at(repo, &last, now)).filter(|at| *at > now) {
         Some(at) => plan.wake(at),
         None => plan.step([Action::SetCommitStatus(Box::new(status))]),
@@ -182,12 +181,12 @@ fn plan(
 }
 
 /// Returns until when a final state is not sent: a cluster may be late to tell that it does not run the
-/// commit yet.
-fn held_until(repo: &ConfigRepo, changed: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+/// commit yet, or that the commit does not work on it.
+fn held_until(repo: &ConfigRepo, progress: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let status = repo.status.as_ref()?;
     let revisions = [&status.seen, &status.applied].into_iter().flatten();
     let since = revisions.filter_map(|revision| revision.since.as_ref().map(|since| since.0));
-    since.filter(|since| *since <= now).chain(changed).max().map(|last| later(last, DEBOUNCE))
+    since.filter(|since| *since <= now).chain(progress).max().map(|last| later(last, DEBOUNCE))
 }
 
 /// Returns when a status that failed may be tried again. After an edit of the spec it is tried at once.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::message::headline;
-use super::{Cluster, FleetReport, Workload};
+use super::{FleetReport, Workload, WorkloadCluster};
 use api::gitops::v1alpha1::CommitState;
 use api::names::approval_reasons::{DELETIONS_HELD, PLAN_NOT_APPROVED, POLICY_HELD};
 
@@ -23,7 +23,7 @@ pub fn commit_state(fleet: &FleetReport, is_stalled: bool) -> (CommitState, Stri
     let has_failed = |workload: &Workload| workload.clusters.iter().any(|cluster| cluster.has_failed());
     let lacks_decisions =
         |workload: &Workload| workload.rollouts.iter().any(|rollout| rollout.state == NO_DECISIONS);
-    let is_there = |cluster: &Arc<Cluster>| cluster.is_settled() && cluster.available;
+    let is_there = |cluster: &Arc<WorkloadCluster>| cluster.is_settled() && cluster.available;
     let state = match fleet.ready {
         false if is_stalled && !waits_for_approval => CommitState::Failure,
         false => CommitState::Pending,
@@ -56,12 +56,12 @@ mod tests {
     use super::*;
     use crate::rollout::ClusterState;
 
-    fn cluster(state: ClusterState, available: bool) -> Arc<Cluster> {
+    fn cluster(state: ClusterState, available: bool) -> Arc<WorkloadCluster> {
         let (name, message, runs) = ("c1".into(), "token=hunter22".into(), String::new());
-        Arc::new(Cluster { state, available, name, message, runs, started: None, ended: None })
+        Arc::new(WorkloadCluster { state, available, name, message, runs, started: None, ended: None })
     }
 
-    fn fleet(ready: bool, reason: &str, clusters: Vec<Arc<Cluster>>, rollout: &str) -> FleetReport {
+    fn fleet(ready: bool, reason: &str, clusters: Vec<Arc<WorkloadCluster>>, rollout: &str) -> FleetReport {
         let rollouts = vec![Rollout { state: rollout.into(), ..Rollout::default() }];
         let add_on = Workload { name: "msa".into(), rollouts, clusters, ..Workload::default() };
         let condition = (reason.into(), "password: hunter22".into());

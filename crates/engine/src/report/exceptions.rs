@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::limits::MESSAGE;
-use super::{Cluster, FleetReport, Workload};
+use super::{FleetReport, Workload, WorkloadCluster};
 use object::hex;
 use object::text::plain;
 
@@ -23,7 +23,7 @@ const MAX_BYTES: usize = 2 << 20;
 #[derive(Default)]
 pub(super) struct Exceptions<'a> {
     rank: u8,
-    of: BTreeMap<&'static str, Vec<(&'a Workload, &'a Cluster)>>,
+    of: BTreeMap<&'static str, Vec<(&'a Workload, &'a WorkloadCluster)>>,
 }
 
 /// Returns the workloads that need attention, by cluster.
@@ -86,8 +86,8 @@ fn content(name: &str, exceptions: &Exceptions<'_>) -> String {
 }
 
 /// Returns the state of a workload on a cluster, with the fields of `worst` in the summary.
-fn value(cluster: &Cluster) -> Value {
-    let Cluster { state, available, name: _, message, runs, started: _, ended: _ } = cluster;
+fn value(cluster: &WorkloadCluster) -> Value {
+    let WorkloadCluster { state, available, name: _, message, runs, started: _, ended: _ } = cluster;
     json!({
         "state": state.word(),
         "available": available,
@@ -103,16 +103,16 @@ mod tests {
     use super::*;
     use crate::rollout::ClusterState;
 
-    fn cluster(name: &str, state: ClusterState, message: &str) -> Arc<Cluster> {
+    fn cluster(name: &str, state: ClusterState, message: &str) -> Arc<WorkloadCluster> {
         let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
-        Arc::new(Cluster { state, available: true, name, message, runs, started: None, ended: None })
+        Arc::new(WorkloadCluster { state, available: true, name, message, runs, started: None, ended: None })
     }
 
-    fn failed(name: &str, message: &str) -> Arc<Cluster> {
+    fn failed(name: &str, message: &str) -> Arc<WorkloadCluster> {
         cluster(name, ClusterState::Failed { deadline: None }, message)
     }
 
-    fn workload(name: &str, clusters: Vec<Arc<Cluster>>) -> Workload {
+    fn workload(name: &str, clusters: Vec<Arc<WorkloadCluster>>) -> Workload {
         Workload { name: name.into(), clusters, ..Workload::default() }
     }
 

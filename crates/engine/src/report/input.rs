@@ -22,7 +22,7 @@ use object::Metadata as _;
 
 /// An add-on, or a ManifestWork, on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cluster {
+pub struct WorkloadCluster {
     /// The state of the cluster in the rollout of the add-on.
     pub state: ClusterState,
     /// Whether it works, in the version that it runs.
@@ -40,7 +40,7 @@ pub struct Cluster {
     pub ended: Option<Timestamp>,
 }
 
-impl Cluster {
+impl WorkloadCluster {
     /// Reads the add-on of a cluster in a state.
     pub fn read(name: &str, state: &ClusterState, addon: Option<&ManagedClusterAddOn>) -> Self {
         let conditions = addon.and_then(|addon| addon.status.as_ref()).map(|status| &status.conditions);
@@ -158,14 +158,14 @@ pub struct Workload {
     /// The reasons why rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
     /// Its clusters, the worst first.
-    pub clusters: Vec<Arc<Cluster>>,
+    pub clusters: Vec<Arc<WorkloadCluster>>,
 }
 
 impl Workload {
     /// Reads an add-on; `clusters` are all clusters that have it or get it, by name.
     pub fn read(
         cma: &ClusterManagementAddOn,
-        mut clusters: Vec<Arc<Cluster>>,
+        mut clusters: Vec<Arc<WorkloadCluster>>,
         policies: &[Arc<RolloutPolicy>],
     ) -> Self {
         let name = cma.name().to_owned();

@@ -1,6 +1,6 @@
 //! The message of a report's commit.
 
-use super::{Cluster, FleetReport, Workload};
+use super::{FleetReport, Workload, WorkloadCluster};
 use crate::plural::counted;
 use object::text::plain;
 
@@ -9,14 +9,15 @@ const SUBJECT: usize = 72;
 
 /// Returns the state of the fleet in a line, without texts of clusters or conditions.
 pub(super) fn headline(fleet: &FleetReport) -> String {
-    let count = |workload: &Workload, is: fn(&Cluster) -> bool| {
+    let count = |workload: &Workload, is: fn(&WorkloadCluster) -> bool| {
         workload.clusters.iter().filter(|cluster| is(cluster)).count()
     };
     // A cluster that keeps the last good version has not failed.
-    let has_failed = |cluster: &Cluster| cluster.state.is_failure();
+    let has_failed = |cluster: &WorkloadCluster| cluster.state.is_failure();
     let failed = fleet.workloads().find(|workload| count(workload, has_failed) > 0);
-    let behind =
-        fleet.workloads().find(|workload| count(workload, Cluster::is_settled) < workload.clusters.len());
+    let behind = fleet
+        .workloads()
+        .find(|workload| count(workload, WorkloadCluster::is_settled) < workload.clusters.len());
     let broken = fleet.workloads().find(|workload| workload.unavailable() > 0);
     let quarantined = fleet.workloads().find_map(|workload| {
         let rollout = workload.rollouts.iter().find(|rollout| rollout.quarantined)?;

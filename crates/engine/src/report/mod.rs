@@ -19,8 +19,8 @@ mod work;
 
 pub use commit_state::{commit_state, is_news};
 pub use files::{digest, files};
-pub use input::{Cluster, FleetReport, Rollout, Workload, last_change, ready_since, version_of};
+pub use input::{FleetReport, Rollout, Workload, WorkloadCluster, last_change, ready_since, version_of};
 pub use message::message;
 pub use placement::PlacementState;
-pub use snapshot::{SNAPSHOT, snapshot};
+pub use snapshot::{SNAPSHOT, is_shown, snapshot};
 pub use work::works;

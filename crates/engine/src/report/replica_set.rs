@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::input::{Cluster, Rollout, Workload, holds, short};
+use super::input::{Rollout, Workload, WorkloadCluster, holds, short};
 use crate::addon::progress;
 use crate::replica_set::WorkRecord;
 use crate::rollout::cluster::Hash;
@@ -14,7 +14,7 @@ use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
 use api::work::v1::ManifestWork;
 use object::Key;
 
-impl Cluster {
+impl WorkloadCluster {
     /// Reads the work of a set on a cluster in a state, with the template in it.
     pub fn of_work(name: &str, state: &ClusterState, work: Option<(&ManifestWork, &Hash)>) -> Self {
         let generation = work.and_then(|(work, _)| work.metadata.generation);
@@ -80,7 +80,7 @@ impl Workload {
         set: &Key,
         rollouts: Vec<Rollout>,
         records: &[RolloutStatus],
-        mut clusters: Vec<Arc<Cluster>>,
+        mut clusters: Vec<Arc<WorkloadCluster>>,
     ) -> Self {
         clusters.sort_by_key(|cluster| cluster.rank());
         let name = set.to_string();

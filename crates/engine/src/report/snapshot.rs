@@ -44,6 +44,13 @@ pub fn snapshot(
     files.values().all(|text| text.len() <= MAX_FILE_BYTES).then_some(files)
 }
 
+/// Returns whether a snapshot shows all of an object, because it holds no value of a Secret.
+pub fn is_shown(object: &Object) -> bool {
+    let mut shown = Value::Object(object.0.clone());
+    hide(&mut shown, false);
+    shown.as_object() == Some(&object.0)
+}
+
 /// Returns the file of an object. The namespace of a cluster has the name of the cluster.
 fn path(object: &Object) -> String {
     let cluster = if object.namespace().is_empty() { object.name() } else { object.namespace() };
@@ -51,8 +58,9 @@ fn path(object: &Object) -> String {
 }
 
 /// Returns an object without the values of Secrets, the fields that the API server counts up, the status of
-/// the report, which changes with every report, and the end of a score that is valid: scores are renewed
-/// every few minutes, and a plan that is made later takes what was valid with the report for valid.
+/// the report, which changes with every report, the times of attempts that fail again, and the end of a score
+/// that is valid: scores are renewed every few minutes, and a plan that is made later takes what was valid
+/// with the report for valid.
 fn stripped(mut object: Object, now: Timestamp) -> Value {
     for counted in ["managedFields", "resourceVersion"] {
         object.metadata_mut().remove(counted);
@@ -61,8 +69,22 @@ fn stripped(mut object: Object, now: Timestamp) -> Value {
         && let Some(Value::Object(status)) = object.0.get_mut("status")
     {
         status.remove("report");
+        if let Some(Value::Object(commit_status)) = status.get_mut("commitStatus") {
+            commit_status.remove("time");
+        }
         if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
             conditions.retain(|condition| condition.get("type").is_none_or(|type_| type_ != REPORTED));
+        }
+    }
+    if object.kind() == "RolloutPolicy"
+        && let Some(Value::Object(status)) = object.0.get_mut("status")
+        && let Some(Value::Array(refused)) = status.get_mut("refused")
+    {
+        for record in refused.iter_mut().filter_map(Value::as_object_mut) {
+            // The field is required, and it changes with each attempt.
+            if let Some(since) = record.get("since").cloned() {
+                record.insert("tried".into(), since);
+            }
         }
     }
     if object.kind() == "AddOnPlacementScore"
@@ -136,14 +158,40 @@ mod tests {
     }
 
     #[test]
+    fn an_object_with_a_value_of_a_secret_is_not_shown() {
+        let template = |kind: &str| {
+            let manifest = json!({"apiVersion": "v1", "kind": kind, "data": {"k": "dG9wc2VjcmV0"}});
+            let spec = json!({"agentSpec": {"workload": {"manifests": [manifest]}}});
+            let template =
+                json!({"apiVersion": "a/v1", "kind": "T", "metadata": {"name": "t"}, "spec": spec});
+            Object::from_value(template).unwrap()
+        };
+        assert!(is_shown(&template("ConfigMap")));
+        assert!(!is_shown(&template("Secret")));
+    }
+
+    #[test]
     fn a_report_does_not_make_the_next_one_new() {
         let repo = |time: &str, version: &str| {
             of(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
                 "metadata": {"name": "r", "resourceVersion": version},
-                "status": {"report": {"branch": "b", "time": time}, "conditions": [{"type": "Ready"}, {"type": "Reported", "lastTransitionTime": time}]}}))
+                "status": {"report": {"branch": "b", "time": time}, "commitStatus": {"commit": "c", "time": time}, "conditions": [{"type": "Ready"}, {"type": "Reported", "lastTransitionTime": time}]}}))
         };
         assert_eq!(repo("2026-01-01T00:00:00Z", "1"), repo("2026-01-02T00:00:00Z", "2"));
         assert!(repo("2026-01-01T00:00:00Z", "1").contains("Ready"));
+    }
+
+    #[test]
+    fn an_add_on_that_is_refused_again_changes_nothing() {
+        let policy = |tried: &str| {
+            let refused =
+                json!({"addOn": "a", "cluster": "c1", "since": "2026-01-01T00:00:00Z", "tried": tried});
+            of(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
+                "metadata": {"name": "p"}, "status": {"refused": [refused]}}))
+        };
+        let told = policy("2026-01-01T00:01:00Z");
+        assert_eq!(told, policy("2026-01-01T00:02:00Z"));
+        assert!(told.contains("\"cluster\":\"c1\"") && told.contains("\"tried\""), "{told}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::input::{Cluster, Workload};
+use super::input::{Workload, WorkloadCluster};
 use crate::replica_set::{self, SuccessNeeds};
 use crate::rollout::ClusterState;
 use crate::rollout::cluster::{Hash, Report};
@@ -15,12 +15,13 @@ use object::Metadata as _;
 /// Reads works that no controller made. Those of one name are one workload on several clusters, and workloads
 /// with the worst clusters come first.
 pub fn works<'a>(works: impl IntoIterator<Item = &'a ManifestWork>) -> Vec<Workload> {
-    let mut clusters: BTreeMap<&str, Vec<Arc<Cluster>>> = BTreeMap::new();
+    let mut clusters: BTreeMap<&str, Vec<Arc<WorkloadCluster>>> = BTreeMap::new();
     for work in works {
-        let cluster = Cluster::of_work(work.namespace(), &state(work), Some((work, &Hash::default())));
+        let cluster =
+            WorkloadCluster::of_work(work.namespace(), &state(work), Some((work, &Hash::default())));
         clusters.entry(work.name()).or_default().push(Arc::new(cluster));
     }
-    let read = |(name, mut clusters): (&str, Vec<Arc<Cluster>>)| {
+    let read = |(name, mut clusters): (&str, Vec<Arc<WorkloadCluster>>)| {
         clusters.sort_by_key(|cluster| cluster.rank());
         Workload { name: name.to_owned(), clusters, ..Workload::default() }
     };

@@ -1,11 +1,11 @@
 //! Cron expressions: five fields, as crontab(5) reads them, evaluated in a time zone.
 //!
-//! A freeze window needs the last time an expression was due. Of the crates on `jiff`, `cronexpr` finds the
-//! next time only, and `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time as well
-//! and gave the results of the tests below, with these differences: its errors do not name the field ("Number
-//! out of bounds"), and it refuses `5/20`. A skipped local time is due at the end of the gap. An expression
-//! that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each decision. The search here ends where
-//! the window does.
+//! A window needs the last time an expression was due, and the next one. Of the crates on `jiff`, `cronexpr`
+//! finds the next time only, and `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time
+//! as well and gave the results of the tests below, with these differences: its errors do not name the field
+//! ("Number out of bounds"), and it refuses `5/20`. A skipped local time is due at the end of the gap. An
+//! expression that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each decision. The search for
+//! the last time here ends where the window does.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -86,19 +86,35 @@ impl Cron {
         let first = zone.to_datetime(after).date().checked_sub(1.day()).ok()?;
         let mut date = zone.to_datetime(at).date();
         while date >= first {
-            if self.is_due_on(date) {
-                let due = self
-                    .times_on(date)
-                    .filter_map(|time| zone.to_timestamp(time).ok())
-                    .filter(|t| after < *t && *t <= at)
-                    .max();
-                if due.is_some() {
-                    return due;
-                }
+            let due = self.due_on(date, zone).filter(|t| after < *t && *t <= at).max();
+            if due.is_some() {
+                return due;
             }
             date = date.checked_sub(1.day()).ok()?;
         }
         None
+    }
+
+    /// Returns the first time after `after` and up to `end` at which the expression is due, with the same
+    /// clock changes.
+    pub(super) fn next_due(&self, after: Timestamp, end: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        // A time of the day before may come up today.
+        let mut date = zone.to_datetime(after).date().checked_sub(1.day()).ok()?;
+        let last = zone.to_datetime(end).date();
+        while date <= last {
+            let due = self.due_on(date, zone).filter(|t| after < *t && *t <= end).min();
+            if due.is_some() {
+                return due;
+            }
+            date = date.checked_add(1.day()).ok()?;
+        }
+        None
+    }
+
+    /// Returns the times at which the expression is due on a date, if it is due on it.
+    fn due_on(&self, date: Date, zone: &TimeZone) -> impl Iterator<Item = Timestamp> {
+        let times = self.is_due_on(date).then(|| self.times_on(date));
+        times.into_iter().flatten().filter_map(move |time| zone.to_timestamp(time).ok())
     }
 
     fn is_due_on(&self, date: Date) -> bool {
@@ -191,6 +207,40 @@ mod tests {
         check("2026-03-29T01:30:00Z", "2026-03-29T01:30:00Z");
         // 2:30 occurs twice on 25 October: the first time only.
         check("2026-10-25T01:45:00Z", "2026-10-25T00:30:00Z");
+    }
+
+    fn next_due(cron: &str, zone: &str, after: &str) -> String {
+        let after: Timestamp = after.parse().unwrap();
+        let end = after.checked_add(SignedDuration::from_hours(24 * 400)).unwrap();
+        let due = Cron::parse(cron).unwrap().next_due(after, end, &TimeZone::get(zone).unwrap());
+        due.map_or_else(String::new, |due| due.to_string())
+    }
+
+    #[test]
+    fn the_next_time_is_found() {
+        let check = |cron, zone, after, expected| {
+            assert_eq!(next_due(cron, zone, after), expected, "{cron} after {after}");
+        };
+        check("*/15 * * * *", "UTC", "2026-03-01T10:07:30Z", "2026-03-01T10:15:00Z");
+        check("*/15 * * * *", "UTC", "2026-03-01T10:15:00Z", "2026-03-01T10:30:00Z");
+        check("0 18 * * fri", "UTC", "2026-03-06T18:00:00Z", "2026-03-13T18:00:00Z");
+        check("0 0 1 jan *", "UTC", "2026-03-01T00:00:00Z", "2027-01-01T00:00:00Z");
+        check("0 0 31 2 *", "UTC", "2026-03-01T00:00:00Z", "");
+        check("0 0 * * *", "America/New_York", "2026-03-01T23:00:00Z", "2026-03-02T05:00:00Z");
+        // 2:30 does not exist on 29 March, and occurs twice on 25 October.
+        check("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:30:00Z");
+        check("30 2 * * *", "Europe/Berlin", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z");
+        check("30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z");
+        check("30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z");
+    }
+
+    #[test]
+    fn a_next_time_beyond_the_end_does_not_count() {
+        let time = |text: &str| text.parse::<Timestamp>().unwrap();
+        let hourly = Cron::parse("@hourly").unwrap();
+        let next = |end: &str| hourly.next_due(time("2026-03-01T10:30:00Z"), time(end), &TimeZone::UTC);
+        assert_eq!(next("2026-03-01T10:59:59Z"), None);
+        assert_eq!(next("2026-03-01T11:00:00Z"), Some(time("2026-03-01T11:00:00Z")));
     }
 
     #[test]

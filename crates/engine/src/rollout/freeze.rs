@@ -1,12 +1,13 @@
-//! Freeze windows, in which no cluster starts.
+//! Windows of time: freezes, in which no cluster starts and no commit is applied, and the windows in which
+//! commits are applied.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cron::Cron;
 use super::refused::Refused;
-use api::gitops::v1alpha1::FreezeWindow;
-use object::duration;
+use api::gitops::v1alpha1::{ConfigRepoSpec, TimeWindow};
+use object::duration::{self, later};
 
 /// Limit of the windows that are joined without a gap; after an endless freeze of that many the engine
 /// decides again.
@@ -15,9 +16,13 @@ const JOINED: usize = 16;
 /// The longest window; the search for its last beginning goes back this far.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
 
+/// Limit of the freezes and windows that a commit waits for one after the other; after that many the engine
+/// decides again.
+const VISITED: usize = 64;
+
 /// A recurring window.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Freeze {
+pub struct Window {
     /// Its name for people.
     pub name: String,
     schedule: Cron,
@@ -25,16 +30,21 @@ pub struct Freeze {
     duration: SignedDuration,
 }
 
-impl Freeze {
-    /// Reads a window: a cron expression for its beginnings, an IANA time zone (empty is UTC) and how long it
-    /// lasts.
+impl Window {
+    /// Reads the windows of a field.
     ///
     /// # Errors
-    /// A part cannot be read, or the window is empty or longer than a year.
-    pub fn read(window: &FreezeWindow) -> Result<Self, Refused> {
-        let FreezeWindow { name, schedule, time_zone, duration, unknown: _ } = window;
-        let refused = |field: &str, value: &str, reason: &str, hint: &str| {
-            Refused::new(format!("freezeWindows[{name}].{field}"), value, reason, hint)
+    /// A part of a window cannot be read, or the window is empty or longer than a year.
+    pub(super) fn read_all(field: &str, windows: &[TimeWindow]) -> Result<Vec<Self>, Refused> {
+        windows.iter().map(|window| Self::read(field, window)).collect()
+    }
+
+    /// Reads a window: a cron expression for its beginnings, an IANA time zone (empty is UTC) and how long it
+    /// lasts.
+    pub(super) fn read(field: &str, window: &TimeWindow) -> Result<Self, Refused> {
+        let TimeWindow { name, schedule, time_zone, duration, unknown: _ } = window;
+        let refused = |part: &str, value: &str, reason: &str, hint: &str| {
+            Refused::new(format!("{field}[{name}].{part}"), value, reason, hint)
         };
         let cron = Cron::parse(schedule).map_err(|reason| {
             let hint = "write minute hour day month weekday, such as \"0 18 * * fri\"";
@@ -60,21 +70,89 @@ impl Freeze {
         let after = now.checked_sub(self.duration).ok()?;
         self.schedule.last_due(after, now, &self.zone)?.checked_add(self.duration).ok()
     }
+
+    /// Returns when the window begins next, within a year.
+    fn opens_after(&self, now: Timestamp) -> Option<Timestamp> {
+        self.schedule.next_due(now, later(now, LONGEST), &self.zone)
+    }
 }
 
-/// Returns the window that is open at `now`: its name, and when it ends, including windows that follow
-/// without a gap.
+/// What a commit of a repository waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyWait {
+    /// The end of a freeze.
+    Freeze {
+        /// The name of its window.
+        window: String,
+        /// When it ends, with the windows that follow without a gap.
+        until: Timestamp,
+    },
+    /// The beginning of an apply window.
+    Window {
+        /// Its name.
+        window: String,
+        /// When it begins.
+        until: Timestamp,
+    },
+    /// An apply window, of which none begins within a year.
+    NoWindow {
+        /// The end of that year.
+        until: Timestamp,
+    },
+}
+
+impl ApplyWait {
+    /// Returns the time before which the commit is not applied.
+    pub fn until(&self) -> Timestamp {
+        match self {
+            Self::Freeze { window: _, until }
+            | Self::Window { window: _, until }
+            | Self::NoWindow { until } => *until,
+        }
+    }
+}
+
+/// Returns what a commit of a repository waits for at `now`; `None` if it does not wait. No freeze window may
+/// be open, and one of the apply windows must be if the repository has any.
 ///
 /// # Errors
 /// A window cannot be read.
-pub fn open_window(windows: &[FreezeWindow], now: Timestamp) -> Result<Option<(String, Timestamp)>, Refused> {
-    let freezes: Vec<Freeze> = windows.iter().map(Freeze::read).collect::<Result<_, _>>()?;
-    Ok(frozen(&freezes, now).map(|(name, until)| (name.to_owned(), until)))
+pub fn apply_wait(spec: &ConfigRepoSpec, now: Timestamp) -> Result<Option<ApplyWait>, Refused> {
+    let freezes = Window::read_all("freezeWindows", &spec.freeze_windows)?;
+    let windows = Window::read_all("applyWindows", &spec.apply_windows)?;
+    let freeze_at = |at| {
+        let (window, until) = frozen(&freezes, at)?;
+        Some(ApplyWait::Freeze { window: window.to_owned(), until })
+    };
+    let mut wait = freeze_at(now);
+    if windows.is_empty() {
+        return Ok(wait);
+    }
+    for _ in 0..VISITED {
+        let at = wait.as_ref().map_or(now, ApplyWait::until);
+        if let Some(freeze) = freeze_at(at) {
+            if matches!(wait, Some(ApplyWait::Freeze { .. })) {
+                // It goes on at its end: the engine decides again then.
+                break;
+            }
+            wait = Some(freeze);
+            continue;
+        }
+        if windows.iter().any(|window| window.open_until(at).is_some()) {
+            break;
+        }
+        let next = windows.iter().filter_map(|it| Some((it.opens_after(at)?, it.name.as_str()))).min();
+        let Some((until, window)) = next else {
+            return Ok(Some(ApplyWait::NoWindow { until: later(at, LONGEST) }));
+        };
+        wait = Some(ApplyWait::Window { window: window.to_owned(), until });
+    }
+    Ok(wait)
 }
 
 /// Returns the window that freezes rollouts at `now`: its name, and when the freeze ends, including windows
 /// that follow without a gap.
-pub(crate) fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timestamp)> {
+pub(crate) fn frozen(freezes: &[Window], now: Timestamp) -> Option<(&str, Timestamp)> {
     let open_at = |at| freezes.iter().filter_map(|f| Some((f.open_until(at)?, f.name.as_str()))).max();
     let (mut until, name) = open_at(now)?;
     for _ in 0..JOINED {
@@ -89,18 +167,18 @@ pub(crate) fn frozen(freezes: &[Freeze], now: Timestamp) -> Option<(&str, Timest
 mod tests {
     use super::*;
 
-    fn read(name: &str, schedule: &str, zone: &str, lasts: &str) -> Result<Freeze, Refused> {
-        Freeze::read(&FreezeWindow {
+    fn window(name: &str, schedule: &str, zone: &str, lasts: &str) -> TimeWindow {
+        TimeWindow {
             name: name.into(),
             schedule: schedule.into(),
             time_zone: zone.into(),
             duration: lasts.into(),
-            ..FreezeWindow::default()
-        })
+            ..TimeWindow::default()
+        }
     }
 
-    fn freeze(name: &str, schedule: &str, zone: &str, lasts: &str) -> Freeze {
-        read(name, schedule, zone, lasts).unwrap()
+    fn freeze(name: &str, schedule: &str, zone: &str, lasts: &str) -> Window {
+        Window::read("freezeWindows", &window(name, schedule, zone, lasts)).unwrap()
     }
 
     #[test]
@@ -117,20 +195,109 @@ mod tests {
         check("2026-03-09T07:00:00Z", None);
     }
 
+    /// Compares what a commit waits for at some times: the variant, the name of the window and the time.
+    fn check_waits(spec: &ConfigRepoSpec, cases: &[(&str, &str)]) {
+        for (now, expected) in cases {
+            let told = match apply_wait(spec, now.parse().unwrap()).unwrap() {
+                None => String::new(),
+                Some(ApplyWait::Freeze { window, until }) => format!("freeze {window} {until}"),
+                Some(ApplyWait::Window { window, until }) => format!("window {window} {until}"),
+                Some(ApplyWait::NoWindow { until }) => format!("none {until}"),
+            };
+            assert_eq!(told, *expected, "{now}");
+        }
+    }
+
+    fn spec(apply_windows: Vec<TimeWindow>, freeze_windows: Vec<TimeWindow>) -> ConfigRepoSpec {
+        ConfigRepoSpec { apply_windows, freeze_windows, ..ConfigRepoSpec::default() }
+    }
+
     #[test]
-    fn a_repository_is_told_which_of_its_windows_is_open_and_until_when() {
-        let window = |name: &str, schedule: &str| FreezeWindow {
-            name: name.into(),
-            schedule: schedule.into(),
-            duration: "1h".into(),
-            ..FreezeWindow::default()
-        };
-        let windows = [window("morning", "0 8 * * *"), window("evening", "0 20 * * *")];
-        let open = |now: &str| open_window(&windows, now.parse().unwrap()).unwrap();
-        let until = "2026-03-06T21:00:00Z".parse().unwrap();
-        assert_eq!(open("2026-03-06T20:30:00Z"), Some(("evening".to_owned(), until)));
-        assert_eq!(open("2026-03-06T12:00:00Z"), None);
-        assert!(open_window(&[window("bad", "0 8")], Timestamp::UNIX_EPOCH).is_err());
+    fn a_commit_waits_for_the_freeze_that_is_open() {
+        let freezes =
+            vec![window("morning", "0 8 * * *", "", "1h"), window("evening", "0 20 * * *", "", "1h")];
+        let cases = [
+            ("2026-03-06T12:00:00Z", ""),
+            ("2026-03-06T20:30:00Z", "freeze evening 2026-03-06T21:00:00Z"),
+            ("2026-03-06T21:00:00Z", ""),
+        ];
+        check_waits(&spec(Vec::new(), freezes), &cases);
+        let bad = spec(Vec::new(), vec![window("bad", "0 8", "", "1h")]);
+        assert!(apply_wait(&bad, Timestamp::UNIX_EPOCH).is_err());
+    }
+
+    #[test]
+    fn a_commit_waits_for_the_apply_window_that_begins_next() {
+        let windows =
+            vec![window("night", "0 2 * * *", "", "2h"), window("weekend", "0 0 * * sat", "", "48h")];
+        let cases = [
+            ("2026-03-06T01:59:59Z", "window night 2026-03-06T02:00:00Z"),
+            ("2026-03-06T02:00:00Z", ""),
+            ("2026-03-06T03:59:59Z", ""),
+            ("2026-03-06T04:00:00Z", "window weekend 2026-03-07T00:00:00Z"),
+            ("2026-03-08T23:59:59Z", ""),
+            ("2026-03-09T00:00:00Z", "window night 2026-03-09T02:00:00Z"),
+        ];
+        check_waits(&spec(windows, Vec::new()), &cases);
+    }
+
+    #[test]
+    fn a_freeze_has_precedence_over_an_apply_window() {
+        let windows = vec![window("day", "0 8 * * *", "", "10h")];
+        let freezes =
+            vec![window("lunch", "0 12 * * *", "", "1h"), window("friday", "0 7 * * fri", "", "24h")];
+        let cases = [
+            ("2026-03-04T12:30:00Z", "freeze lunch 2026-03-04T13:00:00Z"),
+            ("2026-03-04T13:00:00Z", ""),
+            // Friday is frozen until Saturday, an hour before the window of that day.
+            ("2026-03-06T09:00:00Z", "window day 2026-03-07T08:00:00Z"),
+            ("2026-03-05T18:00:00Z", "window day 2026-03-07T08:00:00Z"),
+        ];
+        check_waits(&spec(windows.clone(), freezes), &cases);
+        // The freeze ends within the window.
+        let freezes = vec![window("early", "0 6 * * *", "", "3h")];
+        check_waits(
+            &spec(windows.clone(), freezes),
+            &[("2026-03-04T05:00:00Z", "freeze early 2026-03-04T09:00:00Z")],
+        );
+        // The freeze covers each window, so the search ends.
+        let freezes = vec![window("day", "0 7 * * *", "", "12h")];
+        let [now, later] = ["2026-03-04T05:00:00Z", "2026-03-30T00:00:00Z"].map(|at| at.parse().unwrap());
+        let covered = apply_wait(&spec(windows, freezes), now).unwrap();
+        assert!(covered.is_some_and(|wait| wait.until() > later));
+    }
+
+    /// A look beyond it would go over each minute of a day a thousand times, at each plan.
+    #[test]
+    fn a_commit_waits_for_an_endless_freeze_as_if_there_were_no_apply_window() {
+        let always = vec![window("always", "* * * * *", "", "1h")];
+        let cases = [("2026-03-04T05:00:00Z", "freeze always 2026-03-04T22:00:00Z")];
+        check_waits(&spec(Vec::new(), always.clone()), &cases);
+        check_waits(&spec(vec![window("night", "0 2 * * *", "", "2h")], always), &cases);
+    }
+
+    #[test]
+    fn an_apply_window_begins_by_the_clock_of_its_zone_and_lasts_its_duration() {
+        let windows = vec![window("night", "30 2 * * *", "Europe/Berlin", "2h")];
+        let cases = [
+            // 2:30 does not exist on 29 March: the window begins an hour later.
+            ("2026-03-28T12:00:00Z", "window night 2026-03-29T01:30:00Z"),
+            ("2026-03-29T01:29:59Z", "window night 2026-03-29T01:30:00Z"),
+            ("2026-03-29T03:29:59Z", ""),
+            ("2026-03-29T03:30:00Z", "window night 2026-03-30T00:30:00Z"),
+            // 2:30 occurs twice on 25 October: the window begins once.
+            ("2026-10-25T00:29:59Z", "window night 2026-10-25T00:30:00Z"),
+            ("2026-10-25T02:29:59Z", ""),
+            ("2026-10-25T02:30:00Z", "window night 2026-10-26T01:30:00Z"),
+        ];
+        check_waits(&spec(windows, Vec::new()), &cases);
+    }
+
+    #[test]
+    fn no_commit_is_applied_if_no_apply_window_ever_begins() {
+        let windows = vec![window("never", "0 0 31 2 *", "", "1h")];
+        let cases = [("2026-03-04T05:00:00Z", "none 2027-03-05T05:00:00Z")];
+        check_waits(&spec(windows, Vec::new()), &cases);
     }
 
     #[test]
@@ -158,7 +325,8 @@ mod tests {
     #[test]
     fn mistakes_name_the_window_and_the_field() {
         let check = |schedule: &str, zone: &str, lasts: &str, expected: &str| {
-            let refused = read("w", schedule, zone, lasts).unwrap_err().to_string();
+            let read = Window::read("freezeWindows", &window("w", schedule, zone, lasts));
+            let refused = read.unwrap_err().to_string();
             assert!(refused.starts_with(expected), "{refused}");
         };
         check(
@@ -173,7 +341,8 @@ mod tests {
             "1h",
             "freezeWindows[w].timeZone: \"Mars/Base\" is refused: no such time zone",
         );
-        assert!(read("w", "0 18 * * *", "", "8784h").is_ok(), "a window may last a leap year");
+        let leap = freeze("w", "0 18 * * *", "", "8784h");
+        assert_eq!(leap.duration, LONGEST, "a window may last a leap year");
         check("0 18 * * *", "", "0s", "freezeWindows[w].duration: \"0s\" is refused");
         check("0 18 * * *", "", "8785h", "freezeWindows[w].duration: \"8785h\" is refused");
     }

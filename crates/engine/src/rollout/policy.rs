@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 
 use super::cluster::Hash;
-use super::freeze::Freeze;
+use super::freeze::Window;
 use super::refused::Refused;
 use super::size::{Size, read_deadline, read_soak};
 use api::gitops::v1alpha1 as wire;
@@ -22,7 +22,7 @@ pub struct Policy {
     /// The groups that wait for an approval.
     pub approval: Approval,
     /// Windows in which no cluster starts. Rollbacks are not held: a freeze protects working clusters.
-    pub freezes: Vec<Freeze>,
+    pub freezes: Vec<Window>,
     /// The least time a cluster must have succeeded before its slot is free; a longer `minSuccessTime` wins.
     pub soak: SignedDuration,
     /// How long the last cluster of a group must have been finished before the next group starts.
@@ -89,7 +89,7 @@ impl Policy {
                 }
             },
             approval: Approval::read(approval)?,
-            freezes: freeze_windows.iter().map(Freeze::read).collect::<Result<_, _>>()?,
+            freezes: Window::read_all("freezeWindows", freeze_windows)?,
             soak: read_soak("soak", soak)?,
             group_soak: read_soak("groupSoak", group_soak)?,
             deadline: read_deadline("defaultDeadline", default_deadline)?,
@@ -230,15 +230,16 @@ mod tests {
             on_breach: OnBreach::Rollback,
             superseding: Superseding::FinishCurrent,
             approval: Approval::Groups(BTreeSet::from(["prod".to_owned()])),
-            freezes: vec![
-                Freeze::read(&wire::FreezeWindow {
+            freezes: Window::read_all(
+                "freezeWindows",
+                &[wire::TimeWindow {
                     name: "weekend".into(),
                     schedule: "0 18 * * fri".into(),
                     duration: "62h".into(),
-                    ..wire::FreezeWindow::default()
-                })
-                .unwrap(),
-            ],
+                    ..wire::TimeWindow::default()
+                }],
+            )
+            .unwrap(),
             group_soak: SignedDuration::from_hours(1),
             unreachable: Size::Count(3),
             removals: Size::Percent(5),

@@ -21,7 +21,8 @@ pub enum ClusterState {
         /// The end of the soak time.
         until: Timestamp,
     },
-    /// It was assigned the wanted revision and has no outcome yet. It holds a slot.
+    /// It was assigned the wanted revision and has no outcome yet. Or its turn came, and the API server
+    /// refuses to create what would run there. It holds a slot.
     Progressing {
         /// When it counts as timed out; `None` is never.
         deadline: Option<Timestamp>,

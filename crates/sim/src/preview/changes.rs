@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::content::field_changes;
 use super::fleet::{self, Workload, all, decisions, workloads};
 use super::results::{
-    Batch, Change, HeldRemoval, ObjectChange, Outcome, PlacementPreview, WorkChange, WorkloadPreview,
+    Batch, ChangeType, HeldRemoval, IncompleteRollout, ObjectChange, PlacementPreview, WorkChange,
+    WorkloadPreview,
 };
 use super::runner::Sides;
 use api::addon::v1alpha1::ClusterManagementAddOn;
@@ -31,14 +32,14 @@ fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectChange> {
     let after = after.as_ref().filter(|after| !after.is_terminating());
     let (change, fields) = match (before, after) {
         (None, None) => return None,
-        (None, Some(_)) => (Change::Created, Vec::new()),
-        (Some(_), None) => (Change::Deleted, Vec::new()),
-        (Some(before), Some(after)) => (Change::Changed, field_changes(before, after)),
+        (None, Some(_)) => (ChangeType::Created, Vec::new()),
+        (Some(_), None) => (ChangeType::Deleted, Vec::new()),
+        (Some(before), Some(after)) => (ChangeType::Changed, field_changes(before, after)),
     };
     let (old, new) = (before.as_ref().and_then(owner), after.and_then(owner));
     let repo = new.clone().or_else(|| old.clone()).unwrap_or_default();
     let moved_from = old.filter(|old| new.is_some_and(|new| new != *old)).unwrap_or_default();
-    let is_same = change == Change::Changed && fields.is_empty() && moved_from.is_empty();
+    let is_same = change == ChangeType::Changed && fields.is_empty() && moved_from.is_empty();
     (!is_same).then(|| ObjectChange { object: id.to_string(), change, repo, moved_from, fields })
 }
 
@@ -111,9 +112,9 @@ pub(super) fn works(before: &Store, after: &Store) -> Vec<WorkChange> {
             continue;
         }
         let change = match (&old, &new) {
-            (None, _) => Change::Created,
-            (Some(_), None) => Change::Deleted,
-            (Some(_), Some(_)) => Change::Changed,
+            (None, _) => ChangeType::Created,
+            (Some(_), None) => ChangeType::Deleted,
+            (Some(_), Some(_)) => ChangeType::Changed,
         };
         let objects = objects(&manifests(old.as_ref(), new.as_ref()));
         let same = |it: &&mut WorkChange| it.work == key.name && it.change == change && it.objects == objects;
@@ -162,13 +163,13 @@ pub(super) fn removals(hub: &Store) -> Vec<HeldRemoval> {
 }
 
 /// Returns the rollouts that have not completed.
-pub(super) fn outcomes(hub: &Store) -> Vec<Outcome> {
+pub(super) fn outcomes(hub: &Store) -> Vec<IncompleteRollout> {
     let mut open = Vec::new();
     for cma in all::<ClusterManagementAddOn>(hub) {
         for progression in cma.status.iter().flat_map(|status| &status.install_progressions) {
             let condition = find_condition(&progression.conditions, PROGRESSING);
             open.extend(condition.filter(|condition| condition.reason != COMPLETED).map(|condition| {
-                Outcome {
+                IncompleteRollout {
                     add_on: cma.name().to_owned(),
                     replica_set: String::new(),
                     placement: format!("{}/{}", progression.namespace, progression.name),
@@ -179,7 +180,7 @@ pub(super) fn outcomes(hub: &Store) -> Vec<Outcome> {
     }
     for set in all::<ManifestWorkReplicaSet>(hub) {
         let condition = set.condition(PLACEMENT_ROLLED_OUT).filter(|condition| !condition.is_true());
-        open.extend(condition.map(|Condition { reason, message, .. }| Outcome {
+        open.extend(condition.map(|Condition { reason, message, .. }| IncompleteRollout {
             add_on: String::new(),
             replica_set: Key::of(&set).to_string(),
             placement: String::new(),
@@ -195,7 +196,7 @@ mod tests {
     use jiff::Timestamp;
     use object::Random;
     use serde_json::{Value, json};
-    use store::{Entry, Patch, ResourcePath, WriteOptions};
+    use store::{JournalEntry, Patch, ResourcePath, WriteOptions};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -210,9 +211,11 @@ mod tests {
 
     /// Returns a hub with equal objects that share nothing.
     fn unshared(hub: &Store) -> Store {
-        let copied =
-            |entry: Entry| Entry { object: entry.object.map(|it| Arc::new(Object::clone(&it))), ..entry };
-        let (definitions, others): (Vec<Entry>, Vec<Entry>) = hub
+        let copied = |entry: JournalEntry| JournalEntry {
+            object: entry.object.map(|it| Arc::new(Object::clone(&it))),
+            ..entry
+        };
+        let (definitions, others): (Vec<JournalEntry>, Vec<JournalEntry>) = hub
             .snapshot()
             .map(copied)
             .partition(|entry| entry.resource.resource == "customresourcedefinitions");

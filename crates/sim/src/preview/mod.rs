@@ -5,10 +5,10 @@
 //! after. So it cannot disagree with the operator about what a commit means.
 //!
 //! A preview has no clusters, so it assumes their behaviour: a cluster that answers applies every change and
-//! succeeds after a fixed time ([`Commit::succeeds_after`]), an unreachable cluster stays unreachable, and a
-//! person grants an approval as soon as a rollout asks for it. Deletions that are over the budget of the
-//! ConfigRepo are not granted. A preview sends no request to an API server, so it knows neither permissions
-//! nor admission.
+//! succeeds after a fixed time ([`ProposedCommit::succeeds_after`]), an unreachable cluster stays
+//! unreachable, and a person grants an approval as soon as a rollout asks for it. Deletions that are over the
+//! budget of the ConfigRepo are not granted. A preview sends no request to an API server, so it knows neither
+//! permissions nor admission.
 
 mod changes;
 mod content;
@@ -25,10 +25,10 @@ mod timeline;
 
 pub use content::FieldChange;
 pub use error::PreviewError;
-pub use play::{Commit, preview};
-pub use reported::{of_report, with_commit};
+pub use play::{ProposedCommit, preview};
+pub use reported::{of_report, with_commits};
 pub use results::{
-    Approval, Batch, Change, FrozenCommit, HeldObjects, HeldRemoval, ObjectChange, Outcome, PlacementPreview,
-    Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,
+    ApprovalRequest, Batch, ChangeType, CommitWindow, HeldObjects, HeldRemoval, IncompleteRollout,
+    ObjectChange, PlacementPreview, Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
 pub use snapshot::HubSnapshot;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::fleet::{all, get};
-use super::results::Approval;
+use super::results::ApprovalRequest;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutStatus};
 use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use object::Key;
@@ -33,7 +33,7 @@ fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> String {
 }
 
 /// Grants every approval that rollouts wait for; returns those that were not granted before.
-pub(super) fn approve(hub: &mut Store, start: Timestamp, now: Timestamp) -> Vec<Approval> {
+pub(super) fn approve(hub: &mut Store, start: Timestamp, now: Timestamp) -> Vec<ApprovalRequest> {
     let mut granted = Vec::new();
     for policy in all::<RolloutPolicy>(hub).collect::<Vec<_>>() {
         let key = Key::of(&policy);
@@ -54,7 +54,7 @@ pub(super) fn approve(hub: &mut Store, start: Timestamp, now: Timestamp) -> Vec<
         let options = WriteOptions::manager("approver").forced();
         let target = ResourcePath::of::<RolloutPolicy>(&key);
         if hub.patch(&target, &Patch::Apply(patch), &options, now).is_ok() {
-            granted.extend(waiting.into_iter().map(|(add_on, replica_set, token)| Approval {
+            granted.extend(waiting.into_iter().map(|(add_on, replica_set, token)| ApprovalRequest {
                 after: now.duration_since(start).as_secs(),
                 policy: key.name.clone(),
                 add_on,

@@ -9,7 +9,7 @@ use super::changes;
 use super::error::PreviewError;
 use super::fleet::{all, get};
 use super::people::{approve, approve_plans};
-use super::results::{Approval, FrozenCommit, HeldObjects, Preview, RepoPreview, Verdict};
+use super::results::{ApprovalRequest, CommitWindow, HeldObjects, Preview, RepoPreview, Verdict};
 use super::runner::Runner;
 use super::snapshot::HubSnapshot;
 use super::spokes::Spokes;
@@ -21,7 +21,7 @@ use api::gitops::v1alpha1::{
 use api::names::approval_reasons::POLICY_HELD;
 use api::names::gitops_conditions::READY;
 use controllers::hub::config_repo::is_same_source;
-use engine::rollout;
+use engine::rollout::{self, ApplyWait};
 use engine::sync::{self, Inventory, ObjectId};
 use object::duration::later;
 use object::tree::Checkout;
@@ -42,11 +42,11 @@ const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has on
 
 /// A commit of a ConfigRepo.
 #[derive(Clone, Debug)]
-pub struct Commit {
+pub struct ProposedCommit {
     /// The ConfigRepo.
     pub repo: Key,
-    /// The commit that is applied first; absent where the hub is taken as it is.
-    pub base: Option<Arc<Checkout>>,
+    /// The commits that are applied first, by ConfigRepo; a ConfigRepo without one is taken as it is.
+    pub base: BTreeMap<Key, Arc<Checkout>>,
     /// The commit.
     pub head: Arc<Checkout>,
     /// How long a cluster takes to apply a change and to report its success.
@@ -57,13 +57,16 @@ pub struct Commit {
 ///
 /// # Errors
 /// The ConfigRepo applies nothing, the snapshot lacks kinds, or the controllers never come to rest.
-pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Result<Preview, PreviewError> {
+pub fn preview(
+    snapshot: &HubSnapshot,
+    commit: &ProposedCommit,
+    now: Timestamp,
+) -> Result<Preview, PreviewError> {
     let mut hub = snapshot.load(now);
     let repo =
         get::<ConfigRepo>(&hub, &commit.repo).ok_or_else(|| PreviewError::NoRepo(commit.repo.clone()))?;
-    // In a freeze, the commit is applied at its end. The operator refuses a window that cannot be read.
-    let frozen = rollout::open_window(&repo.spec.freeze_windows, now).ok().flatten();
-    let now = frozen.as_ref().map_or(now, |(_, until)| *until);
+    let [frozen, opens] = windows(&repo.spec, now);
+    let now = frozen.as_ref().or(opens.as_ref()).map_or(now, |window| window.until);
     if repo.spec.suspend {
         return Err(PreviewError::Suspended(commit.repo.clone()));
     }
@@ -72,22 +75,22 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
     }
     let repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
     let mut runner = Runner::new();
-    let fetch = |runner: &mut Runner, checkout: &Arc<Checkout>| {
-        for repo in &repos {
-            let (identity, checkout) = (SourceIdentity::of(repo), Some(Arc::clone(checkout)));
-            runner.set_source(&Key::of(repo), Source { identity, checkout, failure: None }, now);
-        }
+    let fetch = |runner: &mut Runner, repo: &ConfigRepo, checkout: &Arc<Checkout>| {
+        let (identity, checkout) = (SourceIdentity::of(repo), Some(Arc::clone(checkout)));
+        runner.set_source(&Key::of(repo), Source { identity, checkout, failure: None }, now);
     };
-    repos.iter().for_each(|repo| assume_health(&mut hub, &Key::of(repo), now));
-    if let Some(base) = &commit.base {
-        fetch(&mut runner, base);
+    for repo in &repos {
+        assume_health(&mut hub, &Key::of(repo), now);
+        if let Some(base) = commit.base.get(&Key::of(repo)) {
+            fetch(&mut runner, repo, base);
+        }
     }
     runner.settle(&mut hub, now)?;
-    if commit.base.is_some() && !approve_plans(&mut hub, &repos, now).is_empty() {
+    if !commit.base.is_empty() && !approve_plans(&mut hub, &repos, now).is_empty() {
         runner.settle(&mut hub, now)?;
     }
     runner.applied.clear();
-    fetch(&mut runner, &commit.head);
+    repos.iter().for_each(|repo| fetch(&mut runner, repo, &commit.head));
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
     let mut play = PreviewRun::begin(runner, hub, spokes, now);
     play.settle()?;
@@ -112,9 +115,21 @@ pub fn preview(snapshot: &HubSnapshot, commit: &Commit, now: Timestamp) -> Resul
         held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
         held.approval.clear();
     }
-    let waits = matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval);
-    preview.frozen = frozen.filter(|_| waits).map(|(window, until)| FrozenCommit { window, until });
+    if matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval) {
+        (preview.frozen, preview.opens) = (frozen, opens);
+    }
     Ok(preview)
+}
+
+/// Returns the freeze window and the apply window that a commit waits for: one of them, or none. The operator
+/// refuses a window that cannot be read.
+fn windows(spec: &ConfigRepoSpec, now: Timestamp) -> [Option<CommitWindow>; 2] {
+    match rollout::apply_wait(spec, now).ok().flatten() {
+        Some(ApplyWait::Freeze { window, until }) => [Some(CommitWindow { window, until }), None],
+        Some(ApplyWait::Window { window, until }) => [None, Some(CommitWindow { window, until })],
+        // The plan shows what the operator says.
+        Some(ApplyWait::NoWindow { until: _ }) | None => [None, None],
+    }
 }
 
 /// Returns a ConfigRepo, and then the others that apply the commits of the same URL and reference. A commit
@@ -144,7 +159,7 @@ struct PreviewRun {
     hub: Store,
     spokes: Spokes,
     timeline: Timeline,
-    approvals: Vec<Approval>,
+    approvals: Vec<ApprovalRequest>,
     /// Deletions that wait until enough of the window of the budget has passed, which a preview does not wait
     /// for.
     waiting: BTreeMap<Key, HeldObjects>,
@@ -215,7 +230,7 @@ impl PreviewRun {
     }
 
     /// Returns the result at one ConfigRepo.
-    fn outcome(&self, repo: &Key, commit: &Commit, approvals: &BTreeMap<Key, String>) -> RepoPreview {
+    fn outcome(&self, repo: &Key, commit: &ProposedCommit, approvals: &BTreeMap<Key, String>) -> RepoPreview {
         let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
         let ready = find_condition(&status.conditions, READY);
         let message = ready.map(|ready| ready.message.clone()).unwrap_or_default();
@@ -229,7 +244,7 @@ impl PreviewRun {
         }
     }
 
-    fn results(self, commit: &Commit, own: RepoPreview, others: Vec<RepoPreview>) -> Preview {
+    fn results(self, commit: &ProposedCommit, own: RepoPreview, others: Vec<RepoPreview>) -> Preview {
         let before = &self.before;
         let old = get::<ConfigRepo>(before, &commit.repo).and_then(|repo| repo.status).unwrap_or_default();
         let mut objects = changes::objects(&self.runner.applied);
@@ -258,6 +273,7 @@ impl PreviewRun {
             refused,
             plan_approval,
             frozen: None,
+            opens: None,
             others,
             held,
             placements: changes::placements(before, &self.hub),
@@ -269,6 +285,7 @@ impl PreviewRun {
             removals,
             outcomes: if has_effect { changes::outcomes(&self.hub) } else { Vec::new() },
             assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),
+            warnings: commit.head.tree.collisions().iter().map(ToString::to_string).collect(),
             ends_after: self.now.duration_since(self.start).as_secs(),
             objects,
         }

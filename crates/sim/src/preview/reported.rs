@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
 use super::error::PreviewError;
-use super::fleet::{all, get};
+use super::fleet::get;
 use super::play::of_same_source;
 use super::runner::Runner;
 use super::snapshot::{HubSnapshot, SEED};
@@ -21,10 +21,14 @@ use object::{Gvk, Key, Object};
 use reconcile::{Source, SourceIdentity};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// Returns the hub of a report, and the commit that was applied. The plan applies that commit first. So an
-/// object of the inventory that is not in the report only needs a placeholder, which the commit fills or a
-/// deletion removes.
-pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSnapshot, Option<String>) {
+/// Returns the hub of a report, and the commits that the ConfigRepo and the others of its source had applied.
+/// The plan applies those commits first. So an object of their inventories that is not in the report only
+/// needs a placeholder, which the commit fills or a deletion removes.
+pub fn of_report(
+    mut objects: Vec<Object>,
+    repo: &Key,
+    now: Timestamp,
+) -> (HubSnapshot, BTreeMap<Key, String>) {
     let typed = |object: &Object| object.to_typed::<ConfigRepoInventory>().ok();
     let parts: Vec<ConfigRepoInventory> =
         objects.iter().filter(|it| it.gvk() == Gvk::of::<ConfigRepoInventory>()).filter_map(typed).collect();
@@ -33,9 +37,13 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
     let all = objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
     let all = all.filter_map(|object| object.to_typed::<ConfigRepo>().ok());
     let mut inventory: BTreeMap<ObjectId, (String, Key)> = BTreeMap::new();
+    let mut commits: BTreeMap<Key, String> = BTreeMap::new();
     for repo in found.iter().flat_map(|found| of_same_source(all.clone(), found)) {
         let owned = recorded(&repo, &parts).into_iter();
         inventory.extend(owned.map(|(id, version)| (id, (version, Key::of(&repo)))));
+        let key = Key::of(&repo);
+        let applied = repo.status.and_then(|status| status.applied).map(|applied| applied.commit);
+        commits.extend(applied.filter(|commit| !commit.is_empty()).map(|commit| (key, commit)));
     }
     let known: BTreeSet<ObjectId> = objects.iter().map(|object| ObjectId::of(&object.reference())).collect();
     let missing: BTreeMap<_, _> = inventory.iter().filter(|(id, _)| !known.contains(*id)).collect();
@@ -49,34 +57,32 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> (HubSn
         // A report holds no times, and an API server gives an owner of fields the time of the object.
         object.metadata_mut().entry("creationTimestamp").or_insert_with(|| json!(now));
     }
-    let applied =
-        found.and_then(|found| Some(found.status?.applied?.commit)).filter(|commit| !commit.is_empty());
-    (HubSnapshot { objects: objects.into_iter().map(Arc::new).collect(), kinds: None }, applied)
+    (HubSnapshot { objects: objects.into_iter().map(Arc::new).collect(), kinds: None }, commits)
 }
 
-/// Returns the objects of a hub after a commit was applied, and before another controller has seen it. With
-/// the commit that was applied at the time of a report, it is the hub at that time.
+/// Returns the objects of a hub after commits were applied, and before another controller has seen them. With
+/// the commits that were applied at the time of a report, it is the hub at that time.
 ///
 /// # Errors
-/// There is no such ConfigRepo, or its controller never comes to rest.
-pub fn with_commit(
+/// One of the ConfigRepos does not exist, or its controller never comes to rest.
+pub fn with_commits(
     snapshot: &HubSnapshot,
-    repo: &Key,
-    commit: &Arc<Checkout>,
+    commits: &BTreeMap<Key, Arc<Checkout>>,
     now: Timestamp,
 ) -> Result<Vec<Arc<Object>>, PreviewError> {
     let mut hub = snapshot.load(now);
-    let found = get::<ConfigRepo>(&hub, repo).ok_or_else(|| PreviewError::NoRepo(repo.clone()))?;
     let mut runner = Runner::of_commits();
-    for repo in of_same_source(all::<ConfigRepo>(&hub), &found) {
-        let key = Key::of(&repo);
-        let at_once =
-            json!({"healthTimeout": "0s", "dependsOn": null, "freezeWindows": null, "planApproval": null});
-        let (target, patch) = (ResourcePath::of::<ConfigRepo>(&key), Patch::Merge(json!({"spec": at_once})));
+    for (key, commit) in commits {
+        let repo = get::<ConfigRepo>(&hub, key).ok_or_else(|| PreviewError::NoRepo(key.clone()))?;
+        let at_once = json!({
+            "healthTimeout": "0s", "dependsOn": null, "freezeWindows": null, "applyWindows": null,
+            "planApproval": null,
+        });
+        let (target, patch) = (ResourcePath::of::<ConfigRepo>(key), Patch::Merge(json!({"spec": at_once})));
         let written = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
         debug_assert!(written.is_ok(), "{key}: {written:?}");
         let (identity, checkout) = (SourceIdentity::of(&repo), Some(Arc::clone(commit)));
-        runner.set_source(&key, Source { identity, checkout, failure: None }, now);
+        runner.set_source(key, Source { identity, checkout, failure: None }, now);
     }
     runner.settle(&mut hub, now)?;
     Ok(HubSnapshot::of(&hub).objects)

@@ -26,10 +26,14 @@ pub struct Preview {
     /// preview grants it at once.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub plan_approval: String,
-    /// The freeze window of the ConfigRepo that is open now: the commit waits for its end, and times
+    /// The freeze window of the ConfigRepo that the commit waits for: it is applied at the end, and times
     /// count from there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub frozen: Option<FrozenCommit>,
+    pub frozen: Option<CommitWindow>,
+    /// The apply window of the ConfigRepo that the commit waits for: it is applied at the beginning, and
+    /// times count from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opens: Option<CommitWindow>,
     /// The other ConfigRepos of the same URL and reference. They get the commit too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<RepoPreview>,
@@ -48,7 +52,7 @@ pub struct Preview {
     /// The works that change; clusters with the same change share an entry.
     pub works: Vec<WorkChange>,
     /// The approvals that rollouts ask for. A preview grants them at once.
-    pub approvals: Vec<Approval>,
+    pub approvals: Vec<ApprovalRequest>,
     /// The waits that rollout policies ask for, such as freeze windows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<RolloutWait>,
@@ -56,11 +60,15 @@ pub struct Preview {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removals: Vec<HeldRemoval>,
     /// The rollouts that are not complete when nothing more happens.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<IncompleteRollout>,
     /// The kinds in works that neither the hub nor a work defines, such as `Proxy.example.com`. A preview
     /// takes them for kinds with namespaces and a regular plural.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed_kinds: Vec<String>,
+    /// What is odd about the commit and changes nothing: paths that differ only in case or in their Unicode
+    /// form.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Seconds after which nothing more happens.
     pub ends_after: i64,
 }
@@ -76,6 +84,7 @@ impl Preview {
             refused: Some(why),
             plan_approval: String::new(),
             frozen: None,
+            opens: None,
             others: Vec::new(),
             objects: Vec::new(),
             held: None,
@@ -88,23 +97,26 @@ impl Preview {
             removals: Vec::new(),
             outcomes: Vec::new(),
             assumed_kinds: Vec::new(),
+            warnings: Vec::new(),
             ends_after: 0,
         }
     }
 
     /// Returns a hash of the effects. It leaves out times and waits, the names of commits, because a merge
-    /// gives a commit another name, and what was assumed.
+    /// gives a commit another name, what was assumed, and warnings.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
         effects.applied.clear();
         effects.commit.clear();
         effects.refused = None;
         effects.frozen = None;
+        effects.opens = None;
         effects.waits.clear();
         for other in &mut effects.others {
             other.refused = other.refused.take().map(|_| String::new());
         }
         effects.assumed_kinds.clear();
+        effects.warnings.clear();
         effects.ends_after = 0;
         for held in effects.held_mut() {
             held.why.clear();
@@ -163,7 +175,7 @@ pub enum Verdict {
 /// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Change {
+pub enum ChangeType {
     /// It is new.
     Created,
     /// Fields of it change.
@@ -179,7 +191,7 @@ pub struct ObjectChange {
     /// `Kind.group namespace/name`.
     pub object: String,
     /// The change.
-    pub change: Change,
+    pub change: ChangeType,
     /// The ConfigRepo of the object, where it is not the one of the plan.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub repo: String,
@@ -255,7 +267,7 @@ pub struct WorkChange {
     /// Its name.
     pub work: String,
     /// The change of the work itself.
-    pub change: Change,
+    pub change: ChangeType,
     /// The changes of its manifests.
     pub objects: Vec<ObjectChange>,
     /// The clusters.
@@ -265,7 +277,7 @@ pub struct WorkChange {
 /// An approval that a rollout asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Approval {
+pub struct ApprovalRequest {
     /// Seconds after the commit.
     pub after: i64,
     /// The RolloutPolicy whose `spec.approved` takes the token.
@@ -315,7 +327,7 @@ pub struct HeldRemoval {
 /// A rollout that does not complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct IncompleteRollout {
     /// The add-on; empty if the rollout is that of a ManifestWorkReplicaSet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub add_on: String,
@@ -329,11 +341,11 @@ pub struct Outcome {
     pub message: String,
 }
 
-/// A commit that waits for the end of a freeze window.
+/// A window that a commit waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FrozenCommit {
-    /// The name of the window.
+pub struct CommitWindow {
+    /// Its name.
     pub window: String,
-    /// When it ends, with the windows that follow without a gap.
+    /// When the commit is applied.
     pub until: Timestamp,
 }

@@ -13,13 +13,13 @@ use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::ObjectId;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{
-    Act, Action, Command, Controller, Dispatcher, Limits, Outcome, Register, Representation, Scope, Site,
-    Source, Subresource, WatchedKind,
+    Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
+    Site, Source, Subresource, WatchedKind,
 };
 use store::{Store, Watch};
 
 /// Changes are planned at once, so that time moves only when nothing is left to do.
-const LIMITS: Limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
+const LIMITS: DispatcherLimits = DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 };
 /// Rounds at one instant after which the controllers never come to rest.
 const ROUNDS: u32 = 100_000;
 /// The controller whose writes are the objects of the commit.

@@ -12,7 +12,7 @@ use super::runner::Runner;
 use api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use object::{Gvk, Object, hex};
-use store::{Entry, GroupResource, Store};
+use store::{GroupResource, JournalEntry, Store};
 
 /// Uids of new objects differ from those of the hub by this seed.
 pub(super) const SEED: u64 = 0x7072_6576_6965_7701;
@@ -69,9 +69,11 @@ impl HubSnapshot {
         let mut base = Store::new(SEED, now);
         crate::user::install(&mut base, crds::hub(), now);
         let definitions = self.objects.iter().filter(|object| object.kind() == "CustomResourceDefinition");
-        let definitions: Vec<Entry> = definitions.enumerate().filter_map(|it| entry(&base, it)).collect();
-        let mut entries: BTreeMap<_, Entry> = BTreeMap::new();
-        let mut add = |entry: Entry| entries.insert((entry.resource.clone(), entry.key.clone()), entry);
+        let definitions: Vec<JournalEntry> =
+            definitions.enumerate().filter_map(|it| entry(&base, it)).collect();
+        let mut entries: BTreeMap<_, JournalEntry> = BTreeMap::new();
+        let mut add =
+            |entry: JournalEntry| entries.insert((entry.resource.clone(), entry.key.clone()), entry);
         for entry in base.snapshot().chain(definitions) {
             add(entry);
         }
@@ -90,8 +92,8 @@ impl HubSnapshot {
     }
 }
 
-fn definitions_first(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = entries.collect();
+fn definitions_first(entries: impl Iterator<Item = JournalEntry>) -> Vec<JournalEntry> {
+    let mut entries: Vec<JournalEntry> = entries.collect();
     entries.sort_by_key(|entry| {
         entry.resource != GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
     });
@@ -100,7 +102,7 @@ fn definitions_first(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
 
 /// Returns the entry of an object of a kind that the store serves. Fields that an API server sets and that a
 /// trimmed snapshot lacks are filled in.
-fn entry(store: &Store, (index, object): (usize, &Arc<Object>)) -> Option<Entry> {
+fn entry(store: &Store, (index, object): (usize, &Arc<Object>)) -> Option<JournalEntry> {
     let resource = store.resource_of(&object.gvk())?.id();
     let mut object = Arc::clone(object);
     let ordinal = u64::try_from(index).unwrap_or_default().saturating_add(1);
@@ -121,5 +123,5 @@ fn entry(store: &Store, (index, object): (usize, &Arc<Object>)) -> Option<Entry>
         metadata.insert("uid".into(), uid.into());
         metadata.entry("generation").or_insert(Value::from(1));
     }
-    Some(Entry { revision, resource, key: object.key(), object: Some(object) })
+    Some(JournalEntry { revision, resource, key: object.key(), object: Some(object) })
 }

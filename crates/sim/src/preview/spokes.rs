@@ -21,7 +21,7 @@ use engine::resource::plural;
 use engine::work::{Attempt, Live, ManifestResult, Served, Wanted, read, work_status};
 use object::duration::later;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
-use store::{Entry, ListOptions, Patch, ResourcePath, Store, WriteOptions};
+use store::{JournalEntry, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
 /// The next reports of the clusters.
 pub(super) struct Spokes {
@@ -64,8 +64,8 @@ impl Spokes {
     }
 
     /// Takes the writes to works and add-ons.
-    pub(super) fn observe(&mut self, entries: &[Entry], now: Timestamp) {
-        for Entry { resource, key, object, revision: _ } in entries {
+    pub(super) fn observe(&mut self, entries: &[JournalEntry], now: Timestamp) {
+        for JournalEntry { resource, key, object, revision: _ } in entries {
             let Some(object) = object else { continue };
             match resource.resource.as_str() {
                 "manifestworks" if !is_reported(object) => {

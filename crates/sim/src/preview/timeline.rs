@@ -17,7 +17,7 @@ use engine::addon::config_refs;
 use engine::replica_set::{self, SuccessNeeds, WorkRecord};
 use engine::rollout::cluster::Report;
 use object::{Key, Metadata as _, Object};
-use store::{Entry, ResourcePath, Store};
+use store::{JournalEntry, ResourcePath, Store};
 
 /// The add-ons and sets of clusters over time.
 pub(super) struct Timeline {
@@ -64,7 +64,7 @@ impl Timeline {
 
     /// Takes the writes of an instant. `before` is the hub at the start: only the state of written objects is
     /// read.
-    pub(super) fn observe(&mut self, entries: &[Entry], before: &Store, hub: &Store, now: Timestamp) {
+    pub(super) fn observe(&mut self, entries: &[JournalEntry], before: &Store, hub: &Store, now: Timestamp) {
         let after = now.duration_since(self.start).as_secs();
         if entries.iter().any(|entry| entry.resource.resource == POLICIES) {
             self.observe_waits(hub, after);

@@ -8,7 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::fixtures::{config_repo, put, repo};
-use super::previews::{apply, commit, compare, fleet, look, previewed, reported};
+use super::preview_reports::reported;
+use super::previews::{apply, commit, compare, fleet, look, previewed};
 use api::addon::v1alpha1::AddOnTemplate;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::GITOPS_GROUP;
@@ -17,7 +18,7 @@ use object::tree::FileTree;
 use object::{Key, Metadata as _, Object};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{Preview, Verdict, of_report, with_commit};
+use sim::preview::{Preview, Verdict, of_report, with_commits};
 
 fn policy(world: &mut World, spec: Value) {
     put(
@@ -189,8 +190,9 @@ fn the_hub_of_a_report_has_the_objects_of_its_commit_and_no_step_more() {
     };
     let before = add_ons(&objects);
     let (snapshot, applied) = of_report(objects, &repo(), world.now);
-    assert_eq!(applied.as_ref(), Some(&second.head.revision));
-    let hub = with_commit(&snapshot, &repo(), &second.head, world.now).unwrap();
+    assert_eq!(applied, BTreeMap::from([(repo(), second.head.revision.clone())]));
+    let base = BTreeMap::from([(repo(), Arc::clone(&second.head))]);
+    let hub = with_commits(&snapshot, &base, world.now).unwrap();
     let hub: Vec<Object> = hub.into_iter().map(Arc::unwrap_or_clone).collect();
     let mut templates = hub.iter().filter(|object| object.kind() == "AddOnTemplate");
     let template: AddOnTemplate = templates.next().unwrap().to_typed().unwrap();

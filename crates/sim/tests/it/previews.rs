@@ -12,10 +12,10 @@ use api::cluster::v1beta1::PlacementDecision;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{APPLIED_DIGEST_ANNOTATION, APPROVE_PLAN_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
 use api::work::v1::ManifestWork;
-use object::tree::{Checkout, FileTree};
-use object::{Key, Metadata as _, Object, Random};
+use object::tree::{Checkout, Collision, FileTree};
+use object::{Key, Metadata as _, Random};
 use sim::history::Content;
-use sim::preview::{Change, Commit, HubSnapshot, Preview, Verdict, of_report, preview};
+use sim::preview::{ChangeType, HubSnapshot, Preview, ProposedCommit, Verdict, preview};
 use sim::{World, workload};
 
 /// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250` plays 1,000
@@ -42,17 +42,17 @@ pub(crate) fn fleet(seed: u64, clusters: u64) -> World {
     world
 }
 
-pub(crate) fn commit(number: u64, tree: FileTree) -> Commit {
+pub(crate) fn commit(number: u64, tree: FileTree) -> ProposedCommit {
     let head = Arc::new(Checkout { revision: format!("{number:040x}"), tree });
-    Commit { repo: repo(), base: None, head, succeeds_after: seconds(4) }
+    ProposedCommit { repo: repo(), base: BTreeMap::new(), head, succeeds_after: seconds(4) }
 }
 
-pub(crate) fn previewed(world: &World, commit: &Commit) -> Preview {
+pub(crate) fn previewed(world: &World, commit: &ProposedCommit) -> Preview {
     preview(&HubSnapshot::of(&world.hub), commit, world.now).unwrap()
 }
 
 /// Commits and lets the fleet come to rest.
-pub(crate) fn apply(world: &mut World, commit: &Commit) {
+pub(crate) fn apply(world: &mut World, commit: &ProposedCommit) {
     world.commit(&commit.repo, &commit.head.revision, commit.head.tree.clone());
     world.run_for(SignedDuration::from_mins(4)).unwrap();
 }
@@ -112,13 +112,13 @@ pub(crate) fn compare(preview: &Preview, before: &Look, after: &Look) -> Result<
     let keys = strings(before.objects.keys().chain(after.objects.keys()));
     let changed =
         keys.into_iter().filter_map(|key| match (before.objects.get(&key), after.objects.get(&key)) {
-            (None, Some(_)) => Some((key, Change::Created)),
-            (Some(_), None) => Some((key, Change::Deleted)),
-            (Some(old), Some(new)) if old != new => Some((key, Change::Changed)),
+            (None, Some(_)) => Some((key, ChangeType::Created)),
+            (Some(_), None) => Some((key, ChangeType::Deleted)),
+            (Some(old), Some(new)) if old != new => Some((key, ChangeType::Changed)),
             _ => None,
         });
-    let found: BTreeMap<String, Change> = changed.collect();
-    let objects: BTreeMap<String, Change> =
+    let found: BTreeMap<String, ChangeType> = changed.collect();
+    let objects: BTreeMap<String, ChangeType> =
         preview.objects.iter().map(|it| (it.object.clone(), it.change)).collect();
     equal("objects", format!("{objects:?}"), format!("{found:?}"))?;
     let is_refused = after.applied != preview.commit;
@@ -214,48 +214,6 @@ fn a_preview_tells_what_a_commit_then_does() {
     assert!(changes > 12, "{changes} commits changed something");
 }
 
-/// Returns the objects of the newest report.
-pub(crate) fn reported(world: &World) -> Vec<Object> {
-    let report = world.branches["wheelwright/status"].last().unwrap();
-    let files = report.files.iter().filter(|(path, _)| path.starts_with("snapshot/"));
-    let lists = files.map(|(_, text)| serde_json::from_str::<Value>(text).unwrap());
-    let items = lists.flat_map(|list| list["items"].as_array().unwrap().clone());
-    items.map(|item| Object::from_value(item).unwrap()).collect()
-}
-
-/// Returns the preview from the newest report and the repository alone.
-fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &Commit) -> Preview {
-    let (snapshot, applied) = of_report(reported(world), &commit.repo, world.now);
-    let base = applied.map(|revision| Arc::new(Checkout { tree: trees[&revision].clone(), revision }));
-    preview(&snapshot, &Commit { base, ..commit.clone() }, world.now).unwrap()
-}
-
-#[test]
-fn a_plan_from_a_report_is_the_plan_from_the_hub() {
-    for seed in 0..4 {
-        let mut random = Random::new(seed ^ 0x7265_706f);
-        let mut world = fleet(seed, 2 + random.below(4));
-        let report = json!({"snapshot": true, "interval": "1s"});
-        let spec =
-            json!({"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}, "report": report});
-        config_repo(&mut world, &repo(), spec);
-        let mut content = Content::first(&mut random);
-        let mut trees = BTreeMap::new();
-        for number in 1..=COMMITS {
-            let commit = commit(number, content.files());
-            trees.insert(commit.head.revision.clone(), commit.head.tree.clone());
-            if number > 1 {
-                let (of_hub, of_report) = (previewed(&world, &commit), from_report(&world, &trees, &commit));
-                let shown = |preview: &Preview| serde_json::to_string_pretty(preview).unwrap();
-                let (hub, report) = (shown(&of_hub), shown(&of_report));
-                assert_eq!(of_hub.hash(), of_report.hash(), "seed {seed}, commit {number}:\n{hub}\n{report}");
-            }
-            apply(&mut world, &commit);
-            content.change(&mut random);
-        }
-    }
-}
-
 /// Returns the hash of the plan that the operator holds.
 fn held_plan(world: &World) -> String {
     world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap_or_default().held_plan
@@ -316,6 +274,38 @@ fn a_plan_in_a_freeze_says_until_when_and_what_then_happens() {
 }
 
 #[test]
+fn a_plan_before_an_apply_window_says_when_it_opens_and_what_then_happens() {
+    let mut world = fleet(3, 3);
+    let commit = commit(1, Content::first(&mut Random::new(3)).files());
+    let at_once = previewed(&world, &commit);
+    // It is 8 o'clock.
+    let window = json!({"name": "morning", "schedule": "30 8 * * *", "duration": "1h"});
+    let spec = json!({"url": "https://git.example/fleet", "applyWindows": [window], "deletionBudget": {"objects": 2}});
+    config_repo(&mut world, &repo(), spec);
+    let told = previewed(&world, &commit);
+    let opens = told.opens.as_ref().map(|opens| (opens.window.as_str(), opens.until.to_string()));
+    assert_eq!(opens, Some(("morning", "2027-01-15T08:30:00Z".to_owned())));
+    assert_eq!((told.verdict, told.hash()), (at_once.verdict, at_once.hash()));
+    let before = look(&world);
+    apply(&mut world, &commit);
+    assert!(compare(&told, &before, &look(&world)).is_err(), "nothing is applied before it opens");
+    world.run_for(SignedDuration::from_mins(30)).unwrap();
+    compare(&told, &before, &look(&world)).unwrap();
+}
+
+#[test]
+fn a_plan_warns_of_paths_that_collide_and_is_the_same_otherwise() {
+    let world = fleet(1, 2);
+    let mut files = Content::first(&mut Random::new(1)).files();
+    let without = previewed(&world, &commit(1, files.clone()));
+    files.insert_collision(Collision { first: "A".into(), second: "a".into() });
+    let told = previewed(&world, &commit(1, files));
+    assert!(told.warnings[0].starts_with("A and a differ only in case"), "{:?}", told.warnings);
+    assert_eq!(without.warnings, Vec::<String>::new());
+    assert_eq!((told.verdict, told.hash()), (without.verdict, without.hash()));
+}
+
+#[test]
 fn the_hash_of_a_plan_is_that_of_its_effects() {
     let world = fleet(1, 2);
     let mut random = Random::new(1);
@@ -339,7 +329,7 @@ fn of_two() -> (World, Key) {
     (world, apps)
 }
 
-fn maps(files: &[(&str, std::ops::Range<usize>)]) -> FileTree {
+pub(crate) fn maps(files: &[(&str, std::ops::Range<usize>)]) -> FileTree {
     let map = |i| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{i}, namespace: config}}\n");
     let content =
         |numbers: &std::ops::Range<usize>| numbers.clone().map(map).collect::<Vec<_>>().join("---\n");
@@ -356,10 +346,10 @@ fn a_plan_of_a_commit_that_moves_objects_shows_the_moves() {
     world.run_for(seconds(60)).unwrap();
     let second = commit(2, maps(&[("infra/a.yaml", 0..1), ("apps/b.yaml", 1..9)]));
     for (planned, moved_to) in [(repo(), "config/apps"), (apps.clone(), "")] {
-        let told = previewed(&world, &Commit { repo: planned, ..second.clone() });
+        let told = previewed(&world, &ProposedCommit { repo: planned, ..second.clone() });
         assert_eq!((told.verdict, &told.held), (Verdict::Change, &None), "{told:?}");
         let moves = told.objects.iter().map(|it| (it.change, it.moved_from.as_str(), it.repo.as_str()));
-        assert_eq!(moves.collect::<Vec<_>>(), [(Change::Changed, "config/fleet", moved_to); 7]);
+        assert_eq!(moves.collect::<Vec<_>>(), [(ChangeType::Changed, "config/fleet", moved_to); 7]);
         assert!(told.others.len() == 1 && told.others[0].refused.is_none(), "{:?}", told.others);
     }
     let mut refused = maps(&[("infra/a.yaml", 0..8), ("apps/b.yaml", 8..9)]);

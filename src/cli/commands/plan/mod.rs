@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// ConfigRepo. The plan is against the commit that was applied at the time of the report.
     #[arg(long, value_name = "BRANCH", conflicts_with = "snapshot")]
     report: Option<String>,
-    /// Directory of the report on the branch, where several hubs report to it.
+    /// Directory of the report on the branch, where it has several.
     #[arg(long, value_name = "DIR", requires = "report")]
     report_path: Option<String>,
     /// The repository of the report, where it is another one (`spec.report.url` of the ConfigRepo). It gets

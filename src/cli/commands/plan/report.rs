@@ -1,6 +1,7 @@
 //! Reads the fleet from a report in git.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 
@@ -8,8 +9,8 @@ use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
 use crate::cli::objects;
 use engine::report::SNAPSHOT;
-use object::Object;
-use object::tree::{Entry, FileTree};
+use object::tree::{Checkout, FileTree, TreeEntry};
+use object::{Key, Object};
 
 /// Reads the snapshot of the report in a directory, or of the only report.
 ///
@@ -28,7 +29,7 @@ pub(in crate::cli::commands) fn read(
     let place = if directory.is_empty() { SNAPSHOT.to_owned() } else { format!("{directory}/{SNAPSHOT}") };
     let mut objects = Vec::new();
     for (path, entry) in tip.tree.below(&place) {
-        let Entry::File(file) = entry else { continue };
+        let TreeEntry::File(file) = entry else { continue };
         let text = std::str::from_utf8(file).with_context(|| format!("cannot read {path}"))?;
         objects.extend(objects::of_text(text).with_context(|| format!("cannot read {path}"))?);
     }
@@ -37,6 +38,27 @@ pub(in crate::cli::commands) fn read(
         return Err(CommandError::hinted(anyhow!("the branch {branch} has no directory {place}"), hint));
     }
     Ok(objects)
+}
+
+/// Reads the commits that ConfigRepos had applied.
+///
+/// # Errors
+/// The repository cannot be read, or it lacks one of them.
+pub(in crate::cli::commands) fn checkouts(
+    repository: &Revisions,
+    commits: BTreeMap<Key, String>,
+) -> Result<BTreeMap<Key, Arc<Checkout>>, CommandError> {
+    let mut read: BTreeMap<String, Arc<Checkout>> = BTreeMap::new();
+    let mut checkouts = BTreeMap::new();
+    for (repo, commit) in commits {
+        let checkout = match read.get(&commit) {
+            Some(checkout) => Arc::clone(checkout),
+            None => repository.checkout(&commit)?,
+        };
+        read.insert(commit, Arc::clone(&checkout));
+        checkouts.insert(repo, checkout);
+    }
+    Ok(checkouts)
 }
 
 /// Returns the directory of the only report with a snapshot; the root if there is none.
@@ -52,7 +74,7 @@ fn only_report<'a>(tree: &'a FileTree, branch: &str) -> Result<&'a str, CommandE
     second.map_or(Ok(first), |second| {
         let [named, other] =
             [first, second].map(|directory| if directory.is_empty() { "/" } else { directory });
-        let why = anyhow!("the branch {branch} has the reports of several hubs, such as {named} and {other}");
+        let why = anyhow!("the branch {branch} has several reports, such as {named} and {other}");
         Err(CommandError::hinted(why, format!("name one, such as --report-path {named}")))
     })
 }

@@ -1,5 +1,6 @@
 //! The input of a plan, and the plans it leads to: for a hub, and for the fleet of a report.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -12,7 +13,7 @@ use crate::cli::checkout::Revisions;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
-use sim::preview::{Commit, HubSnapshot, Preview, PreviewError, of_report, preview};
+use sim::preview::{HubSnapshot, Preview, PreviewError, ProposedCommit, of_report, preview};
 
 /// A plan, and the Secret without which the signatures of its commit are not verified.
 pub(super) type Planned = (Result<Preview, PreviewError>, Option<Key>);
@@ -30,7 +31,7 @@ impl Request<'_> {
     /// Plans for a hub. The keys of signatures are in `secrets`.
     pub(super) fn plan(&self, snapshot: &HubSnapshot, secrets: &[Object]) -> Result<Planned, CommandError> {
         let repo = config_repo(self.args.config_repo.as_ref(), snapshot.objects.iter().map(Arc::as_ref))?;
-        self.plan_from(&repo, snapshot, secrets, self.base.clone())
+        self.plan_from(&repo, snapshot, secrets, self.base_of_all(snapshot))
     }
 
     /// Plans for the fleet of a report, which has no Secrets.
@@ -41,11 +42,18 @@ impl Request<'_> {
         let reported = report::read(source, branch, report_path.as_deref())?;
         let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
         let (snapshot, applied) = of_report(reported, &repo, self.now);
-        let base = match (&self.base, applied) {
-            (None, Some(applied)) => Some(self.repository.checkout(&applied)?),
-            (base, _) => base.clone(),
+        let base = match self.base {
+            Some(_) => self.base_of_all(&snapshot),
+            None => report::checkouts(&self.repository, applied)?,
         };
         self.plan_from(&repo, &snapshot, &[], base)
+    }
+
+    /// Returns the commit that is named as base, for each ConfigRepo.
+    fn base_of_all(&self, snapshot: &HubSnapshot) -> BTreeMap<Key, Arc<Checkout>> {
+        let Some(base) = &self.base else { return BTreeMap::new() };
+        let repos = snapshot.objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
+        repos.map(|repo| (repo.key(), Arc::clone(base))).collect()
     }
 
     fn plan_from(
@@ -53,7 +61,7 @@ impl Request<'_> {
         repo: &Key,
         snapshot: &HubSnapshot,
         secrets: &[Object],
-        base: Option<Arc<Checkout>>,
+        base: BTreeMap<Key, Arc<Checkout>>,
     ) -> Result<Planned, CommandError> {
         let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
         let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
@@ -61,7 +69,9 @@ impl Request<'_> {
             Some(found) => {
                 match rewind::refused(found, &self.repository, self.base.as_deref(), &self.head)? {
                     Some(why) => CommitCheck::Refused(why),
-                    None => signatures::verify(found, secrets, &self.repository, &self.args.head)?,
+                    None => signatures::verify(found, secrets, |how| {
+                        self.repository.refused_signature(&self.args.head, &self.head, how)
+                    })?,
                 }
             }
             None => CommitCheck::Valid,
@@ -76,7 +86,7 @@ impl Request<'_> {
                 return Ok((Ok(refused), None));
             }
         };
-        let commit = Commit {
+        let commit = ProposedCommit {
             repo: repo.clone(),
             base,
             head: self.head.clone(),

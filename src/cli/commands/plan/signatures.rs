@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::cli::CommandError;
-use crate::cli::checkout::Revisions;
+use crate::git::Verification;
 use crate::operator::source::verification;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Key, Metadata as _, Object};
@@ -18,16 +18,15 @@ pub(super) enum CommitCheck {
     Refused(String),
 }
 
-/// Verifies the signatures of a revision as the operator does before it renders a commit. The keys are those
-/// of a Secret among `objects`.
+/// Verifies the signatures of a commit as the operator does before it renders one; `refused` says why they do
+/// not count. The keys are those of a Secret among `objects`.
 ///
 /// # Errors
 /// The repository or a key cannot be read.
 pub(super) fn verify(
     repo: &ConfigRepo,
     objects: &[Object],
-    repository: &Revisions,
-    revision: &str,
+    refused: impl FnOnce(&Verification) -> Result<Option<String>, CommandError>,
 ) -> Result<CommitCheck, CommandError> {
     let Some(verify) = &repo.spec.verify else { return Ok(CommitCheck::Valid) };
     let key = verify.secret_ref.key(repo.namespace());
@@ -37,6 +36,5 @@ pub(super) fn verify(
     let status = repo.status.as_ref();
     let accepted = status.and_then(|status| status.applied.as_ref()).map(|applied| applied.commit.clone());
     let verification = verification(verify, &secret.data.unwrap_or_default(), accepted)?;
-    let refused = repository.refused_signature(revision, verification)?;
-    Ok(refused.map_or(CommitCheck::Valid, CommitCheck::Refused))
+    Ok(refused(&verification)?.map_or(CommitCheck::Valid, CommitCheck::Refused))
 }

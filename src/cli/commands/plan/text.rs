@@ -10,7 +10,7 @@ use engine::plural::counted;
 use object::duration;
 use object::text::{plain, short_commit};
 use sim::preview::{
-    Change, FieldChange, HeldObjects, HeldRemoval, ObjectChange, PlacementPreview, Preview, RepoPreview,
+    ChangeType, FieldChange, HeldObjects, HeldRemoval, ObjectChange, PlacementPreview, Preview, RepoPreview,
     RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
 
@@ -51,9 +51,9 @@ pub(super) fn verdict(preview: &Preview) -> String {
     let count = |change| preview.objects.iter().filter(|object| object.change == change).count();
     let objects = format!(
         "{} created, {} changed, {} deleted",
-        counted(count(Change::Created), "object"),
-        count(Change::Changed),
-        count(Change::Deleted)
+        counted(count(ChangeType::Created), "object"),
+        count(ChangeType::Changed),
+        count(ChangeType::Deleted)
     );
     match preview.verdict {
         Verdict::NoChange => "Nothing changes.".into(),
@@ -79,14 +79,16 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     add("Objects of the hub", objects(&preview.objects, &preview.repo));
     let of_others = preview.others.iter().filter_map(|other| other.held.as_ref());
     add("Deletions that wait for approval", preview.held.iter().chain(of_others).flat_map(held).collect());
-    let frozen = preview.frozen.as_ref().map(|frozen| {
-        let window = plain(&frozen.window, VALUE);
-        format!(
-            "the freeze window {window} is open: the commit is applied at {}, and times count from there",
-            frozen.until
-        )
+    let frozen = preview.frozen.as_ref().map(|freeze| {
+        let (window, until) = (plain(&freeze.window, VALUE), freeze.until);
+        format!("the freeze {window} ends at {until}: the commit is applied then, and times count from there")
     });
     add("Freeze", frozen.into_iter().collect());
+    let opens = preview.opens.as_ref().map(|opens| {
+        let (window, until) = (plain(&opens.window, VALUE), opens.until);
+        format!("the apply window {window} opens at {until}: the commit is applied then, and times count from there")
+    });
+    add("Apply window", opens.into_iter().collect());
     add("Placements", preview.placements.iter().map(placement).collect());
     add("Add-ons", preview.add_ons.iter().flat_map(rollout).collect());
     add("ManifestWorkReplicaSets", preview.replica_sets.iter().flat_map(rollout).collect());
@@ -119,6 +121,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("{workload}{placement}: {}", plain(&open.message, MESSAGE))
     });
     add("Rollouts that do not complete", open.collect());
+    add("Warnings", preview.warnings.iter().map(|warning| plain(warning, MESSAGE)).collect());
     let assumed = preview.assumed_kinds.iter().map(|kind| {
         let kind = plain(kind, VALUE);
         format!("{kind} is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it")
@@ -143,11 +146,11 @@ fn time(seconds: i64) -> String {
     duration::format(SignedDuration::from_secs(seconds))
 }
 
-fn mark(change: Change) -> char {
+fn mark(change: ChangeType) -> char {
     match change {
-        Change::Created => '+',
-        Change::Changed => '~',
-        Change::Deleted => '-',
+        ChangeType::Created => '+',
+        ChangeType::Changed => '~',
+        ChangeType::Deleted => '-',
     }
 }
 

@@ -8,7 +8,7 @@ fn session(egress: Egress) -> Arc<Session> {
     let remote = Remote::parse("https://git.example.com/a").unwrap();
     let transport = TransportLimits::default();
     let limits = SessionLimits { transport, egress, arrivals: &Arc::default() };
-    Session::new(remote, Credentials::default(), limits, Cancel::new()).unwrap()
+    Session::new(remote, Credentials::default(), limits, CancellationToken::new()).unwrap()
 }
 
 /// A server of names may give other addresses each time, and several at once.
@@ -46,7 +46,7 @@ fn an_error_of_a_server_shows_none_of_the_values_of_the_secret() {
     };
     let remote = Remote::parse("https://git.example.com/a").unwrap();
     let credentials = Credentials::from_secret(&data).unwrap();
-    let session = Session::new(remote, credentials, limits, Cancel::new()).unwrap();
+    let session = Session::new(remote, credentials, limits, CancellationToken::new()).unwrap();
     let answers = [
         session.explain(&git2::Error::from_str("no access for hunter22")).to_string(),
         session.unreachable("no access for hunter22").to_string(),

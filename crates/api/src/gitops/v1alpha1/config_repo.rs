@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigRepoStatus, FreezeWindow, IgnoredFields, Report};
+use super::{ConfigRepoReport, ConfigRepoStatus, IgnoredFields, TimeWindow};
 use crate::{Unknown, names};
 use object::Key;
 
@@ -86,7 +86,15 @@ pub struct ConfigRepoSpec {
         length(max = 64),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
-    pub freeze_windows: Vec<FreezeWindow>,
+    pub freeze_windows: Vec<TimeWindow>,
+    /// The times at which commits that change objects are applied; any time if there is no window. A freeze
+    /// window has precedence. Between the windows, drift is corrected and rollouts go on, as in a freeze.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub apply_windows: Vec<TimeWindow>,
     /// Deletes objects that left the repository, within the deletion budget.
     #[serde(default = "yes")]
     pub prune: bool,
@@ -132,7 +140,7 @@ pub struct ConfigRepoSpec {
     pub service_account_name: String,
     /// The branch that gets reports; there are none if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub report: Option<Report>,
+    pub report: Option<ConfigRepoReport>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -165,6 +173,7 @@ impl Default for ConfigRepoSpec {
             mode: ConfigRepoMode::default(),
             plan_approval: PlanApproval::default(),
             freeze_windows: Vec::new(),
+            apply_windows: Vec::new(),
             prune: true,
             deletion_budget: DeletionBudget::default(),
             takeover: Takeover::default(),

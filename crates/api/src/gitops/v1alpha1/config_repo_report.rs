@@ -9,7 +9,7 @@ use crate::{Unknown, names};
 /// The branch that gets reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct ConfigRepoReport {
     /// Repository to write to; if empty, the one that is read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
@@ -75,7 +75,7 @@ fn thousand() -> i32 {
 }
 
 /// The values of the schema.
-impl Default for Report {
+impl Default for ConfigRepoReport {
     fn default() -> Self {
         Self {
             url: String::new(),

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::LastCommitStatus;
 use crate::{Condition, Unknown};
 
 /// The revisions of a repository that were seen and applied, and the objects on the hub.
@@ -26,6 +27,10 @@ pub struct ConfigRepoStatus {
     /// The last revision whose objects were all healthy, as kstatus judges them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Revision>,
+    /// The last results of commits, the newest first: five at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<RecentResult>,
     /// Number of objects that the ConfigRepo owns. Its ConfigRepoInventories list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<i32>,
@@ -87,6 +92,29 @@ pub struct Revision {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// Time at which it was first seen, applied or healthy.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_time",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub since: Option<Time>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// What became of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecentResult {
+    /// Name of the commit.
+    pub commit: String,
+    /// Hash of its objects; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// The reason of the condition Ready, such as Applied.
+    pub reason: String,
+    /// Time at which it last got this result.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -333,47 +361,4 @@ pub struct PushedReport {
     #[serde(flatten)]
     #[schemars(skip)]
     pub unknown: Unknown,
-}
-
-/// The last commit status.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LastCommitStatus {
-    /// Name of the commit.
-    pub commit: String,
-    /// The state that the provider has taken; absent if it has taken none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<CommitState>,
-    /// Hash of the provider, the repository and the context.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub destination: String,
-    /// Number of states that the provider has taken for the commit.
-    #[serde(default)]
-    pub sent: i32,
-    /// Time of the last attempt.
-    #[serde(
-        deserialize_with = "crate::lenient::optional_time",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub time: Option<Time>,
-    /// The reason why the newest state could not be set; empty if it was.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub error: String,
-    /// Fields this version does not know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub unknown: Unknown,
-}
-
-open_enum! {
-    /// The state of a commit, in the words of GitHub and Gitea.
-    pub enum CommitState {
-        /// The commit is not on the hub and its clusters yet.
-        Pending = "pending",
-        /// The hub and all clusters are as the commit says.
-        Success = "success",
-        /// The commit is refused, or failed on a cluster.
-        Failure = "failure",
-    }
 }

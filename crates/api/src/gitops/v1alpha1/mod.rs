@@ -2,6 +2,7 @@
 
 mod cluster_decision;
 mod config_repo;
+mod config_repo_commit_status;
 mod config_repo_inventory;
 mod config_repo_report;
 mod config_repo_status;
@@ -14,20 +15,21 @@ pub use config_repo::{
     ConfigRepo, ConfigRepoMode, ConfigRepoSpec, DeletionBudget, DeletionPolicy, Dependency, GitRef,
     PlanApproval, RewindPolicy, SecretRef, Takeover, Verify, VerifyMode, Webhook,
 };
+pub use config_repo_commit_status::{CommitState, LastCommitStatus};
 pub use config_repo_inventory::{ConfigRepoInventory, ConfigRepoInventorySpec};
 pub use config_repo_report::{
-    BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ProviderType, Report, RewrittenPolicy,
+    BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ConfigRepoReport, ProviderType, RewrittenPolicy,
 };
 pub use config_repo_status::{
-    CommitState, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges, HeldDeletions, InventoryEntry,
-    LastCommitStatus, ListedObjects, PushedReport, RecentDeletion, ReportStatus, Revision,
-    UnchangeableObject, UnhealthyObjects,
+    ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges, HeldDeletions, InventoryEntry,
+    ListedObjects, PushedReport, RecentDeletion, RecentResult, ReportStatus, Revision, UnchangeableObject,
+    UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{
-    Approval, ApprovalMode, FreezeWindow, Joining, OnBreach, RollOut, RolloutPolicy, RolloutPolicySpec,
-    Success, Superseding,
+    Approval, ApprovalMode, Joining, OnBreach, RollOut, RolloutPolicy, RolloutPolicySpec, Success,
+    Superseding, TimeWindow,
 };
 pub use rollout_policy_status::{
-    RecentRemoval, RemovalStatus, RolloutCounts, RolloutPolicyStatus, RolloutStatus,
+    RecentRemoval, RefusedAddOn, RemovalStatus, RolloutCounts, RolloutPolicyStatus, RolloutStatus,
 };

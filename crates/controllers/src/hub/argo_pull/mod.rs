@@ -2,8 +2,9 @@
 //!
 //! It is the controller of the hub in `argocd-pull-integration`: an Application with a label and a cluster
 //! becomes a work, and its state on the cluster is written to its status. A work is deleted when its
-//! Application is deleted or has another cluster, and for no other reason: an Application that asks no more,
-//! or whose cluster is gone, keeps its work and gets an event.
+//! Application is deleted or has another cluster, or when another Application has its name and the cluster
+//! has got that one, and for no other reason: an Application that asks no more, or whose cluster is gone,
+//! keeps its work and gets an event.
 
 mod cluster;
 mod leave;
@@ -34,6 +35,7 @@ impl Controller for ArgoPullController {
 
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, _| change.sides().filter_map(work::application_of).collect());
+        watches.keep::<works::NamedWorks>();
         watches.on::<ManagedCluster>(|change, view| {
             if !change.differs_in(|cluster| (takes_works(cluster), is_hub(cluster))) {
                 return Vec::new();
@@ -83,7 +85,12 @@ fn keep(plan: &mut Plan, application: &Application, cluster: &str, view: &impl V
     }
     plan.step(work::write(application, cluster, live.as_deref()));
     let works = works::list(application, view)?;
-    plan.step(works::deletions(works.iter().filter(|work| work.namespace() != cluster)));
+    // On the same cluster, the Application stays only if the new work has it too.
+    let is_applied = live.as_ref().is_some_and(|live| work::is_applied(live));
+    let of_former = works::of_former(application, view)?;
+    let left = works.iter().filter(|work| work.namespace() != cluster);
+    let replaced = of_former.iter().filter(|work| work.namespace() != cluster || is_applied);
+    plan.step(works::deletions(left.chain(replaced)));
     plan.step(status::write(application, live.as_deref()));
     Ok(())
 }

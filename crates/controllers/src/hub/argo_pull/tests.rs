@@ -10,6 +10,8 @@ use api::names::argo::{APPLICATION_UID_LABEL, RESOURCES_FINALIZERS, SKIP_RECONCI
 use object::Kind;
 use reconcile::{Caches, Site};
 
+mod again;
+
 const UID: &str = "1a2b3c4d-0000-0000-0000-000000000000";
 const WORK: &str = "shop-1a2b3";
 
@@ -33,8 +35,8 @@ fn application(patch: &Value) -> Application {
     typed(application)
 }
 
-/// Returns what is planned for the Application, with two accepted clusters, one that is not, and the hub.
-fn plan(application: &Application, works: Vec<ManifestWork>) -> Plan {
+/// Returns a hub with the Application, two accepted clusters, one that is not, and the hub itself.
+fn caches(application: &Application, works: Vec<ManifestWork>) -> Caches {
     let mut caches = Caches::default();
     let cluster = |name: &str, accepted: bool| {
         typed(json!({"metadata": {"name": name, "uid": name}, "spec": {"hubAcceptsClient": accepted}}))
@@ -47,7 +49,15 @@ fn plan(application: &Application, works: Vec<ManifestWork>) -> Plan {
     caches.replace::<ManagedCluster>(Site::Hub, clusters, "7");
     caches.replace::<ManifestWork>(Site::Hub, works, "7");
     caches.replace::<Application>(Site::Hub, vec![application.clone()], "7");
-    ArgoPullController::plan(&Key::of(application), &caches, Timestamp::UNIX_EPOCH).unwrap()
+    caches
+}
+
+fn planned(application: &Application, caches: &Caches) -> Plan {
+    ArgoPullController::plan(&Key::of(application), caches, Timestamp::UNIX_EPOCH).unwrap()
+}
+
+fn plan(application: &Application, works: Vec<ManifestWork>) -> Plan {
+    planned(application, &caches(application, works))
 }
 
 /// Returns the work that is created for an Application, as the hub has it.

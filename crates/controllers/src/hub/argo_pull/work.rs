@@ -66,7 +66,11 @@ const ARGO_LABEL_PREFIX: &str = "argocd.argoproj.io/";
 /// Returns the name of the works of an Application. Of its uid it has five characters, so an Application that
 /// is made again does not get the old work.
 pub(super) fn name(application: &Application) -> String {
-    format!("{}-{}", application.name(), application.uid().get(..5).unwrap_or_default())
+    name_with(application, application.uid())
+}
+
+fn name_with(application: &Application, uid: &str) -> String {
+    format!("{}-{}", application.name(), uid.get(..5).unwrap_or_default())
 }
 
 /// Returns the Application that a work names.
@@ -81,6 +85,13 @@ pub(super) fn application_of(work: &ManifestWork) -> Option<Key> {
 pub(super) fn is_of(work: &ManifestWork, application: &Application) -> bool {
     let is_other = work.label(APPLICATION_UID_LABEL).is_some_and(|uid| uid != application.uid());
     !is_other && work.name() == name(application) && application_of(work) == Some(Key::of(application))
+}
+
+/// Returns whether a work is of another Application with this namespace and name, which was there before.
+pub(super) fn is_of_former(work: &ManifestWork, application: &Application) -> bool {
+    let uid = work.label(APPLICATION_UID_LABEL).filter(|uid| *uid != application.uid());
+    uid.is_some_and(|uid| work.name() == name_with(application, uid))
+        && application_of(work) == Some(Key::of(application))
 }
 
 /// Returns the write that makes the work of an Application as wanted; `None` if it is so.

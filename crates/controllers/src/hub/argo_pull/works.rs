@@ -1,14 +1,51 @@
 //! The works that an Application has on the hub.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::work;
+use crate::multimap;
 use api::argoproj::v1alpha1::Application;
 use api::names::argo::{APPLICATION_UID_LABEL, PULL_CLUSTER_ANNOTATION};
 use api::work::v1::ManifestWork;
 use object::names::is_dns_label;
 use object::{Key, Metadata as _, ObjectRef};
-use reconcile::{Action, Query, Read, View};
+use reconcile::{Action, Index, Observes, Query, Read, View};
+
+/// The works by the Application that they name. Most works name none, so none goes over all of them.
+pub(super) struct NamedWorks(BTreeMap<Key, BTreeSet<Key>>);
+
+impl NamedWorks {
+    fn insert(&mut self, work: &ManifestWork) {
+        if let Some(application) = work::application_of(work) {
+            self.0.entry(application).or_default().insert(Key::of(work));
+        }
+    }
+}
+
+impl Index for NamedWorks {
+    fn build(view: &impl View) -> Read<Self> {
+        let mut named = Self(BTreeMap::new());
+        for work in view.list_readable::<ManifestWork>(Query::ALL)? {
+            named.insert(&work);
+        }
+        Ok(named)
+    }
+
+    fn observes<O: Observes<Self>>(observes: &mut O) {
+        observes.on::<ManifestWork>(|named, change| {
+            if let Some(old) = &change.old
+                && let Some(application) = work::application_of(old)
+            {
+                multimap::remove(&mut named.0, &application, &Key::of(old.as_ref()));
+            }
+            if let Some(new) = &change.new {
+                named.insert(new);
+            }
+            Vec::new()
+        });
+    }
+}
 
 /// Returns the deletions of works that are not deleted yet.
 pub(super) fn deletions<'a>(
@@ -29,6 +66,25 @@ pub(super) fn list(application: &Application, view: &impl View) -> Read<Vec<Arc<
     }
     works.retain(|work| work::is_of(work, application));
     Ok(works)
+}
+
+/// Returns the works of an Application that had the namespace and the name before. It is gone, because the
+/// API server has this one in its place.
+///
+/// # Errors
+/// The works have not been read.
+pub(super) fn of_former(application: &Application, view: &impl View) -> Read<Vec<Arc<ManifestWork>>> {
+    let key = Key::of(application);
+    let named = view.index(|named: &mut NamedWorks| named.0.get(&key).cloned().unwrap_or_default())?;
+    let works = named.iter().map(|work| view.get_readable::<ManifestWork>(work));
+    let mut works = works.filter_map(Read::transpose).collect::<Read<Vec<_>>>()?;
+    works.retain(|work| work::is_of_former(work, application));
+    if works.is_empty() {
+        return Ok(works);
+    }
+    // The cache may still hold the Application that was there before, and the work of the present one.
+    let live = view.object(&ObjectRef::of::<Application>(key)).ok().flatten();
+    Ok(if live.is_some_and(|live| live.uid() == application.uid()) { works } else { Vec::new() })
 }
 
 /// Returns whether the hub has a work of an Application that a list wrongly leaves out.

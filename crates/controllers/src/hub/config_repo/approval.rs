@@ -1,6 +1,7 @@
 //! The approval of a plan by a person, where the ConfigRepo asks for it.
 
-use super::plan::{Commit, Draft, MAX_LISTED};
+use super::commit::Commit;
+use super::draft::{Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, still_applied};
 use api::gitops::v1alpha1::{HeldChanges, ListedObjects, PlanApproval};
 use api::names::{APPROVE_PLAN_ANNOTATION, approval_reasons::PLAN_NOT_APPROVED};

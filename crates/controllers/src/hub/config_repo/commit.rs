@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::hub::followed::{follows, url_of};
+use super::identity::RepoIdentity;
+use crate::followed::{follows, url_of};
 use api::gitops::v1alpha1::ConfigRepo;
 use engine::sync::{Desired, ObjectId, Problem};
 use object::Key;
 use object::text;
 use object::tree::Checkout;
-use reconcile::{Cancel, Memo, Read, ReadErrorReason, View};
+use reconcile::{Cancel, Memo, Read, ReadErrorReason, Source, SourceIdentity, View};
 use render::{Closure, RenderError, RenderMemo, render_again};
 
 /// Most objects of one repository. The caches hold each as the commit has it and as the hub has it, which takes
@@ -21,6 +22,14 @@ const MAX_OBJECTS: usize = 5000;
 /// Time limit of the rendering of a ConfigRepo: 5,000 objects render in seconds, and a repository that takes minutes is a
 /// mistake.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
+
+/// A completed commit, and the identity that applies it.
+#[derive(Clone, Copy)]
+pub(super) struct Commit<'a> {
+    pub(super) checkout: &'a Arc<Checkout>,
+    pub(super) desired: &'a Desired,
+    pub(super) identity: &'a RepoIdentity,
+}
 
 /// The objects of a commit, or the problems that keep it from being applied.
 pub(super) type Completed = Result<Arc<Desired>, Arc<Vec<Problem>>>;
@@ -45,6 +54,11 @@ struct CompletedCommit {
     completed: Completed,
     /// The parts of the last rendering, of this commit or of an earlier one.
     memo: Arc<RenderMemo>,
+}
+
+/// Returns the source of the present spec.
+pub(super) fn source(repo: &ConfigRepo, view: &impl View) -> Option<Arc<Source>> {
+    view.source(&Key::of(repo)).filter(|source| source.identity == SourceIdentity::of(repo))
 }
 
 /// Returns the objects of a commit, completed for a ConfigRepo.

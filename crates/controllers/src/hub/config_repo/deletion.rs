@@ -4,25 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, json};
 
+use super::draft::{Draft, MAX_LISTED};
 use super::identity::RepoIdentity;
 use super::inventory::Recorded;
 use super::moves::{self, Moves};
-use super::plan::Draft;
 use super::status::{Phase, Readiness};
 use super::terminating;
-use super::write::{held, held_deletions};
 use crate::rollout_policy::RolloutOwner;
 use api::addon::v1alpha1::ClusterManagementAddOn;
-use api::gitops::v1alpha1::ConfigRepo;
-use api::names;
+use api::gitops::v1alpha1::{ConfigRepo, HeldDeletions};
+use api::names::{self, approval_reasons};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
 use engine::replica_set;
 use engine::sync::{
-    self, Comparisons, Deletion, Desired, ObjectId, Recent, SyncInput, SyncPlan, SyncPolicy, Withheld,
+    self, Comparisons, Deletion, DeletionHold, Desired, ObjectId, Recent, SyncInput, SyncPlan, SyncPolicy,
+    Withheld,
 };
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
@@ -89,6 +90,33 @@ fn delete_all(draft: &mut Draft<'_>, identity: &RepoIdentity, sync: &SyncPlan<'_
             let message = format!("{DELETED}, and with it {left}, {first} for one");
             Some(Readiness::new(Phase::Reconciling, "Deleting", message))
         });
+}
+
+/// Reports deletions that wait for an approval; `state` says how the ConfigRepo is otherwise.
+pub(super) fn held(state: &str, hold: &DeletionHold) -> Readiness {
+    let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
+    let more = if hold.objects.len() > names.len() { ", …" } else { "" };
+    let message = format!(
+        "{state}, but deletions wait{}: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
+        hold.until.map(|until| format!(" until {until}")).unwrap_or_default(),
+        hold.why,
+        names.join(", "),
+        names::APPROVE_DELETION_ANNOTATION,
+        hold.approval
+    );
+    let phase = if hold.until.is_some() { Phase::Reconciling } else { Phase::Stalled };
+    Readiness::new(phase, approval_reasons::DELETIONS_HELD, message)
+}
+
+/// Returns the deletions that wait as the status has them.
+pub(super) fn held_deletions(hold: &DeletionHold) -> HeldDeletions {
+    HeldDeletions {
+        approval: hold.approval.clone(),
+        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
+        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
+        until: hold.until.map(Time),
+        ..HeldDeletions::default()
+    }
 }
 
 /// Adds the finalizer if the deletion policy needs it and it is not there.

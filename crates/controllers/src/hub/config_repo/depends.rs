@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::drift::is_drift;
 use super::health;
 use super::status::{Phase, Readiness, still_applied};
-use crate::hub::followed::is_same_repository;
+use crate::followed::is_same_repository;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Dependency, Revision};
 use api::names::{self, approval_reasons::POLICY_HELD, gitops_conditions::READY};

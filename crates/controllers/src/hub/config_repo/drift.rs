@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::later;
 
+use super::draft::Draft;
 use super::identity::RepoIdentity;
-use super::plan::Draft;
 use super::status::{Phase, Readiness};
 use api::gitops::v1alpha1::{CorrectedObject, DriftStatus};
 use api::names::{IGNORE_FIELDS_ANNOTATION, RECONCILE_AT_ANNOTATION};

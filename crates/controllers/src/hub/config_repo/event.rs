@@ -1,11 +1,11 @@
 //! Events of a ConfigRepo, for `kubectl describe` and `wheelwright events`.
 
-use super::plan::TRANSIENT;
-use super::status::{Phase, Readiness};
+use super::status::{Phase, Readiness, TRANSIENT};
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
 use api::names::gitops_conditions::READY;
-use object::text;
+use object::text::{self, short_commit};
+use object::tree::Checkout;
 use reconcile::{Event, EventType};
 
 /// Longest note of an event is 1024 bytes (`events.k8s.io/v1`); a character has four bytes at most.
@@ -33,11 +33,40 @@ pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readi
     is_new.then(|| Event::new(repo, event_type, reason, "Apply", text::plain(message, NOTE)))
 }
 
+/// Returns the event of a new commit with paths that collide.
+pub(super) fn collision(repo: &ConfigRepo, checkout: &Checkout) -> Option<Event> {
+    let first = checkout.tree.collisions().first()?;
+    let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
+    let is_new = seen.is_none_or(|seen| seen.commit != checkout.revision);
+    let message = text::plain(&format!("{}: {first}", short_commit(&checkout.revision)), NOTE);
+    is_new.then(|| Event::new(repo, EventType::Warning, "PathCollision", "Fetch", message))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use object::tree::{Collision, FileTree};
+
+    #[test]
+    fn paths_that_collide_are_told_once_for_a_commit() {
+        let repo = json!({
+            "metadata": {"namespace": "n", "name": "fleet", "uid": "u"}, "spec": {"url": "x"},
+            "status": {"seen": {"commit": "a"}},
+        });
+        let repo: ConfigRepo = serde_json::from_value(repo).unwrap();
+        let mut tree = FileTree::default();
+        let told = |commit: &str, tree: &FileTree| {
+            collision(&repo, &Checkout { revision: commit.into(), tree: tree.clone() })
+        };
+        assert_eq!(told("b", &tree), None);
+        tree.insert_collision(Collision { first: "d/A".into(), second: "d/a".into() });
+        let event = told("b", &tree).unwrap();
+        assert_eq!((event.event_type, event.reason.as_str()), (EventType::Warning, "PathCollision"));
+        assert!(event.message.starts_with("b: d/A and d/a differ only in case"), "{}", event.message);
+        assert_eq!(told("a", &tree), None, "it was told before");
+    }
 
     /// Returns type and reason of the event after a Ready condition and two commits, the applied one and the
     /// seen one.

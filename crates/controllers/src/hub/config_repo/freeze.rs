@@ -1,29 +1,40 @@
-//! Freeze windows of a ConfigRepo, in which no new commit is applied.
+//! Freeze windows of a ConfigRepo, in which no new commit is applied, and apply windows, in which one is.
 
-use super::plan::{Commit, Draft};
+use super::commit::Commit;
+use super::draft::Draft;
 use super::status::{Phase, Readiness, still_applied};
-use engine::rollout;
+use engine::rollout::{self, ApplyWait};
 use engine::sync::Problem;
 use object::text::short_commit;
 
-/// Says that a commit waits until a freeze window ends. A commit with the objects that are applied already
-/// changes nothing and does not wait.
+/// Says that a commit waits until a freeze window ends or an apply window opens. A commit with the objects
+/// that are applied already changes nothing and does not wait.
 ///
 /// # Errors
 /// The problem of a window that cannot be read.
 pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Result<Option<Readiness>, Problem> {
-    let open = rollout::open_window(&draft.repo.spec.freeze_windows, draft.now)
+    let wait = rollout::apply_wait(&draft.repo.spec, draft.now)
         .map_err(|refused| Problem::of_commit("InvalidSpec", refused.to_string()))?;
     let applied = draft.status.applied.as_ref();
     if applied.is_some_and(|applied| applied.digest == commit.desired.digest) {
         return Ok(None);
     }
-    let Some((window, until)) = open else { return Ok(None) };
-    draft.plan.wake(until);
-    let message = format!(
-        "{} waits for the freeze {window} to end at {until}; {}",
-        short_commit(&commit.checkout.revision),
-        still_applied(applied)
-    );
-    Ok(Some(Readiness::new(Phase::Reconciling, "Frozen", message)))
+    let Some(wait) = wait else { return Ok(None) };
+    draft.plan.wake(wait.until());
+    let (phase, reason, what) = match wait {
+        ApplyWait::Freeze { window, until } => {
+            (Phase::Reconciling, "Frozen", format!("the freeze {window} to end at {until}"))
+        }
+        ApplyWait::Window { window, until } => {
+            let what = format!("the apply window {window} to open at {until}");
+            (Phase::Reconciling, "OutsideApplyWindows", what)
+        }
+        ApplyWait::NoWindow { until: _ } => {
+            let what = "an apply window, and none opens within a year".to_owned();
+            (Phase::Stalled, "OutsideApplyWindows", what)
+        }
+    };
+    let revision = short_commit(&commit.checkout.revision);
+    let message = format!("{revision} waits for {what}; {}", still_applied(applied));
+    Ok(Some(Readiness::new(phase, reason, message)))
 }

@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::plan::{Commit, Draft, MAX_LISTED};
+use super::commit::Commit;
+use super::draft::{Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, revision};
 use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
 use engine::sync::{ObjectHealth, ObjectId, Unhealthy};

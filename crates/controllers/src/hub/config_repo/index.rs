@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::hub::multimap;
+use crate::multimap;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::{self, Comparisons};
 use object::Key;

@@ -11,11 +11,10 @@ use std::sync::Arc;
 
 use super::commit;
 use super::deletion::{clusters_of, owner};
-use super::plan::source;
 use crate::addon_reads;
+use crate::followed::follows;
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::AddOnDeletion;
-use crate::hub::followed::follows;
 use crate::rollout_policy::{RolloutOwner, choose, policy_for};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
@@ -261,7 +260,7 @@ impl Siblings {
             if !deletes || other.is_terminating() || Key::of(&*other) == Key::of(repo) {
                 continue;
             }
-            let has = source(&other, view).and_then(|source| source.checkout.clone());
+            let has = commit::source(&other, view).and_then(|source| source.checkout.clone());
             let is_there = has.as_ref().is_some_and(|has| has.revision == checkout.revision);
             if is_there || follows(&other, &repo.spec.url, repo.spec.r#ref.name()) {
                 let inventory = sync::recorded(&other, parts.iter().map(|part| &**part));
@@ -299,7 +298,7 @@ impl Siblings {
         mut at_risk: Uninstalls,
         view: &impl View,
     ) -> Read<Uninstalls> {
-        let own = source(repo, view).and_then(|source| source.checkout.clone());
+        let own = commit::source(repo, view).and_then(|source| source.checkout.clone());
         let others = self.0.iter().map(|other| (&*other.repo, other.checkout.as_ref()));
         let members: Vec<(&ConfigRepo, Option<&Arc<Checkout>>)> =
             once((repo, own.as_ref())).chain(others).collect();

@@ -8,6 +8,7 @@ mod approval;
 mod commit;
 mod deletion;
 mod depends;
+mod draft;
 mod drift;
 mod event;
 mod freeze;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::depends::is_same_source;
+use super::draft::Draft;
 use super::identity::RepoIdentity;
-use super::plan::Draft;
 use super::status::{Phase, Readiness, is_about};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoStatus, Revision};

@@ -8,9 +8,10 @@ use object::fields::covers;
 use object::text::short_commit;
 use reconcile::View;
 
+use super::commit::Commit;
+use super::draft::Draft;
 use super::health::{self, Found};
 use super::identity::RepoIdentity;
-use super::plan::{Commit, Draft};
 use super::status::{Phase, Readiness, revision};
 
 /// Compares the hub with a commit and drafts the status.

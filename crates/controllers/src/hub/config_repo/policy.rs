@@ -35,8 +35,9 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         deletion_policy: _,
         // `approval` reads it.
         plan_approval: _,
-        // `freeze` reads it.
+        // `freeze` reads these.
         freeze_windows: _,
+        apply_windows: _,
         // `depends` reads it.
         depends_on: _,
         health_timeout: _,

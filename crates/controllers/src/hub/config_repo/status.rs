@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::commit;
 use api::condition::{Conditions as _, Observation, set_condition};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision, UnchangeableObject};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentResult, Revision, UnchangeableObject};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Desired, DesiredObject, Problem};
 use object::text::short_commit;
@@ -19,8 +19,15 @@ use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
 /// Longest message of a condition; nobody reads more.
 const MESSAGE: usize = 1500;
 
+/// Number of results in the history, as in a Kustomization of Flux.
+const HISTORY: usize = 5;
+
 /// The reason while the hub refuses writes to the identity of the ConfigRepo.
 const FORBIDDEN: &str = "Forbidden";
+
+/// Reasons of failed fetches that end without a person.
+pub(super) const TRANSIENT: &[&str] =
+    &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
 
 /// The condition that is true, in the words of kstatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +112,38 @@ pub(super) fn conclude(
     status.observed_generation = Some(generation);
 }
 
+/// Adds the result of the commit that was fetched last to the history. A commit that is still on its way has
+/// none yet.
+pub(super) fn record(status: &mut ConfigRepoStatus, readiness: &Readiness, now: Timestamp) {
+    let Readiness { phase, reason, message: _ } = readiness;
+    let Some(Revision { commit, digest, .. }) = status.seen.as_ref().filter(|_| *phase != Phase::Reconciling)
+    else {
+        return;
+    };
+    let is_it = |one: &RecentResult| (&one.commit, &one.digest, &one.reason) == (commit, digest, reason);
+    if status.history.first().is_some_and(is_it) {
+        return;
+    }
+    let others = status.history.iter().filter(|one| !is_it(one)).cloned();
+    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let newest = RecentResult {
+        commit: commit.clone(),
+        digest: digest.clone(),
+        reason: reason.clone(),
+        since: Some(Time(seconds)),
+        ..RecentResult::default()
+    };
+    status.history = std::iter::once(newest).chain(others).take(HISTORY).collect();
+}
+
+/// Returns the revision of a commit that was fetched. Under another spec, the commit is judged again.
+pub(super) fn seen(repo: &ConfigRepo, checkout: &Checkout, now: Timestamp) -> Revision {
+    let before = repo.status.as_ref().and_then(|status| status.seen.as_ref());
+    let judged = before.filter(|_| is_about(repo, &checkout.revision));
+    let digest = judged.map_or("", |seen| seen.digest.as_str());
+    revision(before, checkout, repo, digest, now)
+}
+
 /// Returns a revision; its time stays as long as the revision does not change.
 pub(super) fn revision(
     before: Option<&Revision>,
@@ -132,9 +171,7 @@ pub(super) fn revision(
 /// Rebases a drafted status onto the object as it is now. The step that records the inventory has changed the
 /// object, and another controller may have changed it too.
 pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrite> {
-    let mut value = Object::from_typed(now).into_value();
-    json_patch::merge(&mut value, &Value::Object(draft.patch.clone()));
-    let mut new: ConfigRepo = serde_json::from_value(value).ok()?;
+    let mut new = drafted(now, draft)?;
     let (status, before) = (new.status.as_mut()?, now.status.as_ref());
     let drafted = std::mem::take(&mut status.conditions);
     status.conditions = before.map(|status| status.conditions.clone()).unwrap_or_default();
@@ -146,6 +183,13 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
         }
     }
     StatusWrite::between(now, &new)
+}
+
+/// Returns an object as it is now, with a drafted status.
+fn drafted(now: &ConfigRepo, draft: &StatusWrite) -> Option<ConfigRepo> {
+    let mut value = Object::from_typed(now).into_value();
+    json_patch::merge(&mut value, &Value::Object(draft.patch.clone()));
+    serde_json::from_value(value).ok()
 }
 
 /// Returns whether the hub refuses writes to the identity of a ConfigRepo.
@@ -174,7 +218,7 @@ pub(super) fn failed(
     let mut new = repo.clone();
     let status = new.status.get_or_insert_default();
     let generation = repo.metadata.generation.unwrap_or_default();
-    let source = super::plan::source(repo, view);
+    let source = commit::source(repo, view);
     let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
     let desired = checkout.and_then(|checkout| commit::completed(repo, checkout, view).ok()?.ok());
     let origin = |action: &Action| {
@@ -198,11 +242,21 @@ pub(super) fn failed(
         sync::summary(&problems),
         left_applied(desired.as_deref(), &commit, status.applied.as_ref(), view)
     );
-    if let Some(seen) = status.seen.as_mut().filter(|_| !is_about(repo, "")) {
+    let readiness = Readiness::new(phase, reason, message);
+    let draft = done.plan.status.as_ref().and_then(|draft| drafted(repo, draft));
+    let planned = draft.unwrap_or_else(|| repo.clone()).status.unwrap_or_default();
+    // Whether the plan waits for an approval does not depend on its writes.
+    (status.held_plan, status.held_changes) = (planned.held_plan, planned.held_changes);
+    let planned = planned.seen.map(|seen| seen.commit);
+    // A newer commit may have been fetched since.
+    if let Some(checkout) = checkout.filter(|checkout| planned.as_ref() == Some(&checkout.revision)) {
+        status.seen = Some(seen(repo, checkout, now));
+        record(status, &readiness, now);
+    } else if let Some(seen) = status.seen.as_mut().filter(|_| !is_about(repo, "")) {
         // The commit was judged under another spec.
         seen.digest.clear();
     }
-    conclude(status, generation, &Readiness::new(phase, reason, message), now);
+    conclude(status, generation, &readiness, now);
     StatusWrite::between(repo, &new)
 }
 

@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::draft::Draft;
 use super::health;
-use super::plan::Draft;
 use super::status::{Phase, Readiness};
 use engine::sync::Terminating;
 use object::duration::later;

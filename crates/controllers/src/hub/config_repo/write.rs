@@ -1,15 +1,14 @@
 //! Makes steps and a status from the plan of the engine.
 
+use super::commit::Commit;
+use super::draft::Draft;
 use super::health::{self, Found};
 use super::inventory::Recorded;
-use super::plan::{Commit, Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, revision};
 use super::{approval, deletion, drift, freeze, moves, terminating};
-use api::gitops::v1alpha1::HeldDeletions;
-use api::names::{self, approval_reasons};
-use engine::sync::{Apply, DeletionHold, Desired, SyncPlan};
+use api::names::approval_reasons;
+use engine::sync::{Apply, Desired, SyncPlan};
 use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::later;
 use object::text::short_commit;
 
@@ -54,7 +53,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         is_whole: sync.pending_namespace.is_empty() && sync.terminating.is_empty(),
     };
     let waiting = health::judge(draft, commit, &found);
-    draft.status.held_deletions = sync.hold.as_ref().map(held_deletions);
+    draft.status.held_deletions = sync.hold.as_ref().map(deletion::held_deletions);
     if let Some(until) = sync.hold.as_ref().and_then(|hold| hold.until) {
         draft.plan.wake(until);
     }
@@ -106,7 +105,7 @@ fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     waits
 }
 
-/// Says that a commit waits for a person or for the end of a freeze.
+/// Says that a commit waits for a person, for the end of a freeze or for an apply window.
 fn on_hold(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readiness> {
     approval::unmet(draft, commit).or_else(|| match freeze::unmet(draft, commit) {
         Ok(waiting) => waiting,
@@ -118,37 +117,10 @@ fn applied(commit: &str) -> String {
     format!("{commit} is applied")
 }
 
-/// Reports deletions that wait for an approval; `state` says how the ConfigRepo is otherwise.
-pub(super) fn held(state: &str, hold: &DeletionHold) -> Readiness {
-    let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
-    let more = if hold.objects.len() > names.len() { ", …" } else { "" };
-    let message = format!(
-        "{state}, but deletions wait{}: {} ({}{more}). To approve, annotate the ConfigRepo: {}={}",
-        hold.until.map(|until| format!(" until {until}")).unwrap_or_default(),
-        hold.why,
-        names.join(", "),
-        names::APPROVE_DELETION_ANNOTATION,
-        hold.approval
-    );
-    let phase = if hold.until.is_some() { Phase::Reconciling } else { Phase::Stalled };
-    Readiness::new(phase, approval_reasons::DELETIONS_HELD, message)
-}
-
-/// Returns the deletions that wait as the status has them.
-pub(super) fn held_deletions(hold: &DeletionHold) -> HeldDeletions {
-    HeldDeletions {
-        approval: hold.approval.clone(),
-        total: i32::try_from(hold.objects.len()).unwrap_or(i32::MAX),
-        objects: hold.objects.iter().take(MAX_LISTED).map(|id| id.entry("")).collect(),
-        until: hold.until.map(Time),
-        ..HeldDeletions::default()
-    }
-}
-
 /// Reports the progress of a commit that is applied; `waiting` says what it waits for.
 fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
     if let Some(hold) = &sync.hold {
-        return held(&applied(commit), hold);
+        return deletion::held(&applied(commit), hold);
     }
     if let Some(waiting) = waiting {
         return waiting;

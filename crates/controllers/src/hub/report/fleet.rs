@@ -17,7 +17,7 @@ use api::condition::{ConditionStatus, Conditions as _, find_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::names::addon_conditions::PROGRESSING;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
-use api::names::{self, ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL};
+use api::names::{self, ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL, work_conditions};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
@@ -25,6 +25,10 @@ use engine::report::{self, FleetReport, PlacementState, Workload};
 use engine::sync::{Inventory, ObjectId, owner, recorded};
 use object::{Gvk, Key, Kind, Metadata as _};
 use reconcile::{Index, Observes, Plan, Query, Read, View, Watches};
+
+/// The conditions that say whether a work is done. One that is done may still be unavailable.
+const STATE_OF_WORK: [&str; 3] =
+    [work_conditions::APPLIED, work_conditions::PROGRESSING, work_conditions::DEGRADED];
 
 /// Registers the kinds that a fleet is read from. Their changes wake every repository that reports.
 pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
@@ -131,6 +135,18 @@ impl<'a> Workloads<'a> {
         let of_works = self.works.iter().flat_map(|work| work.conditions());
         last = last.max(of_works.map(|condition| condition.last_transition_time.0).max());
         Ok(last.filter(|last| *last <= now))
+    }
+
+    /// Returns when a cluster was last done with a rollout, or a work of the repository was last applied,
+    /// made progress or failed. Availability that comes and goes does not count, and neither does a time in
+    /// the future.
+    pub(in crate::hub) fn last_progress(&self, fleet: &FleetReport, now: Timestamp) -> Option<Timestamp> {
+        let rollouts = fleet.add_ons.iter().chain(&fleet.replica_sets);
+        let ended = rollouts.flat_map(|workload| &workload.clusters).filter_map(|cluster| cluster.ended);
+        let of_works = self.works.iter().flat_map(|work| work.conditions());
+        let of_works = of_works.filter(|condition| STATE_OF_WORK.contains(&condition.type_.as_str()));
+        let of_works = of_works.map(|condition| condition.last_transition_time.0);
+        ended.chain(of_works).filter(|at| *at <= now).max()
     }
 
     /// Reads the fleet, and asks to be planned again when the state of a cluster ends by itself.

@@ -286,7 +286,7 @@ fn hubs_with_one_branch_report_to_directories_of_their_own() {
         assert_eq!(world.branches[BRANCH][0].directory, status.path);
     }
     let uids = ["1a2b3c4d-0000-4000-8000-000000000000", "9f8e7d6c-0000-4000-8000-000000000000"];
-    let directories = uids.map(|uid| directory(&Report::default(), uid));
+    let directories = uids.map(|uid| directory(&ConfigRepoReport::default(), uid));
     assert_eq!(directories, ["hubs/1a2b3c4d", "hubs/9f8e7d6c"]);
 }
 

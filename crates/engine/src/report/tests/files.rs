@@ -1,18 +1,18 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::report::{Cluster, message};
+use crate::report::{WorkloadCluster, message};
 use crate::rollout::ClusterState;
 use crate::rollout::state::Wait;
 
 const FAILED: ClusterState = ClusterState::Failed { deadline: None };
 
-fn cluster(name: &str, state: ClusterState, message: &str) -> Cluster {
+fn cluster(name: &str, state: ClusterState, message: &str) -> WorkloadCluster {
     let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
-    Cluster { state, available: true, name, message, runs, started: None, ended: None }
+    WorkloadCluster { state, available: true, name, message, runs, started: None, ended: None }
 }
 
-fn fleet(clusters: Vec<Cluster>) -> FleetReport {
+fn fleet(clusters: Vec<WorkloadCluster>) -> FleetReport {
     let rollout = Rollout {
         placement: "fleet/canary".into(),
         state: "Failed".into(),

@@ -88,7 +88,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
         report,
         since,
     }));
-    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.05));
+    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.05), prop::bool::weighted(0.1));
     (
         hash(),
         prop::option::of(hash()),
@@ -96,7 +96,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
         health,
         prop::option::of(hash()),
         flags,
-        (moment(), moment()),
+        (moment(), moment(), moment()),
     )
         .prop_map(
             move |(
@@ -105,8 +105,8 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 runs_since,
                 health,
                 last_good,
-                (unreachable, skip),
-                (answers_since, joined),
+                (unreachable, skip, is_refused),
+                (answers_since, joined, refused_since),
             )| Cluster {
                 name: format!("c{name:02}"),
                 wants,
@@ -116,6 +116,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 last_good,
                 unreachable,
                 answers_since,
+                refused_since: refused_since.filter(|_| is_refused),
                 // No cluster has joined yet that will join later.
                 joined: joined.min(Some(NOW)),
                 skip,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::hub::{Hub, commit, config_map, object};
-use crate::sync::argo::{EndTracking, Tracking, application};
+use crate::sync::argo::{EndTracking, Tracking, application, argo_application};
 use crate::sync::{SyncPolicy, Takeover};
 use object::Object;
 
@@ -27,6 +27,8 @@ fn an_application_is_recognised_in_all_three_tracking_modes() {
     let annotation = json!({ID: "shop:apps/Deployment:ns/web"});
     let shop = |by| Some(("shop".to_owned(), by));
     assert_eq!(tracked(json!({"annotations": annotation})), shop(Tracking::Annotation));
+    assert_eq!(argo_application(&live(json!({"annotations": annotation}))), Some("shop"));
+    assert_eq!(argo_application(&live(json!({}))), None);
     let both = json!({"annotations": annotation, "labels": {LABEL: "cut-at-63"}});
     assert_eq!(tracked(both), shop(Tracking::Annotation), "the label beside it is for people");
     let label = json!({"labels": {LABEL: "shop"}, "managedFields": by("argocd-controller")});

@@ -56,16 +56,21 @@ fn what_a_commit_wants_again_counts_as_no_deletion_any_more() {
 
 #[test]
 fn where_a_config_repo_cannot_judge_a_commit_recorded_and_replaced_objects_wait_too() {
-    let mut hub = hub(&["a", "b", "c-2456789bcd"]);
-    hub.recent = Recent::from([(id("b"), at(0))]);
-    hub.unjudged = Some("its overlay is broken");
-    let wanted = commit(&[config_map("a", "1"), config_map("c-fghkmt2456", "1")]);
-    let plan = hub.plan(&wanted);
-    assert_eq!(plan.hold.unwrap().objects, [id("b"), id("c-2456789bcd")]);
-    assert!(plan.delete.is_empty());
-    hub.unjudged = None;
-    let plan = hub.plan(&wanted);
-    assert_eq!((plan.hold, plan.delete.iter().flatten().count()), (None, 2));
+    let recorded = (["a", "b"], [config_map("a", "1"), config_map("d", "1")], "b");
+    let replaced =
+        (["a", "c-2456789bcd"], [config_map("a", "1"), config_map("c-fghkmt2456", "1")], "c-2456789bcd");
+    for (before, wanted, goes) in [recorded, replaced] {
+        let wanted = commit(&wanted);
+        let mut hub = hub(&before);
+        hub.recent = Recent::from([(id("b"), at(0))]);
+        hub.unjudged = Some("its overlay is broken");
+        let plan = hub.plan(&wanted);
+        assert_eq!(plan.hold.unwrap().objects, [id(goes)]);
+        assert!(plan.delete.is_empty());
+        hub.unjudged = None;
+        let plan = hub.plan(&wanted);
+        assert_eq!((plan.hold, plan.delete.iter().flatten().count()), (None, 1));
+    }
 }
 
 #[test]

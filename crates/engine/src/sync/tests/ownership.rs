@@ -147,6 +147,8 @@ fn a_repository_cannot_loosen_its_own_config_repo() {
     };
     assert_eq!(changed("repo", json!({"url": "https://git.example/a", "path": "test"})), None);
     assert_eq!(changed("repo", json!({"deletionBudget": {"objects": 100_000}})), Some("deletionBudget"));
+    let filled_in = json!({"deletionBudget": {"objects": 5, "percent": 5}});
+    assert_eq!(changed("repo", filled_in), None, "the hub fills in the default");
     assert_eq!(changed("repo", json!({"url": "https://git.example/b"})), Some("url"));
     assert_eq!(changed("repo", json!({"takeover": "Always"})), Some("takeover"));
     assert_eq!(changed("other", json!({"url": "https://git.example/b"})), None);

@@ -1,11 +1,11 @@
 use super::*;
-use sim::preview::{Approval, Batch, Outcome};
+use sim::preview::{ApprovalRequest, Batch, CommitWindow, IncompleteRollout};
 
 #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
 pub(in crate::cli::commands::plan) fn example() -> Preview {
     let changed = ObjectChange {
         object: "ConfigMap config/a".into(),
-        change: Change::Changed,
+        change: ChangeType::Changed,
         repo: String::new(),
         moved_from: String::new(),
         fields: vec![FieldChange {
@@ -21,7 +21,7 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
         fields: Vec::new(),
         ..changed.clone()
     };
-    let created = ObjectChange { moved_from: String::new(), change: Change::Created, ..moved.clone() };
+    let created = ObjectChange { moved_from: String::new(), change: ChangeType::Created, ..moved.clone() };
     let other =
         RepoPreview { repo: "config/apps".into(), refused: None, plan_approval: String::new(), held: None };
     Preview {
@@ -32,6 +32,7 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
         refused: None,
         plan_approval: "c0de".into(),
         frozen: None,
+        opens: None,
         others: vec![other],
         objects: vec![changed.clone(), moved, created],
         held: Some(HeldObjects {
@@ -63,11 +64,11 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
         }],
         works: vec![WorkChange {
             work: "addon-app-deploy-0".into(),
-            change: Change::Changed,
+            change: ChangeType::Changed,
             objects: vec![changed],
             clusters: vec!["c1".into(), "c2".into()],
         }],
-        approvals: vec![Approval {
+        approvals: vec![ApprovalRequest {
             after: 60,
             policy: "p".into(),
             add_on: "app".into(),
@@ -87,13 +88,14 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
             clusters: 1,
             approval: "removal/app".into(),
         }],
-        outcomes: vec![Outcome {
+        outcomes: vec![IncompleteRollout {
             add_on: "app".into(),
             replica_set: String::new(),
             placement: "config/fleet".into(),
             message: "1/2 progressing...".into(),
         }],
         assumed_kinds: vec!["Proxy.example.com".into()],
+        warnings: vec!["A and a differ only in case".into()],
         ends_after: 130,
     }
 }
@@ -143,6 +145,9 @@ Approvals
 Rollouts that do not complete
   app in config/fleet: 1/2 progressing...
 
+Warnings
+  A and a differ only in case
+
 Assumptions
   Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
 
@@ -151,4 +156,14 @@ Nothing more happens
 ";
     let preview = example();
     assert_eq!(page(&preview), expected.replace("HASH", &preview.hash()));
+}
+
+#[test]
+fn a_page_says_when_a_commit_that_waits_for_a_window_is_applied() {
+    let night = CommitWindow { window: "night".into(), until: "2026-03-02T08:00:00Z".parse().unwrap() };
+    let then = "2026-03-02T08:00:00Z: the commit is applied then, and times count from there\n";
+    let frozen = page(&Preview { frozen: Some(night.clone()), ..example() });
+    assert!(frozen.contains(&format!("\nFreeze\n  the freeze night ends at {then}")), "{frozen}");
+    let opens = page(&Preview { opens: Some(night), ..example() });
+    assert!(opens.contains(&format!("\nApply window\n  the apply window night opens at {then}")), "{opens}");
 }

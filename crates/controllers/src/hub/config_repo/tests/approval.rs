@@ -111,3 +111,31 @@ fn a_held_plan_lists_what_it_creates_changes_and_deletes_also_while_somebody_edi
     hub.world.run_for(SignedDuration::from_hours(1)).unwrap();
     assert_eq!(version(&hub), before, "nothing is written while the plan waits");
 }
+
+#[test]
+fn an_approved_plan_that_the_hub_refuses_does_not_wait_for_an_approval() {
+    let mut hub = hub();
+    hub.commit(&[("set.yaml", &format!("{SET}spec:\n  clusterSelector:\n    selectorType: Nonsense\n"))]);
+    let plan = hub.status().held_plan;
+    assert!(!plan.is_empty() && hub.status().held_changes.is_some());
+    let told = approve(&mut hub, &plan);
+    assert!(told.starts_with("Stalled InvalidObject"), "{told}");
+    assert_eq!((hub.status().held_plan, hub.status().held_changes), (String::new(), None));
+}
+
+#[test]
+fn a_held_plan_lists_no_object_that_it_leaves_to_others() {
+    let mut hub = hub();
+    let with = |name: &str, rule: &str| {
+        let rule = format!("metadata:\n  annotations: {{{}: {rule}}}", names::APPLY_ANNOTATION);
+        map(name, "1").replace("metadata:", &rule)
+    };
+    hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "there"}}));
+    let (ignored, there) = (with("ignored", "Ignore"), with("there", "IfNotPresent"));
+    hub.commit(&[("a.yaml", A), ("ignored.yaml", &ignored), ("there.yaml", &there)]);
+    let held = hub.status().held_changes.unwrap();
+    let created = held.created.unwrap();
+    let names: Vec<&str> = created.objects.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!((created.total, names), (1, vec!["a"]));
+    assert_eq!((held.changed, held.deleted), (None, None), "there is no list without objects");
+}

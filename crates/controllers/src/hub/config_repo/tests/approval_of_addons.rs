@@ -3,8 +3,11 @@
 use super::*;
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::AddOnDeletion;
+use crate::hub::config_repo::deletion::mark_approved;
 use api::addon::v1alpha1::ClusterManagementAddOn;
-use object::Metadata as _;
+use engine::sync::Deletion;
+use object::{Kind, Metadata as _, ObjectRef};
+use reconcile::{Precondition, Site, Subresource};
 
 const ADDON: &str = "{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn, metadata: {name: a}, spec: {}}";
 
@@ -40,4 +43,23 @@ fn an_approval_counts_for_the_object_that_it_was_given_for() {
         let addon = serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap();
         assert_eq!(addon_deletion::of(&addon), Some(want), "{uid}");
     }
+}
+
+#[test]
+fn an_approved_deletion_marks_the_addon_that_was_read_and_no_other_deletion_marks_anything() {
+    fn deleted<K: Kind>(is_approved: bool) -> Deletion {
+        Deletion { target: ObjectRef::of::<K>(Key::cluster("a")), uid: "u".into(), is_approved }
+    }
+    let mark = json!({"metadata": {"annotations": {names::REMOVAL_DECIDED_ANNOTATION: "u"}}});
+    let marked = Action::Patch {
+        site: Site::Hub,
+        target: ObjectRef::of::<ClusterManagementAddOn>(Key::cluster("a")),
+        subresource: Subresource::None,
+        patch: mark.as_object().cloned().unwrap(),
+        precondition: Precondition { uid: "u".into(), ..Precondition::default() },
+        impersonate: None,
+    };
+    assert_eq!(mark_approved(&deleted::<ClusterManagementAddOn>(true)), Some(marked));
+    assert_eq!(mark_approved(&deleted::<ClusterManagementAddOn>(false)), None, "nobody approved it");
+    assert_eq!(mark_approved(&deleted::<ManifestWorkReplicaSet>(true)), None, "it is no add-on");
 }

@@ -75,6 +75,7 @@ fn what_a_waiting_commit_does_not_change_is_still_corrected() {
         json!({"dependsOn": [{"name": "absent"}]}),
         json!({"planApproval": "Required"}),
         json!({"freezeWindows": [{"name": "night", "schedule": "4 3 * * *", "duration": "1h"}]}),
+        json!({"applyWindows": [{"name": "night", "schedule": "4 2 * * *", "duration": "1h"}]}),
     ];
     for spec in waits {
         let mut hub = hub(2);

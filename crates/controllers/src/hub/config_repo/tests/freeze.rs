@@ -1,4 +1,4 @@
-//! Commits that wait for the end of a freeze window.
+//! Commits that wait for the end of a freeze window, or for an apply window.
 
 use super::*;
 
@@ -47,4 +47,69 @@ fn a_window_that_cannot_be_read_applies_nothing_and_names_its_field() {
     assert!(told.starts_with("Stalled InvalidSpec: "), "{told}");
     assert!(told.contains("freezeWindows[night].schedule"), "{told}");
     assert_eq!(hub.names(), Vec::<String>::new());
+}
+
+/// Returns a spec with an apply window from 04:05 to 05:05; the world begins an hour before.
+fn applies_at_night(freeze_windows: Value) -> Value {
+    let night = json!({"name": "night", "schedule": "5 4 * * *", "duration": "1h"});
+    json!({"applyWindows": [night], "freezeWindows": freeze_windows})
+}
+
+#[test]
+fn nothing_is_written_before_the_apply_window_opens_and_the_commit_is_when_it_does() {
+    let mut hub = Hub::new(applies_at_night(json!([])));
+    assert_eq!(
+        hub.commit(&[("a.yaml", A)]),
+        "Reconciling OutsideApplyWindows: 000000000000 waits for the apply window night to open at \
+         2026-01-02T04:05:00Z; nothing has been applied yet"
+    );
+    // Until 04:04:55.
+    hub.world.run_for(SignedDuration::from_secs(3645)).unwrap();
+    assert!(hub.message().starts_with("Reconciling OutsideApplyWindows"), "{}", hub.message());
+    assert_eq!((hub.names(), hub.owned()), (Vec::new(), Vec::new()));
+    hub.world.run_for(SignedDuration::from_secs(15)).unwrap();
+    assert!(hub.message().starts_with("Ready"), "{}", hub.message());
+    assert_eq!(hub.names(), ["a"]);
+    hub.world.run_for(SignedDuration::from_hours(1)).unwrap();
+    assert_eq!(
+        hub.commit(&[("b.yaml", B)]),
+        "Reconciling OutsideApplyWindows: 000000000000 waits for the apply window night to open at \
+         2026-01-03T04:05:00Z; 000000000000 stays applied"
+    );
+    hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "a"}, "data": {"k": "2"}}));
+    hub.run();
+    assert_eq!((hub.names(), hub.data("a").as_deref()), (vec!["a".to_owned()], Some("2")));
+    let told = hub.commit(&[("a.yaml", A)]);
+    assert!(told.starts_with("Ready"), "what is applied already does not wait: {told}");
+    assert_eq!(hub.data("a").as_deref(), Some("1"), "drift is corrected between the windows");
+}
+
+#[test]
+fn a_freeze_window_has_precedence_over_an_apply_window() {
+    let freeze = json!([{"name": "inventory", "schedule": "0 4 * * *", "duration": "30m"}]);
+    let mut hub = Hub::new(applies_at_night(freeze));
+    let told = hub.commit(&[("a.yaml", A)]);
+    assert!(told.contains("Frozen") && told.contains("inventory to end at 2026-01-02T04:30:00Z"), "{told}");
+    // Until 04:10:10.
+    hub.world.run_for(SignedDuration::from_mins(66)).unwrap();
+    assert_eq!(hub.names(), Vec::<String>::new());
+    hub.world.run_for(SignedDuration::from_mins(20)).unwrap();
+    assert_eq!(hub.names(), ["a"]);
+}
+
+#[test]
+fn an_apply_window_that_never_opens_is_told_to_a_person() {
+    let mut hub =
+        Hub::new(json!({"applyWindows": [{"name": "never", "schedule": "0 0 31 2 *", "duration": "1h"}]}));
+    assert_eq!(
+        hub.commit(&[("a.yaml", A)]),
+        "Stalled OutsideApplyWindows: 000000000000 waits for an apply window, and none opens within a year; \
+         nothing has been applied yet"
+    );
+    hub.repo(json!({"applyWindows": [{"name": "never", "schedule": "0 0", "duration": "1h"}]}), json!({}));
+    let told = hub.run();
+    assert!(told.contains("InvalidSpec") && told.contains("applyWindows[never].schedule"), "{told}");
+    assert_eq!(hub.names(), Vec::<String>::new());
+    hub.repo(json!({}), json!({}));
+    assert!(hub.run().starts_with("Ready"), "without the windows it is applied: {}", hub.message());
 }

@@ -7,11 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::world::{C, Outcome, S, World};
 use super::{FROZEN, LIMIT, NAMES, NOW, OLD, YOUNG, hash};
 use crate::rollout::cluster::{Cluster, Group, GroupKey, Health, Report};
-use crate::rollout::freeze::Freeze;
+use crate::rollout::freeze::Window;
 use crate::rollout::policy::{Approval, OnBreach, Superseding};
 use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
 use crate::rollout::{Input, Policy, Size, Strategy};
-use api::gitops::v1alpha1::FreezeWindow;
+use api::gitops::v1alpha1::TimeWindow;
 
 impl World {
     pub(super) fn strategy(&self) -> Strategy {
@@ -86,6 +86,7 @@ impl World {
             unreachable: c.silent,
             skip: false,
             answers_since: None,
+            refused_since: None,
             joined: c.late.then(|| self.joined(state, c)),
         }
     }
@@ -104,12 +105,12 @@ impl World {
     }
 }
 
-fn noon() -> Freeze {
-    Freeze::read(&FreezeWindow {
+fn noon() -> Window {
+    let window = TimeWindow {
         name: "noon".into(),
         schedule: "0 11 * * *".into(),
         duration: "2h".into(),
-        ..FreezeWindow::default()
-    })
-    .unwrap()
+        ..TimeWindow::default()
+    };
+    Window::read("freezeWindows", &window).unwrap()
 }

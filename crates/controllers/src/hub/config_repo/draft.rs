@@ -1,0 +1,130 @@
+//! The plan for a ConfigRepo and its status, which the parts of the planning complete.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::event;
+use super::inventory::Recorded;
+use super::status::{Phase, Readiness, conclude, is_about, is_waiting, still_applied};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentDeletion};
+use api::names;
+use engine::sync::{Inventory, ObjectId, Problem, Recent, SyncPlan};
+use object::text::short_commit;
+use object::{Key, Metadata as _};
+use reconcile::{Action, Plan, StatusWrite};
+
+/// Most objects of one list that a status names, such as those of held deletions.
+pub(super) const MAX_LISTED: usize = 10;
+
+/// A plan, and the status after its execution.
+pub(super) struct Draft<'a> {
+    pub(super) repo: &'a ConfigRepo,
+    pub(super) key: Key,
+    pub(super) now: Timestamp,
+    pub(super) status: ConfigRepoStatus,
+    pub(super) readiness: Option<Readiness>,
+    /// Whether the plan waits for a read, and the result for a commit that was judged before stays.
+    pub(super) keeps_status: bool,
+    /// Why the commit waits for the ConfigRepos that it depends on.
+    pub(super) unmet: Option<Readiness>,
+    /// A ConfigRepo that will soon have requested what it wants, and the end of the wait for it.
+    pub(super) awaited: Option<(Key, Timestamp)>,
+    /// The policies of the commit that wait for the deletions of another ConfigRepo.
+    pub(super) held_policies: Option<String>,
+    /// The ConfigRepos that wait for each other's health, if it is one of them.
+    pub(super) cycle: Option<Vec<String>>,
+    pub(super) plan: Plan,
+}
+
+impl<'a> Draft<'a> {
+    /// Starts with the status as it is.
+    pub(super) fn of(repo: &'a ConfigRepo, now: Timestamp) -> Self {
+        let mut status = repo.status.clone().unwrap_or_default();
+        status.last_handled_reconcile_at =
+            repo.annotation(names::RECONCILE_AT_ANNOTATION).unwrap_or_default().to_owned();
+        Self {
+            repo,
+            key: Key::of(repo),
+            now,
+            status,
+            readiness: None,
+            keeps_status: false,
+            unmet: None,
+            awaited: None,
+            held_policies: None,
+            cycle: None,
+            plan: Plan::default(),
+        }
+    }
+
+    /// Records the inventory and the deletions. A step of its own does it before objects are created and
+    /// deleted.
+    pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>) {
+        let SyncPlan { inventory, recent, .. } = sync;
+        let of_inventory = recorded.record(self.repo, inventory, &Inventory::new());
+        let deletions = self.record_deletions(recent);
+        self.plan.step(of_inventory.into_iter().chain(deletions));
+        self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
+        self.status.inventory.clear();
+    }
+
+    /// Returns the write that records new deletions. Those that count no longer leave the record with the
+    /// next write of the status.
+    fn record_deletions(&mut self, recent: &Recent) -> Option<Action> {
+        let before = recent_deletions(&self.status);
+        let entry = |(id, at): (&ObjectId, &Timestamp)| RecentDeletion {
+            object: id.path(),
+            time: Time(*at),
+            unknown: Default::default(),
+        };
+        self.status.recent_deletions = recent.iter().map(entry).collect();
+        let is_new = recent.keys().any(|id| !before.contains_key(id));
+        let mut new = self.repo.clone();
+        new.status.get_or_insert_default().recent_deletions.clone_from(&self.status.recent_deletions);
+        let write = is_new.then(|| StatusWrite::between(self.repo, &new)).flatten();
+        write.map(|write| write.action())
+    }
+
+    /// Reports a wait. After a restart, the result for a commit that was judged before stays; an earlier wait
+    /// for it does not.
+    pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
+        if is_about(self.repo, commit) && !is_waiting(self.repo) {
+            self.keeps_status = true;
+        } else {
+            self.readiness = Some(Readiness::new(Phase::Reconciling, reason, message));
+        }
+    }
+
+    /// Reports that no commit is applied, and why.
+    pub(super) fn refuse(&mut self, problems: &[Problem]) {
+        self.status.held_plan.clear();
+        self.readiness = Some(Readiness::refused(problems, self.status.applied.as_ref()));
+    }
+
+    /// Reports that a commit is being rendered.
+    pub(super) fn wait_for_rendering(&mut self, commit: &str) {
+        let applied = still_applied(self.status.applied.as_ref());
+        self.wait(commit, "Rendering", &format!("{} is being rendered; {applied}", short_commit(commit)));
+    }
+
+    pub(super) fn finish(mut self) -> Plan {
+        if self.status.held_plan.is_empty() {
+            self.status.held_changes = None;
+        }
+        if let Some(readiness) = &self.readiness {
+            let generation = self.repo.metadata.generation.unwrap_or_default();
+            conclude(&mut self.status, generation, readiness, self.now);
+            self.plan.events.extend(event::event(self.repo, &self.status, readiness));
+        }
+        let mut new = self.repo.clone();
+        new.status = Some(self.status);
+        self.plan.status = StatusWrite::between(self.repo, &new);
+        self.plan
+    }
+}
+
+/// Returns the record of deletions.
+pub(super) fn recent_deletions(status: &ConfigRepoStatus) -> Recent {
+    let deletions = &status.recent_deletions;
+    deletions.iter().filter_map(|it| Some((ObjectId::from_path(&it.object)?, it.time.0))).collect()
+}

@@ -1,0 +1,139 @@
+//! Compares plans from reports with plans from the hubs that reported.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::fixtures::{config_repo, repo, seconds};
+use super::previews::{apply, commit, fleet, maps, previewed};
+use api::gitops::v1alpha1::ConfigRepo;
+use object::tree::{Checkout, FileTree};
+use object::{Key, Object, Random};
+use sim::World;
+use sim::history::Content;
+use sim::preview::{Preview, ProposedCommit, Verdict, of_report, preview};
+
+/// Returns the objects of the newest report.
+pub(crate) fn reported(world: &World) -> Vec<Object> {
+    let report = world.branches["wheelwright/status"].last().unwrap();
+    let files = report.files.iter().filter(|(path, _)| path.starts_with("snapshot/"));
+    let lists = files.map(|(_, text)| serde_json::from_str::<Value>(text).unwrap());
+    let items = lists.flat_map(|list| list["items"].as_array().unwrap().clone());
+    items.map(|item| Object::from_value(item).unwrap()).collect()
+}
+
+/// Returns the preview from the newest report and the repository alone.
+fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &ProposedCommit) -> Preview {
+    let (snapshot, applied) = of_report(reported(world), &commit.repo, world.now);
+    let checkout = |revision: String| Arc::new(Checkout { tree: trees[&revision].clone(), revision });
+    let base = applied.into_iter().map(|(repo, revision)| (repo, checkout(revision))).collect();
+    preview(&snapshot, &ProposedCommit { base, ..commit.clone() }, world.now).unwrap()
+}
+
+/// Compares the plan of a commit from a report with that from the hub; returns the latter.
+fn check(world: &World, trees: &BTreeMap<String, FileTree>, commit: &ProposedCommit) -> Preview {
+    let (of_hub, of_report) = (previewed(world, commit), from_report(world, trees, commit));
+    let shown = |preview: &Preview| serde_json::to_string_pretty(preview).unwrap();
+    let (hub, report) = (shown(&of_hub), shown(&of_report));
+    assert_eq!(of_hub.hash(), of_report.hash(), "{}:\n{hub}\n{report}", commit.head.revision);
+    of_hub
+}
+
+/// Returns a ConfigRepo that reports with a snapshot.
+fn reporting(path: &str) -> Value {
+    let report = json!({"snapshot": true, "interval": "1s"});
+    json!({"url": "https://git.example/fleet", "path": path, "deletionBudget": {"objects": 2}, "report": report})
+}
+
+#[test]
+fn a_plan_from_a_report_is_the_plan_from_the_hub() {
+    for seed in 0..4 {
+        let mut random = Random::new(seed ^ 0x7265_706f);
+        let mut world = fleet(seed, 2 + random.below(4));
+        config_repo(&mut world, &repo(), reporting(""));
+        let mut content = Content::first(&mut random);
+        let mut trees = BTreeMap::new();
+        for number in 1..=4 {
+            let commit = commit(number, content.files());
+            trees.insert(commit.head.revision.clone(), commit.head.tree.clone());
+            if number > 1 {
+                check(&world, &trees, &commit);
+            }
+            apply(&mut world, &commit);
+            content.change(&mut random);
+        }
+    }
+}
+
+#[test]
+fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied() {
+    let mut world = fleet(3, 1);
+    let apps = Key::namespaced("config", "apps");
+    config_repo(&mut world, &repo(), reporting("infra"));
+    config_repo(&mut world, &apps, json!({"url": "https://git.example/fleet", "path": "apps"}));
+    let mut broken = maps(&[("infra/a.yaml", 0..3), ("apps/b.yaml", 8..11)]);
+    broken.insert("apps/c.yaml", b"kind: [".to_vec());
+    let mut trees = BTreeMap::new();
+    for (number, tree) in [(1, maps(&[("infra/a.yaml", 0..2), ("apps/b.yaml", 8..10)])), (2, broken)] {
+        let Checkout { revision, tree } = Arc::unwrap_or_clone(commit(number, tree).head);
+        for repo in [&repo(), &apps] {
+            world.commit(repo, &revision, tree.clone());
+        }
+        world.run_for(seconds(60)).unwrap();
+        trees.insert(revision, tree);
+    }
+    let applied = [repo(), apps.clone()].map(|repo| {
+        let status = world.get::<ConfigRepo>(&repo).unwrap().status.unwrap();
+        status.applied.unwrap().commit
+    });
+    assert_eq!(applied, [2, 1].map(|number| format!("{number:040x}")), "one of them refuses the second");
+    let third = commit(3, maps(&[("infra/a.yaml", 0..4), ("apps/b.yaml", 8..12)]));
+    for repo in [repo(), apps] {
+        let told = check(&world, &trees, &ProposedCommit { repo, ..third.clone() });
+        // What the second commit adds is not there yet in one of the ConfigRepos.
+        assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
+    }
+}
+
+/// Returns a hub with a first commit of its ConfigRepo, which reports, and of another one, which follows
+/// another repository; that ConfigRepo, and the commits of the first one.
+fn of_two_repositories(first: FileTree, other: FileTree) -> (World, Key, BTreeMap<String, FileTree>) {
+    let mut world = fleet(5, 4);
+    let platform = Key::namespaced("config", "platform");
+    config_repo(&mut world, &repo(), reporting(""));
+    config_repo(&mut world, &platform, json!({"url": "https://git.example/platform"}));
+    world.commit(&platform, &"a".repeat(40), other);
+    let commit = commit(1, first);
+    apply(&mut world, &commit);
+    (world, platform, BTreeMap::from([(commit.head.revision.clone(), commit.head.tree.clone())]))
+}
+
+#[test]
+fn a_plan_from_a_report_has_the_add_on_of_another_repository() {
+    let files = |prod: bool, names: [&str; 2]| -> FileTree {
+        let all = Content { version: Some(1), strategy: 2, prod, ..Content::default() }.files();
+        names.iter().map(|name| (*name, all.file(name).unwrap().to_vec())).collect()
+    };
+    let placement = ["binding.yaml", "placement.yaml"];
+    let (world, _, trees) =
+        of_two_repositories(files(true, placement), files(true, ["addon.yaml", "template.yaml"]));
+    let told = check(&world, &trees, &commit(2, files(false, placement)));
+    let [add_on] = told.add_ons.as_slice() else { panic!("{told:#?}") };
+    assert_eq!(add_on.enter, ["c0", "c3"]);
+    assert!(told.works.iter().any(|work| work.clusters == add_on.enter), "{told:#?}");
+}
+
+#[test]
+fn a_plan_from_a_report_knows_what_another_repository_has_applied_since() {
+    let (mut world, platform, trees) =
+        of_two_repositories(maps(&[("a.yaml", 0..1)]), maps(&[("a.yaml", 8..9)]));
+    world.commit(&platform, &"b".repeat(40), maps(&[("a.yaml", 8..10)]));
+    world.run_for(seconds(60)).unwrap();
+    let both = commit(2, maps(&[("a.yaml", 0..1), ("b.yaml", 9..10)]));
+    let told = check(&world, &trees, &both);
+    assert_eq!(told.verdict, Verdict::Refused, "{told:#?}");
+    let pushes = world.branches["wheelwright/status"].len();
+    world.run_for(seconds(600)).unwrap();
+    assert_eq!(world.branches["wheelwright/status"].len(), pushes, "a report makes no other one");
+}
