@@ -16,20 +16,19 @@ mod hub;
 #[path = "../tests/kube/mod.rs"]
 mod kube;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use ::kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use ::kube::{Client, Resource};
 use api::condition::Conditions as _;
 use api::crds;
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use futures::{StreamExt as _, stream};
 use hub::{AT_ONCE, Requests, memory, requests, usage};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Cluster;
@@ -37,7 +36,7 @@ use object::Object;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::now;
 
@@ -132,8 +131,7 @@ async fn main() {
     let begin = Instant::now();
     let agent = Agent::start(dir.path(), &spoke.kubeconfig);
     let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "works");
-    // The namespace has a ConfigMap of its own, with the certificate authorities.
-    until("the objects are there", async || count(&maps).await > works * OBJECTS).await;
+    all_there(&maps, works * OBJECTS).await;
     let applied = begin.elapsed();
     let ratio = applied.as_secs_f64() / bare.as_secs_f64();
     println!(
@@ -163,7 +161,7 @@ async fn main() {
 /// Starts a hub in this process.
 async fn embedded_hub(dir: &Path) -> (Server, Client) {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
-    let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
     let kubeconfig = server.kubeconfig("admin", &["system:masters"]).unwrap();
     std::fs::write(dir.join("hub"), serde_json::to_string(&kubeconfig).unwrap()).unwrap();
     let client = kube::client_of(&dir.join("hub")).await;
@@ -230,13 +228,25 @@ async fn all_applied(hub: &Client, number: usize) {
     .await;
 }
 
-/// Counts the objects of a namespace without a list of them.
-async fn count<K>(api: &Api<K>) -> usize
-where
-    K: Clone + Debug + DeserializeOwned + Resource<Scope = NamespaceResourceScope>,
-{
-    let page = api.list_metadata(&ListParams::default().limit(1)).await.unwrap();
-    page.items.len() + page.metadata.remaining_item_count.unwrap_or_default() as usize
+/// Waits until the objects of works are there. It follows them with a watch, because lists would keep the API
+/// server busy and count among the requests.
+async fn all_there(maps: &Api<ConfigMap>, number: usize) {
+    let mut there = BTreeSet::new();
+    let followed = async {
+        while there.len() < number {
+            let mut events = maps.watch_metadata(&WatchParams::default(), "0").await.unwrap().boxed();
+            while there.len() < number
+                && let Some(Ok(event)) = events.next().await
+            {
+                if let WatchEvent::Added(map) | WatchEvent::Modified(map) = event {
+                    // The namespace has a ConfigMap of its own, with the certificate authorities.
+                    there.extend(map.metadata.name.filter(|name| name.starts_with("work-")));
+                }
+            }
+        }
+    };
+    let is_in_time = tokio::time::timeout(WITHIN, followed).await.is_ok();
+    assert!(is_in_time, "only {} of {number} objects are there", there.len());
 }
 
 /// Applies as many objects of the same size, in a namespace of their own.

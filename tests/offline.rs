@@ -22,10 +22,10 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::serve::Listen;
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::{EnabledControllers, now};
 
 use crate::drop_in::send_work;
 use crate::kube::free_port;
@@ -44,10 +44,10 @@ struct Task {
 
 impl Task {
     fn operator(hub: ::kube::Client, cache: &Path) -> Self {
-        Self::operator_with(Selection::default(), hub, cache)
+        Self::operator_with(EnabledControllers::default(), hub, cache)
     }
 
-    fn operator_with(controllers: Selection, hub: ::kube::Client, cache: &Path) -> Self {
+    fn operator_with(controllers: EnabledControllers, hub: ::kube::Client, cache: &Path) -> Self {
         let stop = CancellationToken::new();
         let options = OperatorOptions { controllers, ..OperatorOptions::new(hub, cache) };
         Self { task: tokio::spawn(operator::run(options, stop.clone())), stop }
@@ -94,10 +94,13 @@ fn free() -> SocketAddr {
 async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
     let dir = tempfile::tempdir().unwrap();
     let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
-    let options =
-        || Options { objects: definitions.clone(), data: Some(dir.path().join("hub")), ..Options::new(now) };
+    let options = || ServerOptions {
+        objects: definitions.clone(),
+        data: Some(dir.path().join("hub")),
+        ..ServerOptions::new(now)
+    };
     let hub = Server::start(options()).await.unwrap();
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let (bootstrap, on_spoke) = (admin(&hub), client(&admin(&spoke)).await);
     let on_hub = client(&bootstrap).await;
     let operator = Task::operator(on_hub.clone(), dir.path());
@@ -145,7 +148,7 @@ async fn an_agent_that_starts_while_its_hub_is_away_goes_on_correcting_drift() {
         "ok",
         "it has not read what its other controllers need"
     );
-    let hub = Server::start(Options { listen: address, ..options() }).await.unwrap();
+    let hub = Server::start(ServerOptions { listen: address, ..options() }).await.unwrap();
     let operator = Task::operator(client(&admin(&hub)).await, dir.path());
     eventually("a work that was deleted meanwhile is removed", async || {
         maps.get_opt("goes").await.unwrap().is_none()
@@ -189,14 +192,14 @@ async fn let_in(hub: &::kube::Client) {
 async fn an_agent_goes_to_its_other_hub_when_the_first_denies_it_or_is_away() {
     let dir = tempfile::tempdir().unwrap();
     let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
-    let options = |name: &str| Options {
+    let options = |name: &str| ServerOptions {
         objects: definitions.clone(),
         data: Some(dir.path().join(name)),
-        ..Options::new(now)
+        ..ServerOptions::new(now)
     };
     let (first, second) =
         (Server::start(options("one")).await.unwrap(), Server::start(options("two")).await.unwrap());
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let hubs = [admin(&first), admin(&second)];
     let (on_first, on_second) = (client(&hubs[0]).await, client(&hubs[1]).await);
     let operator = Task::operator(on_first.clone(), &dir.path().join("cache-one"));
@@ -209,7 +212,7 @@ async fn an_agent_goes_to_its_other_hub_when_the_first_denies_it_or_is_away() {
     first.stop().await;
     let_in(&on_second).await;
 
-    let first = Server::start(Options { listen: address, ..options("one") }).await.unwrap();
+    let first = Server::start(ServerOptions { listen: address, ..options("one") }).await.unwrap();
     let _operator = Task::operator(client(&admin(&first)).await, &dir.path().join("cache-one"));
     let denied = Patch::Merge(json!({"spec": {"hubAcceptsClient": false}}));
     let clusters: Api<ManagedCluster> = Api::all(on_second.clone());
@@ -230,10 +233,10 @@ async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_wor
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     // A certificate of 100,000 s by this clock has 19,000 s left, so the agent renews it at once.
     let slow = || now().checked_sub(SignedDuration::from_secs(81_000)).unwrap();
-    let hub = Server::start(Options { objects, ..Options::new(slow) }).await.unwrap();
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions { objects, ..ServerOptions::new(slow) }).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let (on_hub, on_spoke) = (client(&admin(&hub)).await, client(&admin(&spoke)).await);
-    let nobody = Selection::parse("*,-csr", &["csr"]).unwrap();
+    let nobody = EnabledControllers::parse("*,-csr", &["csr"]).unwrap();
     let operator = Task::operator_with(nobody, on_hub.clone(), dir.path());
     let bootstrap = Bootstrap::Given(Box::new(admin(&hub)));
     let agent = Task::agent_with(AgentOptions {
@@ -281,9 +284,13 @@ async fn an_agent_comes_back_without_a_restart_when_its_hub_has_a_new_authority(
     let dir = tempfile::tempdir().unwrap();
     let (data, bootstrap) = (dir.path().join("hub"), dir.path().join("bootstrap.kubeconfig"));
     let definitions: Vec<Object> = crds::hub().iter().map(Object::from_typed).collect();
-    let options = || Options { objects: definitions.clone(), data: Some(data.clone()), ..Options::new(now) };
+    let options = || ServerOptions {
+        objects: definitions.clone(),
+        data: Some(data.clone()),
+        ..ServerOptions::new(now)
+    };
     let hub = Server::start(options()).await.unwrap();
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let (on_hub, on_spoke) = (client(&admin(&hub)).await, client(&admin(&spoke)).await);
     let operator = Task::operator(on_hub.clone(), dir.path());
     std::fs::write(&bootstrap, hub.admin_kubeconfig_yaml().unwrap()).unwrap();
@@ -295,7 +302,7 @@ async fn an_agent_comes_back_without_a_restart_when_its_hub_has_a_new_authority(
     hub.stop().await;
 
     std::fs::remove_file(data.join("ca.crt")).unwrap();
-    let hub = Server::start(Options { listen: address, ..options() }).await.unwrap();
+    let hub = Server::start(ServerOptions { listen: address, ..options() }).await.unwrap();
     let on_hub = client(&admin(&hub)).await;
     let operator = Task::operator(on_hub.clone(), dir.path());
     let clusters: Api<ManagedCluster> = Api::all(on_hub.clone());

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 
 use super::AgentOptions;
-use super::hub::Hub;
+use super::hub::BootstrapHub;
 use crate::pki;
 use api::addon::token;
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, RegistrationConfig, Subject};
@@ -24,7 +24,7 @@ const CUSTOM_SECRET: &str = "-client-cert";
 
 /// The add-ons of a cluster, and the hub that gives them identities.
 pub(super) struct AddOns<'a> {
-    pub(super) hub: &'a Hub,
+    pub(super) hub: &'a BootstrapHub,
     pub(super) client: &'a kube::Client,
     pub(super) options: &'a AgentOptions,
 }

@@ -54,8 +54,8 @@ struct Address {
     entry: String,
 }
 
-/// A hub.
-pub(super) struct Hub {
+/// The hub that a bootstrap kubeconfig names.
+pub(super) struct BootstrapHub {
     /// The URL exactly as the kubeconfig has it, because objects on the spoke are named by its hash.
     pub(super) server: String,
     entry: String,
@@ -63,7 +63,7 @@ pub(super) struct Hub {
     bootstrap: Kubeconfig,
 }
 
-impl Hub {
+impl BootstrapHub {
     /// Reads the hub that the bootstrap kubeconfig names now.
     pub(super) fn read(bootstrap: &Bootstrap) -> Result<Self, JoinError> {
         Self::of(&bootstrap.read()?)
@@ -210,10 +210,10 @@ impl Hub {
 }
 
 /// Returns when the bootstrap kubeconfig has another content. One that cannot be read now does not count.
-pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &Hub) {
+pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &BootstrapHub) {
     loop {
         sleep(READ_PERIOD).await;
-        if Hub::read(bootstrap).is_ok_and(|read| !read.is_same(hub)) {
+        if BootstrapHub::read(bootstrap).is_ok_and(|read| !read.is_same(hub)) {
             return;
         }
     }
@@ -258,7 +258,7 @@ users: [{name: bootstrap, user: {token: first}}]
                 assert!(credentials.renew_at() <= credentials.expires(), "it is renewed when it has expired");
             }
             let Ok(kubeconfig) = Kubeconfig::from_yaml(&String::from_utf8_lossy(bytes)) else { return };
-            let Ok(hub) = Hub::read(&Bootstrap::Given(Box::new(kubeconfig))) else { return };
+            let Ok(hub) = BootstrapHub::read(&Bootstrap::Given(Box::new(kubeconfig))) else { return };
             assert!(hub.is_same(&hub), "a hub is the same as itself");
             for stored in [hub.stored_kubeconfig(), hub.stored_kubeconfig_of_token()] {
                 let stored = stored.expect("what was read is written");

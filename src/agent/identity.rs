@@ -1,18 +1,20 @@
 //! The identity of the agent: the kept one while that is usable, else a new one from the hub.
 
+use kube::Api;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::credentials::Credentials;
 use super::error::JoinError;
-use super::hub::{Hub, bootstrap_changes};
+use super::hub::{BootstrapHub, bootstrap_changes};
 use super::{AgentOptions, join, spoke, switch};
-use crate::shell::{self, now};
+use crate::shell::now;
+use api::cluster::v1::ManagedCluster;
 
 /// Returns the stored identity, or a new one if that is not usable.
 pub(super) async fn obtain(
     options: &AgentOptions,
-    hub: &Hub,
+    hub: &BootstrapHub,
     refused: &str,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
@@ -32,25 +34,37 @@ pub(super) async fn obtain(
         held.kubeconfig = hub.stored_kubeconfig()?;
         spoke::store(options, held, hub).await?;
     }
-    if let Some(held) = held.as_ref().filter(|held| held.expires() > now()) {
-        return Ok(held.clone());
+    if let Some(held) = held
+        && (held.expires() > now() || is_taken(hub, &held).await)
+    {
+        return Ok(held);
     }
     if !options.registers() {
         return Err(JoinError::NoIdentity(options.secret.clone()));
     }
-    match (join_anew(options, hub, named.as_deref(), stop).await, held) {
-        // With an expired identity, the controllers go on with the works while the agent tries to join.
-        (Err(JoinError::Api { source, .. }), Some(held)) if shell::is_away(&source) => Ok(held),
-        // It has expired by the clock of this machine, which may be wrong.
-        (Err(JoinError::TooManyRequests(_)), Some(held)) => Ok(held),
-        (joined, _) => joined,
+    join_anew(options, hub, named.as_deref(), stop).await
+}
+
+/// Returns whether a hub takes an identity that has expired by the clock of this machine, which may be ahead.
+/// One that does not answer refuses nothing: the controllers go on with the works.
+async fn is_taken(hub: &BootstrapHub, held: &Credentials) -> bool {
+    match hub.client_with(held).await {
+        Ok(client) => !is_refused(&client, held.cluster()).await,
+        Err(_) => false,
     }
+}
+
+/// Returns whether the hub refuses the identity of a client.
+pub(super) async fn is_refused(client: &kube::Client, cluster: &str) -> bool {
+    let clusters: Api<ManagedCluster> = Api::all(client.clone());
+    let answer = clusters.get_metadata_opt(cluster).await;
+    matches!(answer, Err(kube::Error::Api(status)) if status.code == 401)
 }
 
 /// Joins the hub under the bootstrap identity, and keeps the new one.
 pub(super) async fn join_anew(
     options: &AgentOptions,
-    hub: &Hub,
+    hub: &BootstrapHub,
     agent: Option<&str>,
     stop: &CancellationToken,
 ) -> Result<Credentials, JoinError> {
@@ -66,3 +80,7 @@ pub(super) async fn join_anew(
     spoke::store(options, &credentials, hub).await?;
     Ok(credentials)
 }
+
+#[cfg(test)]
+#[path = "tests/identity.rs"]
+mod tests;

@@ -1,10 +1,11 @@
 //! The works of the hub, kept in secrets of the cluster. An agent that starts while the hub is away uses
 //! them: it corrects drift, and removes only what a work that is being deleted has applied.
 //!
-//! A secret holds one work, in gzip, and is written when a field changes that a plan reads. Manifests may
-//! hold secrets, so they are kept in Secrets only. A work that is too large for a Secret is not kept.
+//! A secret holds one work, in gzip, and is written when a field changes that a plan reads: new content in
+//! place of older content at once, and states when they are about the present content. Manifests may hold
+//! secrets, so they are kept in Secrets only. A work that is too large for a Secret is not kept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,11 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};
+use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
@@ -26,8 +26,11 @@ use tracing::{info, warn};
 
 use super::AgentOptions;
 use super::error::{JoinError, api};
-use super::hub::Hub;
+use super::hub::BootstrapHub;
 use crate::shell::{Handle, is_away};
+use api::Condition;
+use api::condition::{ConditionStatus, Conditions as _};
+use api::names::work_conditions::{APPLIED, COMPLETE};
 use api::names::{AGENT, KEPT_WORK_LABEL, KEPT_WORK_TYPE};
 use api::work::v1::ManifestWork;
 use object::text::with_causes;
@@ -36,6 +39,9 @@ use reconcile::{Query, Site, View as _};
 
 /// Interval of the checks for works that changed.
 const PERIOD: Duration = Duration::from_secs(5);
+/// How many checks leave a new work that waits for its status: those of half a minute, in which an agent
+/// applies a thousand new works.
+const CHECKS: u32 = 6;
 /// Interval of the checks whether the hub answers. The kept works count if the hub is away for this long at
 /// the start.
 const HUB_CHECK: Duration = Duration::from_secs(1);
@@ -49,24 +55,35 @@ pub(super) struct KeptWorks {
     cluster: String,
     /// Distinguishes the hubs.
     hub: String,
-    /// The digests of the works that are kept, by the name of the secret; `None` if the work is of another
-    /// hub or unreadable.
-    held: BTreeMap<String, Option<String>>,
+    held: Digests,
     /// The resource versions of the works that are kept as they are, or that no secret takes.
     handled: BTreeMap<String, String>,
-    /// The new works that had no status at the last check.
-    new: BTreeSet<String>,
+    /// How many checks have left the works whose status is not about their content.
+    waiting: BTreeMap<String, u32>,
+}
+
+/// The digests of the works that are kept, by the name of the secret; `None` if the work is of another hub,
+/// unreadable or too large.
+type Digests = BTreeMap<String, Option<WorkDigest>>;
+
+/// Digests of the parts of a work that a plan reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WorkDigest {
+    /// Of its metadata and spec.
+    content: String,
+    /// Of its status.
+    states: String,
 }
 
 impl KeptWorks {
-    pub(super) fn new(options: &AgentOptions, hub: &Hub) -> Self {
+    pub(super) fn new(options: &AgentOptions, hub: &BootstrapHub) -> Self {
         Self {
             secrets: Api::namespaced(options.home().clone(), &options.secret.namespace),
             cluster: options.cluster.clone(),
             hub: hub.label(),
-            held: BTreeMap::new(),
+            held: Digests::new(),
             handled: BTreeMap::new(),
-            new: BTreeSet::new(),
+            waiting: BTreeMap::new(),
         }
     }
 
@@ -83,15 +100,15 @@ impl KeptWorks {
         let listed = || shell.caches().is_listed::<ManifestWork>(Site::Hub);
         let is_away = stop.run_until_cancelled(is_away_at_start(hub, listed)).await;
         if is_away == Some(true) {
+            let works: Vec<ManifestWork> = kept.iter().filter_map(unpacked).collect();
             info!(
                 cluster = self.cluster,
-                count = kept.len(),
+                count = works.len(),
                 "the hub is away; going on from the kept works"
             );
-            shell.keep(kept);
-        } else {
-            drop(kept);
+            shell.keep(works);
         }
+        drop(kept);
         let cluster = self.cluster.clone();
         let works =
             || shell.caches().list::<ManifestWork>(Query::namespace(&cluster)).ok().filter(|_| listed());
@@ -107,13 +124,14 @@ impl KeptWorks {
         }
     }
 
-    /// Reads the kept works of this cluster and hub.
-    async fn load(&mut self) -> Result<Vec<ManifestWork>, JoinError> {
+    /// Reads the secrets with the works of this cluster and hub. The works stay packed: the hub is rarely
+    /// away.
+    async fn load(&mut self) -> Result<Vec<Secret>, JoinError> {
         let all = self.secrets.list(&ListParams::default().labels(KEPT_WORK_LABEL)).await;
         let secrets = all.map_err(api("list the kept works"))?.items;
-        let kept = of_cluster(secrets, &self.cluster, &self.hub);
-        self.held = kept.iter().map(|(name, work)| (name.clone(), work.as_ref().map(digest))).collect();
-        Ok(kept.into_values().flatten().collect())
+        let (held, kept) = of_cluster(secrets, &self.cluster, &self.hub);
+        self.held = held;
+        Ok(kept)
     }
 
     /// Keeps the works that changed, and removes those that are gone. The last check leaves no work for
@@ -121,13 +139,17 @@ impl KeptWorks {
     async fn keep(&mut self, works: &[Arc<ManifestWork>], is_last: bool) {
         let wanted: BTreeMap<String, _> = works.iter().map(|work| (self.name_of(work), work)).collect();
         for (name, work) in &wanted {
-            if self.handled.get(name).is_some_and(|seen| *seen == version(work))
-                || (!is_last && self.waits(name, work))
-            {
+            if self.handled.get(name).is_some_and(|seen| *seen == version(work)) {
                 continue;
             }
-            let digest = digest(work);
-            if self.held.get(name).is_none_or(|held| held.as_ref() != Some(&digest)) {
+            let digest = WorkDigest::of(work);
+            let held = self.held.get(name).and_then(Option::as_ref);
+            if held != Some(&digest) {
+                // An agent that is killed must not go back to older content.
+                let is_outdated = held.is_some_and(|held| held.content != digest.content);
+                if !is_last && !is_outdated && self.waits(name, work) {
+                    continue;
+                }
                 let written = self.write(name, work).await;
                 if let Err(error) = &written {
                     warn!(
@@ -135,38 +157,49 @@ impl KeptWorks {
                         error = with_causes(error),
                         "cannot keep a work on the cluster"
                     );
-                    if !is_final(error) {
+                    if !is_final(error) || self.remove(name).await.is_err() {
                         continue;
                     }
                 }
                 self.held.insert(name.clone(), written.is_ok().then_some(digest));
             }
             self.handled.insert(name.clone(), version(work));
+            self.waiting.remove(name);
         }
-        self.new.retain(|name| wanted.contains_key(name) && !self.held.contains_key(name));
+        self.waiting.retain(|name, _| wanted.contains_key(name));
         let gone: Vec<String> =
             self.held.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in gone {
-            match self.secrets.delete(&name, &DeleteParams::default()).await {
-                Err(error) if !matches!(&error, kube::Error::Api(status) if status.is_not_found()) => {
-                    warn!(secret = name, %error, "cannot remove a kept work that is gone; it is tried again");
-                }
-                Ok(_) | Err(_) => {
-                    self.held.remove(&name);
-                    self.handled.remove(&name);
-                }
+            if self.remove(&name).await.is_ok() {
+                self.held.remove(&name);
+                self.handled.remove(&name);
             }
         }
     }
 
-    /// Returns whether a work is left for the next check: its first status comes, after which it would have
-    /// to be kept once more. A change of a kept work is not left.
+    /// Removes the secret of a work that is gone, or that no secret takes any more.
+    async fn remove(&self, name: &str) -> Result<(), kube::Error> {
+        match self.secrets.delete(name, &DeleteParams::default()).await {
+            Err(error) if !matches!(&error, kube::Error::Api(status) if status.is_not_found()) => {
+                warn!(secret = name, %error, "cannot remove a kept work; it is tried again");
+                Err(error)
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns whether a work is left for the next check: the status of its present content comes, after
+    /// which it would have to be kept once more. That of a work that is being deleted does not come.
     fn waits(&mut self, name: &str, work: &ManifestWork) -> bool {
-        let has_status = work.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
-        if has_status || self.held.contains_key(name) {
+        let applied = work.condition(APPLIED);
+        let is_reported =
+            applied.is_some_and(|applied| applied.observed_generation == work.metadata.generation);
+        if is_reported || work.is_terminating() {
             return false;
         }
-        self.new.insert(name.to_owned())
+        let checks = self.waiting.entry(name.to_owned()).or_default();
+        *checks += 1;
+        *checks <= CHECKS
     }
 
     async fn write(&self, name: &str, work: &ManifestWork) -> Result<(), JoinError> {
@@ -187,20 +220,26 @@ impl KeptWorks {
     }
 }
 
-/// Returns the works in the secrets by the name of the secret; `None` for one of another hub or an unreadable
-/// one. Those of other clusters are left out: their agents may keep them in the same namespace.
-fn of_cluster(secrets: Vec<Secret>, cluster: &str, hub: &str) -> BTreeMap<String, Option<ManifestWork>> {
-    let mut kept = BTreeMap::new();
+/// Returns the digests of the works in the secrets, and the secrets whose work is of the cluster and the hub.
+/// Those of other clusters are left out: their agents may keep them in the same namespace.
+fn of_cluster(secrets: Vec<Secret>, cluster: &str, hub: &str) -> (Digests, Vec<Secret>) {
+    let (mut held, mut kept) = (Digests::new(), Vec::new());
     for secret in secrets {
         let work = unpacked(&secret);
         if work.as_ref().is_some_and(|work| work.namespace() != cluster) {
             continue;
         }
-        let labels = secret.metadata.labels.unwrap_or_default();
-        let is_of_hub = labels.get(KEPT_WORK_LABEL).is_some_and(|label| label == hub);
-        kept.extend(secret.metadata.name.map(|name| (name, work.filter(|_| is_of_hub))));
+        let labels = secret.metadata.labels.as_ref();
+        let is_of_hub =
+            labels.and_then(|labels| labels.get(KEPT_WORK_LABEL)).is_some_and(|label| label == hub);
+        let digest = work.filter(|_| is_of_hub).map(|work| WorkDigest::of(&work));
+        let is_kept = digest.is_some();
+        held.extend(secret.metadata.name.clone().map(|name| (name, digest)));
+        if is_kept {
+            kept.push(secret);
+        }
     }
-    kept
+    (held, kept)
 }
 
 /// Returns whether the hub stays away until the works have been listed.
@@ -232,29 +271,28 @@ fn is_final(error: &JoinError) -> bool {
     }
 }
 
-/// Returns a digest of the parts of a work that a plan reads.
-fn digest(work: &ManifestWork) -> String {
-    let text = serde_json::to_string(&essence(work)).unwrap_or_default();
-    hex(Sha256::digest(text))
+impl WorkDigest {
+    /// Versions, other conditions and feedback values do not count: no plan reads them, and they change
+    /// often.
+    fn of(work: &ManifestWork) -> Self {
+        let ManifestWork { metadata, spec, status, root: _ } = work;
+        let metadata = ObjectMeta { resource_version: None, managed_fields: None, ..metadata.clone() };
+        let conditions: Vec<_> = status.iter().flat_map(|status| states(&status.conditions)).collect();
+        let manifests = status.iter().flat_map(|status| &status.resource_status.manifests);
+        let manifests: Vec<_> =
+            manifests.map(|one| (&one.resource_meta, states(&one.conditions).collect::<Vec<_>>())).collect();
+        Self { content: hashed(&(metadata, spec)), states: hashed(&(conditions, manifests)) }
+    }
 }
 
-/// Returns a work without versions, times, messages and feedback values. No plan reads them, and they change
-/// often.
-fn essence(work: &ManifestWork) -> ManifestWork {
-    let mut work = work.clone();
-    (work.metadata.resource_version, work.metadata.managed_fields) = (None, None);
-    if let Some(status) = &mut work.status {
-        let manifests = &mut status.resource_status.manifests;
-        let of_manifests = manifests.iter_mut().flat_map(|manifest| {
-            manifest.status_feedback = Default::default();
-            &mut manifest.conditions
-        });
-        for condition in status.conditions.iter_mut().chain(of_manifests) {
-            condition.message = String::new();
-            condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
-        }
-    }
-    work
+fn hashed(value: &impl Serialize) -> String {
+    hex(Sha256::digest(serde_json::to_string(value).unwrap_or_default()))
+}
+
+/// Returns the states of the conditions that a plan reads, each with its generation.
+fn states(conditions: &[Condition]) -> impl Iterator<Item = (&str, &ConditionStatus, Option<i64>)> {
+    let read = conditions.iter().filter(|condition| [APPLIED, COMPLETE].contains(&condition.type_.as_str()));
+    read.map(|condition| (condition.type_.as_str(), &condition.status, condition.observed_generation))
 }
 
 fn packed(work: &ManifestWork) -> Vec<u8> {
@@ -272,120 +310,5 @@ fn unpacked(secret: &Secret) -> Option<ManifestWork> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    fn work(text: &str) -> ManifestWork {
-        serde_json::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn a_work_is_written_again_when_a_plan_would_see_another_one() {
-        let with = |version: &str, generation: u32, applied: &str, value: &str| {
-            work(&format!(
-                r#"{{"metadata": {{"namespace": "c1", "name": "w", "resourceVersion": "{version}", "generation": {generation}}},
-                    "spec": {{"workload": {{"manifests": []}}}},
-                    "status": {{"conditions": [], "resourceStatus": {{"manifests": [{{"resourceMeta": {{"ordinal": 0}},
-                        "statusFeedback": {{"values": [{{"name": "a", "fieldValue": {{"type": "String", "string": "{value}"}}}}]}},
-                        "conditions": [{{"type": "Applied", "status": "{applied}", "reason": "", "message": "{value}",
-                            "lastTransitionTime": "2026-01-01T00:00:00Z"}}]}}]}}}}}}"#
-            ))
-        };
-        let held = digest(&with("1", 1, "True", "x"));
-        assert_eq!(digest(&with("2", 1, "True", "y")), held, "versions, values and texts do not count");
-        assert_ne!(digest(&with("2", 2, "True", "x")), held);
-        assert_ne!(digest(&with("2", 1, "False", "x")), held);
-    }
-
-    #[test]
-    fn a_kept_work_is_read_as_it_was_and_one_that_expands_too_far_is_not() {
-        let kept = work(
-            r#"{"metadata": {"namespace": "c1", "name": "w"}, "spec": {"workload": {"manifests": [{"a": "é"}]}}}"#,
-        );
-        let secret = |packed: Vec<u8>| Secret {
-            data: Some([("work".to_owned(), ByteString(packed))].into()),
-            ..Secret::default()
-        };
-        assert_eq!(unpacked(&secret(packed(&kept))), Some(kept.clone()));
-        let mut large = kept;
-        large.metadata.labels = Some([("a".to_owned(), "b".repeat(4 << 20))].into());
-        assert_eq!(unpacked(&secret(packed(&large))), None);
-        assert_eq!(unpacked(&secret(b"no gzip".to_vec())), None);
-    }
-
-    /// An agent deletes the secrets that it holds and does not want.
-    #[test]
-    fn an_agent_holds_no_work_that_the_agent_of_another_cluster_keeps_beside_it() {
-        let secret = |name: &str, hub: &str, data: Vec<u8>| Secret {
-            metadata: kube::api::ObjectMeta {
-                name: Some(name.to_owned()),
-                labels: Some([(KEPT_WORK_LABEL.to_owned(), hub.to_owned())].into()),
-                ..Default::default()
-            },
-            data: Some([("work".to_owned(), ByteString(data))].into()),
-            ..Secret::default()
-        };
-        let of = |cluster: &str| {
-            let metadata = json!({"namespace": cluster, "name": "w"});
-            work(&json!({"metadata": metadata, "spec": {"workload": {"manifests": []}}}).to_string())
-        };
-        let secrets = vec![
-            secret("ours", "h1", packed(&of("c1"))),
-            secret("of-the-hub-before", "h2", packed(&of("c1"))),
-            secret("of-the-neighbour", "h1", packed(&of("c2"))),
-            secret("broken", "h1", b"no gzip".to_vec()),
-        ];
-        let held = [("broken", None), ("of-the-hub-before", None), ("ours", Some(of("c1")))];
-        let held = held.map(|(name, work)| (name.to_owned(), work));
-        assert_eq!(of_cluster(secrets, "c1", "h1"), BTreeMap::from(held));
-    }
-
-    /// Keeps the works of one check after the other; returns how many secrets each check writes.
-    async fn written(checks: &[(&[ManifestWork], bool)]) -> Vec<usize> {
-        let count = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&count);
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            assert_eq!(request.method(), http::Method::PATCH);
-            counted.fetch_add(1, Ordering::Relaxed);
-            async { http::Response::builder().body(kube::client::Body::from(b"{}".to_vec())) }
-        });
-        let mut kept = KeptWorks {
-            secrets: Api::namespaced(kube::Client::new(service, "default"), "ns"),
-            cluster: "c1".into(),
-            hub: "h1".into(),
-            held: BTreeMap::new(),
-            handled: BTreeMap::new(),
-            new: BTreeSet::new(),
-        };
-        let mut written = Vec::new();
-        for (works, is_last) in checks {
-            let works: Vec<_> = works.iter().cloned().map(Arc::new).collect();
-            kept.keep(&works, *is_last).await;
-            written.push(count.swap(0, Ordering::Relaxed));
-        }
-        written
-    }
-
-    #[tokio::test]
-    async fn a_new_work_is_kept_once_with_its_first_status() {
-        let with = |version: &str, conditions: serde_json::Value| {
-            let metadata = json!({"namespace": "c1", "name": "w", "resourceVersion": version});
-            let status = json!({"conditions": conditions, "resourceStatus": {"manifests": []}});
-            let spec = json!({"workload": {"manifests": []}});
-            [work(&json!({"metadata": metadata, "spec": spec, "status": status}).to_string())]
-        };
-        let time = "2026-01-01T00:00:00Z";
-        let applied = json!({"type": "Applied", "status": "True", "reason": "", "message": "", "lastTransitionTime": time});
-        let (new, done) = (with("1", json!([])), with("2", json!([applied])));
-        assert_eq!(written(&[(&new, false), (&done, false), (&done, false)]).await, [0, 1, 0]);
-        let checks = [(&new[..], false), (&new, false), (&done, false)];
-        assert_eq!(written(&checks).await, [0, 1, 1], "it waits once");
-        assert_eq!(written(&[(&new, true)]).await, [1], "there is no later check");
-        let mut changed = new.clone();
-        (changed[0].metadata.resource_version, changed[0].metadata.generation) = (Some("3".into()), Some(2));
-        let checks = [(&new[..], false), (&new, false), (&changed, false)];
-        assert_eq!(written(&checks).await, [0, 1, 1], "the change of a kept work does not wait");
-    }
-}
+#[path = "tests/kept.rs"]
+mod tests;

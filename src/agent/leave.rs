@@ -15,7 +15,7 @@ use super::wait::Wait;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::APPLIED_WORK_FINALIZER;
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec};
-use controllers::agent_identity::{Identity, claim_name};
+use controllers::agent_identity::{AgentIdentity, claim_name};
 use object::text::with_causes;
 use object::{Key, Metadata as _};
 
@@ -73,7 +73,7 @@ impl Leaver<'_> {
         let claim = self.claim().await?;
         let kept = held.as_ref().and_then(Credentials::of_secret).map(|credentials| credentials.agent);
         // Without the secret, the claim still says whose finalizers these are.
-        let claimed = claim.as_ref().and_then(|claim| Identity::parse(&claim.spec.value));
+        let claimed = claim.as_ref().and_then(|claim| AgentIdentity::parse(&claim.spec.value));
         let is_ours = |spec: &AppliedManifestWorkSpec| {
             kept.as_ref() == Some(&spec.agent_id)
                 || claimed.as_ref().is_some_and(|identity| identity.has(spec))

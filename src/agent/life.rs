@@ -18,8 +18,8 @@ use tracing::{debug, info, warn};
 
 use super::credentials::Credentials;
 use super::error::JoinError;
-use super::hub::{Hub, bootstrap_changes};
-use super::identity::join_anew;
+use super::hub::{BootstrapHub, bootstrap_changes};
+use super::identity::{is_refused, join_anew};
 use super::wait::Wait;
 use super::{AgentOptions, addon_status, join, spoke, switch};
 use crate::shell::{Handle, now};
@@ -49,7 +49,7 @@ const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// An identity that is in use.
 pub(super) struct IdentityUse<'a> {
     pub(super) options: &'a AgentOptions,
-    pub(super) hub: &'a Hub,
+    pub(super) hub: &'a BootstrapHub,
     pub(super) client: &'a kube::Client,
     pub(super) credentials: &'a Credentials,
     /// The value of its claim; absent for an agent that may not write claims.
@@ -101,7 +101,7 @@ impl IdentityUse<'_> {
     async fn rejoined(&self, stop: &CancellationToken) {
         let cluster = &self.options.cluster;
         tokio::select! {
-            () = until(self.credentials.expires()) => warn!(cluster, "the certificate has expired"),
+            () = self.expired() => warn!(cluster, "the certificate has expired"),
             () = self.forgotten() => warn!(cluster, "the hub does not have the cluster any more; joining again"),
         }
         if !self.options.registers() {
@@ -112,6 +112,15 @@ impl IdentityUse<'_> {
         while let Err(error) = join_anew(self.options, self.hub, agent, stop).await {
             warn!(cluster, error = with_causes(&error), "cannot join the hub again yet");
             sleep(wait.take()).await;
+        }
+    }
+
+    /// Returns when the certificate has expired and the hub refuses it: the clock of this machine may be
+    /// ahead.
+    async fn expired(&self) {
+        until(self.credentials.expires()).await;
+        while !is_refused(self.client, &self.options.cluster).await {
+            sleep(CHECK_PERIOD).await;
         }
     }
 
@@ -202,16 +211,11 @@ impl IdentityUse<'_> {
     /// Returns when the hub has refused the identity several times in a row. The refusal of an expired one
     /// does not count: the agent joins anew already, and the end of this use would drop that request.
     async fn refused(&self) {
-        let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
         let mut refusals = 0;
         while refusals < REFUSALS {
             sleep(CHECK_PERIOD).await;
-            match clusters.get_metadata_opt(&self.options.cluster).await {
-                Err(kube::Error::Api(status)) if status.code == 401 && now() < self.credentials.expires() => {
-                    refusals += 1;
-                }
-                Ok(_) | Err(_) => refusals = 0,
-            }
+            let refuses = is_refused(self.client, &self.options.cluster).await;
+            refusals = if refuses && now() < self.credentials.expires() { refusals + 1 } else { 0 };
         }
     }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use crate::serve::Listen;
-use crate::shell::Selection;
+use crate::shell::EnabledControllers;
 use api::addon::v1alpha1::KubeClientDriver;
 use api::cluster::v1::ClientConfig;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
@@ -84,7 +84,7 @@ pub struct AgentOptions {
     pub listen: Option<Listen>,
     /// The controllers that run. Without `lease` this is a work agent beside another registration agent,
     /// which makes and renews the identity.
-    pub controllers: Selection,
+    pub controllers: EnabledControllers,
 }
 
 impl AgentOptions {
@@ -108,7 +108,7 @@ impl AgentOptions {
             claims: ClaimOptions::default(),
             eviction_grace: None,
             listen: None,
-            controllers: Selection::default(),
+            controllers: EnabledControllers::default(),
         }
     }
 

@@ -9,16 +9,17 @@ use tracing::{error, warn};
 
 use super::addon_registration::AddOns;
 use super::error::JoinError;
-use super::hub::Hub;
+use super::hub::BootstrapHub;
 use super::kept::KeptWorks;
 use super::life::{End, IdentityUse};
 use super::wait::Wait;
 use super::{AgentOptions, identity, join, spoke, switch};
 use crate::serve;
 use crate::shell::{Handle, Shell, ShellOptions};
+use api::cluster::v1::ManagedCluster;
 use api::crds;
 use object::text::with_causes;
-use reconcile::Scope;
+use reconcile::{Scope, Site, View as _};
 
 /// First wait after a failed attempt to join, or after an identity in use; doubles with each, up to
 /// [`LONGEST_WAIT`].
@@ -99,7 +100,7 @@ async fn live(
     running: &watch::Sender<Result<Handle, String>>,
     stop: &CancellationToken,
 ) -> Result<End, JoinError> {
-    let hub = Hub::read(&options.bootstrap)?;
+    let hub = BootstrapHub::read(&options.bootstrap)?;
     spoke::install_definitions(&options.spoke, crds::spoke()).await?;
     // This comes before any write to objects of another agent.
     spoke::refuse_second(options, &hub).await?;
@@ -139,9 +140,16 @@ async fn live(
     let addons = AddOns { hub: &hub, client: &client, options };
     let works = KeptWorks::new(options, &hub);
     let write_addresses = async {
-        if options.registers()
-            && let Err(error) = join::write_addresses(&client, options).await
-        {
+        if !options.registers() || options.client_configs.is_empty() {
+            return;
+        }
+        // The permission comes with that to read the cluster, after the certificate.
+        while !handle.caches().is_listed::<ManagedCluster>(Site::Hub) {
+            if over.run_until_cancelled(sleep(FIRST_WAIT)).await.is_none() {
+                return;
+            }
+        }
+        if let Err(error) = join::write_addresses(&client, options).await {
             warn!(error = with_causes(&error), "cannot write the addresses of the cluster to the hub");
         }
     };

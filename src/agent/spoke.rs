@@ -16,13 +16,13 @@ use tracing::warn;
 
 use super::credentials::Credentials;
 use super::error::{JoinError, api};
-use super::hub::Hub;
+use super::hub::BootstrapHub;
 use super::{AgentOptions, files};
 use crate::pki;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
 use api::names::{AGENT, AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABEL};
-use controllers::agent_identity::{AgentSettings, EVICTION_GRACE, Identity, claim_name};
+use controllers::agent_identity::{AgentIdentity, AgentSettings, EVICTION_GRACE, claim_name};
 use object::{Key, Metadata as _};
 
 /// The interval of checks whether a definition is served, and their time limit.
@@ -159,7 +159,7 @@ fn random_name() -> Result<String, JoinError> {
 pub(super) async fn store(
     options: &AgentOptions,
     credentials: &Credentials,
-    hub: &Hub,
+    hub: &BootstrapHub,
 ) -> Result<(), JoinError> {
     let Key { namespace: place, name } = &options.secret;
     if options.management.is_none() {
@@ -207,14 +207,14 @@ pub(super) async fn claims(options: &AgentOptions) -> Result<Option<Vec<ClusterC
 pub(super) fn earlier<'c>(
     claims: &'c [ClusterClaim],
     options: &AgentOptions,
-    hub: &Hub,
+    hub: &BootstrapHub,
 ) -> Option<&'c ClusterClaim> {
     let own = claim_name(&options.secret);
     let age = |claim: &ClusterClaim| (claim.metadata.creation_timestamp.clone(), claim.name().to_owned());
     let claimed = claims.iter().find(|claim| claim.name() == own).map(age);
     let is_of_hub = |claim: &ClusterClaim| {
         claim.name().ends_with(&format!(".{AGENT_CLAIM_SUFFIX}"))
-            && Identity::parse(&claim.spec.value).is_some_and(|identity| identity.hub_hash == hub.hash())
+            && AgentIdentity::parse(&claim.spec.value).is_some_and(|identity| identity.hub_hash == hub.hash())
     };
     let is_before = |claim: &ClusterClaim| claimed.as_ref().is_none_or(|claimed| age(claim) < *claimed);
     claims.iter().find(|claim| claim.name() != own && is_of_hub(claim) && is_before(claim))
@@ -225,7 +225,7 @@ pub(super) fn earlier<'c>(
 ///
 /// # Errors
 /// Another agent has claimed the cluster before this one.
-pub(super) async fn refuse_second(options: &AgentOptions, hub: &Hub) -> Result<bool, JoinError> {
+pub(super) async fn refuse_second(options: &AgentOptions, hub: &BootstrapHub) -> Result<bool, JoinError> {
     let Some(claims) = claims(options).await? else { return Ok(false) };
     match earlier(&claims, options, hub) {
         Some(other) => Err(JoinError::OfAnotherAgent(other.name().to_owned())),
@@ -239,10 +239,10 @@ pub(super) async fn refuse_second(options: &AgentOptions, hub: &Hub) -> Result<b
 /// Those of [`write_claim`].
 pub(super) async fn settings(
     options: &AgentOptions,
-    hub: &Hub,
+    hub: &BootstrapHub,
     credentials: &Credentials,
 ) -> Result<AgentSettings, JoinError> {
-    let mut identity = Identity {
+    let mut identity = AgentIdentity {
         cluster: options.cluster.clone(),
         agent_id: credentials.agent.clone(),
         hub_hash: hub.hash(),
@@ -262,7 +262,11 @@ pub(super) async fn settings(
 ///
 /// # Errors
 /// Those of [`refuse_second`], and the cluster does not answer.
-async fn write_claim(options: &AgentOptions, hub: &Hub, identity: &Identity) -> Result<bool, JoinError> {
+async fn write_claim(
+    options: &AgentOptions,
+    hub: &BootstrapHub,
+    identity: &AgentIdentity,
+) -> Result<bool, JoinError> {
     let claims: Api<ClusterClaim> = Api::all(options.spoke.clone());
     let mut claim = identity.claim(&options.secret);
     if let Some(grace) = options.eviction_grace {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
 
 use super::error::JoinError;
-use super::hub::Hub;
+use super::hub::BootstrapHub;
 use super::{AgentOptions, spoke};
 use crate::shell::{Handle, is_away, now};
 use api::cluster::v1::ManagedCluster;
@@ -90,7 +90,7 @@ pub(super) async fn to_kept(options: &mut AgentOptions) -> Result<(), JoinError>
     }
     let Some(held) = spoke::load(options).await? else { return Ok(()) };
     for _ in 0..=options.other_hubs.len() {
-        if Hub::read(&options.bootstrap).is_ok_and(|hub| hub.has_name_of(&held.kubeconfig)) {
+        if BootstrapHub::read(&options.bootstrap).is_ok_and(|hub| hub.has_name_of(&held.kubeconfig)) {
             break;
         }
         rotate(options);
@@ -102,7 +102,7 @@ pub(super) async fn to_kept(options: &mut AgentOptions) -> Result<(), JoinError>
 /// it moves to the next one.
 pub(super) async fn to_next(options: &mut AgentOptions) {
     for _ in 0..options.other_hubs.len() {
-        let hub = Hub::read(&options.bootstrap).ok();
+        let hub = BootstrapHub::read(&options.bootstrap).ok();
         if let Some(hub) = hub
             && takes(&hub, &options.cluster).await
         {
@@ -121,7 +121,7 @@ fn rotate(options: &mut AgentOptions) {
 }
 
 /// Returns whether a hub answers the bootstrap identity, and has not denied the cluster.
-async fn takes(hub: &Hub, cluster: &str) -> bool {
+async fn takes(hub: &BootstrapHub, cluster: &str) -> bool {
     let Ok(client) = hub.bootstrap_client().await else { return false };
     match Api::<ManagedCluster>::all(client).get_opt(cluster).await {
         Ok(found) => found.is_none_or(|found| found.spec.hub_accepts_client),

@@ -101,6 +101,17 @@ impl<K: Stored> Cached<K> {
         self.put(object)
     }
 
+    /// Takes the version of an object that a watch delivered; returns whether [`Cached::see`] would change
+    /// nothing, because the object is cached in that version or a newer one.
+    pub(crate) fn confirm(&mut self, key: &Key, version: u64) -> bool {
+        let is_cached = self.objects.get(key).is_some_and(|held| held.version() >= version);
+        let is_known = is_cached && version != OPAQUE && !self.is_unreadable(key);
+        if is_known {
+            self.seen = self.seen.max(version);
+        }
+        is_known
+    }
+
     /// Takes the deletion of an object that a watch delivered.
     pub(crate) fn lose(&mut self, key: &Key, resource_version: &str) -> Option<Change<K>> {
         let at = version(resource_version);

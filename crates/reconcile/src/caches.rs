@@ -163,9 +163,9 @@ impl Caches {
         self.lookups.remove_mut(lookup);
     }
 
-    /// Returns whether the API server has listed a kind. Objects that an earlier process kept do not count.
-    pub fn is_listed<K: Kind>(&self, site: Site) -> bool {
-        self.kind::<K>(site).is_ok_and(Cached::is_listed)
+    /// Takes the version of a typed object that a watch delivered; returns whether it changes nothing.
+    pub(crate) fn confirm<K: Kind>(&mut self, site: Site, key: &Key, version: u64) -> bool {
+        self.kind_mut::<K>(site).confirm(key, version)
     }
 
     /// Counts the objects of a kind.
@@ -198,6 +198,10 @@ impl View for Caches {
 
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
         Ok(self.kind::<K>(site)?.refused(query).cloned().collect())
+    }
+
+    fn is_listed<K: Kind>(&self, site: Site) -> bool {
+        self.kind::<K>(site).is_ok_and(Cached::is_listed)
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {

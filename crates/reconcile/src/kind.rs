@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::{Site, Unreadable};
 use object::date_time::clamp_times;
@@ -23,7 +23,7 @@ pub struct WatchedKind {
     pub gvk: Gvk,
     /// How much of its objects is read.
     pub representation: Representation,
-    from_json: fn(&Gvk, &str) -> serde_json::Result<Shared>,
+    from_json: fn(&Gvk, &ObjectText<'_>) -> serde_json::Result<Shared>,
     from_object: fn(&Gvk, &Object) -> Result<Shared, String>,
 }
 
@@ -58,7 +58,7 @@ pub enum Decoded {
 
 /// An event of the watch of a kind.
 #[derive(Clone, Debug)]
-pub enum WatchEvent {
+pub enum WatcherEvent {
     /// A complete list, read at a resource version.
     Listed {
         /// Every object.
@@ -91,9 +91,9 @@ impl WatchedKind {
             site,
             gvk: Gvk::of::<K>(),
             representation: Representation::Typed,
-            from_json: |gvk, text| {
+            from_json: |gvk, object| {
                 let typed: K =
-                    read(text).or_else(|error| clamped(serde_json::from_str(text)?).ok_or(error))?;
+                    read(object).or_else(|error| clamped(serde_json::from_str(object.text)?).ok_or(error))?;
                 Ok(Arc::new(typed.trim(gvk)))
             },
             from_object: |gvk, object| {
@@ -109,7 +109,7 @@ impl WatchedKind {
             site,
             gvk,
             representation: Representation::Whole,
-            from_json: |gvk, text| Ok(Arc::new(read::<Object>(text)?.trim(gvk))),
+            from_json: |gvk, object| Ok(Arc::new(object.object()?.trim(gvk))),
             from_object: |gvk, object| Ok(Arc::new(object.clone().trim(gvk))),
         }
     }
@@ -119,10 +119,11 @@ impl WatchedKind {
             site,
             gvk,
             representation: Representation::Metadata,
-            from_json: |_, text| {
-                let IdentityMeta { namespace, name, resource_version, labels: _ } =
-                    serde_json::from_str::<Identity<'_>>(text)?.metadata;
-                Ok(Arc::new(Seen { key: Key { namespace, name }, version: version(&resource_version) }))
+            from_json: |_, object| {
+                if object.key.name.is_empty() {
+                    return Err(serde_json::Error::custom("the object has no name"));
+                }
+                Ok(Arc::new(Seen { key: object.key.clone(), version: version(&object.resource_version) }))
             },
             from_object: |_, object| Ok(Arc::new(Seen { key: object.key(), version: object.version() })),
         }
@@ -140,16 +141,19 @@ impl WatchedKind {
 
     /// Reads an object of the kind from JSON text.
     pub fn decode(&self, json: &str) -> Decoded {
-        match (self.from_json)(&self.gvk, json) {
+        self.decode_rest(&ObjectText::new(json))
+    }
+
+    /// Reads an object of the kind whose key and version have been read.
+    pub fn decode_rest(&self, object: &ObjectText<'_>) -> Decoded {
+        match (self.from_json)(&self.gvk, object) {
             Ok(object) => Decoded::Object(object),
             Err(error) => {
-                let identity = serde_json::from_str::<Identity<'_>>(json).unwrap_or_default().metadata;
-                let labels = match identity.labels {
+                let labels = match object.labels {
                     Some(labels) => serde_json::from_str(labels.get()).ok(),
                     None => Some(BTreeMap::new()),
                 };
-                let key = Key::namespaced(identity.namespace, identity.name);
-                Decoded::Unreadable(Unreadable { key, labels, why: error.to_string() })
+                Decoded::Unreadable(Unreadable { key: object.key.clone(), labels, why: error.to_string() })
             }
         }
     }
@@ -165,9 +169,74 @@ impl WatchedKind {
             Decoded::Object,
         )
     }
+
+    /// Reads an own write, without its managed fields where the cache drops them.
+    pub(crate) fn convert_written(&self, object: &mut Object) -> Decoded {
+        if self.is_observed() {
+            return self.convert(object);
+        }
+        let managed = object.metadata_mut().remove("managedFields");
+        let decoded = self.convert(object);
+        object.metadata_mut().extend(managed.map(|fields| ("managedFields".to_owned(), fields)));
+        decoded
+    }
 }
 
-/// The identity of an object: its key and version.
+/// An object as JSON text, with the fields that are read before the rest.
+#[derive(Debug)]
+pub struct ObjectText<'a> {
+    /// Namespace and name; empty if they cannot be read.
+    pub key: Key,
+    /// `metadata.resourceVersion`; empty if it cannot be read.
+    pub resource_version: String,
+    labels: Option<&'a RawValue>,
+    managed_fields: Option<&'a RawValue>,
+    text: &'a str,
+}
+
+impl<'a> ObjectText<'a> {
+    /// Reads the key and the version of an object.
+    pub fn new(text: &'a str) -> Self {
+        let Identity { metadata } = serde_json::from_str(text).unwrap_or_default();
+        let IdentityMeta { namespace, name, resource_version, labels, managed_fields } = metadata;
+        Self { key: Key { namespace, name }, resource_version, labels, managed_fields, text }
+    }
+
+    /// Reads the whole object, with the fields of each manager as text, as caches keep them
+    /// ([`Stored::trim`]): the maps of the fields are half the cost.
+    ///
+    /// # Errors
+    /// The text is not a JSON object.
+    pub fn object(&self) -> serde_json::Result<Object> {
+        let entries = |managed: &'a RawValue| {
+            serde_json::from_str::<Vec<BTreeMap<String, &'a RawValue>>>(managed.get()).ok()
+        };
+        let entries = self.managed_fields.and_then(entries);
+        let (Some(entries), Some(text)) = (entries, self.without_managed_fields()) else {
+            return serde_json::from_str(self.text);
+        };
+        let mut packed = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let mut fields = Map::new();
+            for (name, value) in entry {
+                let is_map = name == "fieldsV1" && value.get().starts_with('{');
+                let value = if is_map { value.get().into() } else { serde_json::from_str(value.get())? };
+                fields.insert(name, value);
+            }
+            packed.push(Value::Object(fields));
+        }
+        let mut object: Object = serde_json::from_str(&text)?;
+        object.metadata_mut().insert("managedFields".into(), Value::Array(packed));
+        Ok(object)
+    }
+
+    fn without_managed_fields(&self) -> Option<String> {
+        let (text, managed) = (self.text, self.managed_fields?.get());
+        let start = managed.as_ptr().addr() - text.as_ptr().addr();
+        Some([text.get(..start)?, "null", text.get(start + managed.len()..)?].concat())
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Identity<'a> {
@@ -183,6 +252,8 @@ struct IdentityMeta<'a> {
     resource_version: String,
     #[serde(borrow)]
     labels: Option<&'a RawValue>,
+    #[serde(borrow)]
+    managed_fields: Option<&'a RawValue>,
 }
 
 /// Reads an object that does not fit its type because of a time that no library can parse. The types of
@@ -191,35 +262,12 @@ fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
     clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
 }
 
-/// The managed fields of an object.
-#[derive(Deserialize)]
-struct Managed<'a> {
-    #[serde(borrow, default)]
-    metadata: ManagedMeta<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ManagedMeta<'a> {
-    #[serde(borrow)]
-    managed_fields: Option<&'a RawValue>,
-}
-
-/// Reads an object, without its managed fields where the cache drops them: they are a third of the object and
+/// Reads a typed object without its managed fields, which the cache drops: they are a third of the object and
 /// half the cost.
-fn read<T: Stored>(text: &str) -> serde_json::Result<T> {
-    if T::KEEPS_MANAGED_FIELDS {
-        return serde_json::from_str(text);
-    }
-    let managed =
-        serde_json::from_str::<Managed<'_>>(text).ok().and_then(|managed| managed.metadata.managed_fields);
-    let split = managed.and_then(|managed| {
-        let start = managed.get().as_ptr().addr() - text.as_ptr().addr();
-        Some((text.get(..start)?, text.get(start + managed.get().len()..)?))
-    });
-    match split {
-        Some((before, after)) => serde_json::from_str(&[before, "null", after].concat()),
-        None => serde_json::from_str(text),
+fn read<K: Kind>(object: &ObjectText<'_>) -> serde_json::Result<K> {
+    match object.without_managed_fields() {
+        Some(text) => serde_json::from_str(&text),
+        None => serde_json::from_str(object.text),
     }
 }
 
@@ -240,11 +288,11 @@ mod tests {
             r#"{"name": "n"}"#,
         ] {
             let text = format!(r#"{{"data": {{"managedFields": "[]"}}, "metadata": {metadata}}}"#);
-            let read = read::<ConfigMap>(&text).unwrap();
+            let read = read::<ConfigMap>(&ObjectText::new(&text)).unwrap();
             assert_eq!((read.metadata.name.as_deref(), read.metadata.managed_fields), (Some("n"), None));
             assert_eq!(read.data.unwrap()["managedFields"], "[]");
         }
-        assert!(read::<ConfigMap>(r#"{"metadata": 1}"#).is_err());
+        assert!(read::<ConfigMap>(&ObjectText::new(r#"{"metadata": 1}"#)).is_err());
     }
 
     /// kube-apiserver parses the time of a lease as Go does, which accepts later times than our library.
@@ -264,6 +312,37 @@ mod tests {
                 assert_eq!(lease.spec.as_ref().unwrap().renew_time.as_ref().unwrap().0.as_second(), want);
             }
         }
+    }
+
+    #[test]
+    fn an_object_from_text_is_that_from_its_json_with_packed_fields() {
+        let fields = json!({"manager": "m", "fieldsV1": {"f:data": {"f:a": {}}}});
+        let text = json!({"manager": "n", "fieldsV1": "{}"});
+        for managed in [json!([fields, text]), json!([]), json!([1]), json!({"a": 1}), json!(null)] {
+            let metadata = json!({"name": "n", "managedFields": managed, "uid": "u"});
+            let json = json!({"apiVersion": "v1", "kind": "A", "spec": {"a": "b"}, "metadata": metadata});
+            let object = ObjectText::new(&json.to_string()).object().unwrap();
+            let whole = Object::from_value(json).unwrap();
+            assert_eq!(object.clone().trim(&object.gvk()), whole.clone().trim(&whole.gvk()));
+        }
+        assert!(ObjectText::new(r#"{"metadata": "#).object().is_err());
+        assert!(ObjectText::new("[]").object().is_err());
+    }
+
+    #[test]
+    fn an_own_write_keeps_its_managed_fields_where_the_cache_keeps_them() {
+        let json = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
+            "metadata": {"name": "n", "managedFields": [{"manager": "m", "operation": "Apply"}]}});
+        let written = Object::from_value(json).unwrap();
+        let mut object = written.clone();
+        let typed = WatchedKind::typed::<ConfigMap>(Site::Hub).convert_written(&mut object);
+        let Decoded::Object(typed) = typed else { panic!("{typed:?}") };
+        let typed = typed.downcast::<ConfigMap>().unwrap();
+        assert_eq!((typed.metadata.name.as_deref(), &typed.metadata.managed_fields), (Some("n"), &None));
+        assert_eq!(object, written);
+        let whole = WatchedKind::observed(Site::Hub, object.gvk()).convert_written(&mut object);
+        let Decoded::Object(whole) = whole else { panic!("{whole:?}") };
+        assert_eq!(*whole.downcast::<Object>().unwrap(), written);
     }
 
     #[test]

@@ -26,12 +26,13 @@ mod view;
 pub use caches::{CachedCount, Caches, Delta, Unreadable};
 pub use controller::{Change, Controller, Register, Wakes, Watches};
 pub use dispatcher::{
-    Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, Limits, Planning, ReconcileResult,
+    Act, Acted, Command, ControllerInfo, Decided, Decision, Dispatcher, DispatcherLimits, Planning,
+    ReconcileResult,
 };
 pub use event::{Event, EventType};
 pub use git::{CommitStatus, Push, ReportTakeover};
 pub use index::{Index, Observes};
-pub use kind::{Decoded, Representation, WatchEvent, WatchedKind};
+pub use kind::{Decoded, ObjectText, Representation, WatchedKind, WatcherEvent};
 pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use outcome::{Answer, Executed, Failure, FailureKind, Outcome};

@@ -1,5 +1,7 @@
 //! Outcomes: the results of the writes of a plan.
 
+use std::sync::Arc;
+
 use crate::{Action, Plan};
 use object::{Gvk, Object, ObjectRef};
 
@@ -36,8 +38,8 @@ pub type Outcome = Result<Answer, Failure>;
 /// The answer of a server to a write that succeeded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The object, as the API server returned it.
-    Object(Object),
+    /// The object, as the API server returned it. The fields of its managers may be text, as in caches.
+    Object(Arc<Object>),
     /// The name of the commit of a push.
     Commit(String),
     /// No more than that it succeeded: a deletion, a dry run, a commit status, or a push of files that the
@@ -55,9 +57,15 @@ impl Answer {
     }
 }
 
+impl From<Object> for Answer {
+    fn from(object: Object) -> Self {
+        Self::Object(Arc::new(object))
+    }
+}
+
 impl From<Option<Object>> for Answer {
     fn from(object: Option<Object>) -> Self {
-        object.map_or(Self::Nothing, Self::Object)
+        object.map_or(Self::Nothing, Self::from)
     }
 }
 

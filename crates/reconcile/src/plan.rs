@@ -279,16 +279,38 @@ impl StatusWrite {
         if old == new {
             return None;
         }
-        let before = Object::from_typed(old);
-        let after = Object::from_typed(new);
-        let empty = Value::Object(Map::new());
-        let (before, after) =
-            (before.0.get("status").unwrap_or(&empty), after.0.get("status").unwrap_or(&empty));
-        let patch = object::merge_diff(before, after)?;
+        let status = |object: &K| Object::from_typed(object).0.remove("status");
+        Self::of_values(old, status(old), status(new))
+    }
+
+    /// Returns the same write for the status of an object before and after, without copies of the object.
+    ///
+    /// # Panics
+    /// It does not panic in practice, because wire types serialise.
+    pub fn of_status<K: Kind, S: Serialize + PartialEq>(
+        object: &K,
+        before: Option<&S>,
+        after: &S,
+    ) -> Option<Self> {
+        if before == Some(after) {
+            return None;
+        }
+        let value = |status: &S| {
+            let value = serde_json::to_value(status);
+            let mut value = value.expect("wire types have string keys, so they serialise");
+            object::whole_numbers(&mut value);
+            value
+        };
+        Self::of_values(object, before.map(value), Some(value(after)))
+    }
+
+    fn of_values<K: Kind>(object: &K, before: Option<Value>, after: Option<Value>) -> Option<Self> {
+        let [before, after] = [before, after].map(|status| status.unwrap_or_else(|| Map::new().into()));
+        let patch = object::merge_diff(&before, &after)?;
         Some(Self {
             site: Site::Hub,
-            target: ObjectRef::of::<K>(Key::of(old)),
-            precondition: Precondition::unchanged(old),
+            target: ObjectRef::of::<K>(Key::of(object)),
+            precondition: Precondition::unchanged(object),
             patch: Map::from_iter([("status".to_owned(), patch)]),
             events: Vec::new(),
         })
@@ -336,5 +358,21 @@ mod tests {
         assert_eq!(StatusWrite::between(&old, &with(None)), None);
         let written = StatusWrite::between(&old, &with(Some("Active"))).unwrap();
         assert_eq!(Value::Object(written.patch), json!({"status": {"phase": "Active"}}));
+    }
+
+    #[test]
+    fn a_status_alone_is_written_as_that_of_its_object() {
+        let with = |phase: Option<&str>| {
+            let status = NamespaceStatus { phase: phase.map(str::to_owned), ..NamespaceStatus::default() };
+            Namespace { status: Some(status), ..Namespace::default() }
+        };
+        for old in [Namespace::default(), with(None), with(Some("Active")), with(Some("Terminating"))] {
+            for phase in [None, Some("Active")] {
+                let new = with(phase);
+                let after = new.status.as_ref().unwrap();
+                let written = StatusWrite::of_status(&old, old.status.as_ref(), after);
+                assert_eq!(written, StatusWrite::between(&old, &new), "{:?} {phase:?}", old.status);
+            }
+        }
     }
 }

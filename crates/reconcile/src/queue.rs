@@ -241,6 +241,11 @@ impl WorkQueue {
         until
     }
 
+    /// Returns how often a key has failed in a row, for whatever cause.
+    pub(crate) fn failures(&self, key: &Key) -> u32 {
+        self.failures.get(key).map_or(0, |failures| failures.in_a_row.values().sum())
+    }
+
     /// Ends the backoff of keys that failed because a server could not be reached: it can be reached
     /// again. One that runs starts anew when it ends, because a gateway may answer its request after the
     /// outage.

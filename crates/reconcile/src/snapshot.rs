@@ -82,6 +82,10 @@ impl View for Snapshot {
         self.caches.unreadable_on::<K>(site, query)
     }
 
+    fn is_listed<K: Kind>(&self, site: Site) -> bool {
+        self.caches.is_listed::<K>(site)
+    }
+
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         let read = self.caches.observed(object);
         let mut requested = self.requested.borrow_mut();

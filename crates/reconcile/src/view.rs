@@ -45,6 +45,9 @@ pub trait View {
     /// [`ReadError`] as for [`View::list_readable_on`].
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>>;
 
+    /// Returns whether the API server has listed a kind. Objects that an earlier process kept do not count.
+    fn is_listed<K: Kind>(&self, site: Site) -> bool;
+
     /// Returns an object of the observed cluster. The kind is watched while plans of the key read it, or name
     /// it in [`Plan::observe`](super::Plan::observe).
     ///
@@ -71,8 +74,7 @@ pub trait View {
         Ok(mapping)
     }
 
-    /// Returns an object of the observed cluster. Unlike [`View::observed`] it keeps no other object of the
-    /// kind.
+    /// Returns an object of the observed cluster, and keeps no others, which [`View::observed`] does.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -127,12 +129,10 @@ pub trait View {
         }
     }
 
-    /// Returns the state of the repository that a `ConfigRepo` names; `None` before the end of the first
-    /// fetch.
+    /// Returns the state of the repository that a `ConfigRepo` names; `None` before the first fetch ends.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
 
-    /// Returns the settings of the process, of which there is one value of a type; they never change while it
-    /// runs.
+    /// Returns the settings of the process: one value of a type, which never changes while it runs.
     fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>>;
 
     /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as of this view.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::execute::ApiServer;
+use super::api_server::ApiServer;
 use object::Object;
 use reconcile::{Failure, FailureKind};
 

@@ -1,36 +1,34 @@
-//! Executes actions: one request each, with a time limit. Failures are classified by the retry that they
-//! need.
+//! Executes actions: one request each, or one write to git.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
-use http::HeaderValue;
-use kube::Error;
-use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
-use kube::error::DiscoveryError;
+use futures::future::BoxFuture;
+use kube::core::params::PatchParams;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
-use tracing::debug;
 
-use super::client::retry_after;
-use super::process::{CommitStatusFn, GitWriteFn, PushFn};
+use super::api_server::ApiServer;
 use super::{Leadership, Resources, crd};
-use object::{Object, ObjectRef};
-use reconcile::{Act, Action, Answer, Failure, FailureKind, Outcome, Precondition, Site, Subresource};
+use reconcile::{Act, Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site};
 
 /// Limit of the writes of one controller in flight. They share a connection. The limit is per controller, so
 /// that a controller that writes ten thousand objects does not delay the single write of another. The server
 /// protects itself by priority and fairness.
 const WRITES_IN_FLIGHT: usize = 32;
 
-/// The longest wait that a server can ask for with `Retry-After`.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Writes to a git server or to its provider.
+type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Outcome> + Send + Sync>;
+
+/// Commits and pushes files; supplied by the source controller.
+pub type PushFn = GitWriteFn<Push>;
+
+/// Sets the status of a commit at a git provider; supplied by the source controller.
+pub type CommitStatusFn = GitWriteFn<CommitStatus>;
 
 /// The targets of actions.
-pub(super) struct Executor {
+pub(super) struct ActionExecutor {
     pub hub: Arc<Resources>,
     pub spoke: Option<Arc<Resources>>,
     pub push: Option<PushFn>,
@@ -41,17 +39,7 @@ pub(super) struct Executor {
     slots: Vec<Semaphore>,
 }
 
-/// An API server, as one controller may use it.
-#[derive(Clone, Copy)]
-pub(super) struct ApiServer<'a> {
-    resources: &'a Resources,
-    slots: &'a Semaphore,
-    /// The user that requests impersonate.
-    impersonate: Option<&'a str>,
-    leadership: Option<&'a Leadership>,
-}
-
-impl Executor {
+impl ActionExecutor {
     pub(super) fn new(hub: Arc<Resources>, spoke: Option<Arc<Resources>>, controllers: usize) -> Self {
         let slots = (0..controllers).map(|_| Semaphore::new(WRITES_IN_FLIGHT)).collect();
         Self { hub, spoke, push: None, commit_status: None, leadership: None, slots }
@@ -84,7 +72,7 @@ impl Executor {
                 if *dry_run {
                     return Ok(Answer::Nothing);
                 }
-                crd::established(server, applied).await.map(Answer::Object)
+                crd::established(server, applied).await.map(Answer::from)
             }
             Action::Create { object, site } => server(site)?.create(object, manager).await,
             Action::Patch { target, subresource, patch, precondition, impersonate, site } => {
@@ -135,130 +123,6 @@ impl Executor {
     }
 }
 
-impl<'a> ApiServer<'a> {
-    fn impersonating(self, impersonate: Option<&'a str>) -> Self {
-        Self { impersonate, ..self }
-    }
-
-    /// Returns the object as it is now.
-    pub(super) async fn get(self, target: &ObjectRef) -> Result<Object, Failure> {
-        let request = self.home(target).await?.get(&target.key.name, &Default::default());
-        self.send(target, request.map_err(Error::BuildRequest)).await
-    }
-
-    /// Returns the collection of an object.
-    async fn home(self, target: &ObjectRef) -> Result<kube::core::Request, Failure> {
-        let served = self.resources.served(&target.gvk).await.map_err(|e| failure(target, e))?;
-        Ok(served.home(&target.key))
-    }
-
-    async fn apply(self, object: &Object, params: &PatchParams) -> Result<Object, Failure> {
-        let target = object.reference();
-        let request = self.home(&target).await?.patch(&target.key.name, params, &Patch::Apply(object));
-        self.send(&target, request.map_err(Error::BuildRequest)).await
-    }
-
-    async fn create(self, object: &Object, manager: &str) -> Outcome {
-        let target = object.reference();
-        let home = self.home(&target).await?;
-        let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
-        let params = PostParams { field_manager: Some(manager.into()), ..PostParams::default() };
-        let request = home.create(&params, body).map_err(Error::BuildRequest);
-        match self.respond(request).await {
-            Ok(created) => Ok(Answer::Object(created)),
-            Err(Error::Api(status)) if status.is_already_exists() => {
-                let request = home.get(&target.key.name, &Default::default()).map_err(Error::BuildRequest);
-                self.send(&target, request).await.map(Answer::Object)
-            }
-            Err(error) => Err(failure(&target, error)),
-        }
-    }
-
-    async fn patch(
-        self,
-        target: &ObjectRef,
-        part: Subresource,
-        params: &PatchParams,
-        body: &Value,
-    ) -> Outcome {
-        let home = self.home(target).await?;
-        let (name, patch) = (&target.key.name, Patch::Merge(body));
-        let request = match part {
-            Subresource::None => home.patch(name, params, &patch),
-            Subresource::Status => home.patch_subresource("status", name, params, &patch),
-            Subresource::Approval => home.patch_subresource("approval", name, params, &patch),
-        };
-        self.send(target, request.map_err(Error::BuildRequest)).await.map(Answer::Object)
-    }
-
-    async fn replace(self, object: &Object) -> Outcome {
-        let target = object.reference();
-        let home = self.home(&target).await?;
-        let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
-        let request =
-            home.replace(&target.key.name, &PostParams::default(), body).map_err(Error::BuildRequest);
-        self.send(&target, request).await.map(Answer::Object)
-    }
-
-    async fn delete(self, target: &ObjectRef, precondition: &Precondition, orphan: bool) -> Outcome {
-        let home = self.home(target).await?;
-        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let (uid, resource_version) = (some(&precondition.uid), some(&precondition.resource_version));
-        let params = DeleteParams {
-            propagation_policy: Some(if orphan {
-                PropagationPolicy::Orphan
-            } else {
-                PropagationPolicy::Background
-            }),
-            preconditions: (uid.is_some() || resource_version.is_some())
-                .then_some(Preconditions { resource_version, uid }),
-            ..DeleteParams::default()
-        };
-        match self.respond(home.delete(&target.key.name, &params).map_err(Error::BuildRequest)).await {
-            // A `Status` means that the object is gone; the object itself means that finalizers hold it.
-            Ok(answer) => Ok(answer.is_terminating().then_some(answer).into()),
-            Err(Error::Api(status)) if status.is_not_found() => Ok(Answer::Nothing),
-            Err(error) => Err(failure(target, error)),
-        }
-    }
-
-    async fn send(
-        self,
-        target: &ObjectRef,
-        request: Result<http::Request<Vec<u8>>, Error>,
-    ) -> Result<Object, Failure> {
-        self.respond(request).await.map_err(|error| {
-            if matches!(&error, Error::Api(status) if status.code == 404) {
-                self.resources.forget(&target.gvk);
-            }
-            failure(target, error)
-        })
-    }
-
-    async fn respond(self, request: Result<http::Request<Vec<u8>>, Error>) -> Result<Object, Error> {
-        let mut request = request?;
-        if let Some(user) = self.impersonate {
-            let user = HeaderValue::from_str(user).map_err(|e| Error::Service(e.into()))?;
-            request.headers_mut().insert("Impersonate-User", user);
-        }
-        let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
-        // The wait for a slot may have been long. The connection checks the leadership once more before it
-        // sends.
-        if let Some(Err(not_leading)) = self.leadership.map(Leadership::check) {
-            return Err(Error::Service(not_leading.into()));
-        }
-        debug!(method = %request.method(), uri = %request.uri(), "write");
-        let answered = self.resources.client().request(request).await;
-        drop(slot);
-        if let Err(error) = &answered {
-            // The reconciliation ends only when the server wants requests again, which also delays the next
-            // reconciliations of the controller.
-            sleep(retry_after(error).min(MAX_RETRY_AFTER)).await;
-        }
-        answered
-    }
-}
-
 fn guard(body: &mut Value, precondition: &Precondition) {
     let Precondition { uid, resource_version } = precondition;
     for (field, value) in [("uid", uid), ("resourceVersion", resource_version)] {
@@ -269,42 +133,6 @@ fn guard(body: &mut Value, precondition: &Precondition) {
                 meta.insert(field.into(), value.as_str().into());
             }
         }
-    }
-}
-
-/// Returns the failure of a request, with the name of the object it was about.
-pub fn failure(target: &ObjectRef, error: Error) -> Failure {
-    match error {
-        Error::Api(status) => {
-            let causes =
-                status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str());
-            Failure::refused(target, status.code, causes, &status.message)
-        }
-        Error::Discovery(
-            DiscoveryError::MissingKind(_)
-            | DiscoveryError::MissingApiGroup(_)
-            | DiscoveryError::MissingResource(_),
-        ) => Failure::not_served(&target.gvk),
-        error => {
-            Failure { kind: FailureKind::Unavailable, message: format!("cannot write {target}: {error}") }
-        }
-    }
-}
-
-/// The message if a kind is not served.
-pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
-
-/// Returns the answer of an API server, or the reason why there is none, in a line.
-pub fn message(error: &Error) -> String {
-    match error {
-        Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),
-        Error::Api(status) => status.message.clone(),
-        Error::Discovery(
-            DiscoveryError::MissingKind(_)
-            | DiscoveryError::MissingApiGroup(_)
-            | DiscoveryError::MissingResource(_),
-        ) => NOT_SERVED.into(),
-        error => error.to_string(),
     }
 }
 

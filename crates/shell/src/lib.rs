@@ -8,9 +8,11 @@
 //! The shell decides nothing about a fleet, and knows none of our kinds. `clock.rs` reads the only clock that decides.
 
 mod activity;
+mod api_server;
 mod attempts;
 mod client;
 mod clock;
+mod commands;
 mod crd;
 mod election;
 mod events;
@@ -36,16 +38,17 @@ mod threads;
 mod watch;
 
 pub use activity::{Activity, ActivityKind, ObserveFn};
+pub use api_server::{failure, message};
 pub use client::{client, leader_client};
 pub use clock::{WallClockWait, now};
 pub use election::{Election, ElectionOptions, Leadership, lead};
 pub use events::EventRecorder;
-pub use execute::{failure, message};
+pub use execute::{CommitStatusFn, PushFn};
 pub use freshness::is_away;
 pub use metrics::register_samples;
-pub use process::{CommitStatusFn, Handle, PushFn, Registrar, Shell, ShellOptions};
+pub use process::{Handle, Registrar, Shell, ShellOptions};
 pub use resources::Resources;
-pub use selection::Selection;
+pub use selection::EnabledControllers;
 pub use signal::stop_on_signal;
 
 use std::time::Duration;

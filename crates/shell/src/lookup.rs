@@ -11,7 +11,7 @@ use kube::core::params::PostParams;
 use kube::error::DiscoveryError;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::execute::failure;
+use super::api_server::{failure, request_object};
 use super::resources::ServedKind;
 use super::{REQUEST_TIMEOUT, Resources};
 use object::{Gvk, Object, ObjectRef, Stored as _};
@@ -152,7 +152,7 @@ async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<
     let ObjectRef { gvk, key } = target;
     let request = served_now(resources, gvk).await?.home(key).get(&key.name, &Default::default());
     let request = request.map_err(Error::BuildRequest)?;
-    match resources.client().request::<Object>(request).await {
+    match request_object(resources.client(), request).await {
         Ok(object) => Ok(Some(Arc::new(object.trim(gvk)))),
         Err(Error::Api(status)) if status.is_not_found() => {
             // Where the kind is served, the answer names the object.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use jiff::SignedDuration;
 use kube::Client;
 use prometheus_client::registry::Registry;
@@ -19,19 +19,20 @@ use tracing::{Instrument as _, error, info, warn};
 use super::activity::ObserveFn;
 use super::attempts::Attempts;
 use super::clock::now;
+use super::commands::RunningWatches;
 use super::election::Leadership;
 use super::events::EventRecorder;
-use super::execute::Executor;
+use super::execute::{ActionExecutor, CommitStatusFn, PushFn};
 use super::metrics::{self, ProcessState};
 use super::resources::Resources;
-use super::runtime::{Runtime, Watches};
-use super::selection::Selection;
+use super::runtime::Runtime;
+use super::selection::EnabledControllers;
 use super::telemetry::reconcile_span;
 use super::threads::{self, Threads};
 use object::{Key, Kind};
 use reconcile::{
-    Caches, CommitStatus, Controller, ControllerInfo, Dispatcher, Executed, Limits, Outcome, Plan, Push,
-    Register, Scope, Source,
+    Caches, Controller, ControllerInfo, Dispatcher, DispatcherLimits, Executed, Outcome, Plan, Register,
+    Scope, Source,
 };
 
 /// How long the dispatcher gathers changes of a key before it plans the key.
@@ -43,15 +44,6 @@ const REST: Duration = Duration::from_secs(10);
 /// After how long without a round the loop is stuck. Plans and computations have threads of their own, and no
 /// round waits for them.
 const STUCK: Duration = Duration::from_secs(60);
-
-/// Writes to a git server or to its provider.
-pub(super) type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Outcome> + Send + Sync>;
-
-/// Commits and pushes files; supplied by the source controller.
-pub type PushFn = GitWriteFn<Push>;
-
-/// Sets the status of a commit at a git provider; supplied by the source controller.
-pub type CommitStatusFn = GitWriteFn<CommitStatus>;
 
 /// The options of a shell.
 pub struct ShellOptions {
@@ -65,7 +57,7 @@ pub struct ShellOptions {
     /// processes that write nothing.
     pub optional_group: Option<&'static str>,
     /// The registered controllers that run.
-    pub controllers: Selection,
+    pub controllers: EnabledControllers,
     /// Executes [`Action::Push`](reconcile::Action::Push).
     pub push: Option<PushFn>,
     /// Executes [`Action::SetCommitStatus`](reconcile::Action::SetCommitStatus).
@@ -86,7 +78,7 @@ impl ShellOptions {
             spoke: None,
             scope: Scope::Everything,
             optional_group: None,
-            controllers: Selection::default(),
+            controllers: EnabledControllers::default(),
             push: None,
             commit_status: None,
             leadership: None,
@@ -124,7 +116,7 @@ impl Shell {
             leadership,
             attempts,
         } = options;
-        let limits = Limits { coalesce: COALESCE, computations: threads::cores() };
+        let limits = DispatcherLimits { coalesce: COALESCE, computations: threads::cores() };
         let mut registrar = Registrar { selection, dispatcher: Dispatcher::new(limits, spoke.is_some()) };
         register(&mut registrar);
         let dispatcher = registrar.dispatcher;
@@ -132,7 +124,7 @@ impl Shell {
         let recorders = controllers.iter().map(|info| EventRecorder::new(hub.clone(), info.reporter));
         let recorders = recorders.collect();
         let spoke = spoke.map(|client| Arc::new(Resources::new(client)));
-        let mut executor = Executor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
+        let mut executor = ActionExecutor::new(Arc::new(Resources::new(hub)), spoke, controllers.len());
         (executor.push, executor.commit_status, executor.leadership) = (push, commit_status, leadership);
         let mut runtime = Runtime::new(dispatcher, executor, scope, recorders);
         runtime.optional_group = optional_group;
@@ -163,7 +155,7 @@ impl Shell {
         };
         info!(controllers = names.join(","), "started");
         started.store(true, Ordering::Relaxed);
-        let (tasks, mut watches) = (TaskTracker::new(), Watches::new());
+        let (tasks, mut watches) = (TaskTracker::new(), RunningWatches::new());
         let begin = |at| *round.lock().unwrap_or_else(PoisonError::into_inner) = at;
         while !stop.is_cancelled() {
             begin(Some(Instant::now()));
@@ -214,7 +206,7 @@ impl Shell {
 
 /// The registry of the controllers of a [`Shell`].
 pub struct Registrar {
-    selection: Selection,
+    selection: EnabledControllers,
     dispatcher: Dispatcher,
 }
 

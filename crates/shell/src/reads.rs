@@ -11,15 +11,16 @@ use futures::{StreamExt as _, stream};
 use kube::Error;
 use kube::core::Request;
 use kube::core::params::ListParams;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tracing::debug;
 
 use super::lookup::{look_up, served_now};
-use super::watch::{Identity, Page};
+use super::watch::Page;
 use super::{Resources, message};
 use object::{Gvk, Object, ObjectRef, Stored as _};
-use reconcile::{Failure, Lookup, LookupAnswer};
+use reconcile::{Failure, Lookup, LookupAnswer, ObjectText};
 
 /// The limit of requests for objects in flight, as for writes.
 const READS_IN_FLIGHT: usize = 32;
@@ -31,15 +32,15 @@ const LISTED_FOR_ONE: usize = 20;
 /// are read one by one.
 const PAGE: usize = 500;
 
-/// The objects of one kind in one namespace.
-pub(super) type Collection = (Gvk, String);
+/// The kind and the namespace of the objects of a collection.
+pub(super) type CollectionId = (Gvk, String);
 /// Lookups with their answers.
 pub(super) type LookedUp = Vec<(Lookup, Result<LookupAnswer, Failure>)>;
 
 /// The objects that are to be read. At most one task reads those of a collection: what is asked for meanwhile
 /// is its next batch.
 pub(super) struct Reads {
-    waiting: Mutex<BTreeMap<Collection, Vec<ObjectRef>>>,
+    waiting: Mutex<BTreeMap<CollectionId, Vec<ObjectRef>>>,
     requests: Semaphore,
     /// One list at a time: a page may have 32 MiB.
     list: Semaphore,
@@ -54,7 +55,7 @@ impl Default for Reads {
 
 impl Reads {
     /// Adds an object; returns its collection if no task reads that yet.
-    pub(super) fn add(&self, object: ObjectRef) -> Option<Collection> {
+    pub(super) fn add(&self, object: ObjectRef) -> Option<CollectionId> {
         let collection = (object.gvk.clone(), object.key.namespace.clone());
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(batch) = waiting.get_mut(&collection) {
@@ -66,7 +67,7 @@ impl Reads {
     }
 
     /// Takes the objects of a collection; without any, the task of the collection has to end.
-    fn take(&self, collection: &Collection) -> Option<Vec<ObjectRef>> {
+    fn take(&self, collection: &CollectionId) -> Option<Vec<ObjectRef>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let batch = std::mem::take(waiting.get_mut(collection)?);
         if batch.is_empty() {
@@ -77,7 +78,12 @@ impl Reads {
     }
 
     /// Reads the objects of a collection, and those that are added meanwhile.
-    pub(super) async fn read(&self, resources: &Resources, collection: &Collection, tell: impl Fn(LookedUp)) {
+    pub(super) async fn read(
+        &self,
+        resources: &Resources,
+        collection: &CollectionId,
+        tell: impl Fn(LookedUp),
+    ) {
         while let Some(batch) = self.take(collection) {
             let named = batch.into_iter().map(|object| (object.key.name.clone(), object));
             let mut left: BTreeMap<String, ObjectRef> = named.collect();
@@ -102,7 +108,7 @@ impl Reads {
 /// Lists a collection, and takes what it finds from `left`, and everything if the list comes to its end.
 async fn list(
     resources: &Resources,
-    (gvk, namespace): &Collection,
+    (gvk, namespace): &CollectionId,
     left: &mut BTreeMap<String, ObjectRef>,
     tell: &impl Fn(LookedUp),
 ) -> Result<(), Error> {
@@ -133,10 +139,22 @@ async fn list(
     }
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Name {
+    name: String,
+}
+
 /// Reads an item of a list if it is looked for.
 fn wanted(item: &RawValue, left: &BTreeMap<String, ObjectRef>) -> serde_json::Result<Option<Object>> {
-    let Identity { metadata } = serde_json::from_str(item.get())?;
-    left.contains_key(&metadata.name).then(|| serde_json::from_str(item.get())).transpose()
+    let Named { metadata } = serde_json::from_str(item.get())?;
+    left.contains_key(&metadata.name).then(|| ObjectText::new(item.get()).object()).transpose()
 }
 
 /// Returns the answer that an object is, and takes its lookup from `left`.

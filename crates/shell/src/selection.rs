@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 /// `--controllers`: which controllers run, as kube-controller-manager takes it: `*` is all, `name` adds one,
 /// `-name` removes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct EnabledControllers {
     all: bool,
     added: BTreeSet<String>,
     removed: BTreeSet<String>,
 }
 
-impl Default for Selection {
+impl Default for EnabledControllers {
     fn default() -> Self {
         Self { all: true, added: BTreeSet::new(), removed: BTreeSet::new() }
     }
 }
 
-impl Selection {
+impl EnabledControllers {
     /// Reads a comma-separated list; `known` names every controller there is.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ mod tests {
 
     fn check(text: &str, runs: &[&str]) {
         let known = ["placement", "clusterset", "report"];
-        let selection = Selection::parse(text, &known).unwrap();
+        let selection = EnabledControllers::parse(text, &known).unwrap();
         let included: Vec<_> = known.into_iter().filter(|name| selection.includes(name)).collect();
         assert_eq!(included, runs, "{text:?}");
     }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn an_unknown_controller_is_named() {
-        let error = Selection::parse("*,-placements", &["placement"]).unwrap_err();
+        let error = EnabledControllers::parse("*,-placements", &["placement"]).unwrap_err();
         assert_eq!(error, "there is no controller \"placements\"; there are: placement");
     }
 }

@@ -19,7 +19,7 @@ use kube::{Client, Error};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::client::{is_too_large, retry_after};
 use super::freshness::Freshness;
@@ -27,7 +27,7 @@ use super::message;
 use super::metrics::Metrics;
 use super::restarts::Restarts;
 use object::{Key, version};
-use reconcile::{Decoded, Representation, WatchEvent, WatchedKind};
+use reconcile::{Decoded, ObjectText, Representation, WatchedKind, WatcherEvent};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Pages become smaller if an answer would be too
 /// long.
@@ -45,6 +45,8 @@ const EVENT_BYTES: u64 = 16 << 20;
 const WATCH_SECONDS: u32 = 290;
 /// A watch that sends nothing for this long has failed. API servers send a bookmark every minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long a refusal to list is no warning: the hub makes the roles of an agent after its certificate.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// A collection to watch.
 pub(super) struct WatchTarget {
@@ -55,7 +57,12 @@ pub(super) struct WatchTarget {
     pub fields: String,
     /// Label selector; empty for none.
     pub labels: String,
+    pub is_known: IsKnownFn,
 }
+
+/// Returns whether the version of an object that was created or changed is known, so that the rest of the
+/// object need not be read.
+pub(super) type IsKnownFn = Box<dyn Fn(&Key, u64) -> bool + Send + Sync>;
 
 #[derive(Deserialize)]
 pub(super) struct Page<'a> {
@@ -71,20 +78,6 @@ struct RawEvent<'a> {
     event_type: &'a str,
     #[serde(borrow)]
     object: &'a RawValue,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Identity {
-    pub(super) metadata: IdentityMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct IdentityMeta {
-    namespace: String,
-    pub(super) name: String,
-    resource_version: String,
 }
 
 /// The end of a watch.
@@ -111,10 +104,10 @@ pub(super) async fn watch(
     target: WatchTarget,
     metrics: &Metrics,
     freshness: &mut Freshness<'_>,
-    mut tell: impl FnMut(WatchEvent) + Send,
+    mut tell: impl FnMut(WatcherEvent) + Send,
 ) {
     let (mut restarts, mut from, mut newest) = (Restarts::default(), None, 0);
-    let mut restores = freshness.restores();
+    let (mut restores, began) = (freshness.restores(), Instant::now());
     loop {
         if restores.has_changed().unwrap_or_default() {
             // The watch of another kind noticed a restore, so the versions of this kind are invalid too.
@@ -130,7 +123,7 @@ pub(super) async fn watch(
                     let (kind, from, to) = (&target.kind.gvk, known, at);
                     warn!(%kind, from, to, "resource versions went back, as after a restore; every kind is listed again");
                     metrics.versions_went_back(kind);
-                    tell(WatchEvent::Restored);
+                    tell(WatcherEvent::Restored);
                     freshness.restored();
                     restores.mark_unchanged();
                 }
@@ -144,7 +137,7 @@ pub(super) async fn watch(
         let wait = match begun {
             Ok(resource_version) => {
                 let since = Instant::now();
-                let mut hear = |event: Option<WatchEvent>| {
+                let mut hear = |event: Option<WatcherEvent>| {
                     freshness.confirmed();
                     event.into_iter().for_each(&mut tell);
                 };
@@ -159,18 +152,24 @@ pub(super) async fn watch(
                 debug!(kind = %target.kind.gvk, reason = %why, lists = resume.is_none(), "the watch ended");
                 from = resume;
                 if refused.as_ref().is_some_and(|error| freshness.failed(error)) {
-                    tell(WatchEvent::Stale);
+                    tell(WatcherEvent::Stale);
                 }
                 restarts.after(since.elapsed(), refused.as_ref().map(retry_after).unwrap_or_default())
             }
             Err(Error::Api(status)) if status.is_not_found() => return,
             Err(error) => {
-                warn!(kind = %target.kind.gvk, error = message(&error), "cannot list");
+                let is_forbidden = matches!(&error, Error::Api(status) if status.code == 403);
+                let (kind, why) = (&target.kind.gvk, message(&error));
+                if is_forbidden && began.elapsed() < GRACE {
+                    info!(%kind, error = why, "cannot list yet");
+                } else {
+                    warn!(%kind, error = why, "cannot list");
+                }
                 if freshness.failed(&error) {
-                    tell(WatchEvent::Stale);
+                    tell(WatcherEvent::Stale);
                 }
                 if matches!(&error, Error::Api(status) if matches!(status.code, 403 | 405)) {
-                    tell(WatchEvent::Refused(message(&error)));
+                    tell(WatcherEvent::Refused(message(&error)));
                 }
                 restarts.after(Duration::ZERO, retry_after(&error))
             }
@@ -183,7 +182,7 @@ pub(super) async fn watch(
     }
 }
 
-async fn list(target: &WatchTarget) -> Result<(WatchEvent, String), Error> {
+async fn list(target: &WatchTarget) -> Result<(WatcherEvent, String), Error> {
     let (mut objects, mut bytes) = (Vec::new(), 0);
     let mut params = ListParams {
         limit: Some(PAGE),
@@ -211,7 +210,7 @@ async fn list(target: &WatchTarget) -> Result<(WatchEvent, String), Error> {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
             Some(_) | None => {
                 let resource_version = metadata.resource_version.unwrap_or_default();
-                let listed = WatchEvent::Listed { objects, resource_version: resource_version.clone() };
+                let listed = WatcherEvent::Listed { objects, resource_version: resource_version.clone() };
                 return Ok((listed, resource_version));
             }
         }
@@ -247,7 +246,7 @@ async fn follow(
     target: &WatchTarget,
     mut at: String,
     newest: &mut u64,
-    hear: &mut impl FnMut(Option<WatchEvent>),
+    hear: &mut impl FnMut(Option<WatcherEvent>),
 ) -> WatchEnd {
     let stream = match open(target, &at).await {
         Ok(stream) => stream,
@@ -272,7 +271,7 @@ async fn follow(
                 hear(None);
                 return WatchEnd::resume("the server ended the watch", at);
             }
-            Ok(Ok(())) => match take(&target.kind, &line) {
+            Ok(Ok(())) => match take(&target.kind, &target.is_known, &line) {
                 Ok((event, newer)) => {
                     is_heard = true;
                     hear(event);
@@ -343,23 +342,28 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
     Ok(())
 }
 
-/// Reads one line; returns the change, which a bookmark has not, and the resource version to continue from; or
-/// why the watch ends.
-fn take(kind: &WatchedKind, line: &[u8]) -> Result<(Option<WatchEvent>, String), String> {
+/// Reads one line; returns the change, which a bookmark and a known version have not, and the resource
+/// version to continue from; or why the watch ends.
+fn take(
+    kind: &WatchedKind,
+    is_known: &IsKnownFn,
+    line: &[u8],
+) -> Result<(Option<WatcherEvent>, String), String> {
     let event: RawEvent<'_> = serde_json::from_slice(line).map_err(|e| format!("unreadable event: {e}"))?;
-    let identity = || serde_json::from_str::<Identity>(event.object.get()).unwrap_or_default().metadata;
+    let object = || ObjectText::new(event.object.get());
     match event.event_type {
         "ADDED" | "MODIFIED" => {
-            let applied = WatchEvent::Applied(kind.decode(event.object.get()));
-            Ok((Some(applied), identity().resource_version))
+            let object = object();
+            let is_known = is_known(&object.key, version(&object.resource_version));
+            let applied = (!is_known).then(|| WatcherEvent::Applied(kind.decode_rest(&object)));
+            Ok((applied, object.resource_version))
         }
         "DELETED" => {
-            let IdentityMeta { namespace, name, resource_version } = identity();
-            let key = Key::namespaced(namespace, name);
-            let deleted = WatchEvent::Deleted { key, resource_version: resource_version.clone() };
+            let ObjectText { key, resource_version, .. } = object();
+            let deleted = WatcherEvent::Deleted { key, resource_version: resource_version.clone() };
             Ok((Some(deleted), resource_version))
         }
-        "BOOKMARK" => Ok((None, identity().resource_version)),
+        "BOOKMARK" => Ok((None, object().resource_version)),
         _ => {
             let status: Status = serde_json::from_str(event.object.get()).unwrap_or_default();
             Err(format!("{} ({})", status.message, status.code))

@@ -1,11 +1,11 @@
 use super::*;
 use crate::agent::spoke::tests::agent;
-use crate::apiserver::{Options, Server};
+use crate::apiserver::{Server, ServerOptions};
 use api::names::KUBE_CLIENT_SIGNER;
 
 #[tokio::test]
 async fn only_the_agent_that_wrote_credentials_last_deletes_them() {
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let client = spoke.client();
     let (first, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
     let first = AddOns { hub: &hub, client: &client, options: &first };

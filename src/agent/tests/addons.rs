@@ -1,7 +1,7 @@
 use super::*;
 use crate::agent::life::tests::{client, refusal};
 use crate::agent::spoke::tests::agent;
-use crate::apiserver::{Options, Server};
+use crate::apiserver::{Server, ServerOptions};
 use api::names::KUBE_CLIENT_SIGNER;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn credentials_are_looked_at_long_before_their_renewal() {
 
 #[tokio::test]
 async fn before_the_renewal_only_credentials_that_are_gone_are_made_again() {
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
     let addons = AddOns { hub: &hub, client: &client(|_| refusal(503)), options: &options };
     let asked = json!({"registrations": [{"signerName": KUBE_CLIENT_SIGNER}]});

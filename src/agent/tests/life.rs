@@ -52,8 +52,9 @@ users:
     client-key: tls.key
 ";
 
-fn hub(kubeconfig: &str) -> Hub {
-    Hub::read(&Bootstrap::Given(Box::new(kube::config::Kubeconfig::from_yaml(kubeconfig).unwrap()))).unwrap()
+fn hub(kubeconfig: &str) -> BootstrapHub {
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(kubeconfig).unwrap();
+    BootstrapHub::read(&Bootstrap::Given(Box::new(kubeconfig))).unwrap()
 }
 
 /// Returns a client of an API server that answers with a status and a body.
@@ -78,7 +79,7 @@ pub(in crate::agent) fn refusal(code: u16) -> (u16, Value) {
 }
 
 /// Returns an identity that has been due for renewal for a while.
-fn due(hub: &Hub) -> Credentials {
+fn due(hub: &BootstrapHub) -> Credentials {
     let made = now().checked_sub(jiff::SignedDuration::from_hours(90)).unwrap();
     let subject = Subject::new("system:open-cluster-management:c1:agent1", &[]);
     let lifetime = Duration::from_hours(100);
@@ -95,7 +96,7 @@ fn options(spoke: kube::Client) -> AgentOptions {
 /// Returns the use of an identity by an agent without a claim.
 fn unclaimed<'a>(
     options: &'a AgentOptions,
-    hub: &'a Hub,
+    hub: &'a BootstrapHub,
     client: &'a kube::Client,
     credentials: &'a Credentials,
 ) -> IdentityUse<'a> {
@@ -264,6 +265,20 @@ async fn a_hub_that_refuses_an_expired_identity_does_not_end_the_attempt_to_join
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_identity_has_expired_when_the_hub_refuses_it_and_not_by_the_clock_of_the_agent_alone() {
+    let expires = async |answer: fn(&Request<Body>) -> (u16, Value)| {
+        let (hub, client) = (hub(KUBECONFIG), client(answer));
+        let (mut credentials, options) = (due(&hub), options(client.clone()));
+        credentials.until = now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap();
+        let life = unclaimed(&options, &hub, &client, &credentials);
+        timeout(Duration::from_hours(1), life.expired()).await.is_ok()
+    };
+    assert!(expires(|_| refusal(401)).await);
+    assert!(!expires(|_| refusal(403)).await, "the clock is ahead");
+    assert!(!expires(|_| refusal(503)).await, "a hub that is away refuses nobody");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_time_that_has_passed_is_not_waited_for() {
     let started = tokio::time::Instant::now();
     until(now().checked_sub(jiff::SignedDuration::from_hours(1)).unwrap()).await;
@@ -289,7 +304,7 @@ async fn a_bootstrap_kubeconfig_that_changes_is_noticed() {
     let path = directory.path().join("kubeconfig");
     std::fs::write(&path, KUBECONFIG).unwrap();
     let bootstrap = Bootstrap::File(path.clone());
-    let hub = Hub::read(&bootstrap).unwrap();
+    let hub = BootstrapHub::read(&bootstrap).unwrap();
     let hour = Duration::from_hours(1);
     assert!(timeout(hour, bootstrap_changes(&bootstrap, &hub)).await.is_err());
     std::fs::write(&path, "").unwrap();
@@ -358,7 +373,7 @@ async fn begins_with((code, body): (u16, Value)) -> Result<String, JoinError> {
     let other = kube::config::Kubeconfig::from_yaml(&KUBECONFIG.replace("hub:6443", "other:6443")).unwrap();
     options.other_hubs.push(Bootstrap::Given(Box::new(other)));
     switch::to_kept(&mut options).await?;
-    Ok(Hub::read(&options.bootstrap).unwrap().server)
+    Ok(BootstrapHub::read(&options.bootstrap).unwrap().server)
 }
 
 #[tokio::test]

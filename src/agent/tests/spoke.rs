@@ -9,20 +9,24 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::agent::hub::Bootstrap;
 use crate::agent::join::{create_cluster, write_addresses};
-use crate::apiserver::{Options, Server};
+use crate::apiserver::{Server, ServerOptions};
 use crate::shell::now;
 use api::cluster::v1::{ClientConfig, ManagedCluster};
 use api::crds;
 use controllers::agent_identity::eviction_grace;
 
 async fn cluster() -> Server {
-    let server = Server::start(Options::new(now)).await.unwrap();
+    let server = Server::start(ServerOptions::new(now)).await.unwrap();
     install_definitions(&server.client(), crds::spoke()).await.unwrap();
     server
 }
 
 /// Returns the agent of a hub that keeps its identity in a namespace.
-pub(in crate::agent) fn agent(spoke: &Server, hub: &str, namespace: &str) -> (AgentOptions, Hub, Identity) {
+pub(in crate::agent) fn agent(
+    spoke: &Server,
+    hub: &str,
+    namespace: &str,
+) -> (AgentOptions, BootstrapHub, AgentIdentity) {
     let kubeconfig = format!(
         "{{apiVersion: v1, kind: Config, current-context: c, contexts: [{{name: c, context: {{cluster: h, user: u}}}}],
           clusters: [{{name: h, cluster: {{server: '{hub}'}}}}], users: [{{name: u, user: {{token: t}}}}]}}"
@@ -30,14 +34,14 @@ pub(in crate::agent) fn agent(spoke: &Server, hub: &str, namespace: &str) -> (Ag
     let bootstrap = || Bootstrap::Given(Box::new(kube::config::Kubeconfig::from_yaml(&kubeconfig).unwrap()));
     let options = AgentOptions::new(bootstrap(), spoke.client(), "c1");
     let options = AgentOptions { secret: Key::namespaced(namespace, "identity"), ..options };
-    let hub = Hub::read(&bootstrap()).unwrap();
-    let identity = Identity::parse(&format!("c1/a/{}", hub.hash())).unwrap();
+    let hub = BootstrapHub::read(&bootstrap()).unwrap();
+    let identity = AgentIdentity::parse(&format!("c1/a/{}", hub.hash())).unwrap();
     (options, hub, identity)
 }
 
 #[tokio::test]
 async fn the_addresses_of_a_cluster_are_written_once_and_those_of_others_stay() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     install_definitions(&hub.client(), crds::hub()).await.unwrap();
     let (mut options, ..) = agent(&hub, "https://one:6443", "ns-one");
     let address = |url: &str| ClientConfig {
@@ -65,7 +69,7 @@ fn the_kubeconfigs_that_an_agent_keeps_for_itself_and_its_addons_name_the_proxy(
     )
     .unwrap();
     kubeconfig.clusters[0].cluster.as_mut().unwrap().proxy_url = Some("http://proxy:3128".into());
-    let hub = Hub::read(&Bootstrap::Given(Box::new(kubeconfig))).unwrap();
+    let hub = BootstrapHub::read(&Bootstrap::Given(Box::new(kubeconfig))).unwrap();
     for kept in [hub.stored_kubeconfig(), hub.stored_kubeconfig_of_token()] {
         let kept = kube::config::Kubeconfig::from_yaml(&kept.unwrap()).unwrap();
         let cluster = kept.clusters[0].cluster.as_ref().unwrap();
@@ -81,7 +85,7 @@ async fn claims(spoke: &Server) -> BTreeMap<String, ClusterClaim> {
 
 #[tokio::test]
 async fn a_new_cluster_has_the_labels_of_its_agent_and_one_that_exists_keeps_its_own() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     install_definitions(&hub.client(), crds::hub()).await.unwrap();
     let (mut options, ..) = agent(&hub, "https://one:6443", "ns-one");
     for cloud in ["aws", "gcp"] {
@@ -127,7 +131,7 @@ async fn an_agent_that_may_not_write_its_claim_runs_without_it() {
     use crate::agent::life::tests::{client, refusal};
     let spoke = cluster().await;
     let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
-    let identity = Identity { is_claimed: false, ..Identity::parse("c1/a/hash").unwrap() };
+    let identity = AgentIdentity { is_claimed: false, ..AgentIdentity::parse("c1/a/hash").unwrap() };
     for code in [403, 503] {
         let options = AgentOptions { spoke: client(move |_| refusal(code)), ..options.clone() };
         let written = write_claim(&options, &hub, &identity).await;
@@ -139,11 +143,11 @@ async fn an_agent_that_may_not_write_its_claim_runs_without_it() {
 
 #[tokio::test]
 async fn the_half_of_an_agent_that_evicts_says_when() {
-    use crate::shell::Selection;
+    use crate::shell::EnabledControllers;
     let spoke = cluster().await;
     let (options, hub, identity) = agent(&spoke, "https://one:6443", "ns-one");
     let part = |controllers: &str, minutes: Option<i64>| AgentOptions {
-        controllers: Selection::parse(controllers, &crate::agent::controller_names()).unwrap(),
+        controllers: EnabledControllers::parse(controllers, &crate::agent::controller_names()).unwrap(),
         eviction_grace: minutes.map(jiff::SignedDuration::from_mins),
         ..options.clone()
     };

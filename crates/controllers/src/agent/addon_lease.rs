@@ -55,8 +55,7 @@ impl Controller for AddOnLeaseController {
         }
         let mut status = addon.status.clone().unwrap_or_default();
         set_condition(&mut status.conditions, available, now);
-        let new = ManagedClusterAddOn { status: Some(status), ..ManagedClusterAddOn::clone(&addon) };
-        plan.status = StatusWrite::between(addon.as_ref(), &new);
+        plan.status = StatusWrite::of_status(addon.as_ref(), addon.status.as_ref(), &status);
         Ok(plan)
     }
 }

@@ -43,11 +43,11 @@ impl Controller for ClusterStatusController {
         });
         watches.on_site::<ClusterClaim>(Site::Spoke, |_, view| own_cluster(view));
         watches.on_site::<Node>(Site::Spoke, |change, view| {
-            let fields = |node: &Node| {
-                let status = node.status.clone().unwrap_or_default();
-                (node.spec.clone(), status.capacity, status.allocatable)
-            };
-            if change.differs_in(fields) { own_cluster(view) } else { Vec::new() }
+            let differs = change.differs_in(|node| {
+                let status = node.status.as_ref();
+                (&node.spec, status.map(|status| (&status.capacity, &status.allocatable)))
+            });
+            if differs { own_cluster(view) } else { Vec::new() }
         });
     }
 
@@ -85,8 +85,8 @@ impl Controller for ClusterStatusController {
             }
             set_condition(&mut status.conditions, observed, now);
         }
-        let new = ManagedCluster { status: Some(status), ..ManagedCluster::clone(&cluster) };
-        Ok(Plan { status: StatusWrite::between(cluster.as_ref(), &new), events, ..Plan::default() })
+        let status = StatusWrite::of_status(cluster.as_ref(), cluster.status.as_ref(), &status);
+        Ok(Plan { status, events, ..Plan::default() })
     }
 }
 

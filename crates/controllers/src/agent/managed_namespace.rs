@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-use crate::agent_identity::{self, Identity};
+use crate::agent_identity::{self, AgentIdentity};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
@@ -93,7 +93,7 @@ fn applied() -> Observation {
 }
 
 /// Returns the cluster of the key, if it is accepted and this agent is its agent.
-fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<ManagedCluster>, Identity)>> {
+fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<ManagedCluster>, AgentIdentity)>> {
     let Some(identity) = agent_identity::identity(view).filter(|identity| identity.cluster == key.name)
     else {
         return Ok(None);
@@ -103,7 +103,7 @@ fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<Manag
 }
 
 /// Returns the label that says whether a set of this hub wants a namespace.
-fn label(identity: &Identity) -> String {
+fn label(identity: &AgentIdentity) -> String {
     let hash: String = identity.hub_hash.chars().take(LABEL).collect();
     format!("{MANAGED_NAMESPACE_LABEL_PREFIX}{hash}")
 }

@@ -7,12 +7,13 @@
 //! been restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::work::{WorkOnSpoke, fields, patch_applied};
-use crate::agent_identity::AgentSettings;
+use crate::agent_identity::{self, AgentSettings};
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use object::duration::later;
 use object::{Key, Metadata as _};
@@ -35,8 +36,7 @@ impl Controller for OrphanController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManifestWork>(|change, view| match (&change.old, &change.new) {
             (Some(_), Some(_)) | (None, None) => Vec::new(),
-            // The first and the last work of a hub concern every applied work.
-            (Some(_), None) | (None, Some(_)) => view.keys_on::<AppliedManifestWork>(Site::Spoke, Query::ALL),
+            (Some(work), None) | (None, Some(work)) => concerned(work, view),
         });
         watches.keep::<Absences>();
     }
@@ -71,12 +71,14 @@ impl Controller for OrphanController {
             plan.step([patch_applied(&applied, Subresource::None, fields(adopted))]);
             return Ok(plan);
         }
-        let has_works = !view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty();
         let marked = applied.status.as_ref().and_then(|status| status.eviction_start_time.as_ref());
         let marked = marked.map(|time| time.0);
         let stays = is_present || grace >= NEVER;
+        let mut counts = marked.filter(|_| !stays);
         // A hub without works may be in the middle of a restore, so the time begins anew with its first work.
-        let counts = marked.filter(|_| has_works && !stays);
+        if counts.is_some() && view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty() {
+            counts = None;
+        }
         let missed = view.index(|absences: &mut Absences| absences.observe(&key.name, counts, now))?;
         let mut plan = Plan::nothing();
         match (marked, missed) {
@@ -96,6 +98,20 @@ impl Controller for OrphanController {
         }
         Ok(plan)
     }
+}
+
+/// Returns the inventories that a new or deleted work concerns: its own, also while the inventories cannot be
+/// listed, those without a work, for which the first and the last work of a hub count, and those that are
+/// being deleted, whose objects it may want.
+fn concerned(work: &ManifestWork, view: &impl View) -> Vec<Key> {
+    let Some(identity) = agent_identity::identity(view) else { return Vec::new() };
+    let is_concerned = |applied: &&Arc<AppliedManifestWork>| {
+        let is_marked = applied.status.as_ref().is_some_and(|status| status.eviction_start_time.is_some());
+        is_marked || applied.is_terminating()
+    };
+    let all = view.readable_on::<AppliedManifestWork>(Site::Spoke, Query::ALL);
+    let others = all.iter().filter(is_concerned).map(|applied| Key::of(applied.as_ref()));
+    others.chain([Key::cluster(identity.applied_name(work.name()))]).collect()
 }
 
 /// Sets or removes the time since when the work of an inventory is missing.

@@ -15,7 +15,7 @@ use crate::caches::LookupResult;
 use crate::kind::Seen;
 use crate::{
     AccessReview, Backoff, Decoded, Failure, FailureKind, Lookup, LookupAnswer, Representation, ServerHealth,
-    Site, Wake, WatchEvent, WatchedKind,
+    Site, Wake, WatchedKind, WatcherEvent,
 };
 use object::duration::later;
 use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
@@ -133,8 +133,8 @@ impl Dispatcher {
         if self.caches.answer(lookup).is_some() { Wake { at: now, ..wake } } else { wake }
     }
 
-    /// Stores an object that an own write returned.
-    pub(super) fn wrote_object(&mut self, object: &Object, now: Timestamp) {
+    /// Stores an object that an own write returned, and shares it with the outcome of the write.
+    pub(super) fn wrote_object(&mut self, object: &mut Arc<Object>, now: Timestamp) {
         let gvk = object.gvk();
         if (gvk.group.as_str(), gvk.kind.as_str()) == ("apiextensions.k8s.io", "CustomResourceDefinition") {
             let group = object.0.get("spec").and_then(|spec| spec.get("group")).and_then(Value::as_str);
@@ -153,9 +153,10 @@ impl Dispatcher {
         } else if touched <= written {
             self.lookups.unschedule(&lookup);
         }
-        let object = Arc::new(object.clone().trim(&gvk));
+        let shared = Arc::make_mut(object);
+        *shared = std::mem::take(shared).trim(&gvk);
         let own = Wake::changed(self.coalesced(now));
-        self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(object))), own);
+        self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(Arc::clone(object)))), own);
     }
 
     /// Requests all answers again, because the server was restored. The versions of its answers about objects
@@ -206,7 +207,7 @@ impl Dispatcher {
     pub(super) fn feed_metadata(&mut self, gvk: &Gvk, feed: Feed, now: Timestamp) {
         let lookup = |key: Key| Lookup::Object(ObjectRef { gvk: gvk.clone(), key });
         match feed {
-            Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
+            Feed::Watch(WatcherEvent::Listed { objects, resource_version }) => {
                 let mut names = Names::default();
                 let mut absent = self.lookups.objects(gvk);
                 let mut present = Vec::new();
@@ -223,18 +224,18 @@ impl Dispatcher {
                     self.gone(&lookup, at, now);
                 }
             }
-            Feed::Watch(WatchEvent::Applied(decoded)) => {
+            Feed::Watch(WatcherEvent::Applied(decoded)) => {
                 if let Some(Seen { key, version }) = seen(decoded) {
                     self.lookups.exists(gvk, &key);
                     self.touched(&lookup(key), version, now);
                 }
             }
-            Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
+            Feed::Watch(WatcherEvent::Deleted { key, resource_version }) => {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
             // Who waits for the first list reads the refusal. See
             // docs/hazards.md#kind-that-may-not-be-listed.
-            Feed::Watch(WatchEvent::Refused(why)) => {
+            Feed::Watch(WatcherEvent::Refused(why)) => {
                 for lookup in self.lookups.objects(gvk) {
                     if self.caches.answer(&lookup).is_none() {
                         self.keep_answer(&lookup, Err(why.clone()), self.wake_of_others(now));
@@ -243,13 +244,13 @@ impl Dispatcher {
             }
             // Each object is read by a lookup of its own, now and again each minute. A failed lookup
             // reports its error. See docs/hazards.md#stale-for-ever.
-            Feed::Watch(WatchEvent::Stale) => {
+            Feed::Watch(WatcherEvent::Stale) => {
                 self.lookups.expired(gvk);
                 for lookup in self.lookups.objects(gvk) {
                     self.lookups.schedule(&lookup, now);
                 }
             }
-            Feed::Watch(WatchEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}
+            Feed::Watch(WatcherEvent::Restored) | Feed::Own(_) | Feed::Kept(_) => {}
         }
     }
 

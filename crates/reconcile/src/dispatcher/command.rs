@@ -89,10 +89,11 @@ impl Act {
 
     /// Reports the outcome of the action. This reads the written object into its type, so call it outside of
     /// a lock.
-    pub fn done(self, outcome: Outcome) -> Acted {
-        let written = match &outcome {
+    pub fn done(self, mut outcome: Outcome) -> Acted {
+        let written = match &mut outcome {
             Ok(Answer::Object(object)) => {
-                self.kinds.iter().map(|kind| (Arc::clone(kind), kind.convert(object))).collect()
+                let object = Arc::make_mut(object);
+                self.kinds.iter().map(|kind| (Arc::clone(kind), kind.convert_written(object))).collect()
             }
             Ok(Answer::Commit(_) | Answer::Nothing) | Err(_) => Vec::new(),
         };
@@ -121,6 +122,8 @@ pub struct ReconcileResult {
     pub events: Vec<Event>,
     /// The worst failure of its writes.
     pub failure: Option<Failure>,
+    /// How often the key has failed in a row.
+    pub failures: u32,
     /// The failed read that kept the key from being planned or concluded.
     pub read_error: Option<ReadError>,
     /// The plan or the conclusion panicked, which is a bug.

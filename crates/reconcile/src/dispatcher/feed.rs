@@ -8,21 +8,45 @@ use jiff::Timestamp;
 use super::command::Command;
 use super::kind_feed::{Enqueued, Feed, ResetBackoff, take};
 use super::state::{Dispatcher, FeedFn};
-use crate::{Change, Decoded, Event, EventType, Site, Source, Unreadable, Wake, WatchEvent, WatchedKind};
+use crate::{
+    Change, Decoded, Event, EventType, Representation, Site, Source, Unreadable, Wake, WatchedKind,
+    WatcherEvent,
+};
 use object::duration::later;
 use object::{Gvk, Key, Kind, ObjectRef};
 
 impl Dispatcher {
     /// Handles an event of the watch of a kind.
-    pub fn watched(&mut self, kind: &WatchedKind, event: WatchEvent, now: Timestamp) {
+    pub fn watched(&mut self, kind: &WatchedKind, event: WatcherEvent, now: Timestamp) {
         match event {
-            WatchEvent::Listed { .. } | WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {
+            WatcherEvent::Listed { .. } | WatcherEvent::Applied(_) | WatcherEvent::Deleted { .. } => {
                 self.answered(kind.site, now);
             }
-            WatchEvent::Stale | WatchEvent::Refused(_) => {}
-            WatchEvent::Restored => return self.restored(kind.site, now),
+            WatcherEvent::Stale | WatcherEvent::Refused(_) => {}
+            WatcherEvent::Restored => return self.restored(kind.site, now),
         }
         self.feed(kind, Feed::Watch(event), now);
+    }
+
+    /// Handles the key and version of an object that a watch reports as created or changed. Returns whether
+    /// the caches have that version or a newer one, as after an own write: then the event changes nothing,
+    /// and the rest of the object need not be read. Otherwise the event goes to [`Dispatcher::watched`].
+    pub fn is_known(&mut self, kind: &WatchedKind, key: &Key, version: u64, now: Timestamp) -> bool {
+        let is_known = match kind.representation {
+            Representation::Typed => {
+                let known = self.kinds.get(&(kind.site, kind.gvk.clone()));
+                known.is_some_and(|known| (known.confirm)(&mut self.caches, kind.site, key, version))
+            }
+            Representation::Whole => {
+                let cached = self.caches.observed_mut(&kind.gvk, false);
+                cached.is_some_and(|cached| cached.confirm(key, version))
+            }
+            Representation::Metadata => false,
+        };
+        if is_known {
+            self.answered(kind.site, now);
+        }
+        is_known
     }
 
     /// Invalidates everything that was read from an API server. Otherwise lists from before and after its
@@ -32,7 +56,7 @@ impl Dispatcher {
         let of_site = self.kinds.iter().filter(|((of, _), _)| *of == site);
         let feeds: Vec<FeedFn> = of_site.map(|(_, known)| known.feed).collect();
         for feed in feeds {
-            feed(self, site, Feed::Watch(WatchEvent::Restored), now);
+            feed(self, site, Feed::Watch(WatcherEvent::Restored), now);
         }
         if site == self.observed_site() {
             self.caches.observed_restored();
@@ -129,7 +153,7 @@ impl Dispatcher {
             Feed::Own(_) => Wake::changed(self.coalesced(now)),
             Feed::Watch(_) | Feed::Kept(_) => self.wake_of_others(now),
         };
-        let is_list = matches!(feed, Feed::Watch(WatchEvent::Listed { .. }));
+        let is_list = matches!(feed, Feed::Watch(WatcherEvent::Listed { .. }));
         if is_list {
             // A key that waits for the kind may be planned now, whether or not the kind has objects.
             let requesters: Vec<_> = self.observed.requesters(&kind.gvk).cloned().collect();
@@ -151,10 +175,10 @@ impl Dispatcher {
 /// Handles a report about a typed kind.
 pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed, now: Timestamp) {
     match feed {
-        Feed::Watch(WatchEvent::Listed { .. }) => dispatcher.listed::<K>(site),
-        Feed::Watch(WatchEvent::Stale | WatchEvent::Restored) => dispatcher.expired::<K>(site),
+        Feed::Watch(WatcherEvent::Listed { .. }) => dispatcher.listed::<K>(site),
+        Feed::Watch(WatcherEvent::Stale | WatcherEvent::Restored) => dispatcher.expired::<K>(site),
         Feed::Kept(_) => dispatcher.has_kept::<K>(site),
-        Feed::Watch(WatchEvent::Applied(_) | WatchEvent::Deleted { .. } | WatchEvent::Refused(_))
+        Feed::Watch(WatcherEvent::Applied(_) | WatcherEvent::Deleted { .. } | WatcherEvent::Refused(_))
         | Feed::Own(_) => {}
     }
     let on_spoke = site == Site::Spoke && !matches!(feed, Feed::Own(_));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::cached::Cached;
-use crate::{Change, Decoded, Priority, Unreadable, WatchEvent};
+use crate::{Change, Decoded, Priority, Unreadable, WatcherEvent};
 use object::{Stored, version};
 
 /// A report about one kind.
 pub(super) enum Feed {
-    Watch(WatchEvent),
+    Watch(WatcherEvent),
     /// The result of an own write.
     Own(Decoded),
     /// The objects that an earlier process kept.
@@ -40,7 +40,7 @@ pub(super) fn take<K: Stored>(cached: &mut Cached<K>, feed: Feed) -> Enqueued<K>
     let (mut priority, mut restarts) = (Priority::Changed, ResetBackoff::OfChangedSpec);
     let mut new_failures = Vec::new();
     let changes: Vec<Change<K>> = match feed {
-        Feed::Watch(WatchEvent::Listed { objects, resource_version }) => {
+        Feed::Watch(WatcherEvent::Listed { objects, resource_version }) => {
             if !cached.is_complete() {
                 priority = Priority::Initial;
             }
@@ -54,33 +54,33 @@ pub(super) fn take<K: Stored>(cached: &mut Cached<K>, feed: Feed) -> Enqueued<K>
             new_failures.extend(unreadable.iter().filter(|refused| cached.is_new_failure(refused)).cloned());
             cached.replace(readable, unreadable, version(&resource_version))
         }
-        Feed::Watch(WatchEvent::Applied(Decoded::Object(object))) => {
+        Feed::Watch(WatcherEvent::Applied(Decoded::Object(object))) => {
             let object: Option<Arc<K>> = object.downcast().ok();
             if object.as_ref().is_some_and(|object| cached.is_unreadable(&object.key())) {
                 restarts = ResetBackoff::All;
             }
             object.and_then(|object| cached.see(object)).into_iter().collect()
         }
-        Feed::Watch(WatchEvent::Applied(Decoded::Unreadable(refused))) => {
+        Feed::Watch(WatcherEvent::Applied(Decoded::Unreadable(refused))) => {
             new_failures.extend(Some(&refused).filter(|refused| cached.is_new_failure(refused)).cloned());
             cached.refuse(refused);
             Vec::new()
         }
-        Feed::Watch(WatchEvent::Deleted { key, resource_version }) => {
+        Feed::Watch(WatcherEvent::Deleted { key, resource_version }) => {
             if cached.is_unreadable(&key) {
                 restarts = ResetBackoff::All;
             }
             cached.lose(&key, &resource_version).into_iter().collect()
         }
-        Feed::Watch(WatchEvent::Stale) => {
+        Feed::Watch(WatcherEvent::Stale) => {
             cached.expire();
             Vec::new()
         }
-        Feed::Watch(WatchEvent::Restored) => {
+        Feed::Watch(WatcherEvent::Restored) => {
             cached.restored();
             Vec::new()
         }
-        Feed::Watch(WatchEvent::Refused(_)) => Vec::new(),
+        Feed::Watch(WatcherEvent::Refused(_)) => Vec::new(),
         Feed::Own(Decoded::Object(object)) => {
             restarts = ResetBackoff::Never;
             let object = object.downcast::<K>().ok();

@@ -31,7 +31,7 @@ mod undone;
 
 pub use command::{Act, Acted, Command, ReconcileResult};
 pub use decision::{Decided, Decision, Planning};
-pub use state::{ControllerInfo, Dispatcher, Limits};
+pub use state::{ControllerInfo, Dispatcher, DispatcherLimits};
 
 #[cfg(test)]
 mod tests;

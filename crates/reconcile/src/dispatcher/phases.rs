@@ -183,7 +183,7 @@ impl Dispatcher {
 
     /// Handles the outcome of an action.
     pub fn acted(&mut self, acted: Acted, now: Timestamp) {
-        let Acted { reconcile_id: id, position: (step, index), site, gvk, outcome, written, restores } =
+        let Acted { reconcile_id: id, position: (step, index), site, gvk, mut outcome, written, restores } =
             acted;
         match (site, &outcome) {
             (None, _) => {}
@@ -202,7 +202,7 @@ impl Dispatcher {
             for (kind, object) in written {
                 self.wrote(&kind, object, now);
             }
-            if let (Some(site), Ok(Answer::Object(object))) = (site, &outcome)
+            if let (Some(site), Ok(Answer::Object(object))) = (site, &mut outcome)
                 && site == self.observed_site()
             {
                 self.wrote_object(object, now);
@@ -302,6 +302,7 @@ impl Dispatcher {
             None => None,
         };
         registered.undone.waits(&key, registered.queue.end(&key, cause, wake_at, now));
+        let failures = registered.queue.failures(&key);
         if failure.is_none() && !panicked {
             events.extend(of_steps);
         }
@@ -315,6 +316,7 @@ impl Dispatcher {
             steps,
             events,
             failure,
+            failures,
             read_error,
             panicked,
         };

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::command::Command;
 use super::feed;
 use super::routes::{Log, ReadabilityWakes, Route};
-use super::state::{Dispatcher, Kind as KnownKind, RegisteredController};
+use super::state::{Dispatcher, KnownKind, RegisteredController};
 use crate::index::log_entry;
 use crate::{
     Caches, Change, Controller, Index, Observes, Priority, Register, Site, Wake, Wakes, WatchedKind, Watches,
@@ -26,7 +26,8 @@ impl Dispatcher {
         if !self.kinds.contains_key(&id) {
             let kind = Arc::new(kind);
             self.commands.push(Command::Watch(Arc::clone(&kind)));
-            self.kinds.insert(id, KnownKind { kind, feed: feed::typed::<K>, count: Caches::count_of::<K> });
+            let (feed, confirm, count) = (feed::typed::<K>, Caches::confirm::<K>, Caches::count_of::<K>);
+            self.kinds.insert(id, KnownKind { kind, feed, confirm, count });
         }
     }
 

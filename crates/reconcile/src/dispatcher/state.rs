@@ -23,7 +23,7 @@ use object::{Gvk, Key};
 
 /// Limits on the work of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DispatcherLimits {
     /// How long the dispatcher gathers changes of a key before it plans the key.
     pub coalesce: SignedDuration,
     /// How many [`Computation`](crate::Computation)s run at the same time.
@@ -32,11 +32,11 @@ pub struct Limits {
 
 /// Runs controllers; see the [module](super).
 pub struct Dispatcher {
-    pub(super) limits: Limits,
+    pub(super) limits: DispatcherLimits,
     pub(super) has_spoke: bool,
     pub(super) caches: Caches,
     pub(super) routes: Routes,
-    pub(super) kinds: BTreeMap<(Site, Gvk), Kind>,
+    pub(super) kinds: BTreeMap<(Site, Gvk), KnownKind>,
     /// The controllers, in the order of registration.
     pub(super) controllers: Vec<RegisteredController>,
     pub(super) reconciliations: BTreeMap<u64, Reconciliation>,
@@ -54,9 +54,10 @@ pub struct Dispatcher {
 }
 
 /// A typed kind that is watched.
-pub(super) struct Kind {
+pub(super) struct KnownKind {
     pub(super) kind: Arc<WatchedKind>,
     pub(super) feed: FeedFn,
+    pub(super) confirm: fn(&mut Caches, Site, &Key, u64) -> bool,
     pub(super) count: fn(&Caches, Site) -> CachedCount,
 }
 
@@ -122,7 +123,7 @@ impl RegisteredController {
 impl Dispatcher {
     /// Makes a dispatcher without controllers. It applies and observes users' objects on the spoke if there
     /// is one, else on the hub.
-    pub fn new(limits: Limits, has_spoke: bool) -> Self {
+    pub fn new(limits: DispatcherLimits, has_spoke: bool) -> Self {
         Self {
             limits,
             has_spoke,
@@ -165,7 +166,8 @@ impl Dispatcher {
 
     /// Counts the objects in the caches, by kind.
     pub fn cached(&self) -> Vec<(Gvk, CachedCount)> {
-        let count = |known: &Kind| (known.kind.gvk.clone(), (known.count)(&self.caches, known.kind.site));
+        let count =
+            |known: &KnownKind| (known.kind.gvk.clone(), (known.count)(&self.caches, known.kind.site));
         let observed = self.caches.observed_counts().map(|(gvk, count)| (gvk.clone(), count));
         self.kinds.values().map(count).chain(observed).collect()
     }

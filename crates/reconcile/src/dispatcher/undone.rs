@@ -5,10 +5,10 @@
 //! repeat each other waits as if its writes had failed.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::{Action, Failure, FailureKind};
 use object::Key;
@@ -45,10 +45,28 @@ impl WrittenContent {
     pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
         let mut all = Self::default();
         for action in actions {
-            let mut content = serde_json::to_value(action).unwrap_or_default();
-            forget(&mut content);
             let mut hasher = DefaultHasher::new();
-            hasher.write(content.to_string().as_bytes());
+            match action {
+                // An object is not copied.
+                Action::Apply { site, object, force, manager, impersonate, dry_run } => {
+                    hash(&json!(["apply", site, force, manager, impersonate, dry_run]), &mut hasher);
+                    hash_fields(&object.0, &mut hasher);
+                }
+                Action::Create { site, object } => {
+                    hash(&json!(["create", site]), &mut hasher);
+                    hash_fields(&object.0, &mut hasher);
+                }
+                Action::Replace { site, object } => {
+                    hash(&json!(["replace", site]), &mut hasher);
+                    hash_fields(&object.0, &mut hasher);
+                }
+                Action::Patch { .. }
+                | Action::Delete { .. }
+                | Action::Push(_)
+                | Action::SetCommitStatus(_) => {
+                    hash(&serde_json::to_value(action).unwrap_or_default(), &mut hasher);
+                }
+            }
             all.add(Self(Some(hasher.finish())));
         }
         all
@@ -64,17 +82,25 @@ impl WrittenContent {
     }
 }
 
-/// Removes what differs between two writes of the same content.
-fn forget(value: &mut Value) {
+fn hash(value: &Value, hasher: &mut DefaultHasher) {
     match value {
-        Value::Object(fields) => {
-            fields.retain(|field, _| {
-                !matches!(field.as_str(), "precondition" | "resourceVersion" | "lastTransitionTime")
-            });
-            fields.values_mut().for_each(forget);
+        Value::Object(fields) => hash_fields(fields, hasher),
+        Value::Array(items) => {
+            hasher.write_usize(items.len());
+            items.iter().for_each(|item| hash(item, hasher));
         }
-        Value::Array(items) => items.iter_mut().for_each(forget),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.hash(hasher),
+    }
+}
+
+/// Hashes fields without those that differ between two writes of the same content.
+fn hash_fields(fields: &Map<String, Value>, hasher: &mut DefaultHasher) {
+    let differs = |field: &str| matches!(field, "precondition" | "resourceVersion" | "lastTransitionTime");
+    let same = fields.iter().filter(|(field, _)| !differs(field));
+    hasher.write_usize(same.clone().count());
+    for (field, value) in same {
+        field.hash(hasher);
+        hash(value, hasher);
     }
 }
 

@@ -51,6 +51,31 @@ fn a_late_write_result_does_not_revive_a_deleted_object() {
     assert!(names(&caches, Query::ALL).is_empty());
 }
 
+/// The event of an own write need not be read to its end.
+#[test]
+fn a_version_that_is_cached_tells_the_same_as_its_object() {
+    let key = Key::namespaced("ns", "a");
+    let written = || {
+        let mut caches = Caches::default();
+        caches.replace(Site::Hub, vec![config_map("a", "1")], "1");
+        caches.apply(Site::Hub, Delta::Written(config_map("a", "5")));
+        caches
+    };
+    for at in ["4", "5", "6", "v-one"] {
+        let is_known = written().confirm::<ConfigMap>(Site::Hub, &key, version(at));
+        assert_eq!(is_known, ["4", "5"].contains(&at), "{at}");
+        let changes = written().apply(Site::Hub, Delta::Seen(config_map("a", at))).is_some();
+        assert_eq!(changes, !is_known, "{at}");
+    }
+    let mut caches = written();
+    assert!(caches.confirm::<ConfigMap>(Site::Hub, &key, 5));
+    assert!(caches.apply(Site::Hub, Delta::Written(config_map("b", "5"))).is_none(), "it was deleted since");
+    caches.apply(Site::Hub, unreadable("a", None));
+    assert!(!caches.confirm::<ConfigMap>(Site::Hub, &key, 5), "its object may end that");
+    assert!(caches.apply(Site::Hub, Delta::<ConfigMap>::Gone(key.clone(), "7".into())).is_some());
+    assert!(!caches.confirm::<ConfigMap>(Site::Hub, &key, 5));
+}
+
 #[test]
 fn an_object_written_after_the_list_survives_it() {
     let mut caches = Caches::default();

@@ -183,3 +183,17 @@ fn constant_change_does_not_hold_up_the_first_look() {
     }
     assert!(started.contains(&key("initial")));
 }
+
+#[test]
+fn failures_in_a_row_are_counted_until_a_success() {
+    let mut queue = WorkQueue::default();
+    let mut counts = Vec::new();
+    let (missing, conflict) = (Some(FailureKind::NotFound), Some(FailureKind::Conflict));
+    for kind in [missing, conflict, None, missing] {
+        queue.wake(key("a"), Wake::changed(at(0)));
+        queue.start(at(10));
+        queue.end(&key("a"), kind.and_then(cause), None, at(0));
+        counts.push(queue.failures(&key("a")));
+    }
+    assert_eq!(counts, [1, 2, 0, 1]);
+}

@@ -12,13 +12,20 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use object::Object;
-use reconcile::{Command, Controller, Dispatcher, Limits, Plan, Read, Register as _, View, Watches};
+use reconcile::{
+    Command, Controller, Dispatcher, DispatcherLimits, Plan, Read, Register as _, View, Watches,
+};
 use serde_json::json;
 use tower::BoxError;
 
 use super::super::freshness::Contact;
 use super::super::lines::Lines;
 use super::*;
+
+#[path = "own_writes.rs"]
+mod own_writes;
+#[path = "refusals.rs"]
+mod refusals;
 
 /// A controller that only needs one kind to be watched.
 struct Idle;
@@ -73,7 +80,8 @@ impl Log {
 
 /// Returns a dispatcher with the kind that it watches.
 fn watching() -> (Dispatcher, Arc<WatchedKind>) {
-    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+    let mut dispatcher =
+        Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
     dispatcher.add::<Idle>();
     let mut commands = VecDeque::from(dispatcher.due(Timestamp::UNIX_EPOCH));
     loop {
@@ -115,17 +123,18 @@ async fn watched_on(contact: &Contact, time: Duration, answer: AnswerFn) -> Log 
         path: "/api/v1/configmaps".into(),
         fields: String::new(),
         labels: String::new(),
+        is_known: Box::new(|_, _| false),
     };
     let metrics = Metrics::default();
     contact.wrote(&written());
     let mut freshness = Freshness::new(contact);
     let recorded = Arc::clone(&log);
     let tell = |event| match event {
-        WatchEvent::Stale => recorded.lock().unwrap().stale.push(started.elapsed()),
-        WatchEvent::Listed { .. } => recorded.lock().unwrap().listed += 1,
-        WatchEvent::Restored => recorded.lock().unwrap().restored += 1,
-        WatchEvent::Refused(why) => recorded.lock().unwrap().refused.push(why),
-        WatchEvent::Applied(_) | WatchEvent::Deleted { .. } => {}
+        WatcherEvent::Stale => recorded.lock().unwrap().stale.push(started.elapsed()),
+        WatcherEvent::Listed { .. } => recorded.lock().unwrap().listed += 1,
+        WatcherEvent::Restored => recorded.lock().unwrap().restored += 1,
+        WatcherEvent::Refused(why) => recorded.lock().unwrap().refused.push(why),
+        WatcherEvent::Applied(_) | WatcherEvent::Deleted { .. } => {}
     };
     let _ = timeout(time, watch(target, &metrics, &mut freshness, tell)).await;
     std::mem::take(&mut log.lock().unwrap())
@@ -192,23 +201,6 @@ async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
         let log = watched(10 * MINUTE, answer).await;
         assert!((15..70).contains(&log.requests.len()), "{:?}", log.requests);
         assert!(log.count(false) > 1, "an answer without a word says nothing: {:?}", log.requests);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_log_has_the_words_of_a_server_that_refuses_to_list_or_to_watch() {
-    for (answer, line) in [
-        ((|_, _| Reply::Refused(403, 0)) as AnswerFn, r#"WARN cannot list kind=ConfigMap error="no""#),
-        (
-            |is_watch, _| if is_watch { Reply::Refused(403, 0) } else { Reply::Listed(7) },
-            r#"WARN cannot watch; the kind is listed again and again kind=ConfigMap error="no""#,
-        ),
-    ] {
-        let lines = Lines::record();
-        let log = watched(MINUTE, answer).await;
-        assert!(lines.all().iter().any(|one| one == line), "{:?}", lines.all());
-        let may_list = log.listed > 0;
-        assert!(if may_list { log.refused.is_empty() } else { log.refused[0] == "no" }, "{:?}", log.refused);
     }
 }
 
@@ -376,15 +368,16 @@ fn any_bytes_are_an_answer_to_a_watch_or_refused() {
     let seeds = [page.to_string(), events.join("\n"), gone.to_string(), format!("{page}\n{wrong}")];
     let run = |bytes: &[u8]| {
         let (mut dispatcher, kind) = watching();
+        let unknown: IsKnownFn = Box::new(|_, _| false);
         let mut told = 0;
         for line in bytes.split(|byte| *byte == b'\n') {
             if let Ok((objects, metadata)) = read_page(&kind, &String::from_utf8_lossy(line)) {
                 let resource_version = metadata.resource_version.unwrap_or_default();
                 told = objects.len();
-                let listed = WatchEvent::Listed { objects, resource_version };
+                let listed = WatcherEvent::Listed { objects, resource_version };
                 dispatcher.watched(&kind, listed, Timestamp::UNIX_EPOCH);
             }
-            let event = take(&kind, line).ok().and_then(|(event, _)| event);
+            let event = take(&kind, &unknown, line).ok().and_then(|(event, _)| event);
             told += usize::from(event.is_some());
             event.into_iter().for_each(|event| dispatcher.watched(&kind, event, Timestamp::UNIX_EPOCH));
         }

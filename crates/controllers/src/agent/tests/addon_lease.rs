@@ -17,7 +17,7 @@ fn plan(status: &Value, cluster: &str, lease: Option<&Value>) -> Plan {
 /// Plans in an agent that may be hosted, for an add-on that names this hosting cluster.
 fn plan_hosted(is_hosted: bool, host: &str, status: &Value, cluster: &str, lease: Option<&Value>) -> Plan {
     let mut caches = Caches::default();
-    let identity = agent_identity::Identity::parse("c1/a/hash").unwrap();
+    let identity = agent_identity::AgentIdentity::parse("c1/a/hash").unwrap();
     caches.set_settings(AgentSettings { is_hosted, ..AgentSettings::new(identity) });
     let annotations = json!({"addon.open-cluster-management.io/hosting-cluster-name": host});
     let metadata = json!({"name": "a", "namespace": "c1", "annotations": annotations});

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::agent_identity::{AgentSettings, Identity};
+use crate::agent_identity::{AgentIdentity, AgentSettings};
 use reconcile::Caches;
 
 #[test]
@@ -15,7 +15,7 @@ fn quantities_add_up() {
 }
 
 fn settings() -> AgentSettings {
-    AgentSettings::new(Identity::parse("c1/a/hash").unwrap())
+    AgentSettings::new(AgentIdentity::parse("c1/a/hash").unwrap())
 }
 
 /// Returns the reported claims and the event of a spoke with 25 claims of its own, `c00` to `c24`, and a

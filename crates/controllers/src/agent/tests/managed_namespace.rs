@@ -15,7 +15,7 @@ fn typed<K: object::Kind>(object: Value) -> K {
 /// Returns the caches of a spoke with the namespaces `held`, and of a hub that wants `wanted`.
 fn caches(wanted: &[&str], held: &[(&str, Option<&str>)]) -> Caches {
     let mut caches = Caches::default();
-    caches.set_settings(AgentSettings::new(Identity::parse(&format!("c1/a/{HASH}")).unwrap()));
+    caches.set_settings(AgentSettings::new(AgentIdentity::parse(&format!("c1/a/{HASH}")).unwrap()));
     let accepted = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let wanted: Vec<_> = wanted.iter().map(|name| json!({"name": name, "clusterSet": "team"})).collect();

@@ -1,16 +1,16 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::agent_identity::{EVICTION_GRACE, Identity};
+use crate::agent_identity::{AgentIdentity, EVICTION_GRACE};
 use crate::hub::tests::memory_hub::MemoryHub;
-use reconcile::{Caches, Command, Dispatcher, Limits, LookupAnswer, Register as _};
+use reconcile::{Caches, Command, Dispatcher, DispatcherLimits, LookupAnswer, Register as _};
 
 fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
 fn settings(eviction_grace: SignedDuration) -> AgentSettings {
-    let identity = Identity::parse("c1/a/hash").unwrap();
+    let identity = AgentIdentity::parse("c1/a/hash").unwrap();
     AgentSettings { eviction_grace, ..AgentSettings::new(identity) }
 }
 
@@ -53,11 +53,37 @@ fn what_an_agent_with_another_id_left_of_this_hub_is_adopted_and_that_of_another
     assert_eq!(plan_of("a", "other", true), marked, "its own, of a hub that it has left");
 }
 
+#[test]
+fn a_new_work_concerns_its_own_inventory_and_those_without_a_work() {
+    let applied = |name: &str, marked: Option<&str>, deleted: Option<&str>| {
+        let metadata =
+            json!({"name": format!("hash-{name}"), "resourceVersion": "1", "deletionTimestamp": deleted});
+        let spec = json!({"hubHash": "hash", "manifestWorkName": name, "agentID": "a"});
+        typed(json!({"metadata": metadata, "spec": spec, "status": {"evictionStartTime": marked}}))
+    };
+    let time = Some("2020-05-01T12:00:00Z");
+    let all = vec![
+        applied("other", None, None),
+        applied("beside", None, None),
+        applied("gone", time, None),
+        applied("leaving", None, time),
+    ];
+    let mut caches = caches(EVICTION_GRACE);
+    let work = caches.get::<ManifestWork>(&Key::namespaced("c1", "other")).unwrap().unwrap();
+    let names = |caches: &Caches| -> Vec<String> {
+        concerned(&work, caches).into_iter().map(|key| key.name).collect()
+    };
+    assert_eq!(names(&caches), ["hash-other"], "the inventories cannot be listed");
+    caches.replace::<AppliedManifestWork>(Site::Spoke, all, "1");
+    assert_eq!(names(&caches), ["hash-gone", "hash-leaving", "hash-other"]);
+}
+
 /// Runs the controller beside one of works that is marked as missing for years. The clock is set forward by
 /// `jump` after half an hour, and the hub has the work after all where it `is_on_hub`. Returns the minutes
 /// until the deletion, without the jump; `None` if there is none within a day.
 fn evicted_after(eviction_grace: SignedDuration, jump: SignedDuration, is_on_hub: bool) -> Option<i64> {
-    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, true);
+    let mut dispatcher =
+        Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, true);
     dispatcher.add::<OrphanController>();
     dispatcher.set_settings(settings(eviction_grace));
     let other = json!({

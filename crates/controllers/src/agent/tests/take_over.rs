@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 
 use super::WorkController;
 use crate::agent::orphan::OrphanController;
-use crate::agent_identity::{AgentSettings, Identity};
+use crate::agent_identity::{AgentIdentity, AgentSettings};
 use crate::hub::tests::memory_hub::MemoryHub;
 use object::{Gvk, Key, Object};
-use reconcile::{Action, Command, Dispatcher, Limits, Lookup, LookupAnswer, Mapping, Register as _};
+use reconcile::{
+    Action, Command, Dispatcher, DispatcherLimits, Lookup, LookupAnswer, Mapping, Register as _,
+};
 
 const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 const APPLIED_FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
@@ -105,11 +107,11 @@ struct TakeOver {
 
 impl TakeOver {
     fn of(objects: Vec<Value>) -> Self {
-        let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
+        let limits = DispatcherLimits { coalesce: SignedDuration::from_millis(50), computations: 1 };
         let mut dispatcher = Dispatcher::new(limits, true);
         dispatcher.add::<WorkController>();
         dispatcher.add::<OrphanController>();
-        let mut identity = Identity::parse("c1/a/hash").unwrap();
+        let mut identity = AgentIdentity::parse("c1/a/hash").unwrap();
         identity.is_claimed = true;
         dispatcher.set_settings(AgentSettings::new(identity));
         Self { hub: MemoryHub::new(dispatcher, objects), writes: Vec::new() }

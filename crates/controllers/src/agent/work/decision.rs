@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use api::work::v1::ManifestWork;
 use engine::work::{
-    ApplyDecision, Attempt, Live, Permissions, Refusal, Served, Wanted, decide, is_complete, refusal,
+    ApplyDecision, ApplyRefusal, Attempt, Live, Permissions, Served, Wanted, decide, is_complete, refusal,
     take_over, was_applied,
 };
 use object::{Gvk, Object};
@@ -36,7 +36,7 @@ impl ManifestDecision {
             Ok(_) if is_complete(work, &wanted.meta) => Some(ApplyDecision::Leave),
             Ok(live) => Some(decide(wanted, live.as_deref(), owner, was_applied(work, &wanted.meta))),
             Err(error) if error.is_coming() => None,
-            Err(error) => Some(ApplyDecision::Refuse(Refusal::Failed(error.to_string()))),
+            Err(error) => Some(ApplyDecision::Refuse(ApplyRefusal::Failed(error.to_string()))),
         })
     }
 
@@ -106,7 +106,7 @@ pub(super) fn read(
     }
     match allowed(wanted, view) {
         Some(None) => Ok(view.object(&wanted.reference)),
-        Some(Some(why)) => Err(Some(ApplyDecision::Refuse(Refusal::Failed(why)))),
+        Some(Some(why)) => Err(Some(ApplyDecision::Refuse(ApplyRefusal::Failed(why)))),
         None => Err(None),
     }
 }

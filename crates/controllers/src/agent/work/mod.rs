@@ -48,8 +48,7 @@ impl Controller for WorkController {
             return Ok(None);
         }
         let Some(status) = on_spoke.status(view, done, now) else { return Ok(None) };
-        let new = ManifestWork { status: Some(status), ..ManifestWork::clone(work) };
-        Ok(StatusWrite::between(work.as_ref(), &new))
+        Ok(StatusWrite::of_status(work.as_ref(), work.status.as_ref(), &status))
     }
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::{Map, Value, json};
 
 use super::decision::{self, ManifestDecision, served};
-use crate::agent_identity::{self, Identity};
+use crate::agent_identity::{self, AgentIdentity};
 use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ManifestWork};
@@ -23,7 +23,7 @@ const ORDERED_FOR: SignedDuration = SignedDuration::from_mins(5);
 
 /// A work, and its objects on the spoke.
 pub(in crate::agent) struct WorkOnSpoke {
-    pub(super) identity: Identity,
+    pub(super) identity: AgentIdentity,
     pub(super) key: Key,
     pub(super) work: Option<Arc<ManifestWork>>,
     pub(super) applied: Option<Arc<AppliedManifestWork>>,
@@ -46,7 +46,7 @@ impl WorkOnSpoke {
     /// Returns the objects on the spoke of a work that the hub does not have. The work of its name there may
     /// want some of them: after the URL of the hub has changed, it is the same work.
     pub(in crate::agent) fn orphaned(
-        identity: Identity,
+        identity: AgentIdentity,
         applied: Arc<AppliedManifestWork>,
         view: &impl View,
     ) -> Read<Self> {
@@ -136,7 +136,10 @@ impl WorkOnSpoke {
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
         let mut entries = self.inventory(&decisions);
         let (mut removals, mut gone) = (Vec::new(), Vec::new());
-        for entry in self.unwanted() {
+        // A work that an earlier process kept may be older than the inventory. See
+        // docs/hazards.md#kept-work-is-older.
+        let is_current = view.is_listed::<ManifestWork>(Site::Hub);
+        for entry in self.unwanted().filter(|_| is_current) {
             match self.remove(entry, &owner, false, view) {
                 Step::Wait | Step::NotServed => {}
                 Step::Forget => gone.push(entry),

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::decision::served;
 use super::plan::{Step, WorkOnSpoke, fields};
 use api::work::v1::{AppliedResource, ManifestWork};
-use engine::work::{Removal, Served, read, removal as decide};
+use engine::work::{ObjectRemoval, Served, read, removal as decide};
 use object::{Gvk, Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Gvr, Lookup, LookupAnswer, Precondition, Query, Read, Site, Subresource, View};
 
@@ -33,7 +33,7 @@ impl WorkOnSpoke {
             live.resource_version().clone_into(&mut precondition.resource_version);
         }
         let mut removal = decide(live.as_deref(), owner, stays);
-        if removal == Removal::Delete {
+        if removal == ObjectRemoval::Delete {
             match self.is_wanted_by_another(&target, view) {
                 Ok(false) => {}
                 Ok(true) => removal = decide(live.as_deref(), owner, true),
@@ -41,9 +41,9 @@ impl WorkOnSpoke {
             }
         }
         match removal {
-            Removal::Forget => Step::Forget,
-            Removal::Wait => Step::Wait,
-            Removal::Delete => {
+            ObjectRemoval::Forget => Step::Forget,
+            ObjectRemoval::Wait => Step::Wait,
+            ObjectRemoval::Delete => {
                 let (site, impersonate) = (Site::Spoke, None);
                 Step::Write(Box::new(Action::Delete {
                     site,
@@ -53,7 +53,7 @@ impl WorkOnSpoke {
                     impersonate,
                 }))
             }
-            Removal::Release(owners) => {
+            ObjectRemoval::Release(owners) => {
                 let patch = fields(json!({"metadata": {"ownerReferences": owners}}));
                 let (site, subresource) = (Site::Spoke, Subresource::None);
                 let impersonate = None;

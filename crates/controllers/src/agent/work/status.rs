@@ -10,7 +10,7 @@ use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{WORK_FINALIZER, work_conditions};
 use api::work::v1::{ManifestWork, ManifestWorkStatus};
-use engine::work::{Attempt, Live, ManifestResult, Refusal, Wanted, work_status};
+use engine::work::{ApplyRefusal, Attempt, Live, ManifestResult, Wanted, work_status};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Answer, Executed, Outcome, Site, View};
 
@@ -56,7 +56,7 @@ impl WorkOnSpoke {
 
     /// Returns the outcome of the write of a manifest; `None` if no write was planned.
     fn attempt(&self, wanted: &Wanted, writes: &Writes<'_>) -> Option<Attempt> {
-        let failed = |why: String| Attempt::Failed(Refusal::Failed(why));
+        let failed = |why: String| Attempt::Failed(ApplyRefusal::Failed(why));
         Some(match writes.get(&wanted.reference)? {
             // The decision about the content follows the write of the metadata.
             (Action::Patch { patch, .. }, Some(Ok(_))) if patch.keys().eq(["metadata"]) => Attempt::None,

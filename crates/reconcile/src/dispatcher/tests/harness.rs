@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use crate::{
-    Act, Action, Answer, Command, Computation, Controller, Decision, Dispatcher, Event, Failure, FailureKind,
-    Limits, Lookup, Outcome, ReconcileResult, Register as _, Site, WatchEvent, WatchedKind,
+    Act, Action, Answer, Command, Computation, Controller, Decision, Dispatcher, DispatcherLimits, Event,
+    Failure, FailureKind, Lookup, Outcome, ReconcileResult, Register as _, Site, WatchedKind, WatcherEvent,
 };
 use object::{Key, Object};
 
@@ -44,7 +44,7 @@ impl Harness {
     }
 
     fn of(observed: Site, register: impl FnOnce(&mut Dispatcher)) -> Self {
-        let limits = Limits { coalesce: SignedDuration::from_secs(1), computations: 2 };
+        let limits = DispatcherLimits { coalesce: SignedDuration::from_secs(1), computations: 2 };
         let mut dispatcher = Dispatcher::new(limits, observed == Site::Spoke);
         register(&mut dispatcher);
         let mut harness = Self {
@@ -112,7 +112,7 @@ impl Harness {
     pub(super) fn store(&mut self, act: Act, mut object: Object) {
         self.version += 1;
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
-        self.dispatcher.acted(act.done(Ok(Answer::Object(object))), self.now);
+        self.dispatcher.acted(act.done(Ok(Answer::from(object))), self.now);
         self.decide();
     }
 
@@ -128,13 +128,13 @@ impl Harness {
         self.version += 1;
         let mut object = object.clone();
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
-        Ok(Answer::Object(object))
+        Ok(Answer::from(object))
     }
 
     pub(super) fn listed(&mut self, kind: &str, objects: &[Value]) {
         let kind = Arc::clone(&self.kinds[kind]);
         let objects = objects.iter().map(|object| kind.decode(&object.to_string())).collect();
-        let listed = WatchEvent::Listed { objects, resource_version: "1".into() };
+        let listed = WatcherEvent::Listed { objects, resource_version: "1".into() };
         self.dispatcher.watched(&kind, listed, self.now);
     }
 
@@ -143,7 +143,7 @@ impl Harness {
         let kind = Arc::clone(&self.kinds[kind]);
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let applied = WatchEvent::Applied(kind.decode(&object.to_string()));
+        let applied = WatcherEvent::Applied(kind.decode(&object.to_string()));
         self.dispatcher.watched(&kind, applied, self.now);
     }
 
@@ -151,7 +151,7 @@ impl Harness {
     pub(super) fn deleted(&mut self, kind: &str, name: &str) {
         let kind = Arc::clone(&self.kinds[kind]);
         self.version += 1;
-        let deleted = WatchEvent::Deleted { key: key(name), resource_version: self.version.to_string() };
+        let deleted = WatcherEvent::Deleted { key: key(name), resource_version: self.version.to_string() };
         self.dispatcher.watched(&kind, deleted, self.now);
     }
 

@@ -138,7 +138,7 @@ fn an_object_that_no_watch_has_reported_is_absent_without_a_request() {
     let asked: Vec<_> = harness.lookups.iter().map(ToString::to_string).collect();
     assert_eq!(asked.len(), 2, "one that the watch has reported may be there: {asked:?}");
     let kind = Arc::clone(&harness.kinds["Deployment"]);
-    harness.dispatcher.watched(&kind, crate::WatchEvent::Stale, harness.now);
+    harness.dispatcher.watched(&kind, crate::WatcherEvent::Stale, harness.now);
     harness.changed("ConfigMap", map("e"));
     harness.after(1);
     assert_eq!(
@@ -152,7 +152,7 @@ fn an_object_that_no_watch_has_reported_is_absent_without_a_request() {
 fn a_plan_that_waits_for_a_kind_that_may_not_be_listed_reads_the_refusal_until_it_may() {
     let mut harness = looking();
     let kind = Arc::clone(&harness.kinds["Deployment"]);
-    let refused = || crate::WatchEvent::Refused("forbidden".into());
+    let refused = || crate::WatcherEvent::Refused("forbidden".into());
     harness.ended.clear();
     harness.dispatcher.watched(&kind, refused(), harness.now);
     harness.after(1);
@@ -210,7 +210,7 @@ fn after_a_restore_an_object_is_read_again_at_its_lower_version() {
     harness.changed("Deployment", listed(0));
     harness.after(1);
     let maps = Arc::clone(&harness.kinds["ConfigMap"]);
-    harness.dispatcher.watched(&maps, crate::WatchEvent::Restored, harness.now);
+    harness.dispatcher.watched(&maps, crate::WatcherEvent::Restored, harness.now);
     assert!(harness.dispatcher.caches().object(&deployment()).is_err());
 
     harness.listed("ConfigMap", &[map("a")]);
@@ -231,7 +231,7 @@ fn an_answer_that_is_older_than_the_deletion_revives_nothing() {
     harness.listed("Deployment", &[listed(1)]);
     harness.after(1);
     let kind = Arc::clone(&harness.kinds["Deployment"]);
-    let deleted = crate::WatchEvent::Deleted { key: key("d"), resource_version: "7".into() };
+    let deleted = crate::WatcherEvent::Deleted { key: key("d"), resource_version: "7".into() };
     harness.dispatcher.watched(&kind, deleted, harness.now);
     harness.answer(found(5));
     harness.after(1);

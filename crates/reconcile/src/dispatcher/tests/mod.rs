@@ -8,6 +8,7 @@ mod index;
 mod lookups;
 mod memo;
 mod observed;
+mod own_writes;
 mod predicate;
 mod reconciliations;
 mod stale;

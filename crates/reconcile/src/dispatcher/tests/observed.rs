@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::harness::{Harness, Map, key, map};
-use crate::{Controller, Plan, Read, Site, View, WatchEvent, Watches};
+use crate::{Controller, Plan, Read, Site, View, WatcherEvent, Watches};
 use object::{Gvk, Key, ObjectRef};
 
 /// A controller that asks for Deployments by reading one.
@@ -79,6 +79,23 @@ fn a_key_whose_kind_is_listed_while_it_is_planned_is_planned_again() {
 }
 
 #[test]
+fn an_observed_object_is_known_in_the_version_that_was_read() {
+    let mut harness = Harness::new::<Observer>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    let kind = Arc::clone(&harness.kinds["Deployment"]);
+    let is_known = |harness: &mut Harness, version: u64| {
+        harness.dispatcher.is_known(&kind, &deployment().key, version, harness.now)
+    };
+    assert!(!is_known(&mut harness, 1), "the kind has not been listed");
+    let metadata = json!({"namespace": "ns", "name": "d", "resourceVersion": "1"});
+    let listed = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+    harness.listed("Deployment", &[listed]);
+    assert!(is_known(&mut harness, 1));
+    assert!(!is_known(&mut harness, 2));
+}
+
+#[test]
 fn after_a_restore_observed_kinds_are_unknown_until_they_are_listed_again() {
     let mut harness = Harness::new::<Observer>();
     harness.listed("ConfigMap", &[map("a")]);
@@ -89,7 +106,7 @@ fn after_a_restore_observed_kinds_are_unknown_until_they_are_listed_again() {
     };
     harness.listed("Deployment", &[at("40")]);
     let maps = Arc::clone(&harness.kinds["ConfigMap"]);
-    harness.dispatcher.watched(&maps, WatchEvent::Restored, harness.now);
+    harness.dispatcher.watched(&maps, WatcherEvent::Restored, harness.now);
     assert!(harness.dispatcher.caches().observed(&deployment()).is_err());
     harness.listed("Deployment", &[at("30")]);
     let held = harness.dispatcher.caches().observed(&deployment()).unwrap().unwrap();

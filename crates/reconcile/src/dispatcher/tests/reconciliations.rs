@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::harness::{Harness, Map, copy, key, map};
 use crate::{
     CachedCount, Controller, Decided, Decoded, Event, EventType, Executed, FailureKind, Plan, Precondition,
-    Query, Read, Site, Source, SourceFailure, StatusWrite, Unreadable, View, WatchEvent, Watches,
+    Query, Read, Site, Source, SourceFailure, StatusWrite, Unreadable, View, WatcherEvent, Watches,
 };
 use object::{Gvk, Key, ObjectRef};
 
@@ -305,7 +305,7 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
     harness.ended();
     let kind = Arc::clone(&harness.kinds["ConfigMap"]);
     let refused = Unreadable { key: key("sound"), labels: None, why: "data: not a map".into() };
-    harness.dispatcher.watched(&kind, WatchEvent::Applied(Decoded::Unreadable(refused)), harness.now);
+    harness.dispatcher.watched(&kind, WatcherEvent::Applied(Decoded::Unreadable(refused)), harness.now);
     harness.changed("Secret", json!({"metadata": {"namespace": "ns", "name": "s"}}));
     harness.changed("ConfigMap", map("sound"));
     harness.after(1);

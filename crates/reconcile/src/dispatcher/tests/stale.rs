@@ -8,7 +8,7 @@ use super::harness::{Harness, Map, copy, map};
 use super::lookups::{deployment, found, listed, looking};
 use crate::{
     Controller, Executed, Lookup, LookupAnswer, Plan, Read, Register as _, Site, StatusWrite, View,
-    WatchEvent, Watches,
+    WatcherEvent, Watches,
 };
 use object::Key;
 
@@ -38,7 +38,7 @@ fn nothing_is_decided_on_a_kind_that_is_stale_until_it_is_listed_again() {
     harness.listed("ConfigMap", &[]);
     harness.listed("Namespace", &[]);
     let namespaces = Arc::clone(&harness.kinds["Namespace"]);
-    harness.dispatcher.watched(&namespaces, WatchEvent::Stale, harness.now);
+    harness.dispatcher.watched(&namespaces, WatcherEvent::Stale, harness.now);
     harness.changed("ConfigMap", map("a"));
     harness.after(60);
     assert!(harness.acts.is_empty());
@@ -57,7 +57,7 @@ fn after_a_restore_nothing_is_decided_until_every_kind_is_listed_again() {
     harness.listed("ConfigMap", &[]);
     harness.listed("Namespace", &[]);
     let namespaces = Arc::clone(&harness.kinds["Namespace"]);
-    harness.dispatcher.watched(&namespaces, WatchEvent::Restored, harness.now);
+    harness.dispatcher.watched(&namespaces, WatcherEvent::Restored, harness.now);
     harness.listed("Namespace", &[]);
     harness.changed("ConfigMap", map("a"));
     harness.after(60);
@@ -99,7 +99,7 @@ fn a_key_whose_kind_becomes_stale_while_its_writes_are_executed_is_planned_again
     harness.listed("Namespace", &[]);
     harness.after(1);
     let namespaces = Arc::clone(&harness.kinds["Namespace"]);
-    harness.dispatcher.watched(&namespaces, WatchEvent::Stale, harness.now);
+    harness.dispatcher.watched(&namespaces, WatcherEvent::Stale, harness.now);
     harness.act();
     let [ended] = &std::mem::take(&mut harness.ended)[..] else { panic!("one reconciliation") };
     assert!(ended.read_error.is_some() && ended.failure.is_none());
@@ -156,7 +156,7 @@ impl Harness {
     /// Restores the hub, and lists both kinds of the copier.
     fn restored(&mut self, maps: &[serde_json::Value]) {
         let namespaces = Arc::clone(&self.kinds["Namespace"]);
-        self.dispatcher.watched(&namespaces, WatchEvent::Restored, self.now);
+        self.dispatcher.watched(&namespaces, WatcherEvent::Restored, self.now);
         self.listed("Namespace", &[]);
         self.listed("ConfigMap", maps);
     }
@@ -204,7 +204,7 @@ fn objects_of_a_kind_that_cannot_be_listed_any_more_are_read_once_a_minute() {
     harness.answer(found(1));
     harness.after(1);
     let kind = Arc::clone(&harness.kinds["Deployment"]);
-    harness.dispatcher.watched(&kind, WatchEvent::Stale, harness.now);
+    harness.dispatcher.watched(&kind, WatcherEvent::Stale, harness.now);
     harness.after(1);
     assert_eq!(harness.lookups, [Lookup::Object(deployment())]);
     harness.answer(found(4));
@@ -231,7 +231,7 @@ fn objects_of_a_kind_that_cannot_be_listed_any_more_are_read_once_a_minute() {
 fn objects_of_a_kind_that_was_never_listed_are_read_once_its_list_has_failed_for_long() {
     let mut harness = looking();
     let kind = Arc::clone(&harness.kinds["Deployment"]);
-    harness.dispatcher.watched(&kind, WatchEvent::Stale, harness.now);
+    harness.dispatcher.watched(&kind, WatcherEvent::Stale, harness.now);
     harness.changed("ConfigMap", map("b"));
     harness.after(1);
     assert_eq!(harness.lookups, [Lookup::Object(deployment())]);
@@ -240,7 +240,7 @@ fn objects_of_a_kind_that_was_never_listed_are_read_once_its_list_has_failed_for
     assert_eq!(harness.held(), Some(1));
 
     let maps = Arc::clone(&harness.kinds["ConfigMap"]);
-    harness.dispatcher.watched(&maps, WatchEvent::Restored, harness.now);
+    harness.dispatcher.watched(&maps, WatcherEvent::Restored, harness.now);
     harness.after(1);
     assert_eq!(harness.lookups.len(), 1, "no list of it will come after a restore either");
 }

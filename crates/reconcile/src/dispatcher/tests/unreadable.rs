@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::harness::{Harness, Map, key, map};
-use crate::{Controller, Decoded, Plan, Query, Read, Unreadable, View, WatchEvent, Watches};
+use crate::{Controller, Decoded, Plan, Query, Read, Unreadable, View, WatcherEvent, Watches};
 use object::Key;
 
 #[test]
@@ -32,7 +32,7 @@ fn who_asks_is_woken_when_an_object_becomes_unreadable_and_when_it_stops_to_be()
     let refuse = |harness: &mut Harness| {
         let refused = Unreadable { key: key("s"), labels: None, why: "data: not a map".into() };
         let kind = Arc::clone(&harness.kinds["Secret"]);
-        harness.dispatcher.watched(&kind, WatchEvent::Applied(Decoded::Unreadable(refused)), harness.now);
+        harness.dispatcher.watched(&kind, WatcherEvent::Applied(Decoded::Unreadable(refused)), harness.now);
         harness.after(2);
         harness.ended().len()
     };

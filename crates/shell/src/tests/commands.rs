@@ -9,14 +9,19 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::client::Body;
 use object::{Key, Object, ObjectRef};
-use reconcile::{Action, Controller, Failure, Limits, Plan, Read, Register as _, View, Watches};
+use reconcile::{
+    Action, Controller, Dispatcher, DispatcherLimits, Failure, Plan, Read, Register as _, Scope, View,
+    Watches,
+};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::execute::ActionExecutor;
 use crate::lines::Lines;
 use crate::threads::decide;
-use crate::{Shell, ShellOptions};
+use crate::{Resources, Shell, ShellOptions};
 
 /// Copies the ConfigMap `m` once it has looked for a kind and for an object.
 struct Copier;
@@ -130,7 +135,7 @@ fn reconcile_refused(runtime: &Runtime) {
                 Command::Watch(kind) => {
                     let map = r#"{"metadata": {"namespace": "n", "name": "m", "resourceVersion": "2"}}"#;
                     let objects = vec![kind.decode(map)];
-                    let listed = WatchEvent::Listed { objects, resource_version: "2".into() };
+                    let listed = WatcherEvent::Listed { objects, resource_version: "2".into() };
                     runtime.update(|dispatcher, now| dispatcher.watched(&kind, listed, now));
                 }
                 Command::Decide(decision) => decide(runtime, decision),
@@ -151,11 +156,12 @@ fn reconcile_refused(runtime: &Runtime) {
 
 #[tokio::test]
 async fn a_line_of_a_plan_and_one_of_its_refused_write_have_the_same_keys_in_the_same_place() {
-    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+    let mut dispatcher =
+        Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
     dispatcher.add::<Speaker>();
     let no_answer = |_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>();
     let hub = Arc::new(Resources::new(Client::new(tower::service_fn(no_answer), "default")));
-    let executor = Executor::new(hub, None, 1);
+    let executor = ActionExecutor::new(hub, None, 1);
     let runtime = Runtime::new(dispatcher, executor, Scope::Everything, Vec::new());
     let logged = Lines::record_json();
     reconcile_refused(&runtime);
@@ -168,4 +174,34 @@ async fn a_line_of_a_plan_and_one_of_its_refused_write_have_the_same_keys_in_the
         let once = ["controller", "key", "reconcile_id"].iter().all(|key| line["fields"].get(key).is_none());
         assert!(once, "no key is there twice: {line}");
     }
+}
+
+#[tokio::test]
+async fn a_target_that_comes_soon_costs_no_warning_and_one_that_stays_away_does() {
+    let dispatcher =
+        Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+    let no_answer = |_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>();
+    let hub = Arc::new(Resources::new(Client::new(tower::service_fn(no_answer), "default")));
+    let runtime = Runtime::new(dispatcher, ActionExecutor::new(hub, None, 1), Scope::Everything, Vec::new());
+    let warns = |kind: FailureKind, failures: u32| {
+        let logged = Lines::record();
+        runtime.report(&ReconcileResult {
+            reconcile_id: 0,
+            controller_id: 0,
+            controller: "speaker",
+            key: Key::namespaced("n", "m"),
+            began: now(),
+            steps: 1,
+            events: Vec::new(),
+            failure: Some(Failure { kind, message: "no".into() }),
+            failures,
+            read_error: None,
+            panicked: false,
+        });
+        let [line] = &logged.all()[..] else { panic!("one line") };
+        line.starts_with("WARN")
+    };
+    assert!(!warns(FailureKind::NotFound, 1) && !warns(FailureKind::NotFound, 4));
+    assert!(warns(FailureKind::NotFound, 5));
+    assert!(warns(FailureKind::Forbidden, 1));
 }

@@ -1,0 +1,204 @@
+//! Requests to an API server. Failures are classified by the retry that they need.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::error::DiscoveryError;
+use kube::{Client, Error};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tracing::debug;
+
+use super::client::retry_after;
+use super::{Leadership, Resources};
+use object::{Object, ObjectRef};
+use reconcile::{Answer, Failure, FailureKind, ObjectText, Outcome, Precondition, Subresource};
+
+/// The longest wait that a server can ask for with `Retry-After`.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// An API server, as one controller may use it.
+#[derive(Clone, Copy)]
+pub(super) struct ApiServer<'a> {
+    pub(super) resources: &'a Resources,
+    pub(super) slots: &'a Semaphore,
+    /// The user that requests impersonate.
+    pub(super) impersonate: Option<&'a str>,
+    pub(super) leadership: Option<&'a Leadership>,
+}
+
+impl<'a> ApiServer<'a> {
+    pub(super) fn impersonating(self, impersonate: Option<&'a str>) -> Self {
+        Self { impersonate, ..self }
+    }
+
+    /// Returns the object as it is now.
+    pub(super) async fn get(self, target: &ObjectRef) -> Result<Object, Failure> {
+        let request = self.home(target).await?.get(&target.key.name, &Default::default());
+        self.send(target, request.map_err(Error::BuildRequest)).await
+    }
+
+    /// Returns the collection of an object.
+    async fn home(self, target: &ObjectRef) -> Result<kube::core::Request, Failure> {
+        let served = self.resources.served(&target.gvk).await.map_err(|e| failure(target, e))?;
+        Ok(served.home(&target.key))
+    }
+
+    pub(super) async fn apply(self, object: &Object, params: &PatchParams) -> Result<Object, Failure> {
+        let target = object.reference();
+        let request = self.home(&target).await?.patch(&target.key.name, params, &Patch::Apply(object));
+        self.send(&target, request.map_err(Error::BuildRequest)).await
+    }
+
+    pub(super) async fn create(self, object: &Object, manager: &str) -> Outcome {
+        let target = object.reference();
+        let home = self.home(&target).await?;
+        let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
+        let params = PostParams { field_manager: Some(manager.into()), ..PostParams::default() };
+        let request = home.create(&params, body).map_err(Error::BuildRequest);
+        match self.respond(request).await {
+            Ok(created) => Ok(created.into()),
+            Err(Error::Api(status)) if status.is_already_exists() => {
+                let request = home.get(&target.key.name, &Default::default()).map_err(Error::BuildRequest);
+                self.send(&target, request).await.map(Answer::from)
+            }
+            Err(error) => Err(failure(&target, error)),
+        }
+    }
+
+    pub(super) async fn patch(
+        self,
+        target: &ObjectRef,
+        part: Subresource,
+        params: &PatchParams,
+        body: &Value,
+    ) -> Outcome {
+        let home = self.home(target).await?;
+        let (name, patch) = (&target.key.name, Patch::Merge(body));
+        let request = match part {
+            Subresource::None => home.patch(name, params, &patch),
+            Subresource::Status => home.patch_subresource("status", name, params, &patch),
+            Subresource::Approval => home.patch_subresource("approval", name, params, &patch),
+        };
+        self.send(target, request.map_err(Error::BuildRequest)).await.map(Answer::from)
+    }
+
+    pub(super) async fn replace(self, object: &Object) -> Outcome {
+        let target = object.reference();
+        let home = self.home(&target).await?;
+        let body = serde_json::to_vec(object).map_err(|e| failure(&target, Error::SerdeError(e)))?;
+        let request =
+            home.replace(&target.key.name, &PostParams::default(), body).map_err(Error::BuildRequest);
+        self.send(&target, request).await.map(Answer::from)
+    }
+
+    pub(super) async fn delete(
+        self,
+        target: &ObjectRef,
+        precondition: &Precondition,
+        orphan: bool,
+    ) -> Outcome {
+        let home = self.home(target).await?;
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let (uid, resource_version) = (some(&precondition.uid), some(&precondition.resource_version));
+        let params = DeleteParams {
+            propagation_policy: Some(if orphan {
+                PropagationPolicy::Orphan
+            } else {
+                PropagationPolicy::Background
+            }),
+            preconditions: (uid.is_some() || resource_version.is_some())
+                .then_some(Preconditions { resource_version, uid }),
+            ..DeleteParams::default()
+        };
+        match self.respond(home.delete(&target.key.name, &params).map_err(Error::BuildRequest)).await {
+            // A `Status` means that the object is gone; the object itself means that finalizers hold it.
+            Ok(answer) => Ok(answer.is_terminating().then_some(answer).into()),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(Answer::Nothing),
+            Err(error) => Err(failure(target, error)),
+        }
+    }
+
+    async fn send(
+        self,
+        target: &ObjectRef,
+        request: Result<http::Request<Vec<u8>>, Error>,
+    ) -> Result<Object, Failure> {
+        self.respond(request).await.map_err(|error| {
+            if matches!(&error, Error::Api(status) if status.code == 404) {
+                self.resources.forget(&target.gvk);
+            }
+            failure(target, error)
+        })
+    }
+
+    async fn respond(self, request: Result<http::Request<Vec<u8>>, Error>) -> Result<Object, Error> {
+        let mut request = request?;
+        if let Some(user) = self.impersonate {
+            let user = HeaderValue::from_str(user).map_err(|e| Error::Service(e.into()))?;
+            request.headers_mut().insert("Impersonate-User", user);
+        }
+        let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
+        // The wait for a slot may have been long. The connection checks the leadership once more before it
+        // sends.
+        if let Some(Err(not_leading)) = self.leadership.map(Leadership::check) {
+            return Err(Error::Service(not_leading.into()));
+        }
+        debug!(method = %request.method(), uri = %request.uri(), "write");
+        let answered = request_object(self.resources.client(), request).await;
+        drop(slot);
+        if let Err(error) = &answered {
+            // The reconciliation ends only when the server wants requests again, which also delays the next
+            // reconciliations of the controller.
+            sleep(retry_after(error).min(MAX_RETRY_AFTER)).await;
+        }
+        answered
+    }
+}
+
+/// Sends a request whose answer is an object.
+pub(super) async fn request_object(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+) -> Result<Object, Error> {
+    let text = client.request_text(request).await?;
+    ObjectText::new(&text).object().map_err(Error::SerdeError)
+}
+
+/// Returns the failure of a request, with the name of the object it was about.
+pub fn failure(target: &ObjectRef, error: Error) -> Failure {
+    match error {
+        Error::Api(status) => {
+            let causes =
+                status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.reason.as_str());
+            Failure::refused(target, status.code, causes, &status.message)
+        }
+        Error::Discovery(
+            DiscoveryError::MissingKind(_)
+            | DiscoveryError::MissingApiGroup(_)
+            | DiscoveryError::MissingResource(_),
+        ) => Failure::not_served(&target.gvk),
+        error => {
+            Failure { kind: FailureKind::Unavailable, message: format!("cannot write {target}: {error}") }
+        }
+    }
+}
+
+/// The message if a kind is not served.
+pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
+
+/// Returns the answer of an API server, or the reason why there is none, in a line.
+pub fn message(error: &Error) -> String {
+    match error {
+        Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),
+        Error::Api(status) => status.message.clone(),
+        Error::Discovery(
+            DiscoveryError::MissingKind(_)
+            | DiscoveryError::MissingApiGroup(_)
+            | DiscoveryError::MissingResource(_),
+        ) => NOT_SERVED.into(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,28 @@
+//! Events of own writes.
+
+use super::*;
+
+/// The answer to an own write may reach the cache before its event.
+#[test]
+fn an_event_of_a_known_version_changes_nothing_and_the_watch_goes_on_from_it() {
+    let (mut dispatcher, kind) = watching();
+    let object =
+        |version: &str| json!({ "metadata": { "namespace": "n", "name": "a", "resourceVersion": version } });
+    let objects = vec![kind.decode(&object("8").to_string())];
+    let listed = WatcherEvent::Listed { objects, resource_version: "8".into() };
+    dispatcher.watched(&kind, listed, Timestamp::UNIX_EPOCH);
+    let (dispatcher, watched) = (Mutex::new(dispatcher), Arc::clone(&kind));
+    let is_known: IsKnownFn = Box::new(move |key, version| {
+        dispatcher.lock().unwrap().is_known(&watched, key, version, Timestamp::UNIX_EPOCH)
+    });
+    let told = |event: &str, version: &str| {
+        let line = json!({ "type": event, "object": object(version) }).to_string();
+        let (event, at) = take(&kind, &is_known, line.as_bytes()).unwrap();
+        assert_eq!(at, version);
+        event
+    };
+    assert!(told("MODIFIED", "8").is_none());
+    assert!(matches!(told("MODIFIED", "9"), Some(WatcherEvent::Applied(_))));
+    assert!(matches!(told("DELETED", "8"), Some(WatcherEvent::Deleted { .. })));
+    assert!(told("BOOKMARK", "12").is_none());
+}
