@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::now;
 
@@ -74,7 +74,7 @@ impl Cli {
 }
 
 pub(crate) async fn server(definitions: Vec<Object>) -> Server {
-    Server::start(Options { objects: definitions, ..Options::new(now) }).await.unwrap()
+    Server::start(ServerOptions { objects: definitions, ..ServerOptions::new(now) }).await.unwrap()
 }
 
 /// Runs an operator, and an agent that joins with the token of `wheelwright get token`; returns the agent.
@@ -283,6 +283,10 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     assert!(manifests.contains("--spoke-cluster-name=c1"), "{manifests}");
     a_cluster_of_one_hub_is_not_joined_to_another_in_passing(&on_spoke, dir.path(), &spoke).await;
     assert!(on_spoke.run(&join).contains("wheelwright accept --clusters c1"));
+    assert_eq!(on_spoke.run(&format!("{join} --wait 60")), "Cluster c1 is available\n");
+    let line = "join --cluster-name c9 --namespace third --wait 1 --hub-kubeconfig";
+    let refused = on_spoke.refused(&format!("{line} {}", bootstrap.display()));
+    assert!(refused.contains("cluster c9 has not asked the hub to join after 1 s"), "{refused}");
     assert!(on_spoke.refused("unjoin --cluster-name c1").contains("still has 1 applied work"));
 
     let works: Api<ManifestWork> = Api::namespaced(hub.client(), "c1");

@@ -155,3 +155,21 @@ async fn the_picture_of_the_demo_stays_in_one_place_while_lines_scroll_and_the_t
     assert_eq!(of_the_log, None, "the log goes to a file");
     assert!(std::fs::read_to_string(directory.join("demo.log")).unwrap().contains("INFO"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demo_that_is_to_stay_keeps_what_runs_when_it_fails() {
+    let dir = Directory::new("failed-demo");
+    let directory = dir.path("demo");
+    let demo = ["demo", "--stay", "--clusters", "2", "--dir", directory.to_str().unwrap()];
+    let mut terminal = Terminal::start(wheelwright(&demo), 24, 200);
+    terminal.wait_for("repository at").await;
+    std::fs::remove_dir_all(directory.join("fleet.git")).unwrap();
+    terminal.wait_for("the demo has failed").await;
+    terminal.wait_for("try, on the hub: wheelwright").await;
+    let mut get = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    get.args(["get", "clusters", "--kubeconfig"]).arg(directory.join("hub.kubeconfig"));
+    assert!(get.status().unwrap().success());
+
+    terminal.keyboard.write_all(CTRL_C).unwrap();
+    eventually("the demo ends", async || terminal.program.try_wait().unwrap().is_some()).await;
+}

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::CommandError;
 use super::connect::HubArgs;
-use crate::operator::Candidate;
+use crate::operator::LeaderCandidate;
 use crate::shell::{self, ElectionOptions};
 
 /// What to do where the lease cannot be held.
@@ -44,7 +44,7 @@ impl ElectionArgs {
         hub: &HubArgs,
         namespace: &str,
         lease: &str,
-    ) -> Result<Option<Candidate>, CommandError> {
+    ) -> Result<Option<LeaderCandidate>, CommandError> {
         if !self.leader_elect {
             warn!("no election: this operator must be the only one");
             return Ok(None);
@@ -61,7 +61,7 @@ impl ElectionArgs {
         create_namespace(client, namespace).await?;
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
         let options = ElectionOptions::new(namespace, lease, &host);
-        let candidate = Candidate::new(&hub.config().await?, options);
+        let candidate = LeaderCandidate::new(&hub.config().await?, options);
         Ok(Some(candidate.context("cannot use the kubeconfig")?))
     }
 }

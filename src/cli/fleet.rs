@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use controllers::hub::overview::{
-    ClusterSummary, Clusters, Group, Mark, ObjectList, Overview, WorkloadSummary,
+    ClusterSummary, Clusters, GroupSummary, Mark, ObjectList, Overview, WorkloadSummary,
 };
 
 use super::output::Style;
@@ -127,7 +127,7 @@ fn placements(page: &mut String, overview: &Overview, style: Style) {
 }
 
 /// Returns the placement and the name of a group.
-pub(super) fn title(group: &Group) -> String {
+pub(super) fn title(group: &GroupSummary) -> String {
     match group.placement.as_str() {
         "" => "no placement".to_owned(),
         placement => format!("{placement} {}", group.name).trim_end().to_owned(),
@@ -136,7 +136,7 @@ pub(super) fn title(group: &Group) -> String {
 
 /// Returns the groups of an add-on or a set: a cell per cluster, or a count per state where the group is
 /// large.
-pub(super) fn group_lines(workload: &str, groups: &[Group], style: Style) -> Vec<String> {
+pub(super) fn group_lines(workload: &str, groups: &[GroupSummary], style: Style) -> Vec<String> {
     let width = groups.iter().map(|group| title(group).chars().count()).max().unwrap_or_default();
     let cell = groups
         .iter()
@@ -170,7 +170,7 @@ fn text(workload: &str, cluster: &ClusterSummary) -> String {
 }
 
 /// Returns how many clusters of a group are in which state.
-fn counts(group: &Group, style: Style) -> Vec<String> {
+fn counts(group: &GroupSummary, style: Style) -> Vec<String> {
     let mut counts: BTreeMap<(Mark, String), usize> = BTreeMap::new();
     for cluster in &group.clusters {
         *counts.entry((cluster.mark(), cluster.label())).or_default() += 1;
@@ -182,7 +182,7 @@ fn counts(group: &Group, style: Style) -> Vec<String> {
 }
 
 /// Writes the clusters that have a problem, with their messages.
-fn write_failures(page: &mut String, groups: &[Group], style: Style) {
+fn write_failures(page: &mut String, groups: &[GroupSummary], style: Style) {
     let clusters = groups.iter().flat_map(|group| &group.clusters);
     let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() == Mark::Bad).collect();
     for cluster in troubled.iter().take(MAX_LISTED) {

@@ -67,28 +67,18 @@ impl Origin {
         let snapshot = match (&self.objects, &self.snapshot) {
             (Some(objects), _) => Snapshot { objects: objects.clone() },
             (None, Some(file)) => Snapshot { objects: objects::of_file(file)? },
-            (None, None) => block_on(async {
-                let hub = self.hub.connect().await?;
-                let mut snapshot = Snapshot { objects: Vec::new() };
-                let has_ours = serves_ours(&hub).await?;
-                for KindToRead { gvk, plural, load: _ } in wanted {
-                    if gvk.group == GITOPS_GROUP && !has_ours {
-                        continue;
-                    }
-                    let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-                    let resource = ApiResource::from_gvk_with_plural(&names, plural);
-                    let labels = Scope::Rollouts.narrow(gvk, Representation::Whole, false).labels;
-                    snapshot.objects.extend(objects::of_hub(&hub, gvk, &resource, &labels).await?);
-                }
-                Ok(snapshot)
-            })?,
+            (None, None) => block_on(async { Snapshot::of_hub(&self.hub.connect().await?, wanted).await })?,
         };
-        let mut caches = Caches::default();
-        for kind in wanted {
-            (kind.load)(&snapshot, &mut caches)?;
-        }
-        Ok(caches)
+        snapshot.caches(wanted)
     }
+}
+
+/// Reads all objects of some kinds from a hub into caches, as [`Origin::read`] does.
+///
+/// # Errors
+/// The hub does not answer or does not serve a kind, or an object does not fit its type.
+pub(super) async fn read_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
+    Snapshot::of_hub(hub, wanted).await?.caches(wanted)
 }
 
 /// Returns whether a hub has definitions of ours. One with the programs of OCM alone has none, and its
@@ -178,6 +168,31 @@ struct Snapshot {
 }
 
 impl Snapshot {
+    /// Reads the objects of some kinds from a hub; none of our kinds where it has no definitions of ours.
+    async fn of_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Self, CommandError> {
+        let mut snapshot = Self { objects: Vec::new() };
+        let has_ours = serves_ours(hub).await?;
+        for KindToRead { gvk, plural, load: _ } in wanted {
+            if gvk.group == GITOPS_GROUP && !has_ours {
+                continue;
+            }
+            let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+            let resource = ApiResource::from_gvk_with_plural(&names, plural);
+            let labels = Scope::Rollouts.narrow(gvk, Representation::Whole, false).labels;
+            snapshot.objects.extend(objects::of_hub(hub, gvk, &resource, &labels).await?);
+        }
+        Ok(snapshot)
+    }
+
+    /// Puts the objects into caches.
+    fn caches(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
+        let mut caches = Caches::default();
+        for kind in wanted {
+            (kind.load)(self, &mut caches)?;
+        }
+        Ok(caches)
+    }
+
     /// Puts the objects of a kind into caches, complete.
     ///
     /// # Errors

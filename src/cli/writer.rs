@@ -196,6 +196,23 @@ impl Writer {
         self.add_object(&applied.map_err(failed(format!("apply {} {key}", K::kind(&()))))?)
     }
 
+    /// Applies an object of a built-in kind; fields of other managers stay.
+    pub(super) async fn apply_object(&mut self, object: &Object) -> Result<(), CommandError> {
+        let Gvk { group, version, kind } = object.gvk();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&group, &version, &kind));
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
+        let api = api_of(&self.client, &resource, object.namespace());
+        let applied = api.patch(object.name(), &params, &Patch::Apply(object)).await;
+        let applied = applied.map_err(failed(format!("apply {kind} {}", object.key())))?;
+        self.show(Object::from_value(serde_json::to_value(&applied)?)?);
+        Ok(())
+    }
+
+    /// Adds an object of any kind to the output.
+    pub(super) fn show(&mut self, object: Object) {
+        self.objects.push(object);
+    }
+
     /// Creates an object, for [`retry_on_conflict`].
     pub(super) async fn try_create<K: Kind>(
         &self,

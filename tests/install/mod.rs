@@ -1,6 +1,7 @@
 //! `wheelwright install`, `upgrade` and `uninstall`: the objects are those of the chart, and a real API
 //! server accepts them.
 
+mod agent;
 mod ocm;
 
 use std::collections::BTreeMap;
@@ -69,19 +70,23 @@ fn installed(flags: &[&str]) -> Objects {
     objects
 }
 
+/// Compares the objects of a chart with the files of them that the program holds.
+fn check_rendered<const N: usize>(chart: &str, files: [(&str, Vec<Value>); N]) {
+    golden::check(files.map(|(name, objects)| {
+        let documents = objects.iter().map(|object| serde_saphyr::to_string(object).unwrap());
+        let head = format!("# Rendered from charts/{chart} by helm; `make bless` writes it.\n");
+        let text = documents.fold(head, |text, document| format!("{text}---\n{}\n", document.trim_end()));
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src/installation");
+        (directory.join(format!("{name}.yaml")), text)
+    }));
+}
+
 #[test]
 fn the_objects_that_install_writes_are_those_that_helm_renders() {
     let rendered = helm::render_in(PLACEHOLDER, "wheelwright", &[]).unwrap();
     let mut dashboard = helm::render_in(PLACEHOLDER, "wheelwright", &["dashboard.enabled=true"]).unwrap();
     dashboard.retain(|object| !rendered.contains(object));
-    golden::check([("operator", rendered), ("dashboard", dashboard)].map(|(name, objects)| {
-        let documents = objects.iter().map(|object| serde_saphyr::to_string(object).unwrap());
-        let head = "# Rendered from charts/wheelwright by helm; `make bless` writes it.\n";
-        let text =
-            documents.fold(head.to_owned(), |text, document| format!("{text}---\n{}\n", document.trim_end()));
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/engine/src/installation");
-        (directory.join(format!("{name}.yaml")), text)
-    }));
+    check_rendered("wheelwright", [("operator", rendered), ("dashboard", dashboard)]);
     if golden::is_blessing() {
         return; // The program still has the former content of the file.
     }
@@ -121,6 +126,11 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
         (helm::NAMESPACE, "--addon-roles agent,other", &["addonRoles=[\"agent\",\"other\"]"]),
         (
             helm::NAMESPACE,
+            "--cluster-profiles --git-hosts a.example",
+            &["clusterProfiles=true", "gitHosts=[\"a.example\"]"],
+        ),
+        (
+            helm::NAMESPACE,
             "--dashboard --env HTTPS_PROXY=http://p:1?a=b --env NO_PROXY=10.96.0.1,.svc",
             &[
                 "dashboard.enabled=true",
@@ -134,7 +144,8 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
         ),
         (helm::NAMESPACE, "--extra-arg=-v --extra-arg=--x=y", &["extraArgs=[\"-v\",\"--x=y\"]"]),
     ] {
-        let wanted = by_name(helm::render_in(namespace, "wheelwright", values).unwrap());
+        let mut wanted = by_name(helm::render_in(namespace, "wheelwright", values).unwrap());
+        wanted.retain(|[kind, ..], _| kind != "CustomResourceDefinition");
         let found = installed(&flags.split_whitespace().collect::<Vec<_>>());
         assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{flags}");
         for (name, object) in wanted {
@@ -284,11 +295,22 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         "name",
     ]);
     assert_eq!(left, "");
+    kubectl.run(&["create", "secret", "generic", "wheelwright-webhook", "-n", helm::NAMESPACE]);
+    let printed = run(&hub, &["uninstall"]);
+    let secret = "Secret wheelwright-system/wheelwright-webhook deleted\n";
+    assert!(printed.contains(secret) && !printed.contains("nothing is installed"), "{printed}");
+    eventually("nothing is left", async || run(&hub, &["uninstall"]).starts_with("nothing is installed\n"))
+        .await;
     assert!(refused(&hub, &["uninstall", "--delete-definitions"]).contains("the hub has 1 ConfigRepo"));
     kubectl.run(&["delete", "configrepo", "fleet", "-n", helm::NAMESPACE]);
+    kubectl.install([api::crds::cluster_profiles()].into_iter());
+    let profiles = "customresourcedefinition.apiextensions.k8s.io/clusterprofiles.multicluster.x-k8s.io";
+    kubectl.run(&["label", profiles, &format!("{MANAGED_BY}=wheelwright-cli")]);
     run(&hub, &["uninstall", "--delete-definitions"]);
-    eventually("the definitions are gone", async || kubectl.run(&["get", "crd", "-o", "name"]).is_empty())
-        .await;
+    eventually("only the definition that other cluster managers use is left", async || {
+        kubectl.run(&["get", "crd", "-o", "name"]).trim() == profiles
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

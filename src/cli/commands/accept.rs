@@ -16,7 +16,7 @@ use crate::cli::writer::{WriteArgs, Writer, failed, find, list, retry_on_conflic
 use crate::cli::{CommandError, CommandResult, deadline};
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
-use engine::registration::csr::{Certificate, requested};
+use engine::registration::csr::{RequestedCertificate, requested};
 use object::{Key, Metadata as _};
 
 /// Interval in which the hub is read while a cluster is awaited.
@@ -133,8 +133,10 @@ async fn requests(
     let mut requests = list::<CertificateSigningRequest>(client, "", &selector).await?;
     requests.retain(|request| {
         let asks = requested(request).is_some_and(|certificate| match certificate {
-            Certificate::Cluster { cluster: named, renewal: false } => named == cluster,
-            Certificate::Cluster { .. } | Certificate::AddOn { .. } | Certificate::Custom { .. } => false,
+            RequestedCertificate::Cluster { cluster: named, renewal: false } => named == cluster,
+            RequestedCertificate::Cluster { .. }
+            | RequestedCertificate::AddOn { .. }
+            | RequestedCertificate::Custom { .. } => false,
         });
         // The agent of another cluster may make a request for this name too.
         let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));

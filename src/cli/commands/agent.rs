@@ -18,7 +18,7 @@ use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
 use crate::serve::Listen;
 use crate::shell::stop_on_signal;
-use crate::shell::{self, Selection};
+use crate::shell::{self, EnabledControllers};
 use api::cluster::v1::ClientConfig;
 use api::names::{AGENT_ANNOTATION_PREFIX, AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
 use controllers::agent_identity::ClaimOptions;
@@ -149,7 +149,8 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     check(args)?;
     let gates = FeatureGates::parse(&args.feature_gates)?;
     let off = if gates.addon_management { "" } else { ",-addon-lease" };
-    let controllers = Selection::parse(&format!("{}{off}", args.controllers), &agent::controller_names())
+    let chosen = format!("{}{off}", args.controllers);
+    let controllers = EnabledControllers::parse(&chosen, &agent::controller_names())
         .map_err(|why| CommandError::from(anyhow!("--controllers: {why}")))?;
     args.ocm.check()?;
     block_on(async {
@@ -232,7 +233,7 @@ struct Hubs {
     directory: Option<PathBuf>,
 }
 
-fn hubs(args: &Args, controllers: &Selection) -> Result<Hubs, CommandError> {
+fn hubs(args: &Args, controllers: &EnabledControllers) -> Result<Hubs, CommandError> {
     let is_work_agent =
         !controllers.includes("lease") && WORK_CONTROLLERS.iter().any(|name| controllers.includes(name));
     let beside = args.hub_kubeconfig.as_deref().and_then(Path::parent);

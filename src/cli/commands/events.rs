@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::Resource as _;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionNames;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use object::{Metadata as _, Object};
@@ -21,6 +22,7 @@ use crate::cli::writer::{Format, failed, print};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
+use api::crds;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, OPERATOR_GROUP, WORK_GROUP};
 use object::text::plain;
 
@@ -55,10 +57,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    if args.about.as_ref().is_some_and(|about| !about.contains('/')) {
-        let error = anyhow!("--for wants KIND/NAME");
-        return Err(CommandError::hinted(error, "for example --for configrepo/fleet"));
-    }
+    let about = args.about.as_deref().map(EventSubject::read).transpose()?;
+    let wanted = |event: &Event| args.wants(about.as_ref(), event);
     block_on(async {
         let hub = args.hub.connect().await?;
         let access: Api<Event> = match &args.namespace {
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             None => Api::all(hub),
         };
         let list = access.list(&ListParams::default()).await.map_err(failed("list events".into()))?;
-        let mut events: Vec<Event> = list.items.into_iter().filter(|event| args.wants(event)).collect();
+        let mut events: Vec<Event> = list.items.into_iter().filter(wanted).collect();
         events.sort_by_key(|event| (time(event), event.name().to_owned()));
         if args.output != Format::Text {
             print(ui, args.output, &events.iter().map(Object::from_typed).collect::<Vec<_>>())?;
@@ -80,19 +80,24 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         }
         if args.watch {
             let version = list.metadata.resource_version.unwrap_or_default();
-            watch(args, &access, version, ui).await?;
+            watch(wanted, &access, version, ui).await?;
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Prints events until a signal comes.
-async fn watch(args: &Args, access: &Api<Event>, version: String, ui: &mut Ui) -> Result<(), CommandError> {
+/// Prints the wanted events until a signal comes.
+async fn watch(
+    wanted: impl Fn(&Event) -> bool,
+    access: &Api<Event>,
+    version: String,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
     let stop = stop_on_signal();
     let mut events = NewEvents { access, version, stream: None, listed: VecDeque::new() };
     while let Some(event) = stop.run_until_cancelled(events.next()).await {
         let event = event.map_err(failed("watch events".into()))?;
-        if args.wants(&event) {
+        if wanted(&event) {
             ui.line(line(&event, now(), ui.style()))?;
         }
     }
@@ -167,20 +172,50 @@ fn number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
+/// The object of `--for`.
+struct EventSubject {
+    kind: String,
+    name: String,
+}
+
+impl EventSubject {
+    /// Reads KIND/NAME. A kind is written as kubectl takes it: by its name, its plural or a short name.
+    fn read(text: &str) -> Result<Self, CommandError> {
+        let Some((wanted, name)) = text.split_once('/') else {
+            let error = anyhow!("--for wants KIND/NAME");
+            return Err(CommandError::hinted(error, "for example --for configrepo/fleet"));
+        };
+        let requests = CustomResourceDefinitionNames {
+            kind: CertificateSigningRequest::KIND.into(),
+            plural: CertificateSigningRequest::URL_PATH_SEGMENT.into(),
+            ..CustomResourceDefinitionNames::default()
+        };
+        let kinds: Vec<_> = crds::all().into_iter().map(|one| one.spec.names).chain([requests]).collect();
+        let wanted = wanted.to_lowercase();
+        let is_wanted = |names: &&CustomResourceDefinitionNames| {
+            let mut short = names.short_names.iter().flatten();
+            names.kind.to_lowercase() == wanted || names.plural == wanted || short.any(|one| *one == wanted)
+        };
+        let Some(names) = kinds.iter().find(is_wanted) else {
+            let kinds: Vec<String> = kinds.iter().map(|names| names.kind.to_lowercase()).collect();
+            let error = anyhow!("--for: {wanted:?} is no kind of the fleet");
+            return Err(CommandError::hinted(error, format!("the kinds are {}", kinds.join(", "))));
+        };
+        Ok(Self { kind: names.kind.clone(), name: name.to_owned() })
+    }
+}
+
 impl Args {
-    fn wants(&self, event: &Event) -> bool {
+    fn wants(&self, subject: Option<&EventSubject>, event: &Event) -> bool {
         let about = event.regarding.clone().unwrap_or_default();
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let group = text(&about.api_version).split('/').next().unwrap_or_default().to_owned();
         let groups = [CLUSTER_GROUP, WORK_GROUP, ADDON_GROUP, GITOPS_GROUP, OPERATOR_GROUP];
         let is_ours = groups.contains(&group.as_str())
             || about.kind.as_deref() == Some(CertificateSigningRequest::KIND);
-        let is_named =
-            self.about.as_ref().and_then(|about| about.split_once('/')).is_none_or(|(kind, name)| {
-                let has = text(&about.kind).to_lowercase();
-                let kind = kind.to_lowercase();
-                (has == kind || format!("{has}s") == kind) && text(&about.name) == name
-            });
+        let is_named = subject.is_none_or(|EventSubject { kind, name }| {
+            about.kind.as_ref() == Some(kind) && about.name.as_ref() == Some(name)
+        });
         let is_there = self.namespace.as_ref().is_none_or(|namespace| text(&about.namespace) == *namespace);
         let is_loud = !self.warnings || event.type_.as_deref() == Some("Warning");
         is_ours && is_named && is_there && is_loud
@@ -277,6 +312,23 @@ mod tests {
             assert_eq!(events.next().await.unwrap().name(), name);
         }
         assert_eq!(*asked.lock().unwrap(), [false, false, false, true, false, true]);
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused_with_all_kinds() {
+        let read =
+            |text: &str| EventSubject::read(text).map(|EventSubject { kind, name }| format!("{kind}/{name}"));
+        for (text, subject) in [
+            ("configrepo/fleet", "ConfigRepo/fleet"),
+            ("RolloutPolicies/p", "RolloutPolicy/p"),
+            ("certificatesigningrequests/a", "CertificateSigningRequest/a"),
+        ] {
+            assert_eq!(read(text).unwrap(), subject);
+        }
+        let refused = read("foo/bar").unwrap_err();
+        assert_eq!(refused.error.to_string(), "--for: \"foo\" is no kind of the fleet");
+        let hint = refused.hint.unwrap();
+        assert!(hint.contains("configrepo, ") && hint.ends_with("certificatesigningrequest"), "{hint}");
     }
 
     #[test]

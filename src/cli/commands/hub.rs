@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::apiserver::{LockError, Options, Server, write_private};
+use crate::apiserver::{LockError, Server, ServerOptions, write_private};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
@@ -38,12 +38,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let _limit = refuse_large_files();
         raise_open_files();
-        let options = Options {
+        let options = ServerOptions {
             listen: args.listen,
             data: Some(args.data.clone()),
             names: args.names.clone(),
             objects: definitions(),
-            ..Options::new(now)
+            ..ServerOptions::new(now)
         };
         let server = Server::start(options).await.map_err(|error| match error {
             crate::apiserver::StartError::Listen { .. } => CommandError::hinted(

@@ -9,7 +9,7 @@ use object::{Gvk, Key, Object, ObjectRef};
 
 use crate::cli::connect::{HubArgs, is_embedded};
 use crate::cli::installation::{
-    Change, Deadline, Installer, OptionArgs, definitions_served, deployment_available, manifests,
+    ApplyResult, Deadline, Installer, OptionArgs, definitions_served, deployment_available, manifests,
 };
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
@@ -129,7 +129,7 @@ async fn install(
     let mark = if args.dry_run { " (dry run)" } else { "" };
     let (definitions, others): (Vec<_>, Vec<_>) =
         wanted.iter().zip(&present).partition(|(object, _)| object.kind() == "CustomResourceDefinition");
-    let mut say = |object: &Object, change: Change| match is_quiet {
+    let mut say = |object: &Object, change: ApplyResult| match is_quiet {
         true => Ok(()),
         false => ui.line(format!("{} {}{mark}", object.reference(), change.word())),
     };
@@ -145,7 +145,7 @@ async fn install(
     }
     for stale in stale(installer, &wanted).await? {
         installer.delete(&stale.reference()).await?;
-        say(&stale, Change::Deleted)?;
+        say(&stale, ApplyResult::Deleted)?;
     }
     if is_quiet {
         print(ui, args.output, &wanted)?;

@@ -4,22 +4,21 @@ use anyhow::anyhow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use object::{Key, Kind, Metadata as _};
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::Namespace;
+use object::{Key, Metadata as _, Object};
+use serde_json::json;
 
 use super::agent::NAME_HINT;
-use super::switch_hub::{AgentIdentity, hub_url};
+use super::join_stage::{AwaitedCluster, until_available};
+use super::switch_hub::{HubKubeconfig, hub_config};
 use crate::cli::bootstrap::BootstrapArgs;
-use crate::cli::connect::is_embedded;
+use crate::cli::connect::{answering, is_embedded};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer, find};
 use crate::cli::{CommandError, CommandResult};
 use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET};
-use engine::installation::MANAGED_BY;
-use engine::klusterlet::every_permission;
+use engine::installation::{AgentInstallation, MANAGED_BY, agent_manifests, keep_resources};
 
 /// Returns the name of the agent's ClusterRole and its binding, as in its chart. A cluster may have agents of
 /// several hubs, in a namespace each.
@@ -30,8 +29,9 @@ pub(super) fn cluster_role(namespace: &str) -> String {
 /// Join a cluster to a hub: install the agent on it, which asks the hub to be let in.
 ///
 /// `--kubeconfig` names the cluster here. `wheelwright get token` on the hub prints the command. With
-/// `--dry-run -o yaml` the objects are printed for a repository. It refuses where the agent of the namespace
-/// has joined another hub or as another cluster, or belongs to a helm release.
+/// `--dry-run -o yaml` the objects are printed for a repository. An agent that is there keeps its requests
+/// and limits. It refuses where the agent of the namespace has joined another hub or as another cluster, or
+/// belongs to a helm release.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
@@ -48,6 +48,10 @@ pub(crate) struct Args {
     /// Namespace of the agent. A cluster of several hubs has one for each agent.
     #[arg(short, long, default_value = AGENT_NAMESPACE)]
     namespace: String,
+    /// Seconds to wait until the hub says that the cluster is available; 0 does not wait. This machine asks
+    /// the hub, with the bootstrap kubeconfig.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u64,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -66,20 +70,38 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
         refuse_other(writer.client(), args, &kubeconfig).await?;
+        let hub = match args.wait > 0 && !writer.is_dry_run() {
+            true => Some(answering(hub_config(&kubeconfig).await?).await?),
+            false => None,
+        };
         install(&mut writer, args, &kubeconfig).await?;
-        let name = &args.cluster_name;
-        if is_embedded(writer.client()).await? {
-            writer.add_line(
-                "The cluster is an embedded API server, which runs no pods. Run the agent beside it:",
-            );
-            writer.add_line(format!(
-                "    wheelwright agent --bootstrap-kubeconfig FILE --spoke-kubeconfig FILE --spoke-cluster-name {name}"
-            ));
+        let Args { cluster_name: cluster, namespace, wait: seconds, .. } = args;
+        let next = next_steps(cluster, is_embedded(writer.client()).await?);
+        match hub {
+            None => next.into_iter().for_each(|line| writer.add_line(line)),
+            Some(hub) => {
+                next.iter().try_for_each(|line| ui.error(line))?;
+                until_available(&hub, AwaitedCluster { cluster, namespace, seconds: *seconds }, ui).await?;
+                writer.add_line(format!("Cluster {cluster} is available"));
+            }
         }
-        writer.add_line("Please log onto the hub cluster and run the following command:");
-        writer.add_line(format!("    wheelwright accept --clusters {name} --wait 60"));
         writer.finish(ui)
     })
+}
+
+/// Returns what a person does next.
+fn next_steps(cluster: &str, is_embedded: bool) -> Vec<String> {
+    let beside = [
+        "The cluster is an embedded API server, which runs no pods. Run the agent beside it:".to_owned(),
+        format!(
+            "    wheelwright agent --bootstrap-kubeconfig FILE --spoke-kubeconfig FILE --spoke-cluster-name {cluster}"
+        ),
+    ];
+    let accept = [
+        "Please log onto the hub cluster and run the following command:".to_owned(),
+        format!("    wheelwright accept --clusters {cluster} --wait 60"),
+    ];
+    beside.into_iter().filter(|_| is_embedded).chain(accept).collect()
 }
 
 /// Refuses a namespace whose agent has joined another hub or has another name there, or belongs to a helm
@@ -94,8 +116,8 @@ async fn refuse_other(spoke: &kube::Client, args: &Args, bootstrap: &str) -> Res
         let hint = "helm upgrade changes the agent, and helm uninstall removes it";
         return Err(CommandError::hinted(error, hint));
     }
-    let Some(identity) = AgentIdentity::read(spoke, namespace).await? else { return Ok(()) };
-    let (old, new) = (identity.hub().await?, hub_url(bootstrap).await?);
+    let Some(identity) = HubKubeconfig::read(spoke, namespace).await? else { return Ok(()) };
+    let (old, new) = (identity.hub().await?, hub_config(bootstrap).await?.cluster_url);
     let name = &identity.cluster;
     let hint = match (old == new, *name == args.cluster_name) {
         (true, true) => return Ok(()),
@@ -113,67 +135,32 @@ async fn refuse_other(spoke: &kube::Client, args: &Args, bootstrap: &str) -> Res
     Err(CommandError::hinted(error, hint))
 }
 
-async fn apply<K: Kind>(writer: &mut Writer, object: Value) -> Result<(), CommandError> {
-    let object: K = serde_json::from_value(object)?;
-    writer.apply(&object).await?;
-    Ok(())
-}
-
-/// Applies the objects of the agent's chart.
+/// Applies the namespace, the bootstrap kubeconfig and the objects of the agent's chart.
 async fn install(writer: &mut Writer, args: &Args, kubeconfig: &str) -> Result<(), CommandError> {
-    let namespace = &args.namespace;
-    let role = cluster_role(namespace);
-    apply::<Namespace>(writer, json!({"metadata": {"name": namespace}})).await?;
-    let secret = json!({"name": BOOTSTRAP_SECRET, "namespace": namespace});
-    let data = json!({"kubeconfig": STANDARD.encode(kubeconfig)});
-    apply::<Secret>(writer, json!({"metadata": secret, "data": data})).await?;
-    let account = json!({"metadata": {"name": AGENT, "namespace": namespace}});
-    apply::<ServiceAccount>(writer, account).await?;
-    let rules = every_permission();
-    apply::<ClusterRole>(writer, json!({"metadata": {"name": role}, "rules": rules})).await?;
-    let binding = json!({
-        "metadata": {"name": role},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": AGENT, "namespace": namespace}],
+    let Args { cluster_name: cluster, bootstrap: _, image, image_pull_secrets, namespace, wait: _, write: _ } =
+        args;
+    let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": BOOTSTRAP_SECRET, "namespace": namespace},
+        "data": {"kubeconfig": STANDARD.encode(kubeconfig)},
     });
-    apply::<ClusterRoleBinding>(writer, binding).await?;
-    apply::<Deployment>(writer, deployment(args)).await
-}
-
-fn deployment(args: &Args) -> Value {
-    let labels = json!({"app.kubernetes.io/name": AGENT});
-    let arguments = json!([
-        "agent",
-        "--bootstrap-kubeconfig=/bootstrap/kubeconfig",
-        format!("--namespace={}", args.namespace),
-        format!("--spoke-cluster-name={}", args.cluster_name),
-        "--listen=0.0.0.0:8080",
-    ]);
-    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
-    let container = json!({
-        "name": "agent", "image": args.image, "args": arguments,
-        "ports": [{"name": "health", "containerPort": 8080}],
-        "livenessProbe": probe("/livez"), "readinessProbe": probe("/readyz"),
-        "securityContext": {
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "bootstrap", "mountPath": "/bootstrap", "readOnly": true}],
-    });
-    let secrets = args.image_pull_secrets.iter();
-    let pull_secrets: Vec<Value> = secrets.map(|name| json!({"name": name})).collect();
-    let pod = json!({
-        "serviceAccountName": AGENT,
-        "imagePullSecrets": pull_secrets,
-        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
-        "volumes": [{"name": "bootstrap", "secret": {"secretName": BOOTSTRAP_SECRET}}],
-    });
-    json!({
-        "metadata": {"name": AGENT, "namespace": args.namespace, "labels": labels},
-        // Two agents of one cluster would undo each other's changes.
-        "spec": {
-            "replicas": 1, "strategy": {"type": "Recreate"}, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    })
+    let mut objects = vec![Object::from_value(own)?, Object::from_value(secret)?];
+    objects.extend(agent_manifests(AgentInstallation { namespace, cluster, image, image_pull_secrets })?);
+    let agent = Key::namespaced(namespace.as_str(), AGENT);
+    if let Some(present) = find::<Deployment>(writer.client(), &agent).await? {
+        let present = Object::from_typed(&present);
+        let deployments = objects.iter_mut().filter(|object| object.kind() == "Deployment");
+        deployments.for_each(|wanted| keep_resources(wanted, &present));
+    }
+    // An API server refuses a dry run in a namespace that does not exist.
+    let is_asked = !writer.is_dry_run()
+        || find::<Namespace>(writer.client(), &Key::cluster(namespace.as_str())).await?.is_some();
+    for object in objects {
+        if is_asked {
+            writer.apply_object(&object).await?;
+        } else {
+            writer.show(object);
+        }
+    }
+    Ok(())
 }

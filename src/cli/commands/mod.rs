@@ -16,6 +16,7 @@ mod get;
 mod hub;
 mod install;
 mod join;
+mod join_stage;
 mod migrate;
 mod operator;
 mod plan;

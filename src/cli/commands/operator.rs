@@ -23,7 +23,7 @@ use crate::operator::webhook::{WebhookAddress, WebhookOptions};
 use crate::operator::{self, ArgoCd, OperatorOptions};
 use crate::serve::receiver::ReceiverOptions;
 use crate::shell::stop_on_signal;
-use crate::shell::{self, Selection};
+use crate::shell::{self, EnabledControllers};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{
     CLI, OPERATOR, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, SYSTEM_NAMESPACE, WEBHOOK,
@@ -81,6 +81,10 @@ pub(crate) struct Args {
     /// `https://host:port` at which API servers reach the webhook, instead of the Service.
     #[arg(long, requires = "webhook_listen", value_name = "URL", value_parser = webhook_url)]
     webhook_url: Option<String>,
+    /// Write a ClusterProfile (multicluster.x-k8s.io) for each cluster of a set into the namespaces that bind
+    /// the set. The hub must have the definition of the kind.
+    #[arg(long)]
+    cluster_profiles: bool,
     /// Namespace of Argo CD on the hub.
     #[arg(long, value_name = "NAMESPACE")]
     argocd_namespace: Option<String>,
@@ -147,7 +151,7 @@ fn webhook_url(url: &str) -> Result<String, String> {
 
 pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     let known = operator::controller_names();
-    let controllers = Selection::parse(&args.controllers, &known)
+    let controllers = EnabledControllers::parse(&args.controllers, &known)
         .map_err(|why| CommandError::from(anyhow::anyhow!("--controllers: {why}")))?;
     let cache = match &args.cache_dir {
         Some(dir) => dir.clone(),
@@ -180,6 +184,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
                 receiver: args.receiver(),
                 webhook: args.webhook(),
                 namespace: args.namespace.clone(),
+                cluster_profiles: args.cluster_profiles,
                 argo_cd: args.argo_cd(),
                 sources,
                 traces,

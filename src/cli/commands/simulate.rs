@@ -20,7 +20,7 @@ use engine::rollout::simulation::{
 };
 use engine::rollout::{Input, advance};
 use object::Key;
-use sim::preview::{of_report, with_commit};
+use sim::preview::{of_report, with_commits};
 
 /// Simulate decisions of the operator, without a hub and without clusters.
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,7 @@ struct Reported {
     /// The commit of the branch of the report, for an earlier moment; the newest one unless it is named.
     #[arg(long, value_name = "COMMIT", requires = "report")]
     at: Option<String>,
-    /// Directory of the report on the branch, where several hubs report to it.
+    /// Directory of the report on the branch, where it has several.
     #[arg(long, value_name = "DIR", requires = "report")]
     report_path: Option<String>,
     /// The ConfigRepo that follows the repository, where the hub has several.
@@ -110,9 +110,9 @@ impl Reported {
         let reported = report::read(&repository, tip, report_path.as_deref())?;
         let repo = config_repo(named.as_ref(), reported.iter())?;
         let (snapshot, applied) = of_report(reported, &repo, now);
-        let objects = match applied {
-            Some(applied) => with_commit(&snapshot, &repo, &repository.checkout(&applied)?, now)?,
-            None => snapshot.objects,
+        let objects = match applied.is_empty() {
+            true => snapshot.objects,
+            false => with_commits(&snapshot, &report::checkouts(&repository, applied)?, now)?,
         };
         Ok(Origin::of_objects(objects.into_iter().map(Arc::unwrap_or_clone).collect()))
     }

@@ -55,7 +55,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let bootstrap = args.bootstrap.kubeconfig()?;
     block_on(async {
-        let hub = config(parse(&bootstrap)?).await?;
+        let hub = hub_config(&bootstrap).await?;
         let new = hub.cluster_url.clone();
         // An agent with a bootstrap kubeconfig that the hub refuses has no hub at all.
         may_join(&answering(hub).await?, &new).await?;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             let hint = "an agent with several bootstrap kubeconfigs goes to its next hub when its hub denies the cluster";
             CommandError::hinted(anyhow!("there is no bootstrap kubeconfig in the Secret {secret}"), hint)
         })?;
-        let identity = AgentIdentity::read(writer.client(), &args.namespace).await?.ok_or_else(|| {
+        let identity = HubKubeconfig::read(writer.client(), &args.namespace).await?.ok_or_else(|| {
             let error = anyhow!("the agent of this cluster has not joined a hub yet");
             CommandError::hinted(error, "wheelwright join")
         })?;
@@ -141,11 +141,11 @@ async fn joined(
     cluster: &str,
     hub: &Uri,
     args: &Args,
-) -> Result<AgentIdentity, CommandError> {
+) -> Result<HubKubeconfig, CommandError> {
     let deadline = deadline(args.wait);
     let (mut seen, mut missing) = (None, "joined");
     while Instant::now() < deadline {
-        if let Some(identity) = AgentIdentity::read(spoke, &args.namespace).await?
+        if let Some(identity) = HubKubeconfig::read(spoke, &args.namespace).await?
             && identity.hub().await? == *hub
         {
             missing = "renewed its lease on";
@@ -165,12 +165,12 @@ async fn joined(
 }
 
 /// The identity of the agent on its hub, as the cluster keeps it.
-pub(super) struct AgentIdentity {
+pub(super) struct HubKubeconfig {
     pub(super) cluster: String,
     kubeconfig: Kubeconfig,
 }
 
-impl AgentIdentity {
+impl HubKubeconfig {
     /// Reads the identity of the agent in a namespace; `None` where there is none.
     pub(super) async fn read(spoke: &kube::Client, namespace: &str) -> Result<Option<Self>, CommandError> {
         let key = Key::namespaced(namespace, HUB_KUBECONFIG_SECRET);
@@ -215,10 +215,9 @@ fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
 }
 
-/// Returns the URL of the hub of a bootstrap kubeconfig.
-pub(super) async fn hub_url(bootstrap: &str) -> Result<Uri, CommandError> {
-    let kubeconfig = parse(bootstrap)?;
-    Ok(config(kubeconfig).await?.cluster_url)
+/// Returns the configuration of the connection to the hub of a bootstrap kubeconfig.
+pub(super) async fn hub_config(bootstrap: &str) -> Result<kube::Config, CommandError> {
+    config(parse(bootstrap)?).await
 }
 
 async fn config(kubeconfig: Kubeconfig) -> Result<kube::Config, CommandError> {

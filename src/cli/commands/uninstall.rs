@@ -22,6 +22,7 @@ use crate::cli::{CommandError, CommandResult};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
+use api::names::cluster_profile::MULTICLUSTER_GROUP;
 use api::names::{ADDON_REMOVAL_FINALIZER, DASHBOARD, OPERATOR, SYSTEM_NAMESPACE, WEBHOOK};
 use api::work::v1::ManifestWork;
 use engine::installation::InstallationOptions;
@@ -66,6 +67,7 @@ struct Uninstallation<'a> {
     format: Format,
     mark: &'static str,
     deleted: Vec<Object>,
+    has_changed: bool,
 }
 
 impl Uninstallation<'_> {
@@ -74,6 +76,12 @@ impl Uninstallation<'_> {
             self.ui.line(line)?;
         }
         Ok(())
+    }
+
+    /// Tells a change of the hub.
+    fn change(&mut self, line: impl AsRef<str>) -> Result<(), CommandError> {
+        self.has_changed = true;
+        self.line(line)
     }
 
     /// Tells a deletion. Only the name is kept: Secrets are among the objects.
@@ -85,7 +93,7 @@ impl Uninstallation<'_> {
         };
         let object = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata});
         self.deleted.push(Object::from_value(object)?);
-        self.line(format!("{target} deleted{}", self.mark))
+        self.change(format!("{target} deleted{}", self.mark))
     }
 
     fn finish(self) -> Result<(), CommandError> {
@@ -98,7 +106,8 @@ impl Uninstallation<'_> {
 
 async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<(), CommandError> {
     let mark = if args.dry_run { " (dry run)" } else { "" };
-    let mut done = Uninstallation { ui, format: args.output, mark, deleted: Vec::new() };
+    let (deleted, has_changed) = (Vec::new(), false);
+    let mut done = Uninstallation { ui, format: args.output, mark, deleted, has_changed };
     let deadline = Deadline::of_seconds(args.wait);
     let wanted = manifests(&args.namespace, &InstallationOptions::default())?;
     if args.delete_definitions {
@@ -112,7 +121,6 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     installer.survey(&deployments).await?;
     if installed.is_empty() {
         installer.must_have_no_release(&operator).await?;
-        done.line("nothing is installed")?;
     }
     if installer.delete(&operator).await? {
         if !args.dry_run {
@@ -121,11 +129,11 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
         done.deleted(&operator)?;
     }
     for name in release_add_ons(installer, args.delete_definitions).await? {
-        done.line(format!("ClusterManagementAddOn {name} is no longer held by a removal budget{mark}"))?;
+        done.change(format!("ClusterManagementAddOn {name} is no longer held by a removal budget{mark}"))?;
     }
     // An API server cannot convert a kind after its webhook is gone.
     for name in stop_conversion(&installer.hub, &args.namespace, args.dry_run).await? {
-        done.line(format!(
+        done.change(format!(
             "CustomResourceDefinition {name} is no longer converted; it is served in its stored version{mark}"
         ))?;
     }
@@ -143,11 +151,17 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     if args.delete_definitions {
         let definitions =
             installer.installed(&[object::Gvk::of::<CustomResourceDefinition>()].into()).await?;
-        for definition in definitions {
+        // Other cluster managers have ClusterProfiles too.
+        let is_of_fleet = |definition: &&Object| !definition.name().ends_with(MULTICLUSTER_GROUP);
+        for definition in definitions.iter().filter(is_of_fleet) {
             installer.delete(&definition.reference()).await?;
             done.deleted(&definition.reference())?;
         }
-    } else {
+    }
+    if !done.has_changed {
+        done.line("nothing is installed")?;
+    }
+    if !args.delete_definitions {
         done.line(format!(
             "The fleet stays: the definitions, their objects, and namespace {}.",
             args.namespace

@@ -13,7 +13,7 @@ use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET};
 use api::work::v1::AppliedManifestWork;
-use controllers::agent_identity::{Identity, claim_name};
+use controllers::agent_identity::{AgentIdentity, claim_name};
 use engine::plural::counted;
 use object::Key;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let mut works = list::<AppliedManifestWork>(writer.client(), "", "").await?;
         // Works of another hub have an agent of their own. Without a claim, all works may be of this one.
         let claimed = find::<ClusterClaim>(writer.client(), &claim).await?;
-        if let Some(identity) = claimed.and_then(|claim| Identity::parse(&claim.spec.value)) {
+        if let Some(identity) = claimed.and_then(|claim| AgentIdentity::parse(&claim.spec.value)) {
             let other = &identity.cluster;
             if other != name {
                 let error = anyhow!(
@@ -65,7 +65,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.delete::<Deployment>(&own(AGENT)).await?,
             writer.delete::<ClusterRoleBinding>(&role).await?,
             writer.delete::<ClusterRole>(&role).await?,
-            // The chart makes these two beside them.
             writer.delete::<RoleBinding>(&own(AGENT)).await?,
             writer.delete::<Role>(&own(AGENT)).await?,
             writer.delete::<ServiceAccount>(&own(AGENT)).await?,

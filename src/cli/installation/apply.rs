@@ -12,9 +12,9 @@ use crate::cli::writer::{api_of, failed};
 use api::names::{CLI, GITOPS_GROUP};
 use engine::installation::{MANAGED_BY, keep_conversion};
 
-/// The change of an object.
+/// The result of applying an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Change {
+pub(in crate::cli) enum ApplyResult {
     /// The object is created.
     Created,
     /// Some of its fields are changed.
@@ -27,7 +27,7 @@ pub(in crate::cli) enum Change {
     Deleted,
 }
 
-impl Change {
+impl ApplyResult {
     /// Returns the past participle that the output shows.
     pub(in crate::cli) fn word(self) -> &'static str {
         match self {
@@ -115,13 +115,13 @@ impl Installer {
         &self,
         wanted: &Object,
         present: Option<&Object>,
-    ) -> Result<Change, CommandError> {
+    ) -> Result<ApplyResult, CommandError> {
         if present.is_some_and(|present| is_shared(present) && !is_ours(present)) && !self.take_ownership {
-            return Ok(Change::Left);
+            return Ok(ApplyResult::Left);
         }
         // An API server refuses a dry run in a namespace that does not exist.
         if self.dry_run && present.is_none() {
-            return Ok(Change::Created);
+            return Ok(ApplyResult::Created);
         }
         let mut wanted = wanted.clone();
         if let Some(present) = present {
@@ -133,9 +133,9 @@ impl Installer {
         let applied = api.patch(&target.key.name, &params, &Patch::Apply(&wanted)).await;
         let applied = read(&applied.map_err(failed(format!("apply {target}")))?)?;
         Ok(match present {
-            None => Change::Created,
-            Some(present) if content(present) == content(&applied) => Change::Unchanged,
-            Some(_) => Change::Configured,
+            None => ApplyResult::Created,
+            Some(present) if content(present) == content(&applied) => ApplyResult::Unchanged,
+            Some(_) => ApplyResult::Configured,
         })
     }
 

@@ -4,7 +4,7 @@ use engine::installation::{self, InstallationOptions};
 use object::Object;
 
 use crate::operator::controller_names;
-use crate::shell::Selection;
+use crate::shell::EnabledControllers;
 use api::names::CLI;
 
 /// The options of an installation. The values of the chart have the same names and defaults.
@@ -43,6 +43,10 @@ pub(in crate::cli) struct OptionArgs {
     /// [default: none].
     #[arg(long = "token-addons", value_name = "NAME", value_delimiter = ',')]
     token_add_ons: Option<Vec<String>>,
+    /// Write ClusterProfiles of the clusters of bound sets, and install their definition;
+    /// `--cluster-profiles=false` ends it [default: false].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    cluster_profiles: Option<bool>,
     /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default:
     /// false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -70,6 +74,7 @@ impl OptionArgs {
             addon_roles,
             custom_signers,
             token_add_ons,
+            cluster_profiles,
             dashboard,
             env,
             extra_args,
@@ -85,6 +90,7 @@ impl OptionArgs {
             addon_roles,
             custom_signers,
             token_add_ons,
+            cluster_profiles,
             dashboard,
             env,
             extra_args,
@@ -94,7 +100,7 @@ impl OptionArgs {
 
 /// Checks the names of controllers, because an operator with an unknown one ends at once.
 fn controllers(text: &str) -> Result<String, String> {
-    Selection::parse(text, &controller_names()).map(|_| text.to_owned())
+    EnabledControllers::parse(text, &controller_names()).map(|_| text.to_owned())
 }
 
 /// Checks a service account. An empty one stands for an empty list.

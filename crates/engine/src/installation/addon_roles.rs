@@ -1,5 +1,5 @@
-//! The roles of the operator that the options for add-ons add: the roles that it gives to agents, the
-//! signers that it signs for, and the service accounts of agents that register by token.
+//! The roles of the operator that options add: the roles that it gives to the agents of add-ons, the signers
+//! that it signs for, the service accounts of agents that register by token, and ClusterProfiles.
 
 use object::Object;
 use serde_json::{Value, json};
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{InstallationError, InstallationOptions};
 use crate::registration::rbac::RBAC;
 use api::names::OPERATOR;
+use api::names::cluster_profile::{CLUSTER_PROFILES_ROLE, MULTICLUSTER_GROUP};
 
 /// The list of roles in an expression of the chart without the option.
 const NO_ROLES: &str = "request.name in []";
@@ -42,6 +43,16 @@ pub(super) fn add(
     let add_ons = named(options.token_add_ons.as_ref());
     if !add_ons.is_empty() {
         grant("wheelwright-operator-tokens", token_rules(&add_ons))?;
+    }
+    if options.cluster_profiles == Some(true) {
+        let verbs = ["get", "list", "watch", "create", "patch", "delete"];
+        grant(
+            CLUSTER_PROFILES_ROLE,
+            json!([
+                {"apiGroups": [MULTICLUSTER_GROUP], "resources": ["clusterprofiles"], "verbs": verbs},
+                {"apiGroups": [MULTICLUSTER_GROUP], "resources": ["clusterprofiles/status"], "verbs": ["patch"]},
+            ]),
+        )?;
     }
     allow(rendered, &roles);
     Ok(())
@@ -97,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_for_addons_adds_a_role_and_none_adds_nothing() {
+    fn each_option_adds_a_role_and_none_adds_nothing() {
         let all = |options: &InstallationOptions| {
             let mut rendered = Vec::new();
             add(&mut rendered, "ns", options).unwrap();
@@ -110,9 +121,11 @@ mod tests {
             custom_signers: names("example.com/foo"),
             addon_roles: names("agent"),
             token_add_ons: names("msa"),
+            cluster_profiles: Some(true),
             ..InstallationOptions::default()
         };
-        let roles = ["signers", "addon-roles", "tokens"].map(|name| format!("wheelwright-operator-{name}"));
+        let roles = ["signers", "addon-roles", "tokens", "cluster-profiles"];
+        let roles = roles.map(|name| format!("wheelwright-operator-{name}"));
         let expected = roles
             .iter()
             .flat_map(|name| ["ClusterRole", "ClusterRoleBinding"].map(|kind| format!("{kind} {name}")));

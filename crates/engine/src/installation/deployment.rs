@@ -22,6 +22,7 @@ pub(super) fn configure(
         addon_roles: _,
         custom_signers: _,
         token_add_ons: _,
+        cluster_profiles,
         dashboard: _,
         env,
         extra_args,
@@ -61,6 +62,9 @@ pub(super) fn configure(
     let hosts = hosts.map(|host| json!(format!("--git-hosts={host}"))).collect::<Vec<_>>();
     let at = place(arguments, "--webhook-listen=");
     arguments.splice(at..at, hosts);
+    if *cluster_profiles == Some(true) {
+        arguments.insert(place(arguments, "--webhook-listen="), json!("--cluster-profiles"));
+    }
     let endpoint = otlp_endpoint.iter().filter(|endpoint| !endpoint.is_empty());
     arguments.extend(endpoint.map(|endpoint| json!(format!("--otlp-endpoint={endpoint}"))));
     arguments

@@ -5,6 +5,7 @@
 //! fields that the chart's values of the same names change.
 
 mod addon_roles;
+mod agent;
 mod deployment;
 mod options;
 mod tenants;
@@ -13,6 +14,7 @@ use api::crds;
 use object::Object;
 use serde_json::{Value, json};
 
+pub use agent::{AgentInstallation, agent_manifests, keep_resources};
 pub use options::InstallationOptions;
 pub use tenants::CONFIG_SECRETS;
 
@@ -55,7 +57,8 @@ pub fn manifests(
     options: &InstallationOptions,
     managed_by: &str,
 ) -> Result<Vec<Object>, InstallationError> {
-    let mut objects: Vec<Object> = crds::all().iter().map(Object::from_typed).collect();
+    let profiles = (options.cluster_profiles == Some(true)).then(crds::cluster_profiles);
+    let mut objects: Vec<Object> = crds::all().iter().chain(&profiles).map(Object::from_typed).collect();
     let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     objects.push(Object::from_value(own)?);
     let mut rendered = read(RENDERED, namespace)?;
@@ -83,8 +86,19 @@ pub fn manifests(
 }
 
 fn read(rendered: &str, namespace: &str) -> Result<Vec<Object>, InstallationError> {
-    let values: Vec<Value> = serde_saphyr::from_multiple(&rendered.replace(PLACEHOLDER, namespace))?;
+    let mut values: Vec<Value> = serde_saphyr::from_multiple(rendered)?;
+    values.iter_mut().for_each(|value| set_namespace(value, namespace));
     Ok(values.into_iter().map(Object::from_value).collect::<Result<_, _>>()?)
+}
+
+/// Writes the namespace into every text of a value. In YAML, a name such as `on` or `123` would be no text.
+fn set_namespace(value: &mut Value, namespace: &str) {
+    match value {
+        Value::String(text) => *text = text.replace(PLACEHOLDER, namespace),
+        Value::Array(items) => items.iter_mut().for_each(|item| set_namespace(item, namespace)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| set_namespace(field, namespace)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Serves all versions of a definition that has a webhook on the hub: the operator wrote the webhook, and
@@ -104,6 +118,19 @@ pub fn keep_conversion(wanted: &mut Object, present: &Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_that_yaml_reads_as_a_boolean_or_a_number_stays_a_name() {
+        let objects_in = |namespace: &str| {
+            let options = InstallationOptions { dashboard: Some(true), ..InstallationOptions::default() };
+            let all = manifests(namespace, &options, "m").unwrap();
+            all.iter().filter(|one| one.namespace() == namespace).count()
+        };
+        assert!(objects_in("elsewhere") > 0);
+        for namespace in ["n", "on", "123", "1e3", "null"] {
+            assert_eq!(objects_in(namespace), objects_in("elsewhere"), "{namespace}");
+        }
+    }
 
     #[test]
     fn versions_that_a_webhook_converts_stay_served() {

@@ -38,6 +38,9 @@ pub struct InstallationOptions {
     /// Add-ons whose agents may register by token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_add_ons: Option<Vec<String>>,
+    /// Whether the operator writes ClusterProfiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_profiles: Option<bool>,
     /// Whether the dashboard runs too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<bool>,
@@ -64,6 +67,7 @@ impl InstallationOptions {
             addon_roles,
             custom_signers,
             token_add_ons,
+            cluster_profiles,
             dashboard,
             env,
             extra_args,
@@ -79,6 +83,7 @@ impl InstallationOptions {
             addon_roles: addon_roles.or(installed.addon_roles),
             custom_signers: custom_signers.or(installed.custom_signers),
             token_add_ons: token_add_ons.or(installed.token_add_ons),
+            cluster_profiles: cluster_profiles.or(installed.cluster_profiles),
             dashboard: dashboard.or(installed.dashboard),
             env: env.or(installed.env),
             extra_args: extra_args.or(installed.extra_args),

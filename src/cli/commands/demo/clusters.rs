@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::apiserver::{Options, Server};
+use crate::apiserver::{Server, ServerOptions};
 use crate::shell::now;
 use api::cluster::v1::ManagedCluster;
 use api::{crds, names};
@@ -31,13 +31,13 @@ const IMAGES: [&str; 3] = [
 
 /// Starts the hub, with the definitions of every kind a hub has.
 pub(super) async fn start_hub() -> Result<Server> {
-    let options = Options { objects: definitions(crds::hub())?, ..Options::new(now) };
+    let options = ServerOptions { objects: definitions(crds::hub())?, ..ServerOptions::new(now) };
     Server::start(options).await.context("cannot start the hub")
 }
 
 /// Starts a spoke, with the definitions an agent needs.
 pub(super) async fn start_spoke(name: &str) -> Result<Server> {
-    let options = Options { objects: definitions(crds::spoke())?, ..Options::new(now) };
+    let options = ServerOptions { objects: definitions(crds::spoke())?, ..ServerOptions::new(now) };
     Server::start(options).await.with_context(|| format!("cannot start the cluster {name}"))
 }
 

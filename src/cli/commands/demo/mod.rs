@@ -8,15 +8,15 @@ mod screen;
 mod script;
 mod setup;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use tokio_util::task::TaskTracker;
 
 use crate::cli::runtime::block_on;
-use crate::cli::{CommandResult, output::Ui};
+use crate::cli::{CommandError, CommandResult, output::Ui};
 use crate::shell::stop_on_signal;
 use screen::Screen;
 use setup::Background;
@@ -28,7 +28,8 @@ use setup::Background;
 /// version of it, and a version that does not work and is rolled back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Keep everything running at the end, and print how kubectl reaches the hub and each cluster.
+    /// Keep everything running at the end, also after a failure, and print how kubectl reaches the hub and
+    /// each cluster.
     #[arg(long)]
     stay: bool,
     /// Number of clusters, half of them on aws and half on gcp.
@@ -40,20 +41,30 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Makes the file that the log lines of all parts go to.
-    pub(crate) fn log_file(&self) -> anyhow::Result<(File, PathBuf)> {
-        match &self.dir {
-            Some(dir) => {
-                let path = dir.join("demo.log");
-                std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-                let file = File::create(&path);
-                Ok((file.with_context(|| format!("cannot create {}", path.display()))?, path))
+    /// Makes the file that the log lines of all parts go to. In a directory that the user names, its lock
+    /// keeps a second demo out; the operating system releases it when the process ends for any reason.
+    pub(crate) fn log_file(&self) -> Result<(File, PathBuf), CommandError> {
+        let Some(dir) = &self.dir else {
+            let file = tempfile::Builder::new().prefix("wheelwright-demo-").suffix(".log").tempfile();
+            let kept = file.and_then(|file| Ok(file.keep()?));
+            return Ok(kept.context("cannot create a temporary file for the log")?);
+        };
+        let path = dir.join("demo.log");
+        let refused = || format!("cannot use {}", path.display());
+        std::fs::create_dir_all(dir).with_context(refused)?;
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.with_context(refused)?;
+        match file.try_lock() {
+            Ok(()) => file.set_len(0).with_context(refused)?,
+            Err(TryLockError::WouldBlock) => {
+                let error = anyhow!("another demo runs in {}", dir.display());
+                return Err(CommandError::hinted(error, "end it, or name another directory with --dir"));
             }
-            None => {
-                let file = tempfile::Builder::new().prefix("wheelwright-demo-").suffix(".log").tempfile();
-                file.and_then(|file| Ok(file.keep()?)).context("cannot create a temporary file for the log")
+            Err(TryLockError::Error(error)) => {
+                return Err(anyhow::Error::new(error).context(refused()).into());
             }
         }
+        Ok((file, path))
     }
 }
 
@@ -77,4 +88,23 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         background.end().await;
         Ok(result?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_second_demo_in_a_directory_is_refused_and_leaves_the_log_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = Args { stay: false, clusters: 2, dir: Some(dir.path().join("demo")) };
+        let (mut log, path) = args.log_file().unwrap();
+        log.write_all(b"first").unwrap();
+        let refused = args.log_file().unwrap_err();
+        assert!(refused.error.to_string().starts_with("another demo runs in "), "{}", refused.error);
+        assert!(refused.hint.unwrap().contains("--dir"));
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "first");
+    }
 }

@@ -1,5 +1,6 @@
 //! The plan of the demo's next commit, shown before the commit is made.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -11,7 +12,7 @@ use crate::shell::now;
 use api::names::SYSTEM_NAMESPACE;
 use object::Key;
 use object::tree::Checkout;
-use sim::preview::{Commit, HubSnapshot, preview};
+use sim::preview::{HubSnapshot, ProposedCommit, preview};
 
 /// Time that the pods of the demo take to become ready.
 const SUCCEEDS_AFTER: SignedDuration = SignedDuration::from_secs(3);
@@ -20,9 +21,9 @@ impl Demo<'_> {
     /// Prints the plan of the upgrade, as `wheelwright plan` does.
     pub(super) async fn plan_upgrade(&mut self) -> Result<()> {
         let head = Checkout { revision: "next".into(), tree: self.repository.upgrade()? };
-        let commit = Commit {
+        let commit = ProposedCommit {
             repo: Key::namespaced(SYSTEM_NAMESPACE, "fleet"),
-            base: None,
+            base: BTreeMap::new(),
             head: Arc::new(head),
             succeeds_after: SUCCEEDS_AFTER,
         };

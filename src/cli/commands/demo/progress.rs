@@ -16,7 +16,7 @@ use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
-use controllers::hub::overview::{Group, Overview};
+use controllers::hub::overview::{GroupSummary, Overview};
 use controllers::hub::placement;
 use engine::placement::explain::Explanation;
 use engine::rollout::ClusterState;
@@ -37,12 +37,14 @@ pub(super) struct FleetProgress {
     /// The clusters, by name.
     pub clusters: BTreeMap<String, Cluster>,
     /// The groups of clusters that have the add-on or get it, in the order in which they start.
-    groups: Vec<Group>,
+    groups: Vec<GroupSummary>,
 }
 
 /// One cluster, with the state of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cluster {
+    /// Whether the hub has accepted it.
+    pub accepted: bool,
     /// Whether its agent has joined.
     pub joined: bool,
     /// Its placement and decision group, such as `fleet/aws canary`.
@@ -59,6 +61,16 @@ impl Cluster {
     fn word(&self) -> &'static str {
         self.state.as_ref().map_or("", ClusterState::word)
     }
+
+    /// Returns what a cluster outside of the groups lacks; `None` for one in a group.
+    fn lacks(&self) -> Option<&'static str> {
+        match (&self.state, self.accepted, self.joined) {
+            (Some(_), _, _) => None,
+            (None, false, _) => Some("not accepted"),
+            (None, true, false) => Some("not joined"),
+            (None, true, true) => Some("not placed"),
+        }
+    }
 }
 
 impl FleetProgress {
@@ -72,13 +84,14 @@ impl FleetProgress {
         Self::of(list(hub), groups.unwrap_or_default(), addon)
     }
 
-    fn of(managed: Vec<ManagedCluster>, groups: Vec<Group>, addon: &str) -> Self {
+    fn of(managed: Vec<ManagedCluster>, groups: Vec<GroupSummary>, addon: &str) -> Self {
         let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
         for cluster in managed {
+            let accepted = cluster.spec.hub_accepts_client;
             let joined =
                 cluster.status.is_some_and(|status| is_true(&status.conditions, cluster_conditions::JOINED));
-            clusters
-                .insert(cluster.metadata.name.unwrap_or_default(), Cluster { joined, ..Cluster::default() });
+            let name = cluster.metadata.name.unwrap_or_default();
+            clusters.insert(name, Cluster { accepted, joined, ..Cluster::default() });
         }
         for group in &groups {
             for summary in &group.clusters {
@@ -165,11 +178,13 @@ impl FleetProgress {
     /// Returns the groups of the add-on as a table, and below them the clusters outside of these groups.
     pub(super) fn table(&self, addon: &str, style: Style) -> String {
         let mut lines = fleet::group_lines(addon, &self.groups, style);
-        let others = self.clusters.iter().filter(|(_, cluster)| cluster.state.is_none());
-        let others: Vec<_> = others.map(|(name, _)| name.as_str()).collect();
-        if !others.is_empty() {
-            lines.push(format!("  not placed: {}", others.join(" ")));
+        let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (name, cluster) in &self.clusters {
+            if let Some(lacks) = cluster.lacks() {
+                others.entry(lacks).or_default().push(name);
+            }
         }
+        lines.extend(others.iter().map(|(lacks, names)| format!("  {lacks}: {}", names.join(" "))));
         lines.into_iter().map(|line| line + "\n").collect()
     }
 }
@@ -247,7 +262,7 @@ mod tests {
             message: String::new(),
         };
         let clusters = clusters.iter().map(summary).collect();
-        let group = Group { placement: "fleet/aws".into(), name: "canary".into(), clusters };
+        let group = GroupSummary { placement: "fleet/aws".into(), name: "canary".into(), clusters };
         FleetProgress::of(Vec::new(), vec![group], "addon")
     }
 
@@ -263,12 +278,17 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_row_per_group_and_one_of_the_clusters_in_none() {
+    fn a_table_has_a_row_per_group_and_says_what_the_clusters_in_none_lack() {
         let mut fleet = fleet(&[("aws-1", "0.10.0", ClusterState::TimedOut)]);
-        fleet.clusters.insert("gcp-1".into(), Cluster::default());
+        for (name, accepted, joined) in
+            [("gcp-1", true, true), ("gcp-2", true, false), ("gcp-3", false, false), ("gcp-4", false, false)]
+        {
+            fleet.clusters.insert(name.into(), Cluster { accepted, joined, ..Cluster::default() });
+        }
         assert_eq!(
             fleet.table("addon", Style::PLAIN),
-            "  fleet/aws canary  ✗ aws-1 0.10.0\n  not placed: gcp-1\n"
+            "  fleet/aws canary  ✗ aws-1 0.10.0\n  not accepted: gcp-3 gcp-4\n  not joined: gcp-2\n  \
+             not placed: gcp-1\n"
         );
     }
 }

@@ -30,37 +30,44 @@ const TICK: Duration = Duration::from_millis(100);
 /// Plays the demo to its end, and keeps it running if the user asked for that.
 pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background: &Background) -> Result<()> {
     let mut demo = Demo::start(dir, screen, background).await?;
-    for number in 0..args.clusters {
-        let cloud = if number % 2 == 0 { "aws" } else { "gcp" };
-        demo.add_cluster(format!("{cloud}-{}", number / 2 + 1), background).await?;
-    }
-    demo.heading(&format!("{} clusters started, each with its API server and agent", demo.spokes.len()))?;
-    demo.until("every agent has joined", FleetProgress::is_joined).await?;
-
-    let commit = demo.repository.commit_examples(SOAK, DEADLINE)?;
-    create_config_repo(&demo.hub, &demo.repository)?;
-    demo.heading(&format!("commit {}: {ADDON} 0.9.0 on every cluster", short(&commit)))?;
-    demo.until("0.9.0 is everywhere", |fleet| fleet.runs("0.9.0")).await?;
-
-    demo.plan_upgrade().await?;
-    let commit = demo.repository.commit_upgrade()?;
-    demo.heading(&format!("commit {}: {ADDON} 0.10.0, the canaries first", short(&commit)))?;
-    demo.until("0.10.0 is everywhere", |fleet| fleet.runs("0.10.0")).await?;
-
-    let commit = demo.repository.commit_mistake()?;
-    demo.heading(&format!("commit {}: {ADDON} 0.10.1, whose image does not exist", short(&commit)))?;
-    demo.returns_from_the_canaries().await?;
-    demo.reported(&commit).await?;
-
-    demo.close()?;
+    let played = demo.play(args.clusters, background).await;
     if args.stay {
+        if let Err(error) = &played {
+            demo.heading(&format!("the demo has failed, and what runs is kept: {error:#}"))?;
+        }
         demo.print_kubeconfigs(dir)?;
         demo.stay(background).await?;
     }
-    Ok(())
+    played
 }
 
 impl Demo<'_> {
+    /// Starts the clusters and makes the commits, each after the fleet has answered the one before.
+    async fn play(&mut self, clusters: u8, background: &Background) -> Result<()> {
+        for number in 0..clusters {
+            let cloud = if number % 2 == 0 { "aws" } else { "gcp" };
+            self.add_cluster(format!("{cloud}-{}", number / 2 + 1), background).await?;
+        }
+        self.heading(&format!("{} clusters started, each with its API server and agent", self.spokes.len()))?;
+        self.until("every agent has joined", FleetProgress::is_joined).await?;
+
+        let commit = self.repository.commit_examples(SOAK, DEADLINE)?;
+        create_config_repo(&self.hub, &self.repository)?;
+        self.heading(&format!("commit {}: {ADDON} 0.9.0 on every cluster", short(&commit)))?;
+        self.until("0.9.0 is everywhere", |fleet| fleet.runs("0.9.0")).await?;
+
+        self.plan_upgrade().await?;
+        let commit = self.repository.commit_upgrade()?;
+        self.heading(&format!("commit {}: {ADDON} 0.10.0, the canaries first", short(&commit)))?;
+        self.until("0.10.0 is everywhere", |fleet| fleet.runs("0.10.0")).await?;
+
+        let commit = self.repository.commit_mistake()?;
+        self.heading(&format!("commit {}: {ADDON} 0.10.1, whose image does not exist", short(&commit)))?;
+        self.returns_from_the_canaries().await?;
+        self.reported(&commit).await?;
+        self.close()
+    }
+
     fn heading(&mut self, line: &str) -> Result<()> {
         Ok(self.screen.heading(line)?)
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use base64::Engine as _;
@@ -21,7 +22,7 @@ use super::script::REPORTS;
 use crate::agent::{self, AgentOptions, Bootstrap};
 use crate::apiserver::Server;
 use crate::dashboard::{self, ClusterObjects, ReadFleet};
-use crate::operator::{self, Candidate, OperatorOptions};
+use crate::operator::{self, LeaderCandidate, OperatorOptions};
 use crate::shell::{self, ElectionOptions};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, SYSTEM_NAMESPACE};
@@ -32,6 +33,11 @@ use store::{Patch, ResourcePath, WriteOptions};
 
 /// Secret with the key that signs the reports.
 const REPORT_KEY: &str = "report-key";
+/// The lease of the operator, and how long it writes after a renewal. The hub is in the same process and may
+/// answer late on a busy machine. The times are longer than those of other operators, because nobody waits to
+/// take the lease over.
+const LEASE: Duration = Duration::from_secs(120);
+const RENEW_DEADLINE: Duration = Duration::from_secs(110);
 
 /// The tasks that run beside the demo.
 pub(super) struct Background {
@@ -94,8 +100,12 @@ impl<'a> Demo<'a> {
 /// beside it. It starts again when it has lost the lease, as on a laptop that was suspended.
 async fn run_operator(config: kube::Config, cache: PathBuf, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        let lease = ElectionOptions::new(SYSTEM_NAMESPACE, OPERATOR, "demo");
-        let started = Candidate::new(&config, lease).and_then(|candidate| {
+        let lease = ElectionOptions {
+            lease: LEASE,
+            renew_deadline: RENEW_DEADLINE,
+            ..ElectionOptions::new(SYSTEM_NAMESPACE, OPERATOR, "demo")
+        };
+        let started = LeaderCandidate::new(&config, lease).and_then(|candidate| {
             let hub = shell::client(config.clone())?;
             Ok(OperatorOptions { election: Some(candidate), ..OperatorOptions::new(hub, &cache) })
         });

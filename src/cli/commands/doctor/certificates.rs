@@ -5,8 +5,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use object::Key;
 
-use super::ExaminedHub;
 use super::finding::Finding;
+use super::hub::ExaminedHub;
 use crate::cli::writer::find;
 use crate::serve::certificate::certificate_end;
 use crate::shell::now;

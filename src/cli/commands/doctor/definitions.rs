@@ -6,18 +6,18 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 
-use super::ExaminedHub;
-use super::finding::{Finding, all, few};
+use super::finding::{Finding, few};
+use super::hub::ExaminedHub;
 use api::crds;
 use engine::plural::counted;
 use object::Metadata as _;
 
-const CHECK: &str = "definitions";
+pub(super) const CHECK: &str = "definitions";
 
-pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
-    let present = match all::<CustomResourceDefinition>(CHECK, &hub.client, "").await {
+pub(super) fn examine(hub: &ExaminedHub) -> Vec<Finding> {
+    let present = match &hub.definitions {
         Ok(present) => present,
-        Err(unread) => return vec![unread],
+        Err(unread) => return vec![unread.clone()],
     };
     let present: BTreeMap<&str, &CustomResourceDefinition> =
         present.iter().map(|one| (one.name(), one)).collect();

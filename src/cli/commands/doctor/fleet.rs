@@ -1,7 +1,7 @@
 //! Checks the clusters: they are accepted and available, and their clocks agree.
 
-use super::ExaminedHub;
 use super::finding::{Finding, all, few};
+use super::hub::ExaminedHub;
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
 use api::names::cluster_conditions::{AVAILABLE, CLOCK_SYNCED};

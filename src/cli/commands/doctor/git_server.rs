@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use object::{Key, Metadata as _};
+use object::Key;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use super::ExaminedHub;
 use super::finding::Finding;
+use super::hub::ExaminedHub;
 use super::operator::arguments;
-use crate::cli::writer::find;
-use crate::git::{Cancel, Credentials, Egress, Error, Mirror, RefSpec, Remote};
+use crate::git::{Credentials, Egress, Error, Mirror, RefSpec, Remote};
 use crate::operator::source::ref_spec;
 use crate::shell::now;
 use api::gitops::v1alpha1::ConfigRepo;
@@ -30,16 +30,10 @@ struct Question {
     want: RefSpec,
 }
 
-/// Asks the server; `None` if the repository is on the machine of an operator that is a pod.
-pub(super) async fn examine(hub: &ExaminedHub, repo: &ConfigRepo) -> Option<Finding> {
+/// Asks the server with the Secret of `spec.secretRef`; `None` if the repository is on the machine of an
+/// operator that is a pod.
+pub(super) async fn examine(hub: &ExaminedHub, repo: &ConfigRepo, secret: Option<Secret>) -> Option<Finding> {
     let key = Key::of(repo);
-    let secret = match &repo.spec.secret_ref {
-        None => None,
-        Some(secret) => match find::<Secret>(&hub.client, &secret.key(repo.namespace())).await {
-            Ok(secret) => secret,
-            Err(error) => return Some(Finding::unknown(CHECK, error)),
-        },
-    };
     let operator = hub.operator.as_ref().ok().and_then(Option::as_ref);
     let answer = match question(repo, secret) {
         Ok(question) if question.remote.is_local() && operator.is_some() => return None,
@@ -67,14 +61,15 @@ fn egress(operator: Option<&Deployment>) -> Egress {
     let Some(operator) = operator else { return Egress::Anywhere };
     let hosts = arguments(operator).filter_map(|argument| argument.strip_prefix("--git-hosts="));
     let names = hosts.flat_map(|hosts| hosts.split(',')).map(str::to_owned).collect();
-    Egress::Hosts { names, loopback: false }
+    let loopback = arguments(operator).any(|argument| argument == "--local-repositories");
+    Egress::Hosts { names, loopback }
 }
 
 /// Returns what the server says about the reference.
 async fn answer(question: Question, egress: Egress, longest: Duration) -> Result<String, Error> {
     let Question { remote, credentials, want } = question;
     let url = remote.to_string();
-    let cancel = Cancel::new();
+    let cancel = CancellationToken::new();
     let ours = cancel.clone();
     let _cancels = cancel.drop_guard();
     let asked = spawn_blocking(move || -> Result<String, Error> {
@@ -197,11 +192,17 @@ mod tests {
 
     #[test]
     fn the_hosts_are_those_that_the_operator_allows() {
-        let container = json!({"name": "c", "args": ["operator", "--git-hosts=git.corp", "--git-hosts=a,b"]});
-        let operator = json!({"spec": {"selector": {}, "template": {"spec": {"containers": [container]}}}});
-        let operator: Deployment = serde_json::from_value(operator).unwrap();
+        let hosts = |args: &[&str]| {
+            let container = json!({"name": "c", "args": args});
+            let spec = json!({"selector": {}, "template": {"spec": {"containers": [container]}}});
+            let operator: Deployment = serde_json::from_value(json!({"spec": spec})).unwrap();
+            egress(Some(&operator))
+        };
         let names = ["git.corp", "a", "b"].map(str::to_owned).to_vec();
-        assert_eq!(egress(Some(&operator)), Egress::Hosts { names, loopback: false });
+        let named = hosts(&["operator", "--git-hosts=git.corp", "--git-hosts=a,b"]);
+        assert_eq!(named, Egress::Hosts { names, loopback: false });
+        let local = hosts(&["operator", "--local-repositories"]);
+        assert_eq!(local, Egress::Hosts { names: Vec::new(), loopback: true });
         assert_eq!(egress(None), Egress::Anywhere);
     }
 }

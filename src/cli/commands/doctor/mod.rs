@@ -7,18 +7,23 @@ mod definitions;
 pub(super) mod finding;
 mod fleet;
 mod git_server;
+mod hub;
 mod neighbours;
 pub(super) mod operator;
 mod permissions;
 mod repositories;
+mod rollouts;
 
 use std::process::ExitCode;
 
+use api::cluster::v1::ManagedCluster;
+use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR, SYSTEM_NAMESPACE};
-use engine::installation::MANAGED_BY;
-use finding::{Finding, Health};
+use finding::{Finding, Health, all};
+use hub::ExaminedHub;
 use k8s_openapi::api::apps::v1::Deployment;
-use object::{Key, Metadata as _};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use object::Key;
 
 use crate::cli::connect::HubArgs;
 use crate::cli::origin::serves_ours;
@@ -30,10 +35,10 @@ use crate::cli::{CommandError, CommandResult};
 /// Check a hub, and say what is wrong and what to do.
 ///
 /// It checks definitions, the operator and its permissions, admission policies, certificates, clocks,
-/// repositories, clusters, and looks for other controllers that decide the same: Open Cluster Management's
-/// and Argo CD. It asks the git server of each ConfigRepo for the reference that it follows, from this
-/// machine and with the credentials of its Secret. It writes nothing. The exit code is 1 when something is
-/// wrong or could not be checked.
+/// repositories, clusters, rollouts, and looks for other controllers that decide the same: Open Cluster
+/// Management's and Argo CD. It asks the git server of each ConfigRepo for the reference that it follows,
+/// from this machine and with the credentials of its Secret. It writes nothing. The exit code is 1 when
+/// something is wrong or could not be checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -46,41 +51,6 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// The input of the checks.
-struct ExaminedHub {
-    client: kube::Client,
-    /// Namespace of the operator.
-    namespace: String,
-    /// Whether the hub has definitions of ours; a hub with the programs of OCM alone has none.
-    has_ours: bool,
-    /// The Deployment of the operator, or why it cannot be read.
-    operator: Result<Option<Deployment>, Finding>,
-}
-
-impl ExaminedHub {
-    /// Returns the command that writes roles and policies again: `without_helm`, or helm's.
-    fn upgrade(&self, without_helm: &'static str) -> &'static str {
-        if self.is_helm() { "helm upgrade" } else { without_helm }
-    }
-
-    /// Returns the command that writes the definitions again, which helm writes once only.
-    fn upgrade_definitions(&self, without_helm: &'static str) -> &'static str {
-        match self.is_helm() {
-            true => "wheelwright crds | kubectl apply --server-side --force-conflicts -f -",
-            false => without_helm,
-        }
-    }
-
-    fn is_helm(&self) -> bool {
-        matches!(&self.operator, Ok(Some(operator)) if is_of_helm(operator))
-    }
-}
-
-/// Returns whether helm installed an operator: `wheelwright install` and `upgrade` leave such a hub to it.
-fn is_of_helm(operator: &Deployment) -> bool {
-    operator.label(MANAGED_BY) == Some("Helm")
-}
-
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let findings = block_on(async {
         let client = args.hub.connect().await?;
@@ -88,7 +58,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let namespace = args.namespace.clone();
         let operator = find::<Deployment>(&client, &Key::namespaced(&*namespace, OPERATOR)).await;
         let operator = operator.map_err(|error| Finding::unknown(operator::NAME, error));
-        let hub = ExaminedHub { client, namespace, has_ours, operator };
+        let definitions = all::<CustomResourceDefinition>(definitions::CHECK, &client, "").await;
+        let repositories = Ok(Vec::new());
+        let mut hub = ExaminedHub { client, namespace, has_ours, operator, definitions, repositories };
+        if hub.serves_repositories() {
+            hub.repositories = all::<ConfigRepo>(repositories::CHECK, &hub.client, "").await;
+        }
         examine(&hub).await
     })?;
     let is_well = findings.iter().all(|finding| matches!(finding.health, Health::Good | Health::Warning));
@@ -105,14 +80,19 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 
 async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     let mut findings = operator::api_server(hub).await;
-    findings.extend(definitions::examine(hub).await);
+    findings.extend(definitions::examine(hub));
     findings.extend(operator::examine(hub).await);
     findings.extend(certificates::examine(hub).await);
     findings.extend(permissions::examine(hub).await?);
     findings.extend(neighbours::examine(hub).await);
-    if hub.has_ours {
+    if hub.serves_repositories() {
         findings.extend(repositories::examine(hub).await);
     }
-    findings.extend(fleet::examine(hub).await);
+    if hub.serves::<ManagedCluster>() {
+        findings.extend(fleet::examine(hub).await);
+    }
+    if hub.serves_fleet() {
+        findings.extend(rollouts::examine(hub).await);
+    }
     Ok(findings)
 }

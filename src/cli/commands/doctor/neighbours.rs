@@ -4,15 +4,15 @@ use k8s_openapi::api::apps::v1::Deployment;
 use object::{Key, Kind, Metadata as _, Object};
 
 use super::finding::{Finding, all, few};
+use super::hub::{ExaminedHub, is_of_helm};
 use super::operator::arguments;
-use super::{ExaminedHub, is_of_helm};
 use crate::operator::controller_names;
-use crate::shell::Selection;
+use crate::shell::EnabledControllers;
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
+use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{CONFIG_REPO_ANNOTATION, OPERATOR};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::sync::argo_application;
@@ -68,18 +68,19 @@ fn ocm(deployments: &[Deployment]) -> Finding {
     let chosen = operator.into_iter().flat_map(arguments);
     let chosen = chosen.filter_map(|argument| argument.strip_prefix("--controllers=")).last();
     let known = controller_names();
-    let ours = Selection::parse(chosen.unwrap_or("*"), &known).unwrap_or_default();
+    let ours = EnabledControllers::parse(chosen.unwrap_or("*"), &known).unwrap_or_default();
     let is_ocm = |one: &&Deployment| one.namespace().starts_with("open-cluster-management");
-    let running =
-        |one: &&Deployment| one.status.as_ref().and_then(|status| status.replicas).unwrap_or_default() > 0;
+    // Pods may come at any time, so those that are wanted count.
+    let pods = |one: &&Deployment| one.status.as_ref().and_then(|status| status.replicas);
+    let has_pods = |one: &&Deployment| one.spec.replicas != Some(0) || pods(one).is_some_and(|pods| pods > 0);
     // Webhooks decide nothing.
     let decides =
         |one: &&Deployment| is_operator_of_ocm(one) || OCM.iter().any(|(end, _)| one.name().ends_with(end));
     let theirs: Vec<&Deployment> =
-        deployments.iter().filter(is_ocm).filter(running).filter(decides).collect();
+        deployments.iter().filter(is_ocm).filter(has_pods).filter(decides).collect();
     if operator.is_none() && !theirs.is_empty() {
-        let message = "controllers of Open Cluster Management run, and no operator is installed beside them; one that runs \
-             outside of the hub leaves them out (--controllers)";
+        let message = "controllers of Open Cluster Management are on this hub, and no operator is installed beside them; one \
+             that runs outside of the hub leaves them out (--controllers)";
         return Finding::good(CHECK, message);
     }
     let (mut both, mut replaced, mut leave_out) = (Vec::new(), false, Vec::new());
@@ -88,7 +89,7 @@ fn ocm(deployments: &[Deployment]) -> Finding {
         if let Some(deployment) = theirs.iter().find(|deployment| deployment.name().ends_with(end)) {
             let same: Vec<&str> = same.copied().collect();
             if !same.is_empty() {
-                both.push(deployment.name());
+                both.push(title(deployment));
             }
             leave_out.extend(same);
         } else {
@@ -107,13 +108,14 @@ fn ocm(deployments: &[Deployment]) -> Finding {
         );
     }
     match (theirs.is_empty(), both.is_empty()) {
-        (true, _) => Finding::good(CHECK, "no controllers of Open Cluster Management run on this hub"),
+        (true, _) => Finding::good(CHECK, "no controllers of Open Cluster Management are on this hub"),
         (false, true) => Finding::good(
             CHECK,
-            "controllers of Open Cluster Management run, and decide nothing that this operator decides",
+            "controllers of Open Cluster Management are on this hub, and decide nothing that this operator decides",
         ),
         (false, false) => {
-            let message = format!("both {} and this operator decide the same", few(both));
+            let both = few(both.iter().map(String::as_str));
+            let message = format!("both {both} and this operator decide the same");
             // The operator may run a few controllers only, and the advice starts no others.
             let controllers = without(chosen.unwrap_or("*"), &leave_out);
             let upgrade = match operator.is_some_and(is_of_helm) {
@@ -129,6 +131,13 @@ fn ocm(deployments: &[Deployment]) -> Finding {
             Finding::bad(CHECK, message, advice)
         }
     }
+}
+
+/// Returns the name of a Deployment, and whether none of its pods is available.
+fn title(deployment: &Deployment) -> String {
+    let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
+    let away = if available.unwrap_or_default() == 0 { " (not available)" } else { "" };
+    format!("{}{away}", deployment.name())
 }
 
 /// Returns whether a Deployment is OCM's registration operator for hubs: its image is not ours.
@@ -151,7 +160,8 @@ async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
     shared.extend(shared_objects::<AddOnDeploymentConfig>(hub).await?);
     shared.extend(shared_objects::<ManifestWorkReplicaSet>(hub).await?);
     shared.extend(shared_objects::<RolloutPolicy>(hub).await?);
-    shared.extend(shared_objects::<ConfigRepo>(hub).await?);
+    // The check of the repositories says when they cannot be read.
+    shared.extend(hub.repositories.iter().flat_map(|repos| shared_of(repos)));
     if shared.is_empty() {
         return Ok(Finding::good(CHECK, "no object is applied by both Argo CD and a ConfigRepo"));
     }
@@ -165,12 +175,18 @@ async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
 
 /// Returns the objects of a kind that both programs apply.
 async fn shared_objects<K: Kind>(hub: &ExaminedHub) -> Result<Vec<String>, Finding> {
-    let objects = all::<K>("argo cd", &hub.client, "").await?;
+    if !hub.serves::<K>() {
+        return Ok(Vec::new());
+    }
+    Ok(shared_of(&all::<K>("argo cd", &hub.client, "").await?))
+}
+
+fn shared_of<K: Kind>(objects: &[K]) -> Vec<String> {
     let both = objects.iter().filter(|one| {
         one.annotation(CONFIG_REPO_ANNOTATION).is_some()
             && argo_application(&Object::from_typed(*one)).is_some()
     });
-    Ok(both.map(|one| format!("{} {}", K::kind(&()), Key::of(one))).collect())
+    both.map(|one| format!("{} {}", K::kind(&()), Key::of(one))).collect()
 }
 
 /// Returns a list of controllers without some of them.
@@ -237,6 +253,20 @@ mod tests {
         let apart = ocm(&[theirs, deployment(OPERATOR, "w", &["operator", "--controllers=*,-placement"])]);
         assert_eq!(apart.health, Health::Good);
         assert_eq!(ocm(&[]).health, Health::Good);
+    }
+
+    #[test]
+    fn controllers_of_ocm_without_an_available_pod_are_not_called_absent() {
+        let mut theirs =
+            deployment("cluster-manager-placement-controller", "open-cluster-management-hub", &[]);
+        theirs.status = None;
+        let ours = deployment(OPERATOR, "w", &["operator"]);
+        let found = ocm(&[theirs.clone(), ours.clone()]);
+        let both =
+            "both cluster-manager-placement-controller (not available) and this operator decide the same";
+        assert_eq!((found.health, found.message.as_str()), (Health::Bad, both));
+        theirs.spec.replicas = Some(0);
+        assert!(ocm(&[theirs, ours]).message.starts_with("no controllers"), "somebody has stopped them");
     }
 
     #[test]

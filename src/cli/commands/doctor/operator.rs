@@ -6,8 +6,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use object::{Key, Metadata as _};
 
-use super::ExaminedHub;
 use super::finding::{Finding, Health, all, few};
+use super::hub::ExaminedHub;
 use crate::cli::CommandError;
 use crate::cli::installation::manifests;
 use crate::cli::writer::find;
@@ -43,7 +43,7 @@ pub(super) async fn api_server(hub: &ExaminedHub) -> Vec<Finding> {
 }
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
-    let ExaminedHub { client, namespace, has_ours: _, operator } = hub;
+    let ExaminedHub { client, namespace, has_ours: _, operator, definitions: _, repositories: _ } = hub;
     let is_installed = !matches!(operator, Ok(None));
     let lease = lease(client, namespace).await;
     let is_led = matches!(&lease, Ok(Some(leader)) if leader.health == Health::Good);

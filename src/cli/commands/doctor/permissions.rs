@@ -9,14 +9,13 @@ use kube::Api;
 use kube::api::PostParams;
 use object::{Key, Malformed, Metadata as _, Object};
 
-use super::ExaminedHub;
-use super::finding::{Finding, all, few};
+use super::finding::{Finding, few};
+use super::hub::ExaminedHub;
 use super::operator::arguments;
 use super::repositories::secrets;
 use crate::cli::CommandError;
 use crate::cli::installation::manifests;
 use crate::cli::writer::{failed, find};
-use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{OPERATOR, WEBHOOK};
 use engine::installation::{CONFIG_SECRETS, InstallationOptions};
 
@@ -43,7 +42,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
         true => "name its namespace in configNamespaces and it in configSecrets of the chart",
         false => "wheelwright upgrade --config-namespaces, with all namespaces that hold ConfigRepos",
     };
-    needed.push((of_repositories(hub).await, allow_secrets));
+    needed.push((of_repositories(hub), allow_secrets));
     let (mut findings, mut count) = (Vec::new(), 0);
     for (asked, advice) in needed {
         count += asked.len();
@@ -87,13 +86,10 @@ fn of_role(object: &Object) -> Result<Vec<ResourceAttributes>, Malformed> {
 }
 
 /// Returns an access review for each Secret that a ConfigRepo names.
-async fn of_repositories(hub: &ExaminedHub) -> Vec<ResourceAttributes> {
-    if !hub.has_ours {
-        return Vec::new();
-    }
+fn of_repositories(hub: &ExaminedHub) -> Vec<ResourceAttributes> {
     // The check of the repositories says when they cannot be read.
-    let repos = all::<ConfigRepo>(CHECK, &hub.client, "").await.unwrap_or_default();
-    let named = repos.iter().flat_map(|repo| secrets(repo).map(move |secret| secret.key(repo.namespace())));
+    let repos = hub.repositories.iter().flatten();
+    let named = repos.flat_map(|repo| secrets(repo).map(move |secret| secret.key(repo.namespace())));
     named.collect::<BTreeSet<Key>>().into_iter().map(of_secret).collect()
 }
 

@@ -1,11 +1,14 @@
 //! Checks the ConfigRepos: they can be fetched, and the objects that they name exist.
 
+use std::collections::BTreeSet;
+
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use object::{Key, Metadata as _};
 
-use super::finding::{Finding, all};
-use super::{ExaminedHub, git_server};
+use super::finding::{Finding, Health};
+use super::git_server;
+use super::hub::ExaminedHub;
 use crate::cli::CommandError;
 use crate::cli::writer::find;
 use api::condition::find_condition;
@@ -14,7 +17,7 @@ use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_cond
 use controllers::hub::overview::unanswered;
 use object::text::{plain, short_commit};
 
-const CHECK: &str = "repositories";
+pub(super) const CHECK: &str = "repositories";
 /// ConfigRepos that are checked at once: each may wait for its git server.
 const AT_ONCE: usize = 8;
 /// Longest message of a condition that is shown.
@@ -24,32 +27,33 @@ const LONGEST_MESSAGE: usize = 300;
 const UNANSWERED: &str = "see whether an operator leads, and runs the controller config-repo";
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
-    let repos = match all::<ConfigRepo>(CHECK, &hub.client, "").await {
+    let repos = match &hub.repositories {
         Ok(repos) => repos,
-        Err(unread) => return vec![unread],
+        Err(unread) => return vec![unread.clone()],
     };
     if repos.is_empty() {
         let advice =
             "kubectl apply -f examples-repo/bootstrap/config-repo.yaml, with the URL of your repository";
         return vec![Finding::warning(CHECK, "there is no ConfigRepo", advice)];
     }
-    stream::iter(&repos).map(|repo| examine_one(hub, repo)).buffered(AT_ONCE).concat().await
+    stream::iter(repos).map(|repo| examine_one(hub, repo)).buffered(AT_ONCE).concat().await
 }
 
 async fn examine_one(hub: &ExaminedHub, repo: &ConfigRepo) -> Vec<Finding> {
-    let mut unread = Vec::new();
-    for problem in [missing_secret(hub, repo).await, refused_identity(hub, repo).await] {
-        match problem {
-            Ok(None) => {}
-            Ok(Some(problem)) => return vec![problem],
-            Err(error) => unread.push(error),
-        }
+    let (credentials, identity) = (credentials(hub, repo).await, identity(hub, repo).await);
+    let (credentials, problem) = match credentials {
+        Ok(credentials) => (credentials, None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let problems: Vec<Finding> = problem.into_iter().chain(identity.err()).collect();
+    if let Some(wrong) = problems.iter().find(|problem| problem.health == Health::Bad) {
+        return vec![wrong.clone()];
     }
     let mut findings = vec![condition(repo)];
-    if unread.is_empty() && !repo.spec.suspend {
-        findings.extend(git_server::examine(hub, repo).await);
+    if problems.is_empty() && !repo.spec.suspend {
+        findings.extend(git_server::examine(hub, repo, credentials).await);
     }
-    findings.extend(unread);
+    findings.extend(problems);
     findings
 }
 
@@ -60,38 +64,44 @@ fn not_asked(key: &Key, error: CommandError) -> Finding {
     Finding { message: format!("{key}: its git server is not asked: {}", finding.message), ..finding }
 }
 
-/// Returns the finding of a ConfigRepo that may not act as the operator and names no other identity.
-async fn refused_identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Finding>, Finding> {
+/// Refuses a ConfigRepo that may not act as the operator and names no other identity.
+async fn identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<(), Finding> {
     if !repo.spec.service_account_name.is_empty() {
-        return Ok(None);
+        return Ok(());
     }
     let key = Key::of(repo);
     let namespace = find::<Namespace>(&hub.client, &Key::cluster(&key.namespace)).await;
     let namespace = namespace.map_err(|error| not_asked(&key, error))?.unwrap_or_default();
     if namespace.label(OPERATOR_IDENTITY_LABEL) == Some(OPERATOR_IDENTITY_ALLOWED) {
-        return Ok(None);
+        return Ok(());
     }
     let message =
         format!("{key}: it names no service account, and its namespace may not act as the operator");
     let label = format!("{OPERATOR_IDENTITY_LABEL}={OPERATOR_IDENTITY_ALLOWED}");
     let advice = format!("set spec.serviceAccountName, or kubectl label namespace {} {label}", key.namespace);
-    Ok(Some(Finding::bad(CHECK, message, advice)))
+    Err(Finding::bad(CHECK, message, advice))
 }
 
-/// Returns the finding of a ConfigRepo that names a Secret which does not exist.
-async fn missing_secret(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Finding>, Finding> {
+/// Reads the Secrets that a ConfigRepo names, which must exist; returns that of `spec.secretRef`.
+async fn credentials(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Secret>, Finding> {
     let key = Key::of(repo);
-    for secret in secrets(repo).map(|secret| secret.key(&key.namespace)) {
-        let found = find::<Secret>(&hub.client, &secret).await;
-        if found.map_err(|error| not_asked(&key, error))?.is_none() {
+    let of_fetches = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&key.namespace));
+    let named: BTreeSet<Key> = secrets(repo).map(|secret| secret.key(&key.namespace)).collect();
+    let mut credentials = None;
+    for secret in named {
+        let found = find::<Secret>(&hub.client, &secret).await.map_err(|error| not_asked(&key, error))?;
+        if found.is_none() {
             let advice = format!(
                 "kubectl create secret generic {} -n {}, with keys of docs/repositories.md (Private repositories)",
                 secret.name, secret.namespace
             );
-            return Ok(Some(Finding::bad(CHECK, format!("{key}: there is no Secret {secret}"), advice)));
+            return Err(Finding::bad(CHECK, format!("{key}: there is no Secret {secret}"), advice));
+        }
+        if of_fetches.as_ref() == Some(&secret) {
+            credentials = found;
         }
     }
-    Ok(None)
+    Ok(credentials)
 }
 
 /// Returns the Secrets that a ConfigRepo names.

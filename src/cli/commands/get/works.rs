@@ -12,7 +12,7 @@ use api::condition::Conditions as _;
 use api::names::SPOKE_ONLY_LABEL;
 use api::names::work_conditions::{APPLIED, AVAILABLE};
 use api::work::v1::{AppliedManifestWork, AppliedResource, ManifestCondition, ManifestWork};
-use controllers::agent_identity::{EVICTION_GRACE, Identity, eviction_grace};
+use controllers::agent_identity::{AgentIdentity, EVICTION_GRACE, eviction_grace};
 use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::ListParams;
@@ -47,7 +47,7 @@ async fn orphans(spoke: &kube::Client, orphans: &[AppliedManifestWork]) -> Resul
     let claims = claims.map_err(writer::failed("list the ClusterClaims of agents".into()))?.items;
     let grace = |applied: &AppliedManifestWork| {
         let has = |claim: &&ClusterClaim| {
-            Identity::parse(&claim.spec.value).is_some_and(|it| it.has(&applied.spec))
+            AgentIdentity::parse(&claim.spec.value).is_some_and(|it| it.has(&applied.spec))
         };
         claims.iter().find(has).map_or(EVICTION_GRACE, eviction_grace)
     };

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use self::page::text;
-use self::plan::Plan;
+use self::plan::MigrationPlan;
 use super::taint::{self, TaintChange};
 use crate::cli::origin::{Origin, read_by};
 use crate::cli::output::{Output, Ui};
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let caches = origin.read(&read_by::<PlacementController>())?;
     let missing =
         || CommandError::hinted(anyhow!("there is no ManagedCluster {cluster}"), "wheelwright get clusters");
-    let mut plan = Plan::read(cluster, &caches, now())?.ok_or_else(missing)?;
+    let mut plan = MigrationPlan::read(cluster, &caches, now())?.ok_or_else(missing)?;
     let is_done = *yes && !dry_run;
     if *output == Output::Text {
         ui.text(text(&plan))?;

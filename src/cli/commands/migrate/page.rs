@@ -1,11 +1,11 @@
 //! The plan for people.
 
-use super::plan::{PlacementPlan, Plan};
+use super::plan::{MigrationPlan, PlacementPlan};
 use engine::plural::counted;
 
 /// Returns the plan as a page: a line for each placement that selects the cluster.
-pub(super) fn text(plan: &Plan) -> String {
-    let Plan { cluster, taint, done: _, placements } = plan;
+pub(super) fn text(plan: &MigrationPlan) -> String {
+    let MigrationPlan { cluster, taint, done: _, placements } = plan;
     if placements.is_empty() {
         return format!("no placement selects cluster {cluster}\n");
     }

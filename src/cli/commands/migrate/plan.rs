@@ -19,7 +19,7 @@ use reconcile::{Caches, Delta, Query, Read, Site, View};
 /// The effect of the taint on the decisions for a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Plan {
+pub(super) struct MigrationPlan {
     /// The cluster.
     pub(super) cluster: String,
     /// The key of the taint.
@@ -53,7 +53,7 @@ pub(super) struct PlacementPlan {
     pub(super) before: BTreeSet<String>,
 }
 
-impl Plan {
+impl MigrationPlan {
     /// Plans the migration from what the hub has; `None` if there is no such cluster.
     pub(super) fn read(name: &str, caches: &Caches, now: Timestamp) -> Read<Option<Self>> {
         let Some(caches) = with_taint(name, caches, now)? else { return Ok(None) };

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
 use super::Args;
-use super::plan::{PlacementPlan, Plan, clusters};
+use super::plan::{MigrationPlan, PlacementPlan, clusters};
 use crate::cli::follow::follow;
 use crate::cli::output::{Output, Ui};
 use crate::cli::{CommandError, deadline};
@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// They are not over in time, or the command is stopped.
-pub(super) async fn to_end(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<(), CommandError> {
+pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Result<(), CommandError> {
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();
     let stop = stop_on_signal();
@@ -64,7 +64,7 @@ pub(super) async fn to_end(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<(), 
 }
 
 /// Returns what the moves wait for.
-fn pending(plan: &Plan, view: &impl View, now: Timestamp) -> Read<Vec<String>> {
+fn pending(plan: &MigrationPlan, view: &impl View, now: Timestamp) -> Read<Vec<String>> {
     let overview = Overview::read(view, now)?;
     let mut pending = Vec::new();
     for planned in plan.leaving() {

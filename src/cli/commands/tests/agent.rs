@@ -16,8 +16,8 @@ fn parsed(line: &str) -> Args {
     Line::try_parse_from(&words[1..]).unwrap().args
 }
 
-fn selection(args: &Args) -> Selection {
-    Selection::parse(&args.controllers, &agent::controller_names()).unwrap()
+fn selection(args: &Args) -> EnabledControllers {
+    EnabledControllers::parse(&args.controllers, &agent::controller_names()).unwrap()
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn hub() -> Caches {
 
 #[test]
 fn a_plan_says_where_each_decision_goes_and_which_stay() {
-    let plan = Plan::read("c1", &hub(), Timestamp::UNIX_EPOCH).unwrap().unwrap();
+    let plan = MigrationPlan::read("c1", &hub(), Timestamp::UNIX_EPOCH).unwrap().unwrap();
     golden::check([(case("migrate.txt"), text(&plan))]);
     let leaving: Vec<&str> = plan.leaving().map(|planned| planned.placement.as_str()).collect();
     assert_eq!(leaving, ["fleet/all", "fleet/one", "fleet/patient", "fleet/ssd", "fleet/three"]);
@@ -25,7 +25,7 @@ fn a_plan_says_where_each_decision_goes_and_which_stay() {
 
 #[test]
 fn a_cluster_that_no_placement_selects_has_nothing_to_move() {
-    let plan = Plan::read("c4", &hub(), Timestamp::UNIX_EPOCH).unwrap().unwrap();
+    let plan = MigrationPlan::read("c4", &hub(), Timestamp::UNIX_EPOCH).unwrap().unwrap();
     assert_eq!(text(&plan), "no placement selects cluster c4\n");
-    assert_eq!(Plan::read("nowhere", &hub(), Timestamp::UNIX_EPOCH), Ok(None));
+    assert_eq!(MigrationPlan::read("nowhere", &hub(), Timestamp::UNIX_EPOCH), Ok(None));
 }

@@ -1,0 +1,116 @@
+//! The objects of an agent, as helm renders them from `charts/wheelwright-agent` with the chart's own values.
+
+use object::Object;
+use serde_json::{Map, Value, json};
+
+use super::{InstallationError, read};
+
+/// The chart as helm renders it for a namespace that [`read`] replaces.
+const RENDERED: &str = include_str!("agent.yaml");
+/// The argument of the agent with the name of its cluster.
+const CLUSTER: &str = "--spoke-cluster-name=";
+
+/// An agent to install.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentInstallation<'a> {
+    /// Namespace of the agent.
+    pub namespace: &'a str,
+    /// Name of the cluster on the hub.
+    pub cluster: &'a str,
+    /// Image of the agent.
+    pub image: &'a str,
+    /// Secrets with which the image is pulled.
+    pub image_pull_secrets: &'a [String],
+}
+
+/// Returns the objects of an agent, the Deployment last.
+///
+/// # Errors
+/// The rendered chart of this program cannot be used.
+pub fn agent_manifests(agent: AgentInstallation<'_>) -> Result<Vec<Object>, InstallationError> {
+    let AgentInstallation { namespace, cluster, image, image_pull_secrets } = agent;
+    let mut objects = read(RENDERED, namespace)?;
+    for deployment in objects.iter_mut().filter(|object| object.kind() == "Deployment") {
+        let spec = deployment.field_mut("spec");
+        let pod = spec.get_mut("template").and_then(|template| template.get_mut("spec")?.as_object_mut());
+        let pod = pod.ok_or(InstallationError::Missing("pod"))?;
+        if !image_pull_secrets.is_empty() {
+            let secrets: Vec<Value> = image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
+            pod.insert("imagePullSecrets".into(), secrets.into());
+        }
+        let container = pod.get_mut("containers").and_then(|all| all.get_mut(0)?.as_object_mut());
+        set_container(container.ok_or(InstallationError::Missing("container"))?, image, cluster)?;
+    }
+    Ok(objects)
+}
+
+fn set_container(
+    container: &mut Map<String, Value>,
+    image: &str,
+    cluster: &str,
+) -> Result<(), InstallationError> {
+    container.insert("image".into(), image.into());
+    let mut arguments = container.get_mut("args").and_then(Value::as_array_mut).into_iter().flatten();
+    let is_it = |argument: &&mut Value| argument.as_str().is_some_and(|text| text.starts_with(CLUSTER));
+    let argument = arguments.find(is_it).ok_or(InstallationError::Missing(CLUSTER))?;
+    *argument = format!("{CLUSTER}{cluster}").into();
+    Ok(())
+}
+
+/// Keeps the resources of an agent that is there: people set them as the cluster needs them, and a lower
+/// limit of memory would end an agent that works.
+pub fn keep_resources(wanted: &mut Object, present: &Object) {
+    let containers = ["spec", "template", "spec", "containers"];
+    let present = present.at(&containers).and_then(Value::as_array).into_iter().flatten();
+    let mut present = present.filter(|container| container.get("name") == Some(&json!("agent")));
+    let resources = present.next().and_then(|container| container.get("resources"));
+    let template = wanted.field_mut("spec").get_mut("template");
+    let containers = template.and_then(|template| template.get_mut("spec")?.get_mut("containers"));
+    let container = containers.and_then(|all| all.get_mut(0)?.as_object_mut());
+    if let (Some(container), Some(resources)) = (container, resources) {
+        container.insert("resources".into(), resources.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_is_there_keeps_its_resources() {
+        let agent = AgentInstallation { namespace: "n", cluster: "c", image: "i", image_pull_secrets: &[] };
+        let resources_beside = |present: Value| {
+            let spec = json!({"template": {"spec": {"containers": [present]}}});
+            let present = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec});
+            let mut wanted = agent_manifests(agent).unwrap().pop().unwrap();
+            keep_resources(&mut wanted, &Object::from_value(present).unwrap());
+            wanted.at(&["spec", "template", "spec", "containers"]).unwrap()[0]["resources"].clone()
+        };
+        for resources in [json!({"limits": {"memory": "1Gi"}}), json!({})] {
+            assert_eq!(resources_beside(json!({"name": "agent", "resources": resources})), resources);
+        }
+        assert_eq!(resources_beside(json!({"name": "other"}))["limits"]["memory"], "256Mi");
+    }
+
+    #[test]
+    fn the_agent_of_the_chart_gets_the_cluster_the_image_and_the_pull_secrets() {
+        let secrets = ["registry".to_owned()];
+        let agent = AgentInstallation {
+            namespace: "second",
+            cluster: "release-namespace",
+            image: "example.com/w:2",
+            image_pull_secrets: &secrets,
+        };
+        let objects = agent_manifests(agent).unwrap();
+        let deployment = objects.last().unwrap();
+        assert_eq!((deployment.kind(), deployment.namespace()), ("Deployment", "second"));
+        let pod = deployment.at(&["spec", "template", "spec"]).unwrap();
+        let container = &pod["containers"][0];
+        assert_eq!(container["image"], "example.com/w:2");
+        assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
+        let arguments = container["args"].as_array().unwrap();
+        for wanted in ["--namespace=second", "--spoke-cluster-name=release-namespace"] {
+            assert!(arguments.contains(&json!(wanted)), "{wanted}: {arguments:?}");
+        }
+    }
+}

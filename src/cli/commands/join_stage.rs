@@ -1,0 +1,111 @@
+//! The wait of `wheelwright join` for a cluster, as its hub tells of it.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use kube::Api;
+use tokio::time::{Instant, sleep};
+
+use crate::cli::output::Ui;
+use crate::cli::writer::failed;
+use crate::cli::{CommandError, deadline};
+use crate::shell::is_away;
+use api::cluster::v1::ManagedCluster;
+use api::condition::Conditions as _;
+use api::names::AGENT;
+use api::names::cluster_conditions::{AVAILABLE, HUB_ACCEPTED, JOINED};
+
+/// Interval in which the hub is read.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The cluster that is awaited, the namespace of its agent, and for how long.
+#[derive(Clone, Copy)]
+pub(super) struct AwaitedCluster<'a> {
+    pub(super) cluster: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) seconds: u64,
+}
+
+/// How far a cluster is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum JoinStage {
+    /// The hub does not have it, until its agent asks.
+    Unknown,
+    /// A person has to accept it.
+    Asks,
+    /// Its agent waits for its certificate.
+    Accepted,
+    /// Its agent has not reported yet, or is silent.
+    Joined,
+    /// Its agent has reported that it works.
+    Available,
+}
+
+impl JoinStage {
+    fn of(cluster: Option<&ManagedCluster>) -> Self {
+        let Some(cluster) = cluster else { return Self::Unknown };
+        let missing = [(HUB_ACCEPTED, Self::Asks), (JOINED, Self::Accepted), (AVAILABLE, Self::Joined)];
+        let first = missing.into_iter().find(|(condition, _)| !cluster.holds(condition));
+        first.map_or(Self::Available, |(_, stage)| stage)
+    }
+
+    /// Returns what is said of the cluster.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Unknown => "has not asked the hub to join",
+            Self::Asks => "asks to join, and the hub has not accepted it",
+            Self::Accepted => "is accepted, and has not joined",
+            Self::Joined => "has joined, and is not available",
+            Self::Available => "is available",
+        }
+    }
+
+    /// Returns what a person can do.
+    fn hint(self, AwaitedCluster { cluster, namespace, seconds: _ }: AwaitedCluster<'_>) -> String {
+        match self {
+            Self::Unknown => {
+                format!("read the log of the agent: kubectl logs -n {namespace} deployment/{AGENT}")
+            }
+            Self::Asks | Self::Accepted => {
+                format!("on the hub: wheelwright accept --clusters {cluster} --wait 60")
+            }
+            Self::Joined | Self::Available => format!("on the hub: wheelwright get clusters {cluster}"),
+        }
+    }
+}
+
+/// Waits until a cluster is available, and says how far it is. A hub that is away is asked again.
+pub(super) async fn until_available(
+    hub: &kube::Client,
+    awaited: AwaitedCluster<'_>,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
+    let AwaitedCluster { cluster: name, namespace: _, seconds } = awaited;
+    let deadline = deadline(seconds);
+    let clusters: Api<ManagedCluster> = Api::all(hub.clone());
+    let mut stage = JoinStage::Unknown;
+    loop {
+        match clusters.get_opt(name).await {
+            Ok(cluster) => {
+                let before = std::mem::replace(&mut stage, JoinStage::of(cluster.as_ref()));
+                if stage == JoinStage::Available {
+                    return Ok(());
+                }
+                if stage > before {
+                    ui.error(format!("Cluster {name} {}", stage.text()))?;
+                }
+            }
+            Err(error) if is_away(&error) => {}
+            Err(error) => return Err(failed(format!("read cluster {name} on its hub"))(error)),
+        }
+        if Instant::now() >= deadline {
+            let error = anyhow!("cluster {name} {} after {seconds} s", stage.text());
+            return Err(CommandError::hinted(error, stage.hint(awaited)));
+        }
+        sleep(POLL).await;
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/join_stage.rs"]
+mod tests;

@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# Sourced by `tests/*/build`: each prints the path of what it builds, once, from the sources that its go.mod pins, in a cache outside the
+# checkout. Progress goes to standard error.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# Sets `built` to a path in the cache, and has the function `build` make it if it is not there. Whoever wants the same meanwhile waits.
+# once DIRECTORY WHAT FILE...: the files decide what is built.
+once() {
+    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/wheelwright/$1" what=$2
+    shift 2
+    built="$cache/$(cat "$@" | sha256sum | cut -c1-16)"
+    [ ! -e "$built" ] || return 0
+    if ! command -v go >/dev/null; then
+        echo "the tests build $what from source and need Go; install it" >&2
+        exit 1
+    fi
+    mkdir -p "$cache"
+    exec 9>"$built.lock"
+    flock -n 9 || { echo "another build of $what is running; waiting for it" >&2; flock 9; }
+    [ ! -e "$built" ] || return 0
+    echo "building $what" >&2
+    building=$(mktemp -d "$built.XXXXXX")
+    trap 'chmod -R u+w "$building"; rm -rf "$building"' EXIT
+    build "$building/built"
+    mv "$building/built" "$built"
+}
+
+# Builds a Go program: go_build PATH [FLAG...] PACKAGE.
+go_build() {
+    CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "${ldflags:--s -w}" -o "$1" "${@:2}"
+}
+
+# Prints the directory of a module that go.mod pins.
+module() {
+    go mod download "$1" && go list -mod=readonly -m -f "{{.Dir}}" "$1"
+}
