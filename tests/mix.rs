@@ -115,7 +115,8 @@ async fn report(agent: &Client, type_: &str, reason: &str, message: &str) {
     .await;
 }
 
-async fn wheelwright(hub: &Cluster, line: &str) -> String {
+/// Runs a command that must succeed on a hub; returns its output.
+pub(crate) async fn wheelwright(hub: &Cluster, line: &str) -> String {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     command.args(line.split(' ')).arg("--kubeconfig").arg(&hub.kubeconfig);
     let output = command.output().await.unwrap();

@@ -21,6 +21,7 @@ use wheelwright::operator::{self, OperatorOptions};
 
 use crate::cli::{Cli, server};
 use crate::drop_in::send_work;
+use crate::kube::Cluster;
 use crate::trace::client;
 use crate::wait::eventually;
 
@@ -142,12 +143,10 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     kubelet.abort();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn agents_of_two_hubs_share_a_cluster_and_its_objects() {
+/// Runs the agents of two hubs on a cluster. Each hub has a work of its own, and one for an object of both.
+async fn share(spoke: Client) {
     let dir = tempfile::tempdir().unwrap();
     let stop = CancellationToken::new();
-    let spoke_server = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
-    let spoke = client(&spoke_server.kubeconfig("admin", &["system:masters"]).unwrap()).await;
     let mut hubs = Vec::new();
     for name in ["first", "second"] {
         let (server, cli, on_hub) = hub(dir.path(), name, &stop).await;
@@ -156,33 +155,55 @@ async fn agents_of_two_hubs_share_a_cluster_and_its_objects() {
         let options = AgentOptions { secret, ..AgentOptions::new(bootstrap, spoke.clone(), "c1") };
         tokio::spawn(agent::run(options, stop.clone()));
         accept(&cli, &on_hub).await;
-        send_work(&on_hub, "m").await;
-        hubs.push((server, cli, on_hub));
+        for work in ["m", name] {
+            send_work(&on_hub, work).await;
+        }
+        hubs.push((name, server, cli, on_hub));
     }
     let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
+    let uid = async |name: &str| maps.get_opt(name).await.unwrap().and_then(|map| map.metadata.uid);
     let owners = async || {
         let map = maps.get_opt("m").await.unwrap();
         map.map(|map| map.metadata.owner_references.unwrap_or_default().len())
     };
     eventually("both hubs own the object", async || owners().await == Some(2)).await;
+    eventually("each has its own", async || uid("first").await.is_some() && uid("second").await.is_some())
+        .await;
     let inventories =
-        Api::<AppliedManifestWork>::all(spoke.clone()).list(&ListParams::default()).await.unwrap();
+        Api::<AppliedManifestWork>::all(spoke.clone()).list(&ListParams::default()).await.unwrap().items;
     let inventories: BTreeSet<String> = inventories.iter().map(ResourceExt::name_any).collect();
-    let of_hub =
-        |(server, ..): &(Server, Cli, Client)| format!("{}-m", object::hex(Sha256::digest(&server.url)));
-    assert_eq!(inventories, hubs.iter().map(of_hub).collect());
-    let uid = maps.get("m").await.unwrap().metadata.uid;
-    for ((_, _, on_hub), left) in hubs.iter().zip([Some(1), None]) {
+    let of_hub = |(name, server, ..): &(&str, Server, Cli, Client)| {
+        let hash = object::hex(Sha256::digest(&server.url));
+        ["m", *name].map(|work| format!("{hash}-{work}"))
+    };
+    assert_eq!(inventories, hubs.iter().flat_map(of_hub).collect());
+    let before = [uid("m").await, uid("first").await, uid("second").await];
+    for ((.., on_hub), left) in hubs.iter().zip([Some(1), None]) {
         let works: Api<ManifestWork> = Api::namespaced(on_hub.clone(), "c1");
         works.delete("m", &DeleteParams::default()).await.unwrap();
         eventually("the work is gone", async || works.get_opt("m").await.unwrap().is_none()).await;
         eventually("so is its hold on the object", async || owners().await == left).await;
         if left.is_some() {
-            assert_eq!(maps.get("m").await.unwrap().metadata.uid, uid, "it was not made again");
+            assert_eq!(uid("m").await, before[0], "it was not made again");
         }
     }
-    for (_, cli, _) in &hubs {
+    assert_eq!([uid("first").await, uid("second").await], before[1..], "those of other works stay");
+    for (_, _, cli, _) in &hubs {
         assert!(cli.run("get clusters c1").contains("Available: True"));
     }
     stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_two_hubs_share_a_cluster_and_its_objects() {
+    let server = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    share(client(&server.kubeconfig("admin", &["system:masters"]).unwrap()).await).await;
+}
+
+/// A real cluster has the garbage collector of Kubernetes, which deletes an object with its last owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_two_hubs_share_a_real_cluster_and_its_objects() {
+    let spoke = Cluster::start("two-hubs-spoke").await;
+    spoke.kubectl().install(crds::spoke().into_iter());
+    share(spoke.client().await).await;
 }

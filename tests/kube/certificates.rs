@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use wheelwright::apiserver::{Credential, kubeconfig_yaml};
 use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
 
 use super::{Cluster, Directory};
@@ -26,7 +27,17 @@ fn client_profile(user: &str, groups: &[&str], lifetime: Duration) -> Profile<'s
     Profile { subject: Subject::new(user, groups), names: &[], usage: Usage::Client, lifetime }
 }
 
-pub(super) fn write_certificates(dir: &Directory, authority: &Authority) {
+/// Makes an authority, and writes its certificates and the kubeconfig file of the administrator.
+pub(super) fn write_authority(dir: &Directory, url: &str) -> Authority {
+    let authority = Authority::create("kubernetes-ca", Timestamp::now()).unwrap();
+    write_certificates(dir, &authority);
+    let admin = client_certificate(&authority, "kubernetes-admin", &["system:masters"]);
+    let text = kubeconfig_yaml(url, &authority.certificate_pem(), &Credential::Certificate(admin));
+    std::fs::write(dir.path("admin.kubeconfig"), text).unwrap();
+    authority
+}
+
+fn write_certificates(dir: &Directory, authority: &Authority) {
     let write = |name: &str, identity: &Identity| {
         std::fs::write(dir.path(&format!("{name}.crt")), &identity.certificate).unwrap();
         std::fs::write(dir.path(&format!("{name}.key")), &identity.key).unwrap();

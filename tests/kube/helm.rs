@@ -25,12 +25,12 @@ pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String>
     render_in(NAMESPACE, chart, values)
 }
 
-/// Returns what helm prints after an installation of the chart of the hub side with values.
-pub(crate) fn notes(kubeconfig: &Path, values: &[&str]) -> String {
+/// Returns what helm prints after an installation of a chart of `charts/` with values.
+pub(crate) fn notes(kubeconfig: &Path, chart: &str, values: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
-    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/wheelwright");
+    let chart = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(program());
-    command.args(["install", "wheelwright", chart, "--dry-run=client", "--namespace", NAMESPACE]);
+    command.args(["install", "wheelwright", &chart, "--dry-run=client", "--namespace", NAMESPACE]);
     command.arg("--kubeconfig").arg(kubeconfig);
     for value in values {
         command.args(["--set-json", value]);

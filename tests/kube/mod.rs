@@ -19,7 +19,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use wheelwright::apiserver::{Credential, kubeconfig_yaml};
 use wheelwright::pki::Authority;
 
-use certificates::{client_certificate, write_certificates};
+use certificates::{client_certificate, write_authority};
 pub(crate) use kubectl::Kubectl;
 pub(crate) use process::{Process, built, free_port};
 
@@ -88,21 +88,15 @@ impl Cluster {
 
     fn spawn(name: &str) -> Self {
         let dir = Directory::new(name);
-        let authority = Authority::create("kubernetes-ca", jiff::Timestamp::now()).unwrap();
         let ports = Ports { etcd: free_port(), etcd_peer: free_port(), apiserver: free_port() };
         let url = format!("https://127.0.0.1:{}", ports.apiserver);
-        write_certificates(&dir, &authority);
-        let kubeconfig = dir.path("admin.kubeconfig");
-        let admin = client_certificate(&authority, "kubernetes-admin", &["system:masters"]);
-        let text = kubeconfig_yaml(&url, &authority.certificate_pem(), &Credential::Certificate(admin));
-        std::fs::write(&kubeconfig, text).unwrap();
         Self {
+            authority: write_authority(&dir, &url),
             etcd: start_etcd(&dir, ports),
             apiserver: start_apiserver(&dir, ports),
             controllers: None,
             url,
-            kubeconfig,
-            authority,
+            kubeconfig: dir.path("admin.kubeconfig"),
             ports,
             dir,
         }
@@ -194,6 +188,19 @@ impl Cluster {
         // Programs that cache the API must be restarted, as the pages of Kubernetes about a restored etcd
         // say.
         self.controllers.as_mut().unwrap().kill();
+        self.etcd = start_etcd(&self.dir, self.ports);
+        self.restart_apiserver().await;
+    }
+
+    /// Builds the control plane anew at its address, without objects and with another authority if asked.
+    pub(crate) async fn rebuild(&mut self, with_authority: bool) {
+        self.kill_apiserver();
+        self.etcd.kill();
+        self.controllers.as_mut().unwrap().kill();
+        std::fs::remove_dir_all(self.dir.path("etcd")).unwrap();
+        if with_authority {
+            self.authority = write_authority(&self.dir, &self.url);
+        }
         self.etcd = start_etcd(&self.dir, self.ports);
         self.restart_apiserver().await;
     }

@@ -1,0 +1,142 @@
+//! A hub that is lost and built anew at its address, on a real API server: its cluster joins again, and keeps
+//! what it runs.
+//!
+//! The bootstrap kubeconfig of the new hub has another name for it, by which an agent tells two hubs of one
+//! address apart, as OCM's agent does. Without it, the agent gives its identity up when the hub has refused
+//! it for a while; the tests of `src/agent/life.rs` show that in virtual time.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use api::cluster::v1::ManagedCluster;
+use api::condition::Conditions as _;
+use api::crds;
+use api::names::cluster_conditions;
+use api::work::v1::{AppliedManifestWork, ManifestWork};
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use object::Object;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
+use wheelwright::operator::{self, OperatorOptions};
+
+use crate::cli::server;
+use crate::drop_in::send_work;
+use crate::kube::{Cluster, Directory};
+use crate::mix::wheelwright;
+use crate::trace::{accept, client};
+use crate::wait::eventually;
+
+/// How long the agent keeps what a lost work applied.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The hub side on a hub.
+struct HubSide {
+    client: Client,
+    operator: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl HubSide {
+    /// Installs the definitions, starts an operator, and writes the bootstrap kubeconfig with a name for the
+    /// hub.
+    async fn start(hub: &Cluster, name: &str, dir: &Directory) -> Self {
+        hub.kubectl().install(crds::hub().into_iter());
+        let (client, stop) = (hub.client().await, CancellationToken::new());
+        let options = OperatorOptions::new(client.clone(), dir.path("git"));
+        let operator = tokio::spawn(operator::run(options, stop.clone()));
+        let text = wheelwright(hub, "get token --output kubeconfig").await;
+        let mut kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
+        kubeconfig["clusters"][0]["name"] = name.into();
+        kubeconfig["contexts"][0]["context"]["cluster"] = name.into();
+        replace(&dir.path("bootstrap"), &kubeconfig.to_string());
+        Self { client, operator, stop }
+    }
+
+    /// Accepts the cluster, and waits until its agent reports.
+    async fn accept(&self) {
+        accept(&self.client, "c1").await;
+        let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
+        eventually("the cluster is available", async || {
+            clusters.get("c1").await.unwrap().holds(cluster_conditions::AVAILABLE)
+        })
+        .await;
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.operator.await.unwrap();
+    }
+}
+
+/// Replaces a file in one step, as the kubelet does.
+fn replace(file: &Path, text: &str) {
+    let partial = file.with_extension("new");
+    std::fs::write(&partial, text).unwrap();
+    std::fs::rename(&partial, file).unwrap();
+}
+
+/// Builds a hub anew under a running agent, and gives it one of the two works that the former hub had.
+async fn check(name: &str, with_authority: bool) {
+    let (dir, stop) = (Directory::new(&format!("{name}-files")), CancellationToken::new());
+    let mut hub = Cluster::start(name).await;
+    let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    let on_spoke = client(&spoke.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+    let maps: Api<ConfigMap> = Api::namespaced(on_spoke.clone(), "default");
+    let side = HubSide::start(&hub, "first", &dir).await;
+    let bootstrap = Bootstrap::File(dir.path("bootstrap"));
+    let eviction_grace = Some(SignedDuration::try_from(GRACE).unwrap());
+    let options = AgentOptions { eviction_grace, ..AgentOptions::new(bootstrap, on_spoke.clone(), "c1") };
+    let agent = tokio::spawn(agent::run(options, stop.clone()));
+    side.accept().await;
+    let mut uids = Vec::new();
+    for work in ["kept", "lost"] {
+        send_work(&side.client, work).await;
+        eventually("the work is applied", async || maps.get_opt(work).await.unwrap().is_some()).await;
+        uids.push(maps.get(work).await.unwrap().metadata.uid);
+    }
+
+    side.stop().await;
+    hub.rebuild(with_authority).await;
+    let side = HubSide::start(&hub, "rebuilt", &dir).await;
+    side.accept().await;
+    let inventories: Api<AppliedManifestWork> = Api::all(on_spoke);
+    eventually("people see that both works are missing", async || {
+        let all = inventories.list(&ListParams::default()).await.unwrap().items;
+        let marked = all
+            .iter()
+            .filter(|one| one.status.as_ref().is_some_and(|status| status.eviction_start_time.is_some()));
+        (all.len(), marked.count()) == (2, 2)
+    })
+    .await;
+    for (work, uid) in ["kept", "lost"].iter().zip(&uids) {
+        assert_eq!(maps.get(work).await.unwrap().metadata.uid, *uid, "it was neither deleted nor made again");
+    }
+
+    let began = Instant::now();
+    send_work(&side.client, "kept").await;
+    let works: Api<ManifestWork> = Api::namespaced(side.client.clone(), "c1");
+    eventually("the hub has the work again", async || works.get("kept").await.unwrap().holds("Applied"))
+        .await;
+    eventually("what it does not have again goes", async || maps.get_opt("lost").await.unwrap().is_none())
+        .await;
+    assert!(began.elapsed() >= GRACE, "it goes after the grace period: {:?}", began.elapsed());
+    assert_eq!(maps.get("kept").await.unwrap().metadata.uid, uids[0]);
+    stop.cancel();
+    agent.await.unwrap();
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_that_is_rebuilt_with_its_authority_is_joined_again_and_its_works_stay_on_the_cluster() {
+    check("rebuilt", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_that_is_rebuilt_with_another_authority_is_joined_again_and_its_works_stay_on_the_cluster() {
+    check("rebuilt-authority", true).await;
+}
