@@ -169,7 +169,7 @@ fn commit(repository: &Path, tree: &FileTree) {
     let git = git2::Repository::init_bare(repository).unwrap();
     let mut index = git2::Index::new().unwrap();
     for (path, entry) in tree.below("") {
-        let object::tree::Entry::File(bytes) = entry else { panic!("{path} is no file") };
+        let object::tree::TreeEntry::File(bytes) = entry else { panic!("{path} is no file") };
         let id = git.blob(bytes).unwrap();
         index.add(&wheelwright::git::entry(path.to_owned(), id)).unwrap();
     }

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
-use wheelwright::apiserver::{Options, Server, kubeconfig_yaml};
+use wheelwright::apiserver::{Server, ServerOptions, kubeconfig_yaml};
 use wheelwright::pki::{Authority, Identity, Profile, Subject, Usage};
 use wheelwright::shell::{self, now};
 
@@ -110,7 +110,7 @@ async fn http_2_is_spoken_where_the_server_offers_it() {
     let kubeconfig = std::fs::read_to_string(&real.kubeconfig).unwrap();
     assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_2, "kube-apiserver");
 
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let kubeconfig = hub.admin_kubeconfig_yaml().unwrap();
     assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_2, "the embedded hub");
 
@@ -197,7 +197,7 @@ async fn an_agent_joins_and_works_through_the_proxy_of_its_bootstrap_kubeconfig(
     let (dir, stop) = (Directory::new("agent-proxy"), CancellationToken::new());
     let (proxy, tunnels) = proxy().await;
     let hub = embedded_hub(&dir, &stop).await;
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     let mut bootstrap = hub.kubeconfig("admin", &["system:masters"]).unwrap();
     let on_hub = client(&hub.admin_kubeconfig_yaml().unwrap()).await;
     bootstrap.clusters[0].cluster.as_mut().unwrap().proxy_url = Some(proxy.clone());
@@ -222,7 +222,7 @@ async fn an_agent_goes_to_the_hub_by_the_proxy_of_its_environment_and_not_to_its
     let (dir, stop) = (Directory::new("agent-proxy-environment"), CancellationToken::new());
     let (proxy, tunnels) = proxy().await;
     let hub = embedded_hub(&dir, &stop).await;
-    let spoke = Server::start(Options::new(now)).await.unwrap();
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
     // The name distinguishes the hub from the cluster: NO_PROXY has no ports.
     let bootstrap = hub.admin_kubeconfig_yaml().unwrap();
     let on_hub = client(&bootstrap).await;
@@ -283,7 +283,7 @@ fn trust(config: &mut kube::Config, server: &Old) {
 async fn a_proxy_over_https_is_trusted_by_the_bundle_of_the_kubeconfig() {
     let old = Old::start().await;
     let (proxy, tunnels) = proxy_of(Some(old.acceptor.clone()), None).await;
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let mut config = config(&hub.admin_kubeconfig_yaml().unwrap()).await;
     config.proxy_url = Some(proxy.parse().unwrap());
     let refused = shell::client(config.clone()).unwrap().send(get("/version")).await;
@@ -298,7 +298,7 @@ async fn a_proxy_over_https_is_trusted_by_the_bundle_of_the_kubeconfig() {
 async fn a_proxy_that_ends_tls_is_refused_unless_the_kubeconfig_has_its_authority() {
     let old = Old::start().await;
     let (proxy, tunnels) = proxy_of(None, Some(old.url.replace("https://", ""))).await;
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let mut config = config(&hub.admin_kubeconfig_yaml().unwrap()).await;
     config.proxy_url = Some(proxy.parse().unwrap());
     let refused = shell::client(config.clone()).unwrap().send(get("/version")).await;
@@ -310,7 +310,7 @@ async fn a_proxy_that_ends_tls_is_refused_unless_the_kubeconfig_has_its_authorit
 
 #[tokio::test]
 async fn a_proxy_of_an_unknown_scheme_is_refused() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let mut config = config(&hub.admin_kubeconfig_yaml().unwrap()).await;
     config.proxy_url = Some("ftp://127.0.0.1:1".parse().unwrap());
     let refused = shell::client(config).err().expect("the proxy must not be ignored").to_string();

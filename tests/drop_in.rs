@@ -16,9 +16,9 @@ use object::Object;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
-use wheelwright::shell::{Selection, now};
+use wheelwright::shell::{EnabledControllers, now};
 
 use crate::cli::Cli;
 use crate::trace::{accept, apply, client};
@@ -32,12 +32,12 @@ fn admin(server: &Server) -> Kubeconfig {
 }
 
 async fn server(definitions: Vec<Object>) -> Server {
-    Server::start(Options { objects: definitions, ..Options::new(now) }).await.unwrap()
+    Server::start(ServerOptions { objects: definitions, ..ServerOptions::new(now) }).await.unwrap()
 }
 
 /// Runs the controllers of an agent until the token is cancelled.
 async fn run(hub: &Server, spoke: &Kubeconfig, controllers: &str, stop: &CancellationToken) {
-    let controllers = Selection::parse(controllers, &agent::controller_names()).unwrap();
+    let controllers = EnabledControllers::parse(controllers, &agent::controller_names()).unwrap();
     let bootstrap = Bootstrap::Given(Box::new(admin(hub)));
     let spoke = client(spoke).await;
     let options = AgentOptions { controllers, ..AgentOptions::new(bootstrap, spoke, "c1") };

@@ -20,9 +20,11 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use wheelwright::apiserver::{Options, Server};
-use wheelwright::operator::{self, Candidate, OperatorOptions};
-use wheelwright::shell::{Election, ElectionOptions, Selection, Shell, ShellOptions, leader_client, now};
+use wheelwright::apiserver::{Server, ServerOptions};
+use wheelwright::operator::{self, LeaderCandidate, OperatorOptions};
+use wheelwright::shell::{
+    Election, ElectionOptions, EnabledControllers, Shell, ShellOptions, leader_client, now,
+};
 
 use crate::fleet_commit::commit;
 use crate::kube::Cluster;
@@ -47,7 +49,7 @@ async fn holder(client: &Client) -> Option<String> {
 
 #[tokio::test]
 async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_before() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let client = hub.client();
     let never = CancellationToken::new();
     let mut first = Election::new(client.clone(), options("first"));
@@ -105,8 +107,8 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     let stop = CancellationToken::new();
     let running = tokio::spawn(operator::run(
         OperatorOptions {
-            controllers: Selection::parse("clusterset", &operator::controller_names()).unwrap(),
-            election: Some(Candidate {
+            controllers: EnabledControllers::parse("clusterset", &operator::controller_names()).unwrap(),
+            election: Some(LeaderCandidate {
                 election: Election::new(slow.clone(), options("first")),
                 leader: slow.clone(),
             }),
@@ -126,7 +128,7 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_stops_pushes_the_report_that_waits_before_it_gives_the_lease_back() {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
-    let hub = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let hub = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
     let client = hub.client();
     let dir = tempfile::tempdir().unwrap();
     let repository = dir.path().join("fleet.git");
@@ -175,7 +177,7 @@ async fn a_leader_that_stops_pushes_the_report_that_waits_before_it_gives_the_le
     let election = Election::new(watched.clone(), options("first"));
     let running = tokio::spawn(operator::run(
         OperatorOptions {
-            election: Some(Candidate { election, leader: watched.clone() }),
+            election: Some(LeaderCandidate { election, leader: watched.clone() }),
             ..OperatorOptions::new(watched, dir.path().join("cache"))
         },
         stop.clone(),
@@ -221,7 +223,7 @@ impl Controller for Hundred {
 
 #[tokio::test]
 async fn no_write_leaves_after_the_deadline_of_a_leader() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let client = hub.client();
     // The hub delays every write by a second, and does not answer renewals after the first write of the plan.
     let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
@@ -276,7 +278,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
 /// A process can be stopped between the check before a request and the request.
 #[tokio::test]
 async fn a_connection_of_a_former_leader_sends_nothing() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     let received = Arc::new(Mutex::new(0));

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use reconcile::{Action, Cancel, Controller, Memo, Plan, Query, Read, Register as _, View, Watches};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::{Handle, Shell, ShellOptions, now};
 
 use crate::kube::Cluster;
@@ -141,7 +141,7 @@ fn applies(handle: &Handle) -> u64 {
 
 #[tokio::test]
 async fn a_controller_converges_writes_each_object_once_and_repairs_what_others_break() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
     let Running { handle, stop, task } = run(hub.client());
     for i in 0..20 {
@@ -189,7 +189,7 @@ async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
 
 #[tokio::test]
 async fn a_decision_that_panics_costs_its_key_a_reconciliation_and_nobody_else() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
     // As many as are planned at once, so that none of them may keep its slot.
     for i in 0..40 {
@@ -207,7 +207,7 @@ async fn a_decision_that_panics_costs_its_key_a_reconciliation_and_nobody_else()
 
 #[tokio::test]
 async fn a_shell_that_is_stopped_leaves_no_record_of_the_computation_under_way() {
-    let hub = Server::start(Options::new(now)).await.unwrap();
+    let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
     api.create(&PostParams::default(), &config_map("one", "one")).await.unwrap();
     let dir = tempfile::tempdir().unwrap();

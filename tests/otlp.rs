@@ -20,7 +20,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use object::Object;
 use serde_json::json;
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
 use crate::fleet_commit::commit;
@@ -191,7 +191,7 @@ fn is_one_tree(spans: &[Span], commit: &str) -> bool {
 async fn a_commit_is_one_trace_from_its_fetch_to_the_health_of_its_last_cluster_and_across_a_restart() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let objects = crds::hub().iter().map(Object::from_typed).collect();
-    let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let kubeconfig = dir.path().join("kubeconfig");
     std::fs::write(&kubeconfig, server.admin_kubeconfig_yaml().unwrap()).unwrap();

@@ -18,7 +18,7 @@ use sim::World;
 use sim::preview::HubSnapshot;
 use sim::workload::Environment;
 use store::{Patch, ResourcePath, Store, WriteOptions};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
 use crate::fleet_commit::commit;
@@ -110,7 +110,7 @@ fn refuses_commits_without_signatures(dir: &Path, objects: &[Object]) {
 async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let objects = crds::hub().iter().map(Object::from_typed).collect();
-    let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (kubeconfig, repository) = (dir.join("kubeconfig"), dir.join("fleet.git"));
@@ -287,7 +287,7 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     commit_report(&repository, &[], files);
     refused(&report[..2], "the branch wheelwright/status has no directory snapshot");
     commit_report(&repository, &["hub", "other"], files);
-    refused(&report[..2], "several hubs, such as hub and other");
+    refused(&report[..2], "several reports, such as hub and other");
     refused(&report[..2], "--report-path hub");
     let reports = dir.join("reports.git");
     git2::Repository::init_bare(&reports).unwrap();

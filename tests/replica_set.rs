@@ -15,7 +15,7 @@ use object::Object;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::now;
 
@@ -30,7 +30,7 @@ fn admin(server: &Server) -> Kubeconfig {
 }
 
 async fn server(definitions: Vec<Object>) -> Server {
-    Server::start(Options { objects: definitions, ..Options::new(now) }).await.unwrap()
+    Server::start(ServerOptions { objects: definitions, ..ServerOptions::new(now) }).await.unwrap()
 }
 
 fn objects(value: &str, cascade: &str) -> Vec<Object> {

@@ -18,7 +18,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::pki::{Authority, Profile, Subject, Usage};
 use wheelwright::shell::now;
 
@@ -36,7 +36,7 @@ impl Hub {
     pub(crate) async fn start() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let objects = crds::hub().iter().map(Object::from_typed).collect();
-        let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+        let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("kubeconfig"), server.admin_kubeconfig_yaml().unwrap()).unwrap();
         Self { server, dir }

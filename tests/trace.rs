@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use sim::{World, workload};
 use tokio_util::sync::CancellationToken;
 use wheelwright::agent::{self, AgentOptions, Bootstrap};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::now;
 
@@ -318,7 +318,7 @@ pub(crate) async fn accept(hub: &::kube::Client, cluster: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_hub_gives_the_trace() {
     let admin = |server: &Server| server.kubeconfig("admin", &["system:masters"]).unwrap();
-    let definitions = |definitions: Vec<_>| Options { objects: definitions, ..Options::new(now) };
+    let definitions = |definitions: Vec<_>| ServerOptions { objects: definitions, ..ServerOptions::new(now) };
     let hub = Server::start(definitions(crds::hub().iter().map(Object::from_typed).collect())).await.unwrap();
     let mut servers = Vec::new();
     let mut spokes = Vec::new();

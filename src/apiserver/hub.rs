@@ -14,7 +14,7 @@ use super::places::{Place, Places};
 use super::signals::Signals;
 use super::token::TokenKey;
 use crate::pki::Authority;
-use store::{ApiError, Entry, GroupResource, Store, User};
+use store::{ApiError, GroupResource, JournalEntry, Store, User};
 
 /// The state of a server.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Hub {
     ) -> (T, Option<Durable>) {
         let mut store = self.stores.head();
         let outcome = change(&mut store, (self.clock)());
-        let written: Vec<Entry> = store.take_journal();
+        let written: Vec<JournalEntry> = store.take_journal();
         match &self.journal {
             // The lock is held here, so that the order on disk is that of the revisions.
             Some(journal) => (outcome, Some(journal.append(written))),

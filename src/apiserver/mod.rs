@@ -47,7 +47,7 @@ pub use keys::write_private;
 pub use kubeconfig::{Credential, kubeconfig, kubeconfig_yaml};
 pub use lock::LockError;
 pub use policies::ADMISSION_POLICIES;
-pub use server::{Options, Server};
+pub use server::{Server, ServerOptions};
 pub use start_error::StartError;
 
 /// The Kubernetes version that the server behaves like.

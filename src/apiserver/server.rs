@@ -52,7 +52,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The options of a server.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// The address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The data directory; without it, all data is lost when the server stops.
@@ -67,7 +67,7 @@ pub struct Options {
     pub clock: fn() -> Timestamp,
 }
 
-impl Options {
+impl ServerOptions {
     /// Returns a server in memory that listens on a loopback port of the system's choice.
     pub fn new(clock: fn() -> Timestamp) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -91,7 +91,7 @@ impl Server {
     ///
     /// # Errors
     /// [`StartError`] names what was attempted.
-    pub async fn start(options: Options) -> Result<Self, StartError> {
+    pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
         // A server that cannot listen changes no data.
         let listener = TcpListener::bind(options.listen)
             .await
@@ -218,7 +218,7 @@ impl Drop for Server {
 }
 
 /// Returns the state of a server: from disk, or new.
-fn open(options: &Options) -> Result<Hub, StartError> {
+fn open(options: &ServerOptions) -> Result<Hub, StartError> {
     let now = (options.clock)();
     let lock = options.data.as_deref().map(DirectoryLock::acquire).transpose()?;
     let keys = match &options.data {
@@ -352,7 +352,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_with_half_a_head_is_closed() {
-        let hub = Arc::new(open(&Options::new(|| Timestamp::constant(1_000_000_000, 0))).unwrap());
+        let hub = Arc::new(open(&ServerOptions::new(|| Timestamp::constant(1_000_000_000, 0))).unwrap());
         let names = Profile {
             subject: Subject::new("server", &[]),
             names: &["localhost"],

@@ -17,7 +17,7 @@ use super::places::Place;
 use super::request::{Accept, ApiRequest};
 use super::respond::{self, HandlerResult};
 use super::table;
-use store::{ApiError, EventType, FieldError, ResourcePath, Watch, WatchEvent};
+use store::{ApiError, FieldError, ResourcePath, Watch, WatchEvent, WatchEventType};
 
 /// Interval of bookmarks, as in kube-apiserver.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -128,7 +128,7 @@ impl Events {
                 Ok(events) if events.is_empty() => {}
                 Ok(events) => {
                     let bookmarks = self.bookmarks;
-                    let is_wanted = |event: &WatchEvent| bookmarks || event.type_ != EventType::Bookmark;
+                    let is_wanted = |event: &WatchEvent| bookmarks || event.type_ != WatchEventType::Bookmark;
                     self.queue = events.into_iter().filter(is_wanted).collect();
                     continue;
                 }
@@ -168,7 +168,9 @@ impl Events {
 
     fn line(&self, event: &WatchEvent) -> Vec<u8> {
         match (self.accept, event.type_) {
-            (Accept::Table, EventType::Bookmark) => json_event(event.type_, &table::bookmark(&event.object)),
+            (Accept::Table, WatchEventType::Bookmark) => {
+                json_event(event.type_, &table::bookmark(&event.object))
+            }
             (Accept::Table, _) => {
                 let scope = self.watch.scope();
                 let seen = table::TableContext {
@@ -187,7 +189,7 @@ impl Events {
     }
 }
 
-fn json_event(type_: EventType, object: &impl serde::Serialize) -> Vec<u8> {
+fn json_event(type_: WatchEventType, object: &impl serde::Serialize) -> Vec<u8> {
     #[derive(serde::Serialize)]
     struct Line<'a, T> {
         #[serde(rename = "type")]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::html::{button, cluster_link, escape, list};
-use controllers::hub::overview::{ClusterSummary, Group, Mark, StageSummary, WorkloadSummary};
+use controllers::hub::overview::{ClusterSummary, GroupSummary, Mark, StageSummary, WorkloadSummary};
 
 /// Limit of the clusters of a page that are shown one by one, over all groups. Clusters with problems come
 /// first, and the rest is counted: 200 of them take about 50 kB.
@@ -82,7 +82,7 @@ impl Rollouts {
     }
 
     /// Writes a group, and returns how many of its clusters are not shown.
-    fn group(&mut self, html: &mut String, workload: &str, group: &Group) -> usize {
+    fn group(&mut self, html: &mut String, workload: &str, group: &GroupSummary) -> usize {
         let title = match group.placement.as_str() {
             "" => "No placement".to_owned(),
             placement => format!("{placement} {}", group.name),

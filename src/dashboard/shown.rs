@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::rights::{Right, Rights, namespace};
-use controllers::hub::overview::{Clusters, Group, Overview, WorkloadSummary};
+use controllers::hub::overview::{Clusters, GroupSummary, Overview, WorkloadSummary};
 
 /// The part of a fleet that a visitor is shown.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
     }
 }
 
-fn visible_group(group: &Group, right: Right, rights: &Rights) -> Option<Group> {
+fn visible_group(group: &GroupSummary, right: Right, rights: &Rights) -> Option<GroupSummary> {
     let may_see = |cluster: &str| rights.may(right, cluster);
     let clusters: Vec<_> = group.clusters.iter().filter(|one| may_see(&one.name)).cloned().collect();
     let is_known =
@@ -92,7 +92,7 @@ fn visible_group(group: &Group, right: Right, rights: &Rights) -> Option<Group> 
         true => (group.placement.clone(), group.name.clone()),
         false => ("a placement that you may not list".to_owned(), String::new()),
     };
-    (!clusters.is_empty()).then_some(Group { placement, name, clusters })
+    (!clusters.is_empty()).then_some(GroupSummary { placement, name, clusters })
 }
 
 fn notes(rights: &Rights) -> Vec<String> {

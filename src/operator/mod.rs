@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::serve::receiver::ReceiverOptions;
-use crate::shell::{self, Election, ElectionOptions, Selection};
+use crate::shell::{self, Election, ElectionOptions, EnabledControllers};
 use api::names::SYSTEM_NAMESPACE;
 use reconcile::{Controller, Register};
 
@@ -24,9 +24,9 @@ pub struct OperatorOptions {
     /// The hub.
     pub hub: kube::Client,
     /// The controllers that run.
-    pub controllers: Selection,
+    pub controllers: EnabledControllers,
     /// The election to win before any write; without one the operator must be the only one.
-    pub election: Option<Candidate>,
+    pub election: Option<LeaderCandidate>,
     /// The address that serves health and metrics.
     pub listen: Option<SocketAddr>,
     /// The receiver of webhooks of git servers.
@@ -35,6 +35,8 @@ pub struct OperatorOptions {
     pub webhook: Option<webhook::WebhookOptions>,
     /// The namespace of the operator. It holds the authorities of custom signers that name no other one.
     pub namespace: String,
+    /// Whether the operator publishes clusters as ClusterProfiles.
+    pub cluster_profiles: bool,
     /// Argo CD, if the operator serves one on the hub.
     pub argo_cd: Option<ArgoCd>,
     /// The options of fetches.
@@ -49,12 +51,13 @@ impl OperatorOptions {
     pub fn new(hub: kube::Client, cache: impl Into<PathBuf>) -> Self {
         Self {
             hub,
-            controllers: Selection::default(),
+            controllers: EnabledControllers::default(),
             election: None,
             listen: None,
             receiver: None,
             webhook: None,
             namespace: SYSTEM_NAMESPACE.into(),
+            cluster_profiles: false,
             argo_cd: None,
             sources: source::SourceOptions {
                 cache: cache.into(),
@@ -79,14 +82,14 @@ pub struct ArgoCd {
 }
 
 /// One of several operators.
-pub struct Candidate {
+pub struct LeaderCandidate {
     /// Its election.
     pub election: Election,
     /// The hub, for all that the leader alone does: a client that sends nothing without the leadership.
     pub leader: kube::Client,
 }
 
-impl Candidate {
+impl LeaderCandidate {
     /// Makes a candidate. The election has its own connection, so that no renewal waits for other requests.
     ///
     /// # Errors
@@ -108,6 +111,7 @@ pub fn controller_names() -> Vec<&'static str> {
     }
     let mut names = Names(Vec::new());
     controllers::hub(&mut names);
+    controllers::cluster_profiles(&mut names);
     controllers::argo_cd(&mut names);
     controllers::argo_cd_pull_model(&mut names);
     names.0

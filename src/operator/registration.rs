@@ -4,7 +4,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::Candidate;
+use super::LeaderCandidate;
 use crate::serve::{self, Listen};
 use crate::shell::{self, Shell, ShellOptions};
 use controllers::registration_operator::OperatorImage;
@@ -28,7 +28,7 @@ pub struct RegistrationOptions {
     /// absent.
     pub image: Option<String>,
     /// The election to win before any write; without one the operator must be the only one.
-    pub election: Option<Candidate>,
+    pub election: Option<LeaderCandidate>,
     /// The address that serves health and metrics.
     pub listen: Option<Listen>,
 }
@@ -37,7 +37,7 @@ pub struct RegistrationOptions {
 pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
     let RegistrationOptions { cluster, component, image, election, listen } = options;
     let (election, client) = match election {
-        Some(Candidate { election, leader }) => (Some(election), leader),
+        Some(LeaderCandidate { election, leader }) => (Some(election), leader),
         None => (None, cluster),
     };
     let shell_options = ShellOptions {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::traces::Tracer;
-use super::{ArgoCd, Candidate, OperatorOptions, last_reports, signer, source, webhook};
+use super::{ArgoCd, LeaderCandidate, OperatorOptions, last_reports, signer, source, webhook};
 use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{self, Election, Shell, ShellOptions};
 use reconcile::Scope;
@@ -31,12 +31,13 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         receiver,
         webhook,
         namespace,
+        cluster_profiles,
         argo_cd,
         sources,
         traces,
     } = options;
     let (election, leader) = match election {
-        Some(Candidate { election, leader }) => (Some(election), leader),
+        Some(LeaderCandidate { election, leader }) => (Some(election), leader),
         None => (None, hub.clone()),
     };
     if let Some(webhook) = webhook {
@@ -57,7 +58,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         leadership: election.as_ref().map(Election::leadership),
         attempts: Some(attempts),
     };
-    let shell = shell_with(shell_options, argo_cd);
+    let shell = shell_with(shell_options, argo_cd, cluster_profiles);
     let handle = shell.handle();
     let exporting = traces.map(|(tracer, exporter)| {
         handle.observe(Arc::new(move |activity| tracer.observe(&activity)));
@@ -91,14 +92,20 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     }
 }
 
-/// Returns the shell with the controllers of the hub, and with those of Argo CD if it is on the hub.
-fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>) -> Shell {
-    let Some(ArgoCd { namespace, cluster_secrets, account, pull_model }) = argo_cd else {
-        return Shell::new(options, controllers::hub);
+/// Returns the shell with the controllers of the hub, that of ClusterProfiles if asked, and those of Argo CD
+/// if it is on the hub.
+fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>, cluster_profiles: bool) -> Shell {
+    let (scope, cluster_secrets, pull_model) = match argo_cd {
+        Some(ArgoCd { namespace, cluster_secrets, account, pull_model }) => {
+            (Scope::ArgoCd { namespace, account }, cluster_secrets, pull_model)
+        }
+        None => (Scope::Everything, false, false),
     };
-    let scope = Scope::ArgoCd { namespace, account };
     Shell::new(ShellOptions { scope, ..options }, |register| {
         controllers::hub(register);
+        if cluster_profiles {
+            controllers::cluster_profiles(register);
+        }
         if cluster_secrets {
             controllers::argo_cd(register);
         }

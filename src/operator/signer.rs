@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::pki::{Authority, CertificateRequest, Identity, Usage};
 use crate::shell::{EventRecorder, Handle, WallClockWait, now};
 use api::addon::v1alpha1::{ManagedClusterAddOn, SigningCa};
-use controllers::hub::custom_signer::{Signing, signing};
+use controllers::hub::csr::custom_signer::{Signing, signing};
 use object::Metadata as _;
 use object::duration::{doubled, later};
 use reconcile::{Event, EventType, Query, View as _};

@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use object::Kind;
 use serde_json::{Value, json};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
 use super::installed::Installed;
@@ -67,7 +67,7 @@ async fn held(cluster: &kube::Client) -> usize {
 }
 
 pub(super) async fn has_what_it_needs_beside_it(hub: &mut Hub) {
-    let server = Server::start(Options::new(now)).await.unwrap();
+    let server = Server::start(ServerOptions::new(now)).await.unwrap();
     let file = hub.path("host.kubeconfig");
     std::fs::write(&file, server.admin_kubeconfig_yaml().unwrap()).unwrap();
     let host = client_of(&file).await;

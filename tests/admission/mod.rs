@@ -12,7 +12,7 @@ mod operator;
 mod rows;
 
 use serde_json::Value;
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
 use api::names::OPERATOR_IDENTITY_LABEL;
@@ -25,7 +25,7 @@ use rows::{IDENTITIES, ROWS, Row};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everybody_may_what_the_table_says_on_the_embedded_hub() {
-    let server = Server::start(Options::new(now)).await.unwrap();
+    let server = Server::start(ServerOptions::new(now)).await.unwrap();
     let dir = Directory::new("admission");
     let kubeconfig = dir.path("kubeconfig");
     std::fs::write(&kubeconfig, server.admin_kubeconfig_yaml().unwrap()).unwrap();

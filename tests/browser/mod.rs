@@ -13,7 +13,7 @@ use std::time::Duration;
 use ::kube::Api;
 use api::crds;
 use api::gitops::v1alpha1::RolloutPolicy;
-use controllers::hub::overview::{ClusterSummary, Clusters, Group, Overview, WorkloadSummary};
+use controllers::hub::overview::{ClusterSummary, Clusters, GroupSummary, Overview, WorkloadSummary};
 use engine::placement::explain::Explanation;
 use engine::rollout::ClusterState;
 use object::{Key, Object};
@@ -286,7 +286,7 @@ fn fleet(done: usize) -> Overview {
         message: if number < done { String::new() } else { format!("step {done} of the deployment") },
     };
     let clusters = (0..1000).map(cluster).collect();
-    let group = Group { placement: "fleet/all".into(), name: "#0".into(), clusters };
+    let group = GroupSummary { placement: "fleet/all".into(), name: "#0".into(), clusters };
     let add_on = WorkloadSummary {
         name: "proxy".into(),
         settled: done,

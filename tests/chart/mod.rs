@@ -3,6 +3,7 @@
 
 mod agent;
 mod container;
+mod profiles;
 mod values;
 
 use std::process::Command;
@@ -138,7 +139,7 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     let through = format!("http://{}", proxy.local_addr().unwrap());
     let env = json!([{"name": "HTTPS_PROXY", "value": through}, {"name": "NO_PROXY", "value": "127.0.0.1,localhost"}]);
     let env = format!("env={env}");
-    let values = [&listen, &webhook, &env, "extraArgs=[\"--local-repositories\"]"];
+    let values = [&listen, &webhook, &env, "clusterProfiles=true", "extraArgs=[\"--local-repositories\"]"];
     let (hub, objects) = install("chart", &values).await;
     let kubectl = hub.kubectl();
     let dir = Directory::new("chart");
@@ -184,6 +185,7 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     .await;
     let label = "jsonpath={.metadata.labels.cluster\\.open-cluster-management\\.io/clusterset}";
     assert_eq!(kubectl.run(&["get", "managedcluster", "c1", "-o", label]), "default");
+    profiles::assert_published(&kubectl).await;
     let (asked, _) = tokio::time::timeout(WITHIN, proxy.accept()).await.unwrap().unwrap();
     let mut line = String::new();
     BufReader::new(asked).read_line(&mut line).await.unwrap();
@@ -283,7 +285,7 @@ async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
 }
 
 #[tokio::test]
-async fn the_notes_of_the_chart_say_what_comes_next_with_the_given_values() {
+async fn the_notes_of_a_chart_say_what_comes_next_with_the_given_values() {
     let hub = Cluster::start("notes").await;
     let kubectl = hub.kubectl();
     kubectl.install(crds::hub().into_iter());
@@ -295,7 +297,7 @@ async fn the_notes_of_the_chart_say_what_comes_next_with_the_given_values() {
         "dashboard.enabled=true",
         "serviceAccounts=[{\"namespace\":\"team\",\"names\":[\"deployer\"]}]",
     ];
-    let notes = helm::notes(&hub.kubeconfig, &values);
+    let notes = helm::notes(&hub.kubeconfig, "wheelwright", &values);
     for part in [
         "the image example.com/w:",
         "*,-placement",
@@ -308,8 +310,16 @@ async fn the_notes_of_the_chart_say_what_comes_next_with_the_given_values() {
     assert!(!notes.contains("No registry"), "{notes}");
     let object = notes.split_once("<<END\n").and_then(|(_, rest)| rest.split_once("\nEND\n")).unwrap().0;
     kubectl.run_with(&["apply", "--dry-run=server", "-f", "-"], object);
-    let notes = helm::notes(&hub.kubeconfig, &[]);
+    let notes = helm::notes(&hub.kubeconfig, "wheelwright", &[]);
     assert!(notes.contains("No registry has this image") && !notes.contains("9445"), "{notes}");
+    for (chart, value, part) in [
+        ("wheelwright-agent", "clusterName=\"c1\"", "\nwheelwright accept --clusters c1 --wait 60\n"),
+        ("wheelwright-registration-operator", "component=\"klusterlet\"", " -f examples/klusterlet.yaml\n"),
+        ("wheelwright-registration-operator", "component=\"hub\"", " -f examples/cluster-manager.yaml\n"),
+    ] {
+        let notes = helm::notes(&hub.kubeconfig, chart, &[value]);
+        assert!(notes.contains(part), "{chart} with {value}: {notes}");
+    }
 }
 
 #[tokio::test]
@@ -346,6 +356,8 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
         ("ClusterRole", 2, "addonRoles=[\"agent\"]", 3),
         ("ClusterRole", 2, "tokenAddOns=[\"signed\"]", 3),
         ("ClusterRole", 2, "customSigners=[\"example.com/foo\"]", 3),
+        ("ClusterRole", 2, "clusterProfiles=true", 3),
+        ("CustomResourceDefinition", 0, "clusterProfiles=true", 1),
         (
             "ClusterRole",
             2,

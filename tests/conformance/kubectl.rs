@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 use store::User;
-use wheelwright::apiserver::{Credential, Options, Server, StartError, kubeconfig_yaml, write_private};
+use wheelwright::apiserver::{Credential, Server, ServerOptions, StartError, kubeconfig_yaml, write_private};
 use wheelwright::shell::now;
 
 use super::{definition, schema};
@@ -27,9 +27,8 @@ impl Bench {
     /// Starts a durable server on a directory.
     async fn open(dir: tempfile::TempDir) -> Self {
         install_crypto();
-        let server = Server::start(Options { data: Some(dir.path().join("data")), ..Options::new(now) })
-            .await
-            .unwrap();
+        let options = ServerOptions { data: Some(dir.path().join("data")), ..ServerOptions::new(now) };
+        let server = Server::start(options).await.unwrap();
         let kubectl = Self::kubectl_as(&server, &dir, "admin", &["system:masters"]);
         Self { server, dir, kubectl }
     }
@@ -276,7 +275,7 @@ async fn thirteen_servers_run_in_one_process() {
     install_crypto();
     let mut servers = Vec::new();
     for _ in 0..13 {
-        servers.push(Server::start(Options::new(now)).await.unwrap());
+        servers.push(Server::start(ServerOptions::new(now)).await.unwrap());
     }
     for server in &servers {
         assert_eq!(server.client().apiserver_version().await.unwrap().minor, "36");
@@ -360,10 +359,10 @@ async fn a_second_server_on_a_data_directory_is_refused_and_loses_no_write() {
     let bench = Bench::start().await;
     let data = Some(bench.dir.path().join("data"));
     let address = bench.server.url.trim_start_matches("https://").parse().unwrap();
-    let same_port = Options { data: data.clone(), listen: address, ..Options::new(now) };
+    let same_port = ServerOptions { data: data.clone(), listen: address, ..ServerOptions::new(now) };
     let refusal = Server::start(same_port).await.unwrap_err();
     assert!(matches!(refusal, StartError::Listen { .. }), "{refusal}");
-    let refusal = Server::start(Options { data, ..Options::new(now) }).await.unwrap_err();
+    let refusal = Server::start(ServerOptions { data, ..ServerOptions::new(now) }).await.unwrap_err();
     assert!(refusal.to_string().ends_with(&format!("process {}", std::process::id())), "{refusal}");
     bench.kubectl.run(&["create", "configmap", "kept", "--from-literal=a=b"]);
     let bench = bench.restarted().await;
@@ -375,9 +374,8 @@ async fn a_second_server_on_a_data_directory_is_refused_and_loses_no_write() {
 async fn a_known_token_speaks_for_its_user() {
     install_crypto();
     let user = User { name: "known".into(), groups: vec!["system:masters".into()], ..User::default() };
-    let server = Server::start(Options { tokens: [("secret".to_owned(), user)].into(), ..Options::new(now) })
-        .await
-        .unwrap();
+    let tokens = [("secret".to_owned(), user)].into();
+    let server = Server::start(ServerOptions { tokens, ..ServerOptions::new(now) }).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = |token: &str| {
         let path = dir.path().join(token);

@@ -24,7 +24,7 @@ use std::pin::Pin;
 
 use ::api::crds;
 use serde_json::{Value, json};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
 use crate::golden;
@@ -64,7 +64,7 @@ const AREAS: &[(&str, &[Case])] = &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_hub_conforms() {
-    let server = Server::start(Options::new(now)).await.unwrap();
+    let server = Server::start(ServerOptions::new(now)).await.unwrap();
     run("embedded hub", server.client(), Hold::RecordedButForDifferences).await;
     server.stop().await;
 }
@@ -79,7 +79,7 @@ async fn real_api_server_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn both_hubs_answer_random_requests_alike() {
     let cluster = Cluster::start("fuzz").await;
-    let server = Server::start(Options::new(now)).await.unwrap();
+    let server = Server::start(ServerOptions::new(now)).await.unwrap();
     let (embedded, real) = (server.client(), cluster.client().await);
     install(&embedded).await;
     install(&real).await;

@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
 use super::pod::{assert_permitted, start_pod};
@@ -39,7 +39,7 @@ async fn a_hosted_agent_keeps_its_secrets_beside_it_and_leaves_its_cluster_with_
     let (dir, stop) = (Directory::new("klusterlet-hosted"), CancellationToken::new());
     let hosting = Cluster::start("klusterlet-hosting").await;
     let hub = embedded_hub(&dir, &stop).await;
-    let managed = Server::start(Options::new(now)).await.unwrap();
+    let managed = Server::start(ServerOptions::new(now)).await.unwrap();
     let [bootstrap, of_managed] =
         [&hub, &managed].map(|server| server.kubeconfig("admin", &["system:masters"]).unwrap());
     let (on_hub, on_managed) = (client(&bootstrap).await, client(&of_managed).await);

@@ -17,7 +17,7 @@ use kube::api::ListParams;
 use object::Object;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::now;
 
@@ -112,7 +112,7 @@ fn names(deployments: &[Value]) -> Vec<&str> {
 /// Starts a hub with our operator.
 pub(crate) async fn embedded_hub(dir: &Directory, stop: &CancellationToken) -> Server {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
-    let hub = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+    let hub = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
     let options = OperatorOptions::new(
         client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await,
         dir.path("git"),

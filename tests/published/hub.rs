@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use api::crds;
 use object::Object;
 use serde_json::{Value, json};
-use wheelwright::apiserver::{Options, Server};
+use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
 use crate::e2e::{accept, prepare_hub};
@@ -47,7 +47,7 @@ impl Hub {
         let mut definitions = crds::hub();
         definitions.iter_mut().for_each(crds::serve_all);
         let objects = definitions.iter().map(Object::from_typed).collect();
-        let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+        let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         let admin = dir.path().join("admin.kubeconfig");
         std::fs::write(&admin, server.admin_kubeconfig_yaml().unwrap()).unwrap();
@@ -145,7 +145,7 @@ impl Hub {
     /// Joins a cluster on an embedded API server, with an agent of this product; returns its administrator.
     pub(crate) async fn join_with_agent(&mut self, name: &str, more: &[&str]) -> kube::Client {
         let objects = crds::spoke().iter().map(Object::from_typed).collect();
-        let server = Server::start(Options { objects, ..Options::new(now) }).await.unwrap();
+        let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
         let spoke = self.dir.path().join(format!("{name}.kubeconfig"));
         std::fs::write(&spoke, server.admin_kubeconfig_yaml().unwrap()).unwrap();
         self.spokes.insert(name.to_owned(), (self.start_agent(name, more), server));

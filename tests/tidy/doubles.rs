@@ -1,4 +1,5 @@
-//! Checks that a name means one type in a crate, because a diff shows a name without its module.
+//! Checks that a name means one type in a crate, and a published name one type in the workspace, because a
+//! diff shows a name without its module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,6 @@ const DOUBLES: &[(&str, &[&str], &str)] = &[
         ],
         "OCM names them so, in two versions",
     ),
-    ("engine", &["Cluster"], "the cluster of a rollout, and of a report; both are named with their module"),
     ("engine", &["Member"], "the oracle describes the same cluster without the code that it judges"),
     ("controllers", &["Writes"], "each is private to its controller"),
     ("engine", &["Counts", "Groups"], "one of the two is an alias that is private to its file"),
@@ -34,10 +34,25 @@ const DOUBLES: &[(&str, &[&str], &str)] = &[
     ("root", &["Args", "Component", "Format", "Verb"], "each command has its own"),
     ("root", &["Error"], "each module with errors of its own has one"),
     ("root", &["Names"], "it stands in the function that uses it"),
-    ("root", &["Address", "Bootstrap", "Credentials", "Hub"], "those of the agent, named with its module"),
+    ("root", &["Address", "Bootstrap", "Credentials"], "those of the agent, named with its module"),
     ("root", &["Body", "Claims", "Reader", "Writer"], "those of the API server, private to it"),
     ("root", &["Connection", "Connections", "Wire"], "of git and of the API server, private to each"),
-    ("root", &["Candidate", "Limits", "Line", "Refusal", "Signer", "State"], "private to its folder"),
+    ("root", &["Line", "Refusal", "State"], "private to its folder"),
+];
+
+/// Names that several crates publish for one notion, with what each of them has of it.
+const PUBLISHED: &[(&[&str], &str)] = &[
+    (
+        &["Approval", "Joining", "OnBreach", "RollOut", "Superseding", "Takeover"],
+        "the field of a spec, and what the engine reads from it",
+    ),
+    (&["Column"], "the printer column of a definition, and of a served kind"),
+    (&["Error"], "each module with errors of its own has one"),
+    (&["HeldObjects"], "deletions that wait, in an overview and in a preview"),
+    (&["ListType"], "the list type of server-side apply: of a built-in kind, and of a schema"),
+    (&["Style"], "of a YAML scalar, and of the text of a command; no crate uses both"),
+    (&["Subject"], "the subject of a certificate: in a kind of OCM, and in X.509"),
+    (&["Subresource"], "of a write, and of a served kind"),
 ];
 
 /// Returns the crate of a source file of production.
@@ -81,6 +96,27 @@ fn doubles<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> BTreeSet<
     count.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name).collect()
 }
 
+/// Returns the types that a source text publishes.
+fn published(text: &str) -> BTreeSet<&str> {
+    let words = tokens(production(text));
+    let names = words.windows(3).filter_map(|window| match window {
+        ["pub", "struct" | "enum" | "union" | "trait" | "type", name] => Some(*name),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Returns the names of types that several crates publish.
+fn published_doubles<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> BTreeSet<&'t str> {
+    let mut crates: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, text) in files.into_iter().filter(|(path, _)| !is_test(path)) {
+        for name in published(text) {
+            crates.entry(name).or_default().extend(crate_of(path));
+        }
+    }
+    crates.into_iter().filter(|(_, crates)| crates.len() > 1).map(|(name, _)| name).collect()
+}
+
 #[test]
 fn a_name_means_one_type_in_a_crate() {
     let files = sources();
@@ -94,6 +130,18 @@ fn a_name_means_one_type_in_a_crate() {
 }
 
 #[test]
+fn a_published_name_means_one_type_in_the_workspace() {
+    let files = sources();
+    let found = published_doubles(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let allowed: BTreeSet<&str> = PUBLISHED.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+    let problem = |name| format!("several crates publish a type {name}; a diff does not tell them apart");
+    let new = found.difference(&allowed).map(problem);
+    let stale = allowed.difference(&found);
+    let stale = stale.map(|name| format!("at most one crate publishes a type {name}; unlist it"));
+    assert_none(new.chain(stale));
+}
+
+#[test]
 fn a_name_of_two_types_is_found() {
     let files = [
         ("crates/a/src/b.rs", "pub struct A; enum B { C } impl D for A { type E = F; } type G = H;"),
@@ -103,4 +151,16 @@ fn a_name_of_two_types_is_found() {
         ("src/b.rs", "struct B; // struct B\n"),
     ];
     assert_eq!(doubles(files), BTreeSet::from([("a", "A"), ("a", "G")]));
+}
+
+#[test]
+fn a_published_name_of_two_crates_is_found() {
+    let files = [
+        ("crates/a/src/b.rs", "pub struct A; pub(crate) struct B; pub type C<T> = D<T>; pub enum E {}"),
+        ("crates/a/src/c.rs", "pub struct E;"),
+        ("crates/b/src/b.rs", "pub trait A {} pub struct B; struct E;"),
+        ("crates/b/src/tests/c.rs", "pub struct E;"),
+        ("src/b.rs", "pub struct C; // pub struct E\n"),
+    ];
+    assert_eq!(published_doubles(files), BTreeSet::from(["A", "C"]));
 }

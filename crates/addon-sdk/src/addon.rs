@@ -31,15 +31,15 @@ pub trait AddOn: Send + Sync + 'static {
 
     /// Returns the settings beside the objects. By default the agent has an identity without permissions, and
     /// a lease says that it is alive.
-    fn options() -> Options {
-        Options::default()
+    fn options() -> AddOnOptions {
+        AddOnOptions::default()
     }
 }
 
 /// The settings of an add-on beside its objects.
-pub struct Options {
+pub struct AddOnOptions {
     /// How the health of the add-on is found.
-    pub health: Health,
+    pub health: HealthProber,
     /// Permissions of the agent on the hub, in the namespace of its cluster; `None` if it has no identity
     /// there. The manager needs these permissions itself to give them.
     pub hub_permissions: Option<Vec<PolicyRule>>,
@@ -55,10 +55,10 @@ pub struct Options {
     pub hosted: bool,
 }
 
-impl Default for Options {
+impl Default for AddOnOptions {
     fn default() -> Self {
         Self {
-            health: Health::Lease,
+            health: HealthProber::Lease,
             hub_permissions: Some(Vec::new()),
             signers: Vec::new(),
             manifest_configs: Vec::new(),
@@ -68,14 +68,14 @@ impl Default for Options {
 }
 
 /// How the health of an add-on is found.
-pub enum Health {
+pub enum HealthProber {
     /// The agent renews a Lease on its cluster ([`agent::run`](crate::agent::run)), and the registration agent
     /// of the cluster reports it.
     Lease,
     /// The objects are applied, and the Deployments and DaemonSets among them are available.
     Workloads,
-    /// [`Health::Workloads`], and this function of the works with the feedback in their status agrees. The error
-    /// is the message of the condition.
+    /// [`HealthProber::Workloads`], and this function of the works with the feedback in their status agrees.
+    /// The error is the message of the condition.
     Probe(fn(&[&ManifestWork]) -> Result<(), String>),
 }
 
@@ -113,7 +113,7 @@ impl Installation<'_> {
     }
 
     /// Returns the name of the cluster that the add-on's annotation names as the host of a part of it; `None`
-    /// without the annotation. Without [`Options::hosted`] it has no effect.
+    /// without the annotation. Without [`AddOnOptions::hosted`] it has no effect.
     pub fn hosting_cluster(&self) -> Option<&str> {
         engine::addon::hosting::hosting_cluster(self.addon)
     }

@@ -32,7 +32,7 @@ const FILES: [&str; 4] = ["kubeconfig", "tls.crt", "tls.key", "token"];
 
 /// The options of an agent.
 #[derive(Debug)]
-pub struct AgentOptions {
+pub struct AddOnAgentOptions {
     /// Name of the add-on, and of the Lease.
     pub addon: String,
     /// Name of the cluster.
@@ -51,7 +51,7 @@ pub struct AgentOptions {
 /// # Errors
 /// The kubeconfig of the cluster cannot be used.
 pub async fn run(
-    options: AgentOptions,
+    options: AddOnAgentOptions,
     register: impl Fn(&mut Registrar),
     stop: CancellationToken,
 ) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::AddOn;
-use crate::agent::{self, AgentOptions};
+use crate::agent::{self, AddOnAgentOptions};
 use crate::manager::{self, Error, ManagerOptions};
 use shell::Registrar;
 
@@ -56,7 +56,7 @@ pub async fn run<A: AddOn>(register: impl Fn(&mut Registrar)) -> Result<(), Erro
             manager::run::<A>(ManagerOptions { kubeconfig, lease_namespace, listen }, stop).await
         }
         Command::Agent { cluster_name, namespace, hub_kubeconfig, spoke_kubeconfig } => {
-            let options = AgentOptions {
+            let options = AddOnAgentOptions {
                 addon: A::NAME.to_owned(),
                 cluster: cluster_name,
                 namespace,

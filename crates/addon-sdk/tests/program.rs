@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use addon_sdk::agent::{self, AgentOptions};
+use addon_sdk::agent::{self, AddOnAgentOptions};
 use addon_sdk::manager::{self, Error, ManagerOptions};
 use addon_sdk::object::Object;
 use addon_sdk::{AddOn, Installation, Registrar};
@@ -29,7 +29,7 @@ async fn run_manager(kubeconfig: PathBuf, stop: CancellationToken) -> Result<(),
 }
 
 async fn run_agent(spoke: PathBuf, hub: PathBuf, stop: CancellationToken) -> Result<(), Error> {
-    let options = AgentOptions {
+    let options = AddOnAgentOptions {
         addon: Demo::NAME.to_owned(),
         cluster: "c1".to_owned(),
         namespace: "demo".to_owned(),

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::{Map, Value, json};
 
 use super::kind::Crd;
-use super::{addon, cluster, gitops, operator, work};
+use super::{addon, cluster, gitops, multicluster, operator, work};
 
 /// Returns whether an API server has accepted a definition, and serves its kind or is about to.
 pub fn is_established(definition: &CustomResourceDefinition) -> bool {
@@ -51,6 +51,12 @@ pub fn spoke() -> Vec<CustomResourceDefinition> {
 /// Returns the definitions from which a registration operator installs hubs and agents.
 pub fn operator() -> Vec<CustomResourceDefinition> {
     vec![single::<operator::v1::ClusterManager>(), single::<operator::v1::Klusterlet>()]
+}
+
+/// Returns the definition of ClusterProfiles, for hubs that publish their clusters so. Other cluster managers
+/// install it too.
+pub fn cluster_profiles() -> CustomResourceDefinition {
+    single::<multicluster::v1alpha1::ClusterProfile>()
 }
 
 /// Names of the definitions whose versions have different fields, so that an API server must convert between
@@ -149,10 +155,12 @@ mod tests {
         assert_eq!(held_back.collect::<Vec<_>>(), CONVERTIBLE);
     }
 
-    /// The chart has the definitions as files.
+    /// The chart has the definitions as files. helm installs those of `crds/` always, and that of
+    /// ClusterProfiles where asked.
     #[test]
     fn chart_carries_every_definition() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/wheelwright/crds");
+        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/wheelwright");
+        let dir = chart.join("crds");
         let mut wanted = std::collections::BTreeMap::new();
         for definition in all() {
             let spec = &definition.spec;
@@ -162,6 +170,8 @@ mod tests {
         }
         let mut stray = crate::golden::cases(&dir, "yaml");
         stray.retain(|file| !wanted.contains_key(file));
+        let profiles = serde_saphyr::to_string(&cluster_profiles()).unwrap();
+        wanted.insert(chart.join("files/clusterprofiles.yaml"), profiles);
         crate::golden::check(wanted);
         assert!(stray.is_empty(), "no definition for {stray:?}");
     }

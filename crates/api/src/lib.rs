@@ -23,6 +23,7 @@ pub mod gitops;
 #[cfg(test)]
 #[path = "../../../tests/golden.rs"]
 mod golden;
+pub mod multicluster;
 pub mod names;
 pub mod operator;
 mod schema;

@@ -4,6 +4,7 @@
 
 pub mod approval_reasons;
 pub mod argo;
+pub mod cluster_profile;
 mod conditions;
 
 pub use conditions::{

@@ -40,6 +40,7 @@ macro_rules! each_kind {
             gitops::v1alpha1::ConfigRepo,
             gitops::v1alpha1::ConfigRepoInventory,
             gitops::v1alpha1::RolloutPolicy,
+            multicluster::v1alpha1::ClusterProfile,
             operator::v1::ClusterManager,
             operator::v1::Klusterlet,
         );
@@ -234,7 +235,8 @@ fn nothing_is_lost_on_the_way_through_a_type() {
     each_kind!(check(kinds));
 
     let mut defined: Vec<_> = crds::all()
-        .iter()
+        .into_iter()
+        .chain([crds::cluster_profiles()])
         .flat_map(|crd| {
             crd.spec
                 .versions

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use memory_hub::MemoryHub;
 use object::{Key, Object};
-use reconcile::{Command, Controller, Dispatcher, Limits, Register};
+use reconcile::{Command, Controller, Dispatcher, DispatcherLimits, Register};
 use serde_json::{Value, json};
 
 #[path = "../src/hub/tests/memory_hub.rs"]
@@ -35,7 +35,7 @@ impl Register for Chosen<'_> {
 
 /// Returns a hub with one placement of every cluster, under the controllers with these names.
 pub(crate) fn hub(controllers: &[&'static str], clusters: usize, mut objects: Vec<Value>) -> MemoryHub {
-    let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
+    let limits = DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 };
     let mut dispatcher = Dispatcher::new(limits, false);
     controllers::hub(&mut Chosen(&mut dispatcher, controllers));
     objects.extend((0..clusters).map(cluster));

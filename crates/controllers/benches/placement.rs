@@ -19,7 +19,9 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use controllers::hub::placement::PlacementController;
 use jiff::{SignedDuration, Timestamp};
 use object::{Key, Kind, Object};
-use reconcile::{Action, Command, Dispatcher, Limits, Register as _, View as _, WatchEvent, WatchedKind};
+use reconcile::{
+    Action, Command, Dispatcher, DispatcherLimits, Register as _, View as _, WatchedKind, WatcherEvent,
+};
 use serde_json::{Value, json};
 
 const PLACEMENTS: usize = 100;
@@ -36,7 +38,7 @@ struct Hub {
 
 impl Hub {
     fn new(clusters: usize, wanted: Option<usize>) -> Self {
-        let limits = Limits { coalesce: SignedDuration::ZERO, computations: 1 };
+        let limits = DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 };
         let mut dispatcher = Dispatcher::new(limits, false);
         dispatcher.add::<PlacementController>();
         let mut hub = Self { dispatcher, kinds: BTreeMap::new(), commands: Vec::new(), version: 1 };
@@ -62,7 +64,7 @@ impl Hub {
     fn list(&mut self, kind: &str, objects: Vec<Value>) {
         let kind = Arc::clone(&self.kinds[kind]);
         let objects = objects.into_iter().map(|object| kind.convert(&Object::from_value(object).unwrap()));
-        let listed = WatchEvent::Listed { objects: objects.collect(), resource_version: "1".into() };
+        let listed = WatcherEvent::Listed { objects: objects.collect(), resource_version: "1".into() };
         self.dispatcher.watched(&kind, listed, NOW);
     }
 
@@ -77,7 +79,7 @@ impl Hub {
     fn put(&mut self, kind: &str, object: &Object) {
         let kind = Arc::clone(&self.kinds[kind]);
         let object = kind.convert(&self.versioned(object.clone()));
-        self.dispatcher.watched(&kind, WatchEvent::Applied(object), NOW);
+        self.dispatcher.watched(&kind, WatcherEvent::Applied(object), NOW);
         self.commands.extend(self.dispatcher.due(NOW));
     }
 
@@ -102,7 +104,7 @@ impl Hub {
                     Command::Act(act) => {
                         let written = self.written(act.action());
                         let written = self.versioned(written);
-                        self.dispatcher.acted(act.done(Ok(reconcile::Answer::Object(written))), NOW);
+                        self.dispatcher.acted(act.done(Ok(written.into())), NOW);
                         writes += 1;
                     }
                     Command::Reconciled(_) => plans += 1,

@@ -18,7 +18,7 @@ pub fn claim_name(secret: &Key) -> String {
 
 /// The identity of an agent that runs on a spoke.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct AgentIdentity {
     /// Name of the cluster on the hub.
     pub cluster: String,
     /// Distinguishes two agents of one spoke.
@@ -29,7 +29,7 @@ pub struct Identity {
     pub is_claimed: bool,
 }
 
-impl Identity {
+impl AgentIdentity {
     /// Reads the value of the claim.
     pub fn parse(value: &str) -> Option<Self> {
         let mut parts = value.split('/').map(str::to_owned);
@@ -81,7 +81,7 @@ impl Identity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSettings {
     /// The identity of the agent.
-    pub identity: Identity,
+    pub identity: AgentIdentity,
     /// Which ClusterClaims are reported.
     pub claims: ClaimOptions,
     /// How long a work may be missing on the hub.
@@ -92,7 +92,7 @@ pub struct AgentSettings {
 
 impl AgentSettings {
     /// Returns the settings of an agent without options.
-    pub fn new(identity: Identity) -> Self {
+    pub fn new(identity: AgentIdentity) -> Self {
         Self { identity, claims: ClaimOptions::default(), eviction_grace: EVICTION_GRACE, is_hosted: false }
     }
 }
@@ -130,6 +130,6 @@ pub(super) fn claim_options(view: &impl View) -> ClaimOptions {
 }
 
 /// Returns the identity of this agent; `None` in a process that is no agent.
-pub(super) fn identity(view: &impl View) -> Option<Identity> {
+pub(super) fn identity(view: &impl View) -> Option<AgentIdentity> {
     view.settings::<AgentSettings>().map(|settings| settings.identity.clone())
 }

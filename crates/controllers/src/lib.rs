@@ -2,15 +2,19 @@
 //!
 //! A controller is one file in `hub/` or `agent/` (a folder where it needs more) and one line below. It is
 //! thin: it reads the [`View`](reconcile::View) into the input of an engine and makes a
-//! [`Plan`](reconcile::Plan) of the engine's answer.
+//! [`Plan`](reconcile::Plan) of the engine's answer. A file beside these folders is what several controllers
+//! share.
 
 mod addon_reads;
 pub mod agent;
 pub mod agent_identity;
+mod followed;
 pub mod hub;
+mod multimap;
 mod placement_reads;
 mod placement_rollout;
 pub mod registration_operator;
+mod rollout_events;
 mod rollout_policy;
 mod unreadable;
 
@@ -42,6 +46,12 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::work_ttl::WorkTtlController>();
     register.add::<hub::report::ReportController>();
     register.add::<hub::commit_status::CommitStatusController>();
+}
+
+/// Registers the controller that publishes clusters as ClusterProfiles, of which not every hub has the
+/// definition.
+pub fn cluster_profiles(register: &mut impl Register) {
+    register.add::<hub::cluster_profile::ClusterProfileController>();
 }
 
 /// Registers the controllers of a hub with Argo CD that need permissions in its namespace.

@@ -113,7 +113,7 @@ fn kubectl(tree: &FileTree) -> Option<Duration> {
     Command::new("kubectl").arg("version").arg("--client").output().ok()?;
     let dir = tempfile::tempdir().unwrap();
     for (path, entry) in tree.below("") {
-        if let object::tree::Entry::File(bytes) = entry {
+        if let object::tree::TreeEntry::File(bytes) = entry {
             let full = dir.path().join(path);
             std::fs::create_dir_all(full.parent().unwrap_or(Path::new("/"))).unwrap();
             std::fs::write(full, bytes).unwrap();

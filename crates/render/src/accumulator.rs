@@ -9,7 +9,6 @@ use super::kustomization::Var;
 use super::limits::MAX_OBJECTS;
 use super::resmap::ResMap;
 use super::resource::Origin;
-use super::transform::vars;
 
 /// The objects, field specifications and variables that a kustomization has accumulated.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +29,7 @@ impl ResAccumulator {
     pub(super) fn merge(&mut self, other: Self) -> Result<()> {
         self.resmap.append(other.resmap.into_vec())?;
         self.config = std::mem::take(&mut self.config).merge(&other.config)?;
-        vars::add(&mut self.vars, &other.vars)
+        add_vars(&mut self.vars, &other.vars)
     }
 
     /// Ends a transformation: removes the objects that it emptied, and records `origin` on the others.
@@ -53,4 +52,23 @@ impl ResAccumulator {
         }
         Ok(())
     }
+}
+
+/// Adds variables to those that are known.
+///
+/// # Errors
+/// Two variables have the same name.
+pub(super) fn add_vars(known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
+    for var in vars {
+        if let Some(first) = known.iter().find(|known| known.name == var.name) {
+            let error = RenderError::at(
+                Reason::InvalidValue,
+                &var.location,
+                format!("the variable {:?} is declared twice", var.name),
+            );
+            return Err(Box::new(error.field(var.field.clone()).related(&first.location)));
+        }
+        known.push(var.clone());
+    }
+    Ok(())
 }

@@ -8,12 +8,12 @@ use super::limits::MAX_RENDER_BYTES;
 use object::Location;
 
 /// The bytes that a rendering may still allocate for texts and values, and a check whether it was cancelled.
-pub(super) struct Budget<'a> {
+pub(super) struct MemoryBudget<'a> {
     left: Cell<usize>,
     is_cancelled: &'a dyn Fn() -> bool,
 }
 
-impl<'a> Budget<'a> {
+impl<'a> MemoryBudget<'a> {
     /// Returns the budget of a new rendering. `is_cancelled` is called at every spending.
     pub(super) fn new(is_cancelled: &'a dyn Fn() -> bool) -> Self {
         Self { left: Cell::new(MAX_RENDER_BYTES), is_cancelled }
@@ -41,10 +41,10 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// Calls [`Budget::spend`] for something at a place, which the error names.
+    /// Calls [`MemoryBudget::spend`] for something at a place, which the error names.
     ///
     /// # Errors
-    /// As [`Budget::spend`].
+    /// As [`MemoryBudget::spend`].
     pub(super) fn spend_at(&self, location: &Location, bytes: usize) -> Result<()> {
         self.spend(bytes).map_err(|error| {
             Box::new(RenderError { file: location.file.clone(), ..*error }.line(location.line))

@@ -1,27 +1,16 @@
-//! Renders a directory: accumulates its resources, runs generators, and lets components and transformers
-//! change the objects.
+//! The state of the rendering of one overlay, and its files.
 
-use std::sync::Arc;
-
-use super::accumulator::ResAccumulator;
 use super::decode::Result;
 use super::error::{Reason, RenderError};
-use super::generate::at;
-use super::kustomization::{BuildMetadata, FILE_NAMES, FieldSpec, Kustomization, SortOptions, Text};
-use super::limits::MAX_NESTING;
-use super::load::{objects, objects_of};
-use super::part::{Parts, Role};
+use super::kustomization::{BuildMetadata, Text, at};
+use super::load::objects;
+use super::memo::Parts;
 use super::remote::vendored;
-use super::resmap::ResMap;
 use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
 use super::source::{PathTarget, Source, relative_join};
-use super::transform::{Pass, annotations, labels, names, references, sort, vars};
-use super::yaml::{self, Node, Value, documents};
+use super::yaml::{Node, documents};
 use object::Location;
-
-/// The value that kubectl 1.32 writes for `managedByLabel`; it does not know the version of its kustomize.
-const MANAGED_BY: &str = "kustomize-(devel)";
 
 /// The rendering of one overlay.
 pub(super) struct Build<'a> {
@@ -54,213 +43,6 @@ impl<'a> Build<'a> {
         Self { source, schemas, metadata, stack, parts }
     }
 
-    /// Renders a directory.
-    ///
-    /// # Errors
-    /// The first mistake, with its place.
-    pub(super) fn run(&mut self, dir: &str) -> Result<Vec<Resource>> {
-        let Some((file, kustomization)) = self.kustomization_of(dir)? else { return self.plain(dir) };
-        self.metadata = kustomization.build_metadata;
-        let frame = Frame { dir: dir.into(), file, origin: String::new() };
-        let accumulated = self.accumulate(frame, &kustomization, ResAccumulator::default())?;
-        let ResAccumulator { mut resmap, config, vars } = accumulated;
-        names::add_hashes(&mut resmap)?;
-        references::fix(&mut resmap, &config.name_reference, &self.source.budget)?;
-        vars::resolve(&mut resmap, &vars, &config.var_reference, &self.source.budget)?;
-        resmap.retain(|resource| !annotations::is_local(resource));
-        resmap.check_ids()?;
-        sort::apply(&mut resmap, kustomization.sort.as_ref().unwrap_or(&SortOptions::legacy()));
-        if self.metadata.managed_by {
-            let pairs =
-                [("app.kubernetes.io/managed-by".to_owned(), MANAGED_BY.to_owned())].into_iter().collect();
-            let everywhere = FieldSpec { path: "metadata/labels".into(), create: true, ..Default::default() };
-            labels::apply(&mut resmap, &pairs, &[everywhere], &self.source.budget)?;
-        }
-        for resource in resmap.iter_mut() {
-            annotations::settle(resource, self.metadata.origin, self.metadata.transformers);
-        }
-        Ok(resmap.into_vec())
-    }
-
-    /// Returns the manifests of a directory without a kustomization, by name.
-    fn plain(&mut self, dir: &str) -> Result<Vec<Resource>> {
-        let is_manifest = |name: &String| {
-            [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending)) && !name.starts_with('.')
-        };
-        let names = self.source.names(dir);
-        let mut resmap = ResMap::default();
-        for name in names.into_iter().filter(is_manifest) {
-            let (file, bytes) = self.source.read(dir, &name).map_err(|mut error| {
-                error.file = if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
-                error
-            })?;
-            resmap.append(self.read_objects(&file, &bytes)?)?;
-        }
-        if resmap.is_empty() {
-            let shown = if dir.is_empty() { "." } else { dir };
-            let error = RenderError::new(
-                Reason::NotFound,
-                shown,
-                "there is neither a kustomization nor a manifest in this directory",
-            );
-            return Err(Box::new(
-                error.hint(format!("add a {}", FILE_NAMES.first().copied().unwrap_or_default())),
-            ));
-        }
-        Ok(resmap.into_vec())
-    }
-
-    /// Reads the kustomization of a directory; `None` if it has none.
-    pub(super) fn kustomization_of(&self, dir: &str) -> Result<Option<(String, Kustomization)>> {
-        let path = |name: &&str| if dir.is_empty() { (*name).to_owned() } else { format!("{dir}/{name}") };
-        let found: Vec<(String, Arc<[u8]>)> = FILE_NAMES
-            .iter()
-            .map(path)
-            .filter_map(|file| Some((file.clone(), self.source.file_at(&file)?)))
-            .collect();
-        let (file, bytes) = match found.as_slice() {
-            [] => return Ok(None),
-            [one] => one,
-            [(first, _), (second, _), ..] => {
-                let other = Location { file: second.clone(), line: 0 };
-                let error = RenderError::new(
-                    Reason::InvalidValue,
-                    first.clone(),
-                    "a directory has one kustomization, and this one has several",
-                );
-                return Err(Box::new(error.related(&other)));
-            }
-        };
-        let nodes = yaml::kustomization(bytes)
-            .map_err(|malformed| Box::new(RenderError::malformed(file.clone(), malformed)))?;
-        let Some(node) = nodes.first() else {
-            return Err(Box::new(RenderError::new(
-                Reason::InvalidValue,
-                file.clone(),
-                "the kustomization is empty",
-            )));
-        };
-        self.spend(file, &nodes)?;
-        Ok(Some((file.clone(), Kustomization::read(file, node)?)))
-    }
-
-    /// Adds the objects of a kustomization to an accumulator, and transforms them.
-    ///
-    /// # Errors
-    /// The first mistake. Of a limit that the kustomization itself exceeds, the caller knows the place.
-    pub(super) fn accumulate(
-        &mut self,
-        frame: Frame,
-        kustomization: &Kustomization,
-        into: ResAccumulator,
-    ) -> Result<ResAccumulator> {
-        self.source.enter()?;
-        if self.stack.len() >= MAX_NESTING {
-            let message = format!("kustomizations refer to each other more than {MAX_NESTING} levels deep");
-            return Err(Box::new(RenderError::new(Reason::TooLarge, "", message)));
-        }
-        let (dir, file) = (frame.dir.clone(), frame.file.clone());
-        self.stack.push(frame);
-        self.parts.reaches(self.stack.len());
-        let accumulated = self.accumulate_top(&dir, kustomization, into).map_err(|mut error| {
-            if error.file.is_empty() {
-                error.file = file;
-            }
-            if error.through.is_empty() && self.stack.len() > 1 {
-                error.through = self.stack.iter().map(|frame| frame.file.clone()).collect();
-            }
-            if error.excerpt.is_empty() {
-                let text = self.source.text_of(&error.file).unwrap_or_default();
-                return Box::new(error.with_excerpt(&text));
-            }
-            error
-        });
-        self.stack.pop();
-        accumulated
-    }
-
-    fn accumulate_top(
-        &mut self,
-        dir: &str,
-        kustomization: &Kustomization,
-        mut accumulator: ResAccumulator,
-    ) -> Result<ResAccumulator> {
-        self.read_openapi(dir, kustomization)?;
-        for resource in &kustomization.resources {
-            self.add_resource(dir, resource, &mut accumulator)?;
-        }
-        accumulator.config = accumulator.config.merge(&self.config_of(dir, kustomization)?)?;
-        self.generate(dir, kustomization, &mut accumulator)?;
-        for component in &kustomization.components {
-            accumulator = self.add_component(dir, component, accumulator)?;
-        }
-        self.transform(dir, kustomization, &mut accumulator)?;
-        vars::declare(&mut accumulator.resmap, &mut accumulator.vars, &kustomization.vars)?;
-        Ok(accumulator)
-    }
-
-    fn generate(
-        &mut self,
-        dir: &str,
-        kustomization: &Kustomization,
-        accumulator: &mut ResAccumulator,
-    ) -> Result<()> {
-        self.generate_entries(dir, kustomization, accumulator)?;
-        for path in &kustomization.generators {
-            for object in self.config_objects(dir, path)? {
-                self.run_generator(dir, path, &object, accumulator)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn transform(
-        &mut self,
-        dir: &str,
-        kustomization: &Kustomization,
-        accumulator: &mut ResAccumulator,
-    ) -> Result<()> {
-        let config = accumulator.config.clone();
-        for (transformer, transformations) in &kustomization.transformations {
-            for transformation in transformations {
-                let config = config.clone();
-                transformation(&mut Pass { build: self, dir, config, accumulator: &mut *accumulator })?;
-                accumulator.end_transformation(self.configured(transformer.kind))?;
-            }
-        }
-        for path in &kustomization.transformers {
-            for object in self.config_objects(dir, path)? {
-                self.run_transformer(dir, path, &object, accumulator)?;
-            }
-        }
-        for path in &kustomization.validators {
-            for object in self.config_objects(dir, path)? {
-                self.run_validator(dir, path, &object, accumulator)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the objects that configure generators, transformers or validators: inline, or of a file or
-    /// directory.
-    fn config_objects(&mut self, dir: &str, text: &Text) -> Result<Vec<Resource>> {
-        let inline = documents(text.text.as_bytes())
-            .ok()
-            .filter(|nodes| nodes.iter().any(|node| matches!(node.value, Value::Map(_))));
-        let Some(nodes) = inline else {
-            let mut accumulator = ResAccumulator::default();
-            self.add_resource(dir, text, &mut accumulator)?;
-            return Ok(accumulator.resmap.into_vec());
-        };
-        let mut configs = objects_of(nodes, &text.location.file)?;
-        let origin = self.configured("").map(|origin| origin.configured_in);
-        for config in &mut configs {
-            config.location = text.location.clone();
-            config.origin = origin.clone().map(|path| Origin { path, ..Origin::default() });
-        }
-        Ok(configs)
-    }
-
     /// Reads the objects of a file, and spends the memory that they take.
     pub(super) fn read_objects(&self, file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
         let read = objects(file, bytes)?;
@@ -271,7 +53,7 @@ impl<'a> Build<'a> {
     }
 
     /// Spends the memory that the documents of a file take.
-    fn spend(&self, file: &str, nodes: &[Node]) -> Result<()> {
+    pub(super) fn spend(&self, file: &str, nodes: &[Node]) -> Result<()> {
         nodes.iter().try_for_each(|node| {
             let location = Location { file: file.into(), line: node.line };
             self.source.budget.spend_at(&location, node.memory())
@@ -287,41 +69,8 @@ impl<'a> Build<'a> {
         Ok((file, nodes))
     }
 
-    /// Adds the objects of a file or directory.
-    fn add_resource(&mut self, dir: &str, path: &Text, accumulator: &mut ResAccumulator) -> Result<()> {
-        match self.find(dir, path)? {
-            PathTarget::File(file, bytes) => {
-                let mut read = self.read_objects(&file, &bytes)?;
-                if let Some(origin) = self.origin_of(&path.text) {
-                    for resource in &mut read {
-                        resource.origin = Some(Origin { path: origin.clone(), ..Origin::default() });
-                    }
-                }
-                accumulator.resmap.append(read).map_err(|error| at(path, error))
-            }
-            PathTarget::Directory(below) => {
-                let inner = self.part(&below, path)?;
-                accumulator.merge(inner).map_err(|error| at(path, error))
-            }
-        }
-    }
-
-    fn add_component(
-        &mut self,
-        dir: &str,
-        path: &Text,
-        accumulator: ResAccumulator,
-    ) -> Result<ResAccumulator> {
-        match self.find(dir, path)? {
-            PathTarget::Directory(below) => self.directory(&below, path, Role::Component, accumulator),
-            PathTarget::File(_, _) => {
-                let message = "a component is a directory, and this is a file";
-                Err(at(path, Box::new(RenderError::new(Reason::InvalidValue, "", message))))
-            }
-        }
-    }
-
-    fn find(&self, dir: &str, path: &Text) -> Result<PathTarget> {
+    /// Finds the file or directory that a kustomization names; a remote one has a copy in the tree.
+    pub(super) fn find(&self, dir: &str, path: &Text) -> Result<PathTarget> {
         if path.text.is_empty() {
             return Err(at(path, Box::new(RenderError::new(Reason::InvalidValue, "", "the path is empty"))));
         }

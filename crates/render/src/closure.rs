@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use object::tree::{Entry, FileTree};
+use object::tree::{FileTree, TreeEntry};
 
 /// The paths that a rendering read, with the answers.
 ///
@@ -87,9 +87,9 @@ impl Closure {
 /// Returns the answer of a tree for a path.
 pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
     match tree.entry(path) {
-        Some(Entry::File(bytes)) => PathEntry::File(bytes.clone()),
-        Some(Entry::Link(target)) => PathEntry::Link(target.clone()),
-        Some(Entry::Submodule) => PathEntry::Submodule,
+        Some(TreeEntry::File(bytes)) => PathEntry::File(bytes.clone()),
+        Some(TreeEntry::Link(target)) => PathEntry::Link(target.clone()),
+        Some(TreeEntry::Submodule) => PathEntry::Submodule,
         None => PathEntry::Absent,
     }
 }

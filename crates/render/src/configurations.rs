@@ -8,9 +8,9 @@ use super::build::Build;
 use super::config::{Config, DEFAULT};
 use super::crds;
 use super::decode::{Located, Result};
+use super::document::Kustomization;
 use super::error::{Reason, RenderError};
-use super::generate::at;
-use super::kustomization::Kustomization;
+use super::kustomization::at;
 use super::yaml::{Node, Reading};
 
 impl Build<'_> {

@@ -5,49 +5,16 @@ use std::collections::BTreeMap;
 
 use super::accumulator::ResAccumulator;
 use super::build::Build;
-use super::decode::{Fields, Located, Result};
+use super::config_object::ConfigObject;
+use super::decode::Result;
 use super::error::{Reason, RenderError, did_you_mean};
 use super::generate;
-use super::kustomization::{FieldSpec, Text};
-use super::resource::{Origin, Resource};
+use super::kustomization::Text;
+use super::resource::Resource;
 use super::transform::{Pass, TRANSFORMERS};
 use super::yaml::Reading;
 
 const BUILTIN: &str = "builtin";
-
-/// The object that configures a generator or transformer.
-pub(super) struct ConfigObject<'a> {
-    /// The object.
-    pub object: &'a Resource,
-    /// The object, with its place for errors.
-    pub located: Located<'a>,
-    /// The fields beside `apiVersion`, `kind` and `metadata`.
-    pub fields: Fields<'a>,
-}
-
-impl<'a> ConfigObject<'a> {
-    fn new(object: &'a Resource) -> Result<Self> {
-        let located = Located::root(&object.location.file, &object.node);
-        let mut fields = located.fields()?;
-        for common in ["apiVersion", "kind", "metadata"] {
-            fields.take(common);
-        }
-        Ok(Self { object, located, fields })
-    }
-
-    /// Takes `fieldSpecs`.
-    pub(super) fn field_specs(&mut self) -> Result<Vec<FieldSpec>> {
-        self.fields.list("fieldSpecs", FieldSpec::read)
-    }
-
-    /// Returns the origin that annotations of generated and transformed objects name.
-    pub(super) fn origin(&self) -> Option<Origin> {
-        let configured_in = self.object.origin.as_ref()?.path.clone();
-        let object = self.object;
-        let by = [object.api_version(), object.kind(), object.name(), object.namespace()];
-        Some(Origin { path: String::new(), configured_in, configured_by: Some(by.map(str::to_owned)) })
-    }
-}
 
 /// Returns the built-in generator or transformer (`role`) that an object configures, and refuses every other
 /// one.

@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use serde::Serialize;
 
-use super::yaml::Malformed;
+use super::yaml::MalformedYaml;
 use object::Location;
 
 /// A mistake: its place, what is wrong, and how to correct it.
@@ -120,7 +120,7 @@ impl RenderError {
     }
 
     /// Returns a text that cannot be parsed.
-    pub(crate) fn malformed(file: impl Into<String>, malformed: Malformed) -> Self {
+    pub(crate) fn malformed(file: impl Into<String>, malformed: MalformedYaml) -> Self {
         let line = malformed.line;
         Self::new(Reason::Malformed, file, malformed.why).line(line)
     }

@@ -8,15 +8,18 @@
 //! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because
 //! kustomize would fetch or run them.
 
+mod accumulate;
 mod accumulator;
 mod budget;
 mod build;
 mod closure;
 mod config;
+mod config_object;
 mod configurations;
 mod configured;
 mod crds;
 mod decode;
+mod document;
 mod error;
 mod fieldspec;
 mod generate;
@@ -47,7 +50,7 @@ pub use memo::RenderMemo;
 
 use std::sync::Arc;
 
-use budget::Budget;
+use budget::MemoryBudget;
 use build::Build;
 use object::RenderedObject;
 use object::tree::FileTree;
@@ -104,7 +107,7 @@ pub fn render_again(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rendered, RenderError> {
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
-    let mut build = Build::new(Source::new(tree, Budget::new(is_cancelled)), memo.parts());
+    let mut build = Build::new(Source::new(tree, MemoryBudget::new(is_cancelled)), memo.parts());
     let result =
         build.run(&root).and_then(|resources| memo.next(resources, std::mem::take(&mut build.parts)));
     match result {

@@ -1,13 +1,14 @@
 //! The parts and objects of a rendering, kept for the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::accumulator::ResAccumulator;
+use super::closure::Closure;
 use super::decode::Result;
 use super::error::{Reason, RenderError};
 use super::limits::MAX_MEMO_BYTES;
-use super::part::Parts;
-use super::resource::{Id, Resource};
+use super::resource::{ResId, Resource};
 use super::shared::Shared;
 use super::yaml::{Node, Reading};
 use object::{Object, RenderedObject};
@@ -19,7 +20,7 @@ use object::{Object, RenderedObject};
 pub struct RenderMemo {
     parts: Parts,
     /// The objects, with the nodes that they were made from.
-    objects: BTreeMap<Id, Made>,
+    objects: BTreeMap<ResId, Made>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,4 +70,66 @@ fn rendered(resource: &Resource) -> Result<RenderedObject> {
     let json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| invalid(why.0))?;
     let object = Object::from_value(json).map_err(|why| invalid(why.to_string()))?;
     Ok(RenderedObject { object, origin: resource.location.clone() })
+}
+
+/// A directory of `resources`, accumulated.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) accumulated: ResAccumulator,
+    /// The files that it depends on.
+    pub(super) closure: Closure,
+    /// Memory that it spent.
+    pub(super) spent: usize,
+    /// Directories that it entered.
+    pub(super) directories: usize,
+    /// Kustomizations within each other, its own included.
+    pub(super) height: usize,
+    /// The parts that it consists of.
+    pub(super) parts: BTreeSet<String>,
+}
+
+/// The parts of a rendering, by directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    /// Those of the last rendering. Their files may have changed.
+    pub(super) last: BTreeMap<String, Arc<Part>>,
+    /// Those of this one.
+    pub(super) current: BTreeMap<String, Arc<Part>>,
+    /// Memory that the present ones spent.
+    bytes: usize,
+    /// The parts of the directory that is being accumulated.
+    pub(super) inner: BTreeSet<String>,
+    /// Kustomizations within each other, at most, in the directory that is being accumulated.
+    pub(super) deepest: usize,
+}
+
+impl Parts {
+    /// Returns the parts for the next rendering.
+    pub(super) fn for_next(self) -> Self {
+        Self { last: self.current, ..Self::default() }
+    }
+
+    /// Notes that a kustomization was entered as the `depth`-th within others.
+    pub(super) fn reaches(&mut self, depth: usize) {
+        self.deepest = self.deepest.max(depth);
+    }
+
+    /// Keeps a part, if there is memory for it.
+    pub(super) fn keep(&mut self, dir: &str, part: Arc<Part>) {
+        if self.bytes.saturating_add(part.spent) <= MAX_MEMO_BYTES {
+            self.bytes += part.spent;
+            self.current.insert(dir.to_owned(), part);
+        }
+    }
+
+    /// Keeps a part of the last rendering, and those that it consists of.
+    pub(super) fn keep_whole(&mut self, dir: &str, part: &Arc<Part>) {
+        for inner in &part.parts {
+            let known = self.last.get(inner).filter(|_| !self.current.contains_key(inner));
+            if let Some(known) = known.cloned() {
+                self.keep(inner, known);
+            }
+        }
+        self.keep(dir, Arc::clone(part));
+    }
 }

@@ -1,17 +1,16 @@
 //! Directories of an overlay: each is accumulated by itself, and used again as long as the files that it
 //! read are the same.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accumulator::ResAccumulator;
 use super::build::{Build, Frame};
-use super::closure::Closure;
 use super::decode::Result;
+use super::document::FILE_NAMES;
 use super::error::{Reason, RenderError};
-use super::generate::at;
-use super::kustomization::{FILE_NAMES, Text};
-use super::limits::{MAX_MEMO_BYTES, MAX_NESTING};
+use super::kustomization::{Text, at};
+use super::limits::MAX_NESTING;
+use super::memo::Part;
 
 /// The list of a kustomization that names a directory.
 #[derive(Clone, Copy)]
@@ -20,67 +19,6 @@ pub(super) enum Role {
     Kustomization,
     /// `components`.
     Component,
-}
-
-/// A directory of `resources`, accumulated.
-#[derive(Debug)]
-struct Part {
-    accumulated: ResAccumulator,
-    /// The files that it depends on.
-    closure: Closure,
-    /// Memory that it spent.
-    spent: usize,
-    /// Directories that it entered.
-    directories: usize,
-    /// Kustomizations within each other, its own included.
-    height: usize,
-    /// The parts that it consists of.
-    parts: BTreeSet<String>,
-}
-
-/// The parts of a rendering, by directory.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Parts {
-    /// Those of the last rendering. Their files may have changed.
-    last: BTreeMap<String, Arc<Part>>,
-    /// Those of this one.
-    current: BTreeMap<String, Arc<Part>>,
-    /// Memory that the present ones spent.
-    bytes: usize,
-    /// The parts of the directory that is being accumulated.
-    inner: BTreeSet<String>,
-    /// Kustomizations within each other, at most, in the directory that is being accumulated.
-    deepest: usize,
-}
-
-impl Parts {
-    /// Returns the parts for the next rendering.
-    pub(super) fn for_next(self) -> Self {
-        Self { last: self.current, ..Self::default() }
-    }
-
-    /// Notes that a kustomization was entered as the `depth`-th within others.
-    pub(super) fn reaches(&mut self, depth: usize) {
-        self.deepest = self.deepest.max(depth);
-    }
-
-    fn keep(&mut self, dir: &str, part: Arc<Part>) {
-        if self.bytes.saturating_add(part.spent) <= MAX_MEMO_BYTES {
-            self.bytes += part.spent;
-            self.current.insert(dir.to_owned(), part);
-        }
-    }
-
-    /// Keeps a part of the last rendering, and those that it consists of.
-    fn keep_whole(&mut self, dir: &str, part: &Arc<Part>) {
-        for inner in &part.parts {
-            let known = self.last.get(inner).filter(|_| !self.current.contains_key(inner));
-            if let Some(known) = known.cloned() {
-                self.keep(inner, known);
-            }
-        }
-        self.keep(dir, Arc::clone(part));
-    }
 }
 
 impl Build<'_> {

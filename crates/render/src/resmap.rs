@@ -5,10 +5,10 @@ use std::ops::{Deref, DerefMut};
 
 use super::decode::Result;
 use super::error::{Reason, RenderError};
-use super::generate::merge_data;
 use super::kustomization::{Behavior, Generator};
 use super::limits::MAX_OBJECTS;
-use super::resource::{Id, Resource};
+use super::resource::{ResId, Resource};
+use super::yaml::{Node, Value};
 use object::Location;
 
 /// Objects in the order in which they were read.
@@ -16,7 +16,7 @@ use object::Location;
 pub(super) struct ResMap {
     resources: Vec<Resource>,
     /// The index of each object by its identity, as long as no object may have changed since.
-    known: Option<BTreeMap<Id, usize>>,
+    known: Option<BTreeMap<ResId, usize>>,
 }
 
 impl Deref for ResMap {
@@ -79,7 +79,7 @@ impl ResMap {
     /// # Errors
     /// Names the object, and the place of the other one.
     pub(super) fn check_ids(&self) -> Result<()> {
-        let mut known: BTreeMap<Id, &Location> = BTreeMap::new();
+        let mut known: BTreeMap<ResId, &Location> = BTreeMap::new();
         for resource in self.iter() {
             let is_list = resource.kind().ends_with("List");
             for (field, text) in [("kind", resource.kind()), ("metadata.name", resource.name())] {
@@ -160,6 +160,23 @@ impl ResMap {
                 let error = error(Reason::Target, format!("several objects are {id}"));
                 Err(Box::new(error.related(&one.location).related(&other.location)))
             }
+        }
+    }
+}
+
+/// Adds the data of an object to a generated one. The values of the generated one win.
+fn merge_data(generated: &mut Node, old: &Node) {
+    for field in ["data", "binaryData"] {
+        let texts = |node: &Node| -> BTreeMap<String, String> {
+            let map = node.get(field).and_then(Node::as_map).into_iter().flatten();
+            map.map(|(key, entry)| (key.clone(), entry.node.text().to_owned())).collect()
+        };
+        let mut merged = texts(old);
+        merged.extend(texts(generated));
+        generated.remove(field);
+        if !merged.is_empty() {
+            let entries = merged.into_iter().map(|(key, value)| (key, Node::string(value).into()));
+            generated.set(field, Value::Map(entries.collect()));
         }
     }
 }

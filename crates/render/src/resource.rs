@@ -16,7 +16,7 @@ pub(super) const NOT_NAMESPACED: &str = "_non_namespaceable_";
 
 /// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Id {
+pub(super) struct ResId {
     /// Group, version and kind.
     pub gvk: Gvk,
     /// The name.
@@ -26,7 +26,7 @@ pub(super) struct Id {
 }
 
 /// `Kind.group namespace/name`.
-impl std::fmt::Display for Id {
+impl std::fmt::Display for ResId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.namespace.as_str() {
             NOT_NAMESPACED => write!(f, "{} {}", self.gvk, self.name),
@@ -144,13 +144,13 @@ impl Resource {
     }
 
     /// Returns its identity now.
-    pub(super) fn id(&self) -> Id {
-        Id { gvk: self.gvk(), name: self.name().into(), namespace: self.effective_namespace().into() }
+    pub(super) fn id(&self) -> ResId {
+        ResId { gvk: self.gvk(), name: self.name().into(), namespace: self.effective_namespace().into() }
     }
 
     /// Returns its earlier identities, oldest first.
-    pub(super) fn previous_ids(&self) -> impl DoubleEndedIterator<Item = Id> {
-        self.previous.iter().map(|previous| Id {
+    pub(super) fn previous_ids(&self) -> impl DoubleEndedIterator<Item = ResId> {
+        self.previous.iter().map(|previous| ResId {
             gvk: Gvk { kind: previous.kind.clone(), ..self.gvk() },
             name: previous.name.clone(),
             namespace: previous.namespace.clone(),
@@ -158,12 +158,12 @@ impl Resource {
     }
 
     /// Returns its first identity.
-    pub(super) fn original_id(&self) -> Id {
+    pub(super) fn original_id(&self) -> ResId {
         self.previous_ids().next().unwrap_or_else(|| self.id())
     }
 
     /// Returns every identity that it had and has.
-    pub(super) fn all_ids(&self) -> impl Iterator<Item = Id> {
+    pub(super) fn all_ids(&self) -> impl Iterator<Item = ResId> {
         self.previous_ids().chain([self.id()])
     }
 

@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::budget::Budget;
+use super::budget::MemoryBudget;
 use super::closure::{Closure, PathEntry, entry, file_names};
 use super::error::{Reason, RenderError, did_you_mean};
 use super::limits::{MAX_DIRECTORIES, MAX_FILE_BYTES, MAX_LINK_BYTES, MAX_LINKS, MAX_PATTERN_BYTES};
-use object::tree::{Entry, FileTree};
+use object::tree::{FileTree, TreeEntry};
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
@@ -18,7 +18,7 @@ pub(super) struct Source<'a> {
     records: RefCell<Vec<Closure>>,
     directories: Cell<usize>,
     /// The memory that the rendering may still use.
-    pub budget: Budget<'a>,
+    pub budget: MemoryBudget<'a>,
 }
 
 /// The target of a path in a kustomization.
@@ -31,7 +31,7 @@ pub(super) enum PathTarget {
 
 impl<'a> Source<'a> {
     /// Starts a record.
-    pub(super) fn new(tree: &'a FileTree, budget: Budget<'a>) -> Self {
+    pub(super) fn new(tree: &'a FileTree, budget: MemoryBudget<'a>) -> Self {
         let records = RefCell::new(vec![Closure::default()]);
         Self { tree, records, directories: Cell::new(0), budget }
     }
@@ -176,7 +176,7 @@ impl<'a> Source<'a> {
             let next = if at.is_empty() { part } else { format!("{at}/{part}") };
             // Directories have no entry of their own; only links on the way need a look, and the last part.
             let seen = if rest.is_empty()
-                || matches!(self.tree.entry(&next), Some(Entry::Link(_) | Entry::Submodule))
+                || matches!(self.tree.entry(&next), Some(TreeEntry::Link(_) | TreeEntry::Submodule))
             {
                 self.entry(&next)
             } else {

@@ -10,6 +10,7 @@
     reason = "a benchmark fails by panicking and reads the clock"
 )]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Object};
 use serde_json::{Value, json};
-use sim::preview::{Commit, HubSnapshot, Verdict, preview};
+use sim::preview::{HubSnapshot, ProposedCommit, Verdict, preview};
 use sim::{World, workload};
 
 const ADDON_API: &str = "addon.open-cluster-management.io/v1alpha1";
@@ -48,7 +49,8 @@ fn main() {
 
     let objects = objects.into_iter().map(Arc::new).collect();
     let head = Arc::new(Checkout { revision: "2".repeat(40), tree: files(add_ons, "app:2") });
-    let commit = Commit { repo: repo(), base: None, head, succeeds_after: SignedDuration::from_secs(35) };
+    let succeeds_after = SignedDuration::from_secs(35);
+    let commit = ProposedCommit { repo: repo(), base: BTreeMap::new(), head, succeeds_after };
     // The peak begins anew: see proc_pid_clear_refs(5).
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let (begin, before) = (cpu(), resident("VmRSS"));

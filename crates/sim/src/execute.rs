@@ -10,7 +10,7 @@ use super::check::{Author, Checker};
 use object::{Object, ObjectRef};
 use reconcile::{
     Action, Answer, CommitStatus, Dispatcher, Failure, FailureKind, Outcome, Precondition, Push, Site,
-    Subresource, WatchEvent, WatchedKind,
+    Subresource, WatchedKind, WatcherEvent,
 };
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, WriteOptions};
 
@@ -21,7 +21,7 @@ pub type Branches = BTreeMap<String, Vec<Push>>;
 pub type Execute = fn(&mut Servers<'_>, &str, &Action, Timestamp) -> Outcome;
 
 /// Hands an event of a watch to the dispatcher of a process.
-pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatchEvent, Timestamp);
+pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatcherEvent, Timestamp);
 
 /// The servers that a process reaches.
 pub struct Servers<'a> {
@@ -208,5 +208,5 @@ pub(super) fn refused(reference: &ObjectRef, error: &ApiError) -> Failure {
 }
 
 fn taken(object: &Object) -> Answer {
-    Answer::Object(object.clone())
+    object.clone().into()
 }

@@ -17,10 +17,11 @@ use api::names::SCHEDULING_DISABLED_ANNOTATION;
 use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Metadata as _, Object, Random};
 use reconcile::{
-    Act, Acted, Caches, Command, Decided, Decoded, Dispatcher, Failure, Limits, Lookup, LookupAnswer,
-    Narrowed, Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchEvent, WatchedKind,
+    Act, Acted, Caches, Command, Decided, Decoded, Dispatcher, DispatcherLimits, Failure, Lookup,
+    LookupAnswer, Narrowed, Outcome, Planning, Query, Representation, Scope, Site, Source, View, WatchedKind,
+    WatcherEvent,
 };
-use store::{EventType, ListOptions, ResourcePath, Store, Watch, WatchOptions};
+use store::{ListOptions, ResourcePath, Store, Watch, WatchEventType, WatchOptions};
 
 /// Of 1,000 commands, the number after which another process continues.
 const SWITCH_PER_MILLE: u32 = 100;
@@ -87,7 +88,7 @@ impl Process {
         register: fn(&mut Dispatcher),
         coalesce: SignedDuration,
     ) -> Self {
-        let mut dispatcher = Dispatcher::new(Limits { coalesce, computations: 1 }, agent.is_some());
+        let mut dispatcher = Dispatcher::new(DispatcherLimits { coalesce, computations: 1 }, agent.is_some());
         register(&mut dispatcher);
         if let Some(settings) = agent {
             dispatcher.set_settings(settings.clone());
@@ -285,9 +286,9 @@ impl Process {
                 is_late = true;
                 (*watch, *seen) = (None, None);
                 if random.chance(500) {
-                    (sites.hear)(&mut self.dispatcher, kind, WatchEvent::Stale, now);
+                    (sites.hear)(&mut self.dispatcher, kind, WatcherEvent::Stale, now);
                 }
-                let refused = WatchEvent::Refused("the kind may not be listed".into());
+                let refused = WatcherEvent::Refused("the kind may not be listed".into());
                 (sites.hear)(&mut self.dispatcher, kind, refused, now);
                 continue;
             }
@@ -313,7 +314,7 @@ impl Process {
             told = Some(&feed.kind);
         }
         if let Some(kind) = told {
-            (sites.hear)(&mut self.dispatcher, kind, WatchEvent::Restored, now);
+            (sites.hear)(&mut self.dispatcher, kind, WatcherEvent::Restored, now);
         }
     }
 }
@@ -330,16 +331,18 @@ pub(super) fn read(
     kind: &WatchedKind,
     scope: &Scope,
     watch: &mut Option<Watch>,
-) -> Vec<WatchEvent> {
+) -> Vec<WatcherEvent> {
     let decode = |object: &Arc<Object>| kind.convert(object);
     if let Some(events) = watch.as_mut().and_then(|watch| store.poll(watch).ok()) {
         let events = events.into_iter().filter_map(|event| match event.type_ {
-            EventType::Added | EventType::Modified => Some(WatchEvent::Applied(decode(&event.object))),
-            EventType::Deleted => Some(WatchEvent::Deleted {
+            WatchEventType::Added | WatchEventType::Modified => {
+                Some(WatcherEvent::Applied(decode(&event.object)))
+            }
+            WatchEventType::Deleted => Some(WatcherEvent::Deleted {
                 key: event.object.key(),
                 resource_version: event.object.resource_version().to_owned(),
             }),
-            EventType::Bookmark => None,
+            WatchEventType::Bookmark => None,
         });
         return events.collect();
     }
@@ -360,7 +363,7 @@ pub(super) fn read(
     };
     *watch = store.watch(&target, &from).ok();
     let objects: Vec<Decoded> = list.items.iter().map(decode).collect();
-    vec![WatchEvent::Listed { objects, resource_version: list.resource_version }]
+    vec![WatcherEvent::Listed { objects, resource_version: list.resource_version }]
 }
 
 /// Returns whether a controller keeps the time when it first saw something, which no object tells: a lease, a

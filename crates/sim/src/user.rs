@@ -12,7 +12,7 @@ use api::cluster::v1::ManagedCluster;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::work::v1::ManifestWork;
-use controllers::agent_identity::{AgentSettings, Identity};
+use controllers::agent_identity::{AgentIdentity, AgentSettings};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Kind, Object, ObjectRef};
 use reconcile::{Caches, Query, Scope, Source, SourceFailure, SourceIdentity, View as _};
@@ -31,7 +31,7 @@ impl World {
     ) -> Result<(), String> {
         let mut store = Store::new(self.random.draw(), self.now);
         install(&mut store, crds::spoke(), self.now);
-        let settings = AgentSettings::new(Identity {
+        let settings = AgentSettings::new(AgentIdentity {
             cluster: name.into(),
             agent_id: "agent".into(),
             hub_hash: "hub".into(),

@@ -197,4 +197,4 @@ impl ApiResource {
 }
 
 /// Every resource the server knows, by group and plural name.
-pub type Resources = BTreeMap<GroupResource, Arc<ApiResource>>;
+pub type ApiResources = BTreeMap<GroupResource, Arc<ApiResource>>;

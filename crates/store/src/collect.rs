@@ -12,12 +12,9 @@ use serde_json::Value;
 
 use object::{Key, Object};
 
-use super::delete::{FOREGROUND, ORPHAN};
-use super::metadata::Owner;
+use super::collection::ObjectId;
+use super::metadata::{FOREGROUND, ORPHAN, Owner};
 use super::{GroupResource, Propagation, Store, crd, delete, metadata};
-
-/// An object's resource and key.
-pub(super) type ObjectId = (GroupResource, Key);
 
 /// The objects that name each owner, and the queue of objects to check.
 #[derive(Clone, Debug, Default)]
@@ -306,7 +303,7 @@ impl Store {
             }
         }
         if instances(self).is_empty() {
-            self.edit(id, |object| drop_finalizer(object, crd::CLEANUP));
+            self.edit(id, |object| drop_finalizer(object, metadata::CLEANUP));
         }
     }
 

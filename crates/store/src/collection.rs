@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use object::{Key, Object};
 
-use super::ApiResource;
+use super::{ApiResource, GroupResource};
+
+/// An object's resource and key.
+pub(super) type ObjectId = (GroupResource, Key);
 
 /// Changes that are kept for each resource. A watcher that is further behind has to list again, as with a
 /// real API server.
@@ -21,8 +24,8 @@ const LOG_BYTES: usize = 64 << 20;
 pub(super) struct Collection {
     pub(super) resource: Arc<ApiResource>,
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
-    pub(super) log: VecDeque<Change>,
-    /// The sum of [`Change::weight`] over the log.
+    pub(super) log: VecDeque<WatchCacheEvent>,
+    /// The sum of [`WatchCacheEvent::weight`] over the log.
     log_bytes: usize,
     /// Changes at this revision and before are dropped.
     pub(super) compacted: u64,
@@ -30,7 +33,7 @@ pub(super) struct Collection {
 
 /// An object before and after one write.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
+pub(super) struct WatchCacheEvent {
     pub(super) revision: u64,
     pub(super) key: Key,
     pub(super) old: Option<Arc<Object>>,
@@ -38,7 +41,7 @@ pub(super) struct Change {
     pub(super) new: Option<Arc<Object>>,
 }
 
-impl Change {
+impl WatchCacheEvent {
     /// Returns the approximate bytes that are kept for this change. The old object belongs to the change that
     /// made it.
     fn weight(&self) -> usize {
@@ -76,7 +79,7 @@ impl Collection {
     }
 
     /// Returns the changes after a revision, oldest first; `None` if some of them are dropped.
-    pub(super) fn since(&self, revision: u64) -> Option<impl Iterator<Item = &Change>> {
+    pub(super) fn since(&self, revision: u64) -> Option<impl Iterator<Item = &WatchCacheEvent>> {
         (revision >= self.compacted).then(|| {
             let from = self.log.partition_point(|change| change.revision <= revision);
             self.log.range(from..)
@@ -96,7 +99,7 @@ impl Collection {
         Some(objects)
     }
 
-    pub(super) fn record(&mut self, change: Change) {
+    pub(super) fn record(&mut self, change: WatchCacheEvent) {
         match &change.new {
             Some(new) => self.objects.insert(change.key.clone(), new.clone()),
             None => self.objects.remove(&change.key),
@@ -136,8 +139,8 @@ mod tests {
         let object =
             |n: u64| Some(Arc::new(Object::from_value(serde_json::json!({ "v": text, "n": n })).unwrap()));
         for revision in 1..=100 {
-            let change = Change { revision, key: Key::cluster("a"), old: None, new: object(revision) };
-            collection.record(change);
+            let (key, new) = (Key::cluster("a"), object(revision));
+            collection.record(WatchCacheEvent { revision, key, old: None, new });
         }
         assert!((60..64).contains(&collection.log.len()), "{} changes are kept", collection.log.len());
         assert!(collection.since(1).is_none() && collection.since(99).is_some());
@@ -147,7 +150,10 @@ mod tests {
     fn the_past_is_what_the_log_undoes() {
         let mut collection = Collection::new(builtin::resources().into_values().next().unwrap(), 0);
         let object = |v: i64| Some(Arc::new(Object::from_value(serde_json::json!({ "v": v })).unwrap()));
-        let change = |revision, name: &str, old, new| Change { revision, key: Key::cluster(name), old, new };
+        let change = |revision, name: &str, old, new| {
+            let key = Key::cluster(name);
+            WatchCacheEvent { revision, key, old, new }
+        };
         collection.record(change(1, "a", None, object(1)));
         collection.record(change(2, "b", None, object(2)));
         collection.record(change(3, "a", object(1), object(3)));

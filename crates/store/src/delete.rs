@@ -7,15 +7,13 @@ use serde_json::{Value, json};
 
 use object::{Key, Object};
 
-use super::admission::{Admission, Operation};
-use super::collect::ObjectId;
+use super::admission::{Admission, AdmissionOperation};
+use super::collection::ObjectId;
+use super::metadata::{FOREGROUND, ORPHAN};
 use super::{
     ApiError, ApiResource, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, ResourcePath,
     Store, metadata,
 };
-
-pub(super) const ORPHAN: &str = "orphan";
-pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 impl Store {
     /// Deletes an object, or marks it as terminating if finalizers or dependents hold it.
@@ -42,7 +40,7 @@ impl Store {
             return Err(ApiError::forbidden(target, "this namespace may not be deleted"));
         }
         self.admit(&Admission {
-            operation: Operation::Delete,
+            operation: AdmissionOperation::Delete,
             target,
             scope: &scope,
             user: &options.user,

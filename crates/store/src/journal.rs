@@ -10,7 +10,7 @@ use super::{GroupResource, Store};
 
 /// One write, in the order of revisions.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Resource version of the write.
     pub revision: u64,
     /// Resource of the object.
@@ -28,19 +28,20 @@ impl Store {
     }
 
     /// Returns the writes since the journal was last taken; empty where none is kept.
-    pub fn take_journal(&mut self) -> Vec<Entry> {
+    pub fn take_journal(&mut self) -> Vec<JournalEntry> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns every object as an entry, for a snapshot; definitions of kinds come first.
-    pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
+    pub fn snapshot(&self) -> impl Iterator<Item = JournalEntry> {
         let definitions_first = |id: &GroupResource| id.resource != "customresourcedefinitions";
         let mut collections: Vec<_> = self.collections.iter().collect();
         collections.sort_by_key(|(id, _)| definitions_first(id));
         collections.into_iter().flat_map(|(id, collection)| {
             collection.objects.iter().map(|(key, object)| {
                 let revision = object.resource_version().parse().unwrap_or_default();
-                Entry { revision, resource: id.clone(), key: key.clone(), object: Some(object.clone()) }
+                let (resource, key) = (id.clone(), key.clone());
+                JournalEntry { revision, resource, key, object: Some(object.clone()) }
             })
         })
     }
@@ -52,7 +53,7 @@ impl Store {
     /// whose definition is not among them are dropped.
     pub fn restore(
         seed: u64,
-        entries: impl IntoIterator<Item = Entry>,
+        entries: impl IntoIterator<Item = JournalEntry>,
         reserved: u64,
         now: Timestamp,
     ) -> Self {
@@ -71,7 +72,7 @@ impl Store {
         store
     }
 
-    fn replay(&mut self, entry: Entry) {
+    fn replay(&mut self, entry: JournalEntry) {
         let Some(collection) = self.collections.get_mut(&entry.resource) else { return };
         let place = (entry.resource, entry.key);
         let old = match &entry.object {
@@ -118,8 +119,8 @@ impl Store {
     }
 
     /// Repeats a write that the branch of this store has done already.
-    pub fn follow(&mut self, entry: Entry) {
-        let Entry { revision, resource, key, object } = entry;
+    pub fn follow(&mut self, entry: JournalEntry) {
+        let JournalEntry { revision, resource, key, object } = entry;
         self.revision = revision;
         self.record(&(resource, key), object);
         // The branch of this store collects the garbage of this write.

@@ -55,10 +55,12 @@ use serde_json::json;
 
 use object::{Gvk, Key, Object, ObjectRef};
 
-pub use api_resource::{ApiResource, Column, Generation, GroupResource, NameRule, Resources, Scale, Version};
+pub use api_resource::{
+    ApiResource, ApiResources, Column, Generation, GroupResource, NameRule, Scale, Version,
+};
 pub use builtin::{PrinterColumn, Subresource, age};
 pub use error::{ApiError, FieldError};
-pub use journal::Entry;
+pub use journal::JournalEntry;
 pub use request::{
     DeleteOptions, Deleted, FieldValidation, List, ListOptions, Patch, Propagation, ResourcePath, User,
     WriteOptions, Written,
@@ -66,9 +68,9 @@ pub use request::{
 pub use request_scope::RequestScope;
 pub use rules::Rules;
 pub use schema::{Checks, ListType, Schema, Type};
-pub use watch::{EventType, Watch, WatchEvent, WatchOptions};
+pub use watch::{Watch, WatchEvent, WatchEventType, WatchOptions};
 
-use collection::{Change, Collection};
+use collection::{Collection, WatchCacheEvent};
 use ids::Ids;
 
 /// Returns the definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an
@@ -87,10 +89,10 @@ pub struct Store {
     ids: Ids,
     collections: BTreeMap<GroupResource, Collection>,
     /// Resources that show the objects of another one, such as `events.k8s.io`.
-    aliases: Resources,
+    aliases: ApiResources,
     /// Conversions for kinds whose versions differ in more than their name, by group and kind.
     conversions: BTreeMap<(String, String), Convert>,
-    journal: Option<Vec<Entry>>,
+    journal: Option<Vec<JournalEntry>>,
     owner_graph: collect::OwnerGraph,
     admission: admission::Policies,
 }
@@ -194,7 +196,8 @@ impl Store {
         let new = new.map(|object| stamp(object, revision));
         let place = (id.clone(), key.clone());
         if let Some(journal) = &mut self.journal {
-            journal.push(Entry { revision, resource: id.clone(), key: key.clone(), object: new.clone() });
+            let (resource, key) = place.clone();
+            journal.push(JournalEntry { revision, resource, key, object: new.clone() });
         }
         let left = self.record(&place, new);
         if *id == GroupResource::definitions() {
@@ -205,7 +208,7 @@ impl Store {
 
     /// Records the object after the write of this revision, and returns it; a deleted object is returned in
     /// its last state.
-    fn record(&mut self, place: &collect::ObjectId, new: Option<Arc<Object>>) -> Option<Arc<Object>> {
+    fn record(&mut self, place: &collection::ObjectId, new: Option<Arc<Object>>) -> Option<Arc<Object>> {
         let (id, key) = place;
         let revision = self.revision;
         let collection = self.collections.get_mut(id)?;
@@ -214,7 +217,7 @@ impl Store {
         let left = new.clone().or_else(|| old.clone());
         self.owner_graph.note(place, old.as_deref(), new.as_deref());
         self.admission.note(id, &key.name, new.as_deref());
-        collection.record(Change { revision, key: key.clone(), old, new });
+        collection.record(WatchCacheEvent { revision, key: key.clone(), old, new });
         if *id == GroupResource::definitions() {
             self.follow_definition(left.as_deref(), key);
         }

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use object::names::{is_dns_label, is_dns_subdomain, label_value_fault, qualified_name_fault};
 use object::{Object, ObjectRef};
 
-use super::crd;
 use super::{ApiResource, FieldError, Generation, NameRule};
 
 /// Most bytes of the annotations of one object (apimachinery `TotalAnnotationSizeLimitB`).
@@ -17,6 +16,13 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// Longest prefix of a name that `generateName` makes (apiserver `maxGeneratedNameLength`).
 pub(super) const GENERATED_NAME_LIMIT: usize = 63 - 5;
+
+/// The finalizer of an owner that is deleted without its dependents.
+pub(super) const ORPHAN: &str = "orphan";
+/// The finalizer of an owner that is deleted after its dependents.
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that holds a definition until its objects are deleted.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -89,7 +95,7 @@ pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldErro
             }
         } else if !resource.is_custom()
             && !finalizer.contains('/')
-            && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes" | crd::CLEANUP)
+            && !matches!(finalizer.as_str(), ORPHAN | FOREGROUND | "kubernetes" | CLEANUP)
         {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(
@@ -100,7 +106,7 @@ pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldErro
         }
     }
     let finalizers = strings(object, "finalizers");
-    if finalizers.iter().any(|f| f == "orphan") && finalizers.iter().any(|f| f == "foregroundDeletion") {
+    if finalizers.iter().any(|f| f == ORPHAN) && finalizers.iter().any(|f| f == FOREGROUND) {
         let why = "finalizer \"orphan\" and \"foregroundDeletion\" cannot be both set";
         errors.push(FieldError::invalid("metadata.finalizers", &finalizers.into(), why));
     }

@@ -4,10 +4,20 @@ use serde_json::{Map, Value};
 
 use object::Object;
 
+use super::GroupResource;
 use super::request_scope::RequestScope;
-use super::schema::{Schema, Type};
-use super::write_request::Reading;
-use super::{GroupResource, crd};
+use super::schema::{Schema, Type, drop_unknown};
+
+/// The source of an object; it decides how unknown fields are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The body of a request.
+    Body,
+    /// The result of a patch.
+    Patched,
+    /// A configuration to apply, which must not name unknown fields.
+    Apply,
+}
 
 /// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields. The empty maps
 /// and lists of a configuration to apply stay, because they may replace others, and so do the nulls of a
@@ -18,7 +28,7 @@ pub(super) fn prune(scope: &RequestScope, object: &mut Object, reading: Reading)
     how.fields(&scope.version().schema, &mut object.0, "", true);
     let mut dropped = how.dropped;
     if scope.resource().id() == GroupResource::definitions() {
-        crd::drop_unknown(object, &mut dropped);
+        drop_unknown(object, &mut dropped);
     }
     dropped
 }

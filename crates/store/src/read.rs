@@ -11,11 +11,10 @@ use serde_json::Value;
 use object::selector::InvalidSelector;
 use object::{Key, Object, Selector};
 
-use super::api_resource::Version;
 use super::collection::Collection;
 use super::field_selector::FieldSelector;
 use super::request_scope::RequestScope;
-use super::{ApiError, GroupResource, List, ListOptions, ResourcePath, Store};
+use super::{ApiError, GroupResource, List, ListOptions, ResourcePath, Store, Version};
 
 /// Namespace and selectors of a list or a watch.
 #[derive(Clone, Debug)]

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ApiResource;
-use super::api_resource::Version;
+use super::{ApiResource, Version};
 
 /// The resource and the version that a request is about (kube-apiserver's `RequestScope`).
 #[derive(Clone, Debug)]

@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 use object::Object;
 
-use super::api_resource::Version;
 use super::write_request::WriteRequest;
-use super::{ApiError, FieldError, Scale};
+use super::{ApiError, FieldError, Scale, Version};
 
 /// Most replicas, because the field is an int32.
 const REPLICAS: i64 = i32::MAX as i64;

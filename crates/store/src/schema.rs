@@ -1,13 +1,19 @@
 //! Structural schemas: the fields of objects, as CustomResourceDefinitions declare them and built-in types
 //! have them.
 //!
-//! A schema says which fields exist, how lists and maps are merged, the defaults, and the checks. The module
+//! A schema says which fields exist, how lists and maps are merged, the defaults, and the checks. This file
 //! only holds the data.
+
+mod definitions;
+mod keywords;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+
+pub(super) use definitions::{Collector, Definitions, metadata, metadata_openapi};
+pub(super) use keywords::drop_unknown;
 
 /// The schema of a value.
 #[derive(Clone, Debug, Default)]
@@ -169,7 +175,7 @@ impl Schema {
         let mut properties: BTreeMap<_, _> =
             fields.map(|(name, field)| (name.clone(), Self::shared(field, refs))).collect();
         if flag("x-kubernetes-embedded-resource") {
-            properties.insert("metadata".into(), super::builtin::schemas::metadata());
+            properties.insert("metadata".into(), metadata());
         }
         let values = match value.get("additionalProperties") {
             Some(Value::Bool(true)) => Some(Arc::new(Self { preserve: true, ..Self::default() })),

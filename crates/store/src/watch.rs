@@ -6,7 +6,7 @@ use serde_json::json;
 
 use object::Object;
 
-use super::collection::Change;
+use super::collection::WatchCacheEvent;
 use super::read::Filter;
 use super::request_scope::RequestScope;
 use super::{ApiError, GroupResource, ResourcePath, Store};
@@ -46,7 +46,7 @@ enum Start {
 
 /// Kind of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventType {
+pub enum WatchEventType {
     /// The object was created, or matches the selector now.
     Added,
     /// The object changed.
@@ -57,7 +57,7 @@ pub enum EventType {
     Bookmark,
 }
 
-impl EventType {
+impl WatchEventType {
     /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl EventType {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WatchEvent {
     /// The type of the event.
-    pub type_: EventType,
+    pub type_: WatchEventType,
     /// The object.
     pub object: Arc<Object>,
 }
@@ -120,7 +120,7 @@ impl Store {
             for (_, object) in collection.within(&watch.filter.namespace) {
                 if watch.filter.selects(object) {
                     events.push(WatchEvent {
-                        type_: EventType::Added,
+                        type_: WatchEventType::Added,
                         object: self.through(&watch.scope, object)?,
                     });
                 }
@@ -156,7 +156,7 @@ impl Store {
         for (field, zero) in resource.builtin.into_iter().flat_map(|kind| kind.zero()) {
             object.0.insert(field.into(), zero);
         }
-        WatchEvent { type_: EventType::Bookmark, object: Arc::new(object) }
+        WatchEvent { type_: WatchEventType::Bookmark, object: Arc::new(object) }
     }
 
     /// Drops the history up to a revision; watchers that need it get 410.
@@ -185,17 +185,17 @@ fn too_old(position: u64, oldest: u64) -> ApiError {
 
 /// Returns the event of a change through a selector: an object that stops matching is deleted for the
 /// watcher.
-fn event_for(filter: &Filter, change: &Change) -> Option<(EventType, Arc<Object>)> {
+fn event_for(filter: &Filter, change: &WatchCacheEvent) -> Option<(WatchEventType, Arc<Object>)> {
     let visible = |side: &Option<Arc<Object>>| side.clone().filter(|object| filter.selects(object));
     match (visible(&change.old), visible(&change.new)) {
         (None, None) => None,
-        (None, Some(new)) => Some((EventType::Added, new)),
-        (Some(_), Some(new)) => Some((EventType::Modified, new)),
-        (Some(old), None) if change.new.is_none() => Some((EventType::Deleted, old)),
+        (None, Some(new)) => Some((WatchEventType::Added, new)),
+        (Some(_), Some(new)) => Some((WatchEventType::Modified, new)),
+        (Some(old), None) if change.new.is_none() => Some((WatchEventType::Deleted, old)),
         (Some(old), None) => {
             let mut last = Object::clone(&old);
             last.metadata_mut().insert("resourceVersion".into(), change.revision.to_string().into());
-            Some((EventType::Deleted, Arc::new(last)))
+            Some((WatchEventType::Deleted, Arc::new(last)))
         }
     }
 }

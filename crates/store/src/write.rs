@@ -8,11 +8,12 @@ use serde_json::Value;
 use object::{Key, Object, whole_numbers};
 
 use super::builtin::Creation;
+use super::prune::{self, Reading};
 use super::request_scope::RequestScope;
-use super::write_request::{Reading, WriteRequest};
+use super::write_request::WriteRequest;
 use super::{
     ApiError, FieldError, Generation, Patch, ResourcePath, Store, WriteOptions, Written, delete, limits,
-    metadata, ownership, prune, scale, subresource, validate,
+    metadata, ownership, scale, subresource, validate,
 };
 
 /// The new owner of written fields: the writer for changed fields, or the owners in the entries of an apply.

@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use object::{Object, whole_numbers};
 
+use super::prune::{self, Reading};
 use super::request_scope::RequestScope;
-use super::{ApiError, FieldError, FieldValidation, ResourcePath, WriteOptions, limits, prune};
+use super::{ApiError, FieldError, FieldValidation, ResourcePath, WriteOptions, limits};
 
 /// The context of every step of one write: the request and its scope.
 pub(super) struct WriteRequest<'a> {
@@ -18,17 +19,6 @@ pub(super) struct WriteRequest<'a> {
     pub(super) reading: Reading,
     /// Whether it creates an object although its verb is another one.
     pub(super) creates_instead: bool,
-}
-
-/// The source of an object; it decides how unknown fields are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// The body of a request.
-    Body,
-    /// The result of a patch.
-    Patched,
-    /// A configuration to apply, which must not name unknown fields.
-    Apply,
 }
 
 impl WriteRequest<'_> {

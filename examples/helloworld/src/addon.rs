@@ -1,6 +1,6 @@
 //! The objects that the manager deploys.
 
-use addon_sdk::{AddOn, Installation, Options, render};
+use addon_sdk::{AddOn, AddOnOptions, Installation, render};
 use api::names::ADDON_GROUP;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use object::Object;
@@ -14,7 +14,7 @@ impl AddOn for HelloWorld {
         render(&[include_str!("../manifests/agent.yaml")], installation)
     }
 
-    fn options() -> Options {
+    fn options() -> AddOnOptions {
         let may_read = |group: &str, resource: &str| PolicyRule {
             api_groups: Some(vec![group.to_owned()]),
             resources: Some(vec![resource.to_owned()]),
@@ -22,7 +22,7 @@ impl AddOn for HelloWorld {
             ..PolicyRule::default()
         };
         let hub_permissions = vec![may_read("", "configmaps"), may_read(ADDON_GROUP, "managedclusteraddons")];
-        Options { hub_permissions: Some(hub_permissions), ..Options::default() }
+        AddOnOptions { hub_permissions: Some(hub_permissions), ..AddOnOptions::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The objects that the manager deploys.
 
-use addon_sdk::{AddOn, Installation, Options, render};
+use addon_sdk::{AddOn, AddOnOptions, Installation, render};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use object::Object;
 
@@ -13,7 +13,7 @@ impl AddOn for ResourceScore {
         render(&[include_str!("../manifests/agent.yaml")], installation)
     }
 
-    fn options() -> Options {
+    fn options() -> AddOnOptions {
         let may = |verbs: &[&str], group: &str, resource: &str| PolicyRule {
             api_groups: Some(vec![format!("{group}.open-cluster-management.io")]),
             resources: Some(vec![resource.to_owned()]),
@@ -25,6 +25,6 @@ impl AddOn for ResourceScore {
             may(&["get", "list", "watch", "create"], "cluster", "addonplacementscores"),
             may(&["patch"], "cluster", "addonplacementscores/status"),
         ];
-        Options { hub_permissions: Some(hub_permissions), ..Options::default() }
+        AddOnOptions { hub_permissions: Some(hub_permissions), ..AddOnOptions::default() }
     }
 }

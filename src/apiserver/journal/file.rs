@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::lock::private;
 use super::line::{self, Line};
-use store::Entry;
+use store::JournalEntry;
 
 pub(super) const FILE: &str = "store.journal";
 /// A journal is written anew when it is this many times longer than its initial content, and at least this
@@ -54,7 +54,7 @@ pub(super) fn io<'a>(
 #[derive(Debug, Default, PartialEq)]
 pub(in super::super) struct Content {
     /// The writes, oldest first.
-    pub(in super::super) entries: Vec<Entry>,
+    pub(in super::super) entries: Vec<JournalEntry>,
     /// Versions up to this one may have been given out.
     pub(in super::super) reserved: u64,
 }
@@ -116,7 +116,7 @@ impl JournalFile {
     /// Fails if the directory cannot be written. The new file is then removed.
     pub(super) fn beside(
         dir: &Path,
-        content: impl Iterator<Item = Entry>,
+        content: impl Iterator<Item = JournalEntry>,
         revision: u64,
     ) -> Result<Self, JournalError> {
         let (path, new) = (dir.join(FILE), new_path(dir));
@@ -148,7 +148,7 @@ impl JournalFile {
     /// must be written anew.
     pub(super) fn append<'a>(
         &mut self,
-        entries: impl Iterator<Item = &'a Entry>,
+        entries: impl Iterator<Item = &'a JournalEntry>,
     ) -> Result<(), JournalError> {
         let (mut lines, mut last) = (Vec::new(), 0);
         for entry in entries {
@@ -208,7 +208,7 @@ fn new_path(dir: &Path) -> PathBuf {
 
 fn write_new(
     path: &Path,
-    content: impl Iterator<Item = Entry>,
+    content: impl Iterator<Item = JournalEntry>,
     reserved: u64,
 ) -> Result<(File, u64), JournalError> {
     let mut options = OpenOptions::new();

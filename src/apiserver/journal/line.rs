@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use object::{Key, Object};
-use store::{Entry, GroupResource};
+use store::{GroupResource, JournalEntry};
 
 /// Hex digits of the digest before each line.
 const DIGEST: usize = 16;
@@ -17,7 +17,7 @@ pub(super) enum Line {
     /// Everything before this line was synced, and versions up to this one may have been used.
     Mark(u64),
     /// One write.
-    Write(Entry),
+    Write(JournalEntry),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub(super) fn encode_mark(reserved: u64, into: &mut Vec<u8>) {
     encode(&Mark { reserved }, into);
 }
 
-pub(super) fn encode_entry(entry: &Entry, into: &mut Vec<u8>) {
+pub(super) fn encode_entry(entry: &JournalEntry, into: &mut Vec<u8>) {
     let write = Write {
         revision: entry.revision,
         group: entry.resource.group.clone(),
@@ -74,7 +74,7 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
     }
     Ok(match serde_json::from_slice(json).map_err(|e| e.to_string())? {
         Parsed::Mark(Mark { reserved }) => Line::Mark(reserved),
-        Parsed::Write(Write { revision, group, resource, key, object }) => Line::Write(Entry {
+        Parsed::Write(Write { revision, group, resource, key, object }) => Line::Write(JournalEntry {
             revision,
             resource: GroupResource::new(group, resource),
             key,

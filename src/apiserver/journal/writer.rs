@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::super::lock::DirectoryLock;
 use super::super::signals::Signals;
 use super::file::{JournalError, JournalFile, io};
-use store::{Entry, Store};
+use store::{JournalEntry, Store};
 
 /// The store that writes change, and the one that reads and watches use.
 #[derive(Debug)]
@@ -80,12 +80,12 @@ pub(in super::super) struct Journal {
 
 #[derive(Debug)]
 pub(super) struct Batch {
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     done: oneshot::Sender<Result<(), String>>,
 }
 
 impl Batch {
-    pub(super) fn new(entries: Vec<Entry>) -> (Self, Durable) {
+    pub(super) fn new(entries: Vec<JournalEntry>) -> (Self, Durable) {
         let (done, wait) = oneshot::channel();
         (Self { entries, done }, Durable(wait))
     }
@@ -128,7 +128,7 @@ impl Journal {
 
     /// Queues writes in the order of versions, under the lock of the head. An empty list only waits for the
     /// writes before it.
-    pub(in super::super) fn append(&self, entries: Vec<Entry>) -> Durable {
+    pub(in super::super) fn append(&self, entries: Vec<JournalEntry>) -> Durable {
         let (batch, durable) = Batch::new(entries);
         if let Some(batches) = &self.batches {
             // A writer that has ended drops the batch, and the caller sees that.

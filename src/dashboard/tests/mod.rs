@@ -3,8 +3,8 @@ use super::shown::Shown;
 use super::visitor::Visitors;
 use super::{ClusterObjects, LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
-    ClusterSummary, Group, HeldObjects, ObjectList, Overview, PlacementSummary, ReportSummary, Repository,
-    WorkloadSummary,
+    ClusterSummary, GroupSummary, HeldObjects, ObjectList, Overview, PlacementOverview, ReportSummary,
+    Repository, WorkloadSummary,
 };
 use engine::placement::explain::{ClusterExplanation, Explanation, SchedulingState};
 use engine::rollout::ClusterState;
@@ -41,7 +41,7 @@ fn fleet(clusters: usize) -> Overview {
     let mut all: Vec<_> =
         (0..clusters).map(|n| cluster(format!("cluster-{n}"), ClusterState::Done)).collect();
     all.push(cluster("last".into(), ClusterState::TimedOut));
-    let group = Group { placement: "fleet/all".into(), name: "canary".into(), clusters: all };
+    let group = GroupSummary { placement: "fleet/all".into(), name: "canary".into(), clusters: all };
     let add_on = WorkloadSummary {
         name: "proxy".into(),
         settled: clusters,
@@ -53,7 +53,7 @@ fn fleet(clusters: usize) -> Overview {
         ..WorkloadSummary::default()
     };
     let edge = ClusterSummary { runs: "0123abcd".into(), ..cluster("edge".into(), ClusterState::Done) };
-    let one = Group { clusters: vec![edge], ..Group::default() };
+    let one = GroupSummary { clusters: vec![edge], ..GroupSummary::default() };
     let set = WorkloadSummary {
         name: "team/settings".into(),
         settled: 1,
@@ -79,10 +79,10 @@ fn fleet(clusters: usize) -> Overview {
             ],
             ..Repository::default()
         }],
-        placements: vec![PlacementSummary {
+        placements: vec![PlacementOverview {
             name: "fleet/all".into(),
             satisfied: true,
-            ..PlacementSummary::default()
+            ..PlacementOverview::default()
         }],
         add_ons: vec![add_on],
         replica_sets: vec![set],
@@ -142,7 +142,7 @@ fn a_page_of_a_thousand_clusters_stays_small_and_shows_the_failed_ones() {
 #[test]
 fn a_page_of_many_groups_and_add_ons_stays_small_and_shows_the_failed_ones() {
     let cluster_of = |n: usize| cluster(format!("cluster-{n}"), ClusterState::Done);
-    let group = |n: usize| Group {
+    let group = |n: usize| GroupSummary {
         placement: "fleet/all".into(),
         name: format!("#{n}"),
         clusters: (0..100).map(|of| cluster_of(100 * n + of)).collect(),

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
 use super::failure::failure;
 use super::mirrors::{MirrorKey, Mirrors, Purpose};
-use crate::git::{Cancel, Error, Mirror, Note, Provider, Retry, StatusRequest};
+use crate::git::{Error, Mirror, Note, Provider, Retry, StatusRequest};
 use crate::shell::now;
 use api::gitops::v1alpha1::ProviderType;
 use object::Key;
@@ -66,7 +67,7 @@ impl CommitStatuses {
         let credentials = self.mirrors.credentials(Some(&service.0)).await?;
         let state = state.as_str().to_owned();
         let request = StatusRequest { provider, address, repository, commit, context, state, description };
-        let (egress, cancel) = (self.mirrors.egress(), Cancel::new());
+        let (egress, cancel) = (self.mirrors.egress(), CancellationToken::new());
         let _cancels = cancel.clone().drop_guard();
         let sent = spawn_blocking(move || request.send(credentials, egress, cancel, now)).await;
         let sent = sent.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));

@@ -10,14 +10,15 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::cache::{Cache, SharedMirror};
 use super::failure::failure;
 use super::fetch_places::{FetchPlace, FetchPlaces};
 use super::report_commit::report_commit;
 use crate::git::{
-    Arrivals, Cancel, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
-    SignedPart, Signer, Verification,
+    Arrivals, CommitSigner, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
+    SignedPart, Verification,
 };
 use crate::pki;
 use crate::shell::{REQUEST_TIMEOUT, now};
@@ -197,7 +198,7 @@ impl Mirrors {
         let remote = self.remote(&push.url)?;
         let credentials = self.credentials(push.secret.as_ref()).await?;
         let signer = match &push.signing {
-            Some(key) => Some(Signer::from_secret(&self.secret(key).await?)?),
+            Some(key) => Some(CommitSigner::from_secret(&self.secret(key).await?)?),
             None => None,
         };
         let place = (remote.identity(), push.branch.clone(), push.directory.clone(), push.owner.clone());
@@ -238,7 +239,7 @@ impl Mirrors {
             }
             Purpose::Write => None,
         };
-        let cancel = Cancel::new();
+        let cancel = CancellationToken::new();
         let (ours, egress, arrivals) = (cancel.clone(), self.egress(), Arc::clone(&self.arrivals));
         let (cache, in_use) = (Arc::clone(&self.cache), Arc::clone(&shared));
         let _cancels = cancel.clone().drop_guard();

@@ -1,11 +1,16 @@
 //! The commit of a report.
 
-use crate::git::{Commit, LastPush, Replaces, Signer};
+use crate::git::{Commit, CommitSigner, LastPush, Replaces};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, RewrittenPolicy};
 use reconcile::{Push, ReportTakeover};
 
 /// Returns the commit of a report. A process that `has_pushed` there takes over what a person says.
-pub(super) fn report_commit(push: Push, has_pushed: bool, writer: String, signer: Option<Signer>) -> Commit {
+pub(super) fn report_commit(
+    push: Push,
+    has_pushed: bool,
+    writer: String,
+    signer: Option<CommitSigner>,
+) -> Commit {
     let Push { branch, directory, owner, takes_over, files, message, time, author, .. } = push;
     let last = LastPush {
         commit: push.last,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::*;
 use crate::golden;
 use controllers::hub::overview::{
-    ClusterSummary, Clusters, Group, HeldObjects, PlacementSummary, Repository, UnavailableCluster,
+    ClusterSummary, Clusters, GroupSummary, HeldObjects, PlacementOverview, Repository, UnavailableCluster,
 };
 use engine::rollout::ClusterState;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn fleet() -> Overview {
         cluster("b", ClusterState::Done),
         cluster("c", ClusterState::TimedOut),
     ];
-    let group = Group { clusters, ..Group::default() };
+    let group = GroupSummary { clusters, ..GroupSummary::default() };
     let add_on = WorkloadSummary {
         name: "msa".into(),
         settled: 2,
@@ -53,10 +53,10 @@ fn fleet() -> Overview {
             available: 2,
             troubled: vec![UnavailableCluster { name: "c".into(), message: "its lease is old".into() }],
         },
-        placements: vec![PlacementSummary {
+        placements: vec![PlacementOverview {
             name: "n/aws".into(),
             selected: 3,
-            ..PlacementSummary::default()
+            ..PlacementOverview::default()
         }],
         replica_sets: vec![WorkloadSummary { name: "n/settings".into(), ..add_on.clone() }],
         add_ons: vec![add_on],

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::deployment::Deployment;
+use super::deployment::AddOnDeployment;
 use super::hosting;
 use crate::AddOn;
 use crate::config::Assigned;
@@ -12,7 +12,7 @@ use engine::addon::live::{AddOnPart, JOB_FINALIZERS, Jobs};
 use object::Metadata as _;
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
-impl<A: AddOn> Deployment<A> {
+impl<A: AddOn> AddOnDeployment<A> {
     /// Runs the jobs, with the configuration that the hub has now: no rollout assigns a deleted add-on
     /// another one. When they are complete, deletes the works on other clusters and removes the finalizers.
     /// The garbage collector deletes the other works and the permissions of the add-on after it.

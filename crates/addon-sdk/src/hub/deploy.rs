@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 
-use super::deployment::Deployment;
+use super::deployment::AddOnDeployment;
 use super::{hosting, leftovers, permissions, status};
 use crate::AddOn;
 use crate::config::{self, Assigned};
@@ -61,7 +61,7 @@ impl<A: AddOn> Controller for DeployController<A> {
         if key.name != A::NAME {
             return Ok(Plan::nothing());
         }
-        config::when_read(view, || match Deployment::<A>::read(key, view)? {
+        config::when_read(view, || match AddOnDeployment::<A>::read(key, view)? {
             Some(deployment) if deployment.live.addon.is_terminating() => Ok(deployment.finish(now)),
             Some(deployment) => Ok(deployment.plan(now)),
             None => released::<A>(key, view, now),
@@ -95,7 +95,7 @@ fn released<A: AddOn>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>
     Ok(hosting::clean(&hosting::live::<A>(addon, view)?, false, now))
 }
 
-impl<A: AddOn> Deployment<A> {
+impl<A: AddOn> AddOnDeployment<A> {
     fn plan(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {

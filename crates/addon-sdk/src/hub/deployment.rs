@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{hosting, permissions};
-use crate::addon::{AddOn, Health, Installation, Options};
+use crate::addon::{AddOn, AddOnOptions, HealthProber, Installation};
 use crate::config::{self, Assigned};
 use crate::manifests;
 use api::addon::v1alpha1::{
@@ -21,16 +21,16 @@ use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
 
 /// The add-on on one cluster, and the input of its deployment.
-pub(super) struct Deployment<A> {
+pub(super) struct AddOnDeployment<A> {
     pub(super) live: LiveAddOn,
     pub(super) cluster: Arc<ManagedCluster>,
     pub(super) permissions: permissions::Held,
-    pub(super) options: Options,
+    pub(super) options: AddOnOptions,
     pub(super) config: Assigned,
     addon_type: PhantomData<A>,
 }
 
-impl<A: AddOn> Deployment<A> {
+impl<A: AddOn> AddOnDeployment<A> {
     /// Reads the add-on. Returns `None` where the hub lacks the add-on or its cluster, or where it lacks the
     /// definition and the add-on is not deleted.
     pub(super) fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
@@ -97,8 +97,8 @@ impl<A: AddOn> Deployment<A> {
             ..ConfigGroupResource::default()
         }];
         status.health_check.get_or_insert_default().mode = match self.options.health {
-            Health::Lease => HealthCheckMode::Lease,
-            Health::Workloads | Health::Probe(_) => HealthCheckMode::Customized,
+            HealthProber::Lease => HealthCheckMode::Lease,
+            HealthProber::Workloads | HealthProber::Probe(_) => HealthCheckMode::Customized,
         };
     }
 }
@@ -108,7 +108,7 @@ fn is_incomplete(manifest: &Object) -> bool {
 }
 
 /// Returns the identities of the agent, as a template has them.
-fn registrations(options: &Options, cluster: &str) -> Vec<RegistrationSpec> {
+fn registrations(options: &AddOnOptions, cluster: &str) -> Vec<RegistrationSpec> {
     let kube_client = options
         .hub_permissions
         .as_ref()

@@ -13,7 +13,7 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::names::CLUSTER_NAME_LABEL;
 use engine::addon::registration::default_subject;
-use engine::registration::csr::{Certificate, RequestedSubject, is_decided, requested};
+use engine::registration::csr::{RequestedCertificate, RequestedSubject, is_decided, requested};
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{
     Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
@@ -43,13 +43,13 @@ impl<A: AddOn> Controller for RequestController<A> {
         let Some(request) = view.get::<CertificateSigningRequest>(key)? else { return Ok(plan) };
         let options = A::options();
         let (cluster, signer) = match requested(&request) {
-            Some(Certificate::AddOn { cluster, addon }) if addon == A::NAME => {
+            Some(RequestedCertificate::AddOn { cluster, addon }) if addon == A::NAME => {
                 if options.hub_permissions.is_none() {
                     return Ok(plan);
                 }
                 (cluster, None)
             }
-            Some(Certificate::Custom { cluster, addon, subject }) if addon == A::NAME => {
+            Some(RequestedCertificate::Custom { cluster, addon, subject }) if addon == A::NAME => {
                 let is_it = |signer: &&Signer| {
                     signer.name == request.spec.signer_name && allows(signer, &cluster, A::NAME, &subject)
                 };
@@ -57,7 +57,11 @@ impl<A: AddOn> Controller for RequestController<A> {
                 (cluster, Some(signer))
             }
             None
-            | Some(Certificate::Cluster { .. } | Certificate::AddOn { .. } | Certificate::Custom { .. }) => {
+            | Some(
+                RequestedCertificate::Cluster { .. }
+                | RequestedCertificate::AddOn { .. }
+                | RequestedCertificate::Custom { .. },
+            ) => {
                 return Ok(plan);
             }
         };

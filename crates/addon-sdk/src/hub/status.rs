@@ -4,9 +4,9 @@
 
 use jiff::Timestamp;
 
-use super::deployment::Deployment;
+use super::deployment::AddOnDeployment;
 use crate::AddOn;
-use crate::addon::Health;
+use crate::addon::HealthProber;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
@@ -19,7 +19,7 @@ use engine::addon::hosting::{Host, Place};
 use object::Metadata as _;
 use reconcile::{Action, Executed, StatusWrite};
 
-impl<A: AddOn> Deployment<A> {
+impl<A: AddOn> AddOnDeployment<A> {
     /// Fills in the conditions. `made` says which parts of the add-on have no objects at all, or why they
     /// could not be made.
     pub(super) fn report(
@@ -75,15 +75,15 @@ impl<A: AddOn> Deployment<A> {
             Host::None | Host::Valid(_) => health::availability(A::NAME, works),
         };
         match self.options.health {
-            Health::Lease => None,
-            Health::Probe(probe) if available.status == True => {
+            HealthProber::Lease => None,
+            HealthProber::Probe(probe) if available.status == True => {
                 let judged = probe(works).map_err(|why| {
                     Observation::new(AVAILABLE, False, "ProbeUnavailable")
                         .message(format!("Probe addon unavailable with err {why}"))
                 });
                 Some(judged.map_or_else(|unavailable| unavailable, |()| available))
             }
-            Health::Workloads | Health::Probe(_) => Some(available),
+            HealthProber::Workloads | HealthProber::Probe(_) => Some(available),
         }
     }
 }

@@ -21,7 +21,7 @@ use api::names::{
     REFRESH_APPLICATION_SETS_ANNOTATION,
 };
 use engine::addon::selection::Selection;
-use engine::placement::{Entry, decision_list};
+use engine::placement::{DecisionEntry, decision_list};
 use object::{Gvk, Key, Metadata as _, ObjectRef};
 use reconcile::{
     Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
@@ -133,9 +133,9 @@ fn entries(
     placement: &Placement,
     selection: &Selection,
     wanted: &str,
-    before: &[Entry],
+    before: &[DecisionEntry],
     view: &impl View,
-) -> Read<BTreeMap<String, Entry>> {
+) -> Read<BTreeMap<String, DecisionEntry>> {
     let repo = placement.annotation(CONFIG_REPO_ANNOTATION).and_then(|repo| repo.split_once('/'));
     let is_from_repo = repo.is_some();
     let revision = match repo {
@@ -144,7 +144,7 @@ fn entries(
         }
         None => None,
     };
-    let before: BTreeMap<&str, &Entry> =
+    let before: BTreeMap<&str, &DecisionEntry> =
         before.iter().filter_map(|entry| Some((entry.get("clusterName")?.as_str(), entry))).collect();
     let mut entries = BTreeMap::new();
     for group in &selection.groups {
@@ -155,7 +155,7 @@ fn entries(
                 continue;
             };
             let kept = || published.and_then(|entry| entry.get("revision")).filter(|_| is_from_repo).cloned();
-            let mut entry = Entry::from([("clusterName".to_owned(), name.clone())]);
+            let mut entry = DecisionEntry::from([("clusterName".to_owned(), name.clone())]);
             entry.insert("group".into(), group.key.name.clone());
             entry.insert("wave".into(), group.key.index.to_string());
             entry.insert("revision".into(), revision.clone().or_else(kept).unwrap_or_default());
@@ -172,8 +172,8 @@ fn claims(cluster: &ManagedCluster) -> &[ManagedClusterClaim] {
 }
 
 /// Returns the labels and claims of a cluster that an annotation names, as fields of its entry.
-fn description(cluster: &ManagedCluster, wanted: &str) -> Entry {
-    let mut description = Entry::new();
+fn description(cluster: &ManagedCluster, wanted: &str) -> DecisionEntry {
+    let mut description = DecisionEntry::new();
     for name in wanted.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let label = cluster.label(name).map(|value| (format!("labels.{name}"), value));
         let claim = claims(cluster).iter().rfind(|claim| claim.name == name);

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, json};
 
-use super::multimap;
+use crate::multimap;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::ClusterDecision;

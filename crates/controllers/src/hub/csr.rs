@@ -5,6 +5,10 @@
 //! approved, and the clusters that they create are accepted, once. Renewals need no access review, because it
 //! would ask whether the cluster is accepted: the permission to renew depends on that.
 
+mod addon_registration;
+pub mod custom_signer;
+mod user;
+
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -12,9 +16,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::json;
 
-use super::addon_registration::Registration;
+use self::addon_registration::Registration;
 use super::cluster::may_have_namespace;
-use super::{csr_user, custom_signer};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -25,7 +28,7 @@ use api::names::{
     REQUESTER_ANNOTATION,
 };
 use engine::addon::config_refs;
-use engine::registration::csr::{Certificate, is_decided};
+use engine::registration::csr::{RequestedCertificate, is_decided};
 use engine::registration::rbac::is_reserved;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Event, EventType, Plan, Query, Read, View, Watches};
@@ -46,11 +49,10 @@ impl Controller for CsrController {
             cluster.map(|cluster| requests_of(cluster.name(), view)).unwrap_or_default()
         });
         watches.on::<ManagedClusterAddOn>(|change, view| {
-            let fields = |addon: &ManagedClusterAddOn| {
-                let status = addon.status.as_ref();
-                status.map(|status| (status.registrations.clone(), status.config_references.clone()))
-            };
-            let addon = change.latest().filter(|_| change.differs_in(fields));
+            let differs = change.differs_in(|addon| {
+                addon.status.as_ref().map(|status| (&status.registrations, &status.config_references))
+            });
+            let addon = change.latest().filter(|_| differs);
             addon.map(|addon| requests_of(addon.namespace(), view)).unwrap_or_default()
         });
         watches.on::<ClusterManagementAddOn>(|change, view| {
@@ -90,21 +92,25 @@ impl Controller for CsrController {
         if is_decided(&request) {
             return Ok(plan);
         }
-        match csr_user::requested(&request, view)? {
-            Some(Certificate::Cluster { cluster, renewal: true }) if is_accepted(&cluster, view)? => {
+        match user::requested(&request, view)? {
+            Some(RequestedCertificate::Cluster { cluster, renewal: true })
+                if is_accepted(&cluster, view)? =>
+            {
                 approve(&mut plan, &request, Approval::RENEWAL, now);
             }
-            Some(Certificate::Cluster { cluster, renewal: false }) => {
+            Some(RequestedCertificate::Cluster { cluster, renewal: false }) => {
                 join(&mut plan, &request, &cluster, view, now)?;
             }
-            Some(Certificate::AddOn { cluster, addon }) if is_accepted(&cluster, view)? => {
+            Some(RequestedCertificate::AddOn { cluster, addon }) if is_accepted(&cluster, view)? => {
                 match Registration::read(&cluster, &addon, view)? {
                     Some(of) if of.is_client() => approve(&mut plan, &request, Approval::ADDON, now),
                     Some(of) => plan.events.push(not_allowed(&request, &of.addon)),
                     None => {}
                 }
             }
-            Some(Certificate::Custom { cluster, addon, subject }) if is_accepted(&cluster, view)? => {
+            Some(RequestedCertificate::Custom { cluster, addon, subject })
+                if is_accepted(&cluster, view)? =>
+            {
                 let signer = &request.spec.signer_name;
                 match Registration::read(&cluster, &addon, view)? {
                     Some(of) if custom_signer::signer_for(&of, &subject, signer).is_some() => {
@@ -115,7 +121,11 @@ impl Controller for CsrController {
                 }
             }
             None
-            | Some(Certificate::Cluster { .. } | Certificate::AddOn { .. } | Certificate::Custom { .. }) => {}
+            | Some(
+                RequestedCertificate::Cluster { .. }
+                | RequestedCertificate::AddOn { .. }
+                | RequestedCertificate::Custom { .. },
+            ) => {}
         }
         Ok(plan)
     }
@@ -149,7 +159,7 @@ fn join(
     now: Timestamp,
 ) -> Read<()> {
     let binding = view.get::<ClusterRoleBinding>(&Key::cluster(AUTO_APPROVE_BINDING))?;
-    if !csr_user::names(binding.as_deref(), request) {
+    if !user::names(binding.as_deref(), request) {
         return Ok(());
     }
     let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(name))? else { return Ok(()) };

@@ -75,7 +75,7 @@ pub struct Overview {
     /// Its clusters.
     pub clusters: Clusters,
     /// Its placements, by namespace and name.
-    pub placements: Vec<PlacementSummary>,
+    pub placements: Vec<PlacementOverview>,
     /// Its add-ons, by name.
     pub add_ons: Vec<WorkloadSummary>,
     /// Its ManifestWorkReplicaSets, by namespace and name.
@@ -107,7 +107,7 @@ pub struct UnavailableCluster {
 /// A Placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlacementSummary {
+pub struct PlacementOverview {
     /// Namespace and name.
     pub name: String,
     /// Number of clusters that it selects.
@@ -143,7 +143,7 @@ pub struct WorkloadSummary {
     /// The stages of its rollouts, by placement in the order in which they start.
     pub stages: Vec<StageSummary>,
     /// Its clusters, by placement and decision group in the order in which they start.
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupSummary>,
 }
 
 /// A stage of the rollout to a placement.
@@ -160,7 +160,7 @@ pub struct StageSummary {
 /// Clusters that start together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Group {
+pub struct GroupSummary {
     /// Namespace and name of the placement; empty for clusters that no placement selects.
     pub placement: String,
     /// Name of the decision group.
@@ -219,10 +219,10 @@ fn unavailable_reason(cluster: &ManagedCluster) -> Option<String> {
     }
 }
 
-fn placement(placement: &Placement) -> PlacementSummary {
+fn placement(placement: &Placement) -> PlacementOverview {
     let status = placement.status.clone().unwrap_or_default();
     let satisfied = find_condition(&status.conditions, placement_conditions::SATISFIED);
-    PlacementSummary {
+    PlacementOverview {
         name: Key::of(placement).to_string(),
         selected: usize::try_from(status.number_of_selected_clusters).unwrap_or_default(),
         satisfied: satisfied.is_some_and(Condition::is_true),
@@ -238,7 +238,7 @@ fn add_ons(policies: &[Arc<RolloutPolicy>], view: &impl View, now: Timestamp) ->
         let on: BTreeMap<&str, &ManagedClusterAddOn> =
             on.iter().map(|addon| (addon.namespace(), addon.as_ref())).collect();
         let clusters = explained.states.iter().map(|(name, state)| {
-            Arc::new(report::Cluster::read(name, state, on.get(name.as_str()).copied()))
+            Arc::new(report::WorkloadCluster::read(name, state, on.get(name.as_str()).copied()))
         });
         let workload = Workload::read(&addon, clusters.collect(), policies);
         let policy = choose(policies, RolloutOwner::AddOn(addon.name()));
@@ -265,7 +265,7 @@ fn replica_sets(
 
 impl WorkloadSummary {
     /// Returns groups of clusters with their counts.
-    pub fn of(groups: Vec<Group>) -> Self {
+    pub fn of(groups: Vec<GroupSummary>) -> Self {
         let count = |is_counted: fn(&ClusterState) -> bool| {
             let clusters = groups.iter().flat_map(|group| &group.clusters);
             clusters.filter(|cluster| is_counted(&cluster.state)).count()
@@ -313,7 +313,7 @@ fn summary(
     }
     let group = |((placement, _, name), mut clusters): (_, Vec<ClusterSummary>)| {
         clusters.sort_by(|a, b| a.name.cmp(&b.name));
-        Group { placement, name, clusters }
+        GroupSummary { placement, name, clusters }
     };
     WorkloadSummary {
         name: workload.name.clone(),

@@ -14,11 +14,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::config_repo::RepoIdentity;
-use super::followed::{follows, url_of};
+use crate::followed::{follows, url_of};
 use api::Condition;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
-use api::gitops::v1alpha1::{ConfigRepo, PushedReport, Report, ReportStatus, SecretRef};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoReport, PushedReport, ReportStatus, SecretRef};
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
@@ -167,7 +167,7 @@ fn planned(repo: &ConfigRepo, view: &impl View, now: Timestamp, moment: Moment) 
 }
 
 fn plan(
-    (repo, spec): (&ConfigRepo, &Report),
+    (repo, spec): (&ConfigRepo, &ConfigRepoReport),
     view: &impl View,
     now: Timestamp,
     moment: Moment,
@@ -244,8 +244,8 @@ fn plan(
 }
 
 /// Returns a push to the branch of the spec, without contents.
-fn to_branch(repo: &ConfigRepo, spec: &Report, hub: &str) -> Push {
-    let Report {
+fn to_branch(repo: &ConfigRepo, spec: &ConfigRepoReport, hub: &str) -> Push {
+    let ConfigRepoReport {
         url: _,  // `url_of` reads it.
         path: _, // `directory` reads it.
         branch,
@@ -284,7 +284,7 @@ fn to_branch(repo: &ConfigRepo, spec: &Report, hub: &str) -> Push {
 
 /// Returns the directory of the branch that reports go to. It follows from the uid of the hub: hubs that
 /// share a branch write apart, and a copy of a hub writes to the same directory and is noticed there.
-fn directory(spec: &Report, hub: &str) -> String {
+fn directory(spec: &ConfigRepoReport, hub: &str) -> String {
     match (spec.path.as_str(), hub.get(..8)) {
         ("", Some(short)) => format!("hubs/{short}"),
         (path, _) => path.trim_matches('/').to_owned(),
@@ -296,7 +296,7 @@ fn is_refusal(condition: &Condition) -> bool {
     [REJECTED, FENCED, STOPPED].contains(&condition.reason.as_str())
 }
 
-fn interval(spec: &Report) -> SignedDuration {
+fn interval(spec: &ConfigRepoReport) -> SignedDuration {
     duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL)
 }
 
@@ -353,7 +353,7 @@ fn not_reported(repo: &ConfigRepo, observed: &Observation) -> Option<Event> {
 }
 
 /// Returns the event that a report arrived after one that did not.
-fn pushed_again(repo: &ConfigRepo, spec: &Report) -> Event {
+fn pushed_again(repo: &ConfigRepo, spec: &ConfigRepoReport) -> Event {
     let message = format!("the report is on the branch {} again", spec.branch);
     Event::new(repo, EventType::Normal, "Pushed", "Report", message)
 }

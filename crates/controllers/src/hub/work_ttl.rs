@@ -7,7 +7,7 @@ use api::names::{WORK_REPLICA_SET_LABEL, work_conditions::COMPLETE};
 use api::work::v1::ManifestWork;
 use object::duration::later;
 use object::{Key, Metadata as _};
-use reconcile::{Action, Controller, Plan, Read, View, Watches};
+use reconcile::{Action, Change, Controller, Plan, Read, View, Watches};
 
 /// Deletes a work `deleteOption.ttlSecondsAfterFinished` after it was complete. It leaves works of a
 /// ManifestWorkReplicaSet to their set.
@@ -16,6 +16,12 @@ pub(crate) struct WorkTtlController;
 impl Controller for WorkTtlController {
     const NAME: &'static str = "work-ttl";
     type Primary = ManifestWork;
+
+    fn concerns(change: &Change<ManifestWork>) -> bool {
+        change.differs_in(|work| {
+            (expires_at(work), work.is_terminating(), work.label(WORK_REPLICA_SET_LABEL).is_some())
+        })
+    }
 
     fn watches<W: Watches>(_: &mut W) {}
 

@@ -4,10 +4,11 @@
 //! before ours start. The fleet stays in both directions, and definitions that exist stay as they are.
 
 use super::OperatorImage;
-use super::live::{Live, delete, drain, merge, reference, replacement_wait};
+use super::live::{LiveObjects, delete, drain, merge, reference, replacement_wait};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::crds;
+use api::names::cluster_profile::CLUSTER_PROFILES_ROLE;
 use api::names::{AUTO_APPROVE_BINDING, CLUSTER_MANAGER_FINALIZER, OPERATOR, WEBHOOK};
 use api::operator::v1::ClusterManager;
 use engine::cluster_manager::{self, ClusterManagerSettings, MANAGER, NAMESPACE};
@@ -51,7 +52,7 @@ impl Controller for ClusterManagerController {
 struct Hub {
     settings: ClusterManagerSettings,
     wanted: Vec<Object>,
-    live: Live,
+    live: LiveObjects,
 }
 
 impl Hub {
@@ -70,7 +71,8 @@ impl Hub {
     fn read(settings: ClusterManagerSettings, wanted: Vec<Object>, view: &impl View) -> Read<Self> {
         let (deployments, webhooks) = cluster_manager::replaced(&settings.name);
         let targets = wanted.iter().map(Object::reference).chain(deployments).chain(webhooks);
-        let live = Live::read(view, targets.chain(leftovers()).collect::<Vec<_>>())?;
+        let targets = targets.chain(optional()).chain(created());
+        let live = LiveObjects::read(view, targets.collect::<Vec<_>>())?;
         Ok(Self { settings, wanted, live })
     }
 
@@ -93,11 +95,11 @@ impl Hub {
         plan.step(roles.into_iter().flat_map(of).filter_map(|wanted| self.apply(wanted)));
         let later = |object: &&Object| !early.contains(&object.kind()) && object.kind() != "Deployment";
         plan.step(self.wanted.iter().filter(later).filter_map(|wanted| self.apply(wanted)));
-        let binding = self.live.get(&approval());
         let is_stale = |one: &&Object| {
             is_ours(one) && !self.wanted.iter().any(|wanted| wanted.reference() == one.reference())
         };
-        plan.step(binding.filter(is_stale).map(delete));
+        let optional = optional();
+        plan.step(optional.iter().filter_map(|one| self.live.get(one)).filter(is_stale).map(delete));
         let theirs = self.theirs();
         if theirs.is_empty() {
             plan.step(of("Deployment").filter_map(|wanted| self.apply(wanted)));
@@ -137,18 +139,20 @@ fn is_ours(object: &Object) -> bool {
     object.label(MANAGED_BY) == Some(cluster_manager::OWNER)
 }
 
-fn approval() -> ObjectRef {
-    reference("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", Key::cluster(AUTO_APPROVE_BINDING))
+/// Lists the objects that only some specs want.
+fn optional() -> [ObjectRef; 3] {
+    let named = |kind: &str, name: &str| reference("rbac.authorization.k8s.io/v1", kind, Key::cluster(name));
+    [
+        named("ClusterRoleBinding", AUTO_APPROVE_BINDING),
+        named("ClusterRoleBinding", CLUSTER_PROFILES_ROLE),
+        named("ClusterRole", CLUSTER_PROFILES_ROLE),
+    ]
 }
 
-/// Lists the objects that the hub side itself creates, and those of an earlier spec.
-fn leftovers() -> Vec<ObjectRef> {
+/// Lists the objects that the hub side itself creates.
+fn created() -> [ObjectRef; 2] {
     let key = |name: &str| Key::namespaced(NAMESPACE, name);
-    vec![
-        approval(),
-        reference("v1", "Secret", key(WEBHOOK)),
-        reference("coordination.k8s.io/v1", "Lease", key(OPERATOR)),
-    ]
+    [reference("v1", "Secret", key(WEBHOOK)), reference("coordination.k8s.io/v1", "Lease", key(OPERATOR))]
 }
 
 /// Removes a hub side. The fleet stays: definitions, clusters, placements, add-ons and works, and the namespace.
@@ -172,12 +176,9 @@ fn remove(manager: &ClusterManager, view: &impl View) -> Read<Plan> {
     plan.step(unconverted);
     let stays = ["CustomResourceDefinition", "Namespace"];
     let gone = all.into_iter().filter(|one| is_ours(one) && !stays.contains(&one.kind()));
-    let own = leftovers().into_iter().skip(1).collect::<Vec<_>>();
-    plan.step(
-        gone.chain(live(&approval()).filter(|one| is_ours(one)))
-            .chain(own.iter().filter_map(live))
-            .map(delete),
-    );
+    let (optional, created) = (optional(), created());
+    let given = optional.iter().filter_map(live).filter(|one| is_ours(one));
+    plan.step(gone.chain(given).chain(created.iter().filter_map(live)).map(delete));
     plan.step(Action::remove_finalizers(manager, &[CLUSTER_MANAGER_FINALIZER]));
     Ok(plan)
 }

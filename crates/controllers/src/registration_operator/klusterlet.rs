@@ -5,7 +5,7 @@
 //! with their AppliedManifestWorks, as in OCM: deleting one of those deletes its objects.
 
 use super::OperatorImage;
-use super::live::{Live, delete, drain, reference, replacement_wait};
+use super::live::{LiveObjects, delete, drain, reference, replacement_wait};
 use crate::agent_identity::claim_name;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
@@ -16,7 +16,7 @@ use api::names::{
 use api::operator::v1::{Klusterlet, RelatedResource};
 use api::work::v1::AppliedManifestWork;
 use engine::klusterlet::{
-    self, AccessObjects, Installation, KlusterletRefusal, KlusterletSettings, MANAGED_SECRET, MANAGER,
+    self, AccessObjects, InstalledObjects, KlusterletRefusal, KlusterletSettings, MANAGED_SECRET, MANAGER,
     PULL_SECRET, PullSecretChange, Secrets,
 };
 use jiff::Timestamp;
@@ -77,7 +77,7 @@ fn with_image(klusterlet: &Klusterlet, view: &impl View) -> Klusterlet {
 struct Agent {
     settings: KlusterletSettings,
     access: AccessObjects,
-    live: Live,
+    live: LiveObjects,
 }
 
 impl Agent {
@@ -91,7 +91,7 @@ impl Agent {
         let pull = access.namespaces.iter().map(Object::name).chain([OCM_NAMESPACE]).map(pull_secret);
         let targets = wanted.chain(deployment_names(&settings)).chain(secrets).chain(pull);
         let targets = targets.chain(klusterlet::left_by_ocm(&settings)).chain([claim(&identity)]);
-        let live = Live::read(view, targets.collect::<Vec<_>>())?;
+        let live = LiveObjects::read(view, targets.collect::<Vec<_>>())?;
         Ok(Self { settings, access, live })
     }
 
@@ -256,7 +256,7 @@ fn status(
             let agent = Agent::read(settings, view)?;
             let wanted = agent.wanted();
             let live = |target: Option<&Object>| agent.live.get(&target?.reference());
-            let installed = Installation {
+            let installed = InstalledObjects {
                 registration: live(wanted.first()),
                 work: live(wanted.last()),
                 secrets: agent.secrets(),

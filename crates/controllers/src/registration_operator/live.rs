@@ -9,10 +9,10 @@ use engine::klusterlet::is_drained;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{Action, Precondition, Read, Site, Subresource, View};
 
-/// Live objects that are read together: the first plan requests all of them, and a later one has all answers.
-pub(super) struct Live(BTreeMap<ObjectRef, Arc<Object>>);
+/// Objects that are read together: the first plan requests all of them, and a later one has all answers.
+pub(super) struct LiveObjects(BTreeMap<ObjectRef, Arc<Object>>);
 
-impl Live {
+impl LiveObjects {
     /// Reads objects.
     pub(super) fn read(view: &impl View, targets: impl IntoIterator<Item = ObjectRef>) -> Read<Self> {
         let answers: Vec<Read<_>> = targets

@@ -15,6 +15,8 @@ use object::Metadata as _;
 
 /// The gate that lets users join clusters without a person.
 const AUTO_APPROVAL: &str = "ManagedClusterAutoApproval";
+/// The gate that publishes clusters as ClusterProfiles.
+const CLUSTER_PROFILE: &str = "ClusterProfile";
 
 /// The gates of OCM's hub side, and what they change here. Most features are always on.
 const GATES: [(&str, Effect); 14] = [
@@ -22,7 +24,7 @@ const GATES: [(&str, Effect); 14] = [
     ("CleanUpCompletedManifestWork", Effect::AlwaysOn),
     ("CloudEventsDrivers", Effect::Absent),
     ("ClusterImporter", Effect::Absent),
-    ("ClusterProfile", Effect::Absent),
+    (CLUSTER_PROFILE, Effect::Read),
     ("ClusterProperty", Effect::Absent),
     ("DefaultClusterSet", Effect::AlwaysOn),
     (AUTO_APPROVAL, Effect::Read),
@@ -176,7 +178,11 @@ impl ClusterManagerSettings {
             self.ignore("registrationConfiguration.importerConfiguration", "there is no cluster importer");
         }
         self.read_gates("registrationConfiguration", &feature_gates);
-        if feature_gates.iter().any(|gate| gate.feature == AUTO_APPROVAL && is_on(gate)) {
+        let enables = |name: &str| feature_gates.iter().any(|gate| gate.feature == name && is_on(gate));
+        if enables(CLUSTER_PROFILE) {
+            self.options.cluster_profiles = Some(true);
+        }
+        if enables(AUTO_APPROVAL) {
             self.auto_approved = users;
         } else if !users.is_empty() {
             let why = format!("enable the feature gate {AUTO_APPROVAL}");

@@ -140,7 +140,7 @@ pub fn left_by_ocm(settings: &KlusterletSettings) -> [ObjectRef; 3] {
 
 /// Returns the rules of an agent that applies works: a work may contain any object, unless it names a service
 /// account as its executor.
-pub fn every_permission() -> Value {
+fn every_permission() -> Value {
     json!([
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["*"]},

@@ -14,7 +14,7 @@ use super::{KlusterletSettings, MANAGED_SECRET, is_available};
 use crate::resource::plural;
 
 /// The live objects of an installation.
-pub struct Installation<'a> {
+pub struct InstalledObjects<'a> {
     /// The Deployment of the registration agent, or of the whole agent.
     pub registration: Option<&'a Object>,
     /// The Deployment of the work agent, or of the whole agent.
@@ -110,8 +110,8 @@ pub fn prepared(settings: &KlusterletSettings, secrets: &Secrets<'_>) -> Observa
 }
 
 /// Returns the conditions of an installation, without Applied and ReadyToApply.
-pub fn conditions(settings: &KlusterletSettings, installed: &Installation<'_>) -> Vec<Observation> {
-    let Installation { registration, work, secrets } = installed;
+pub fn conditions(settings: &KlusterletSettings, installed: &InstalledObjects<'_>) -> Vec<Observation> {
+    let InstalledObjects { registration, work, secrets } = installed;
     vec![
         valid_gates(&settings.unknown_gates),
         available(&[*registration, *work]),

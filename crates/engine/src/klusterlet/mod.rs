@@ -10,8 +10,8 @@ mod deployment;
 mod pull_secret;
 mod settings;
 
-pub use access::{AccessObjects, access, every_permission, left_by_ocm};
-pub use conditions::{Installation, Secrets, conditions, generations, prepared, related};
+pub use access::{AccessObjects, access, left_by_ocm};
+pub use conditions::{InstalledObjects, Secrets, conditions, generations, prepared, related};
 pub(crate) use conditions::{fields_ignored, valid_gates};
 pub(crate) use deployment::number;
 pub use deployment::{cleanup, deployments, is_available, is_drained, is_shaped_by_others};

@@ -12,7 +12,7 @@ use super::fleet::Id;
 use super::input::{Cycle, ScheduleInput};
 use super::layout::{DecidedCluster, LayoutInput, Slice, lay_out};
 use super::prioritizer::{Range, measure};
-use super::publish::{DesiredSlice, Write, publish};
+use super::publish::{DecisionWrite, DesiredSlice, publish};
 use super::published::LEAVING;
 use super::rank::total;
 use super::removal::{ClusterRemoval, removals};
@@ -158,7 +158,7 @@ impl LayoutBuilder<'_> {
             .collect();
         schedule.steps = publish(fleet, &published.slices, &targets, |id| self.entry(id));
         let writes = || schedule.steps.iter().flatten();
-        if policy.by_score && writes().any(|write| matches!(write, Write::Decide { .. })) {
+        if policy.by_score && writes().any(|write| matches!(write, DecisionWrite::Decide { .. })) {
             schedule.status.last_score_update_time = Some(Time(now.round(Unit::Second).unwrap_or(now)));
         }
         if !schedule.steps.is_empty() {

@@ -16,7 +16,7 @@ const LISTED: usize = 10;
 const MAX_BYTES: usize = 1_000_000;
 
 /// The entry of a cluster: values by name.
-pub type Entry = BTreeMap<String, String>;
+pub type DecisionEntry = BTreeMap<String, String>;
 
 /// Returns the next list, from the wanted entries by cluster and the list that is published.
 ///
@@ -27,16 +27,17 @@ pub type Entry = BTreeMap<String, String>;
 /// # Errors
 /// The list is too large for an object.
 pub fn decision_list(
-    wanted: BTreeMap<String, Entry>,
+    wanted: BTreeMap<String, DecisionEntry>,
     published: Option<&ClusterDecisionStatus>,
     approved: &str,
 ) -> Result<ClusterDecisionStatus, String> {
     let (published, mut last_approval) = published
         .map(|status| (status.decisions.as_slice(), status.last_approval.clone()))
         .unwrap_or_default();
-    let name = |entry: &Entry| entry.get("clusterName").cloned().unwrap_or_default();
+    let name = |entry: &DecisionEntry| entry.get("clusterName").cloned().unwrap_or_default();
     let before = published.iter().map(|entry| (name(entry), entry));
-    let left: BTreeMap<String, &Entry> = before.filter(|(name, _)| !wanted.contains_key(name)).collect();
+    let left: BTreeMap<String, &DecisionEntry> =
+        before.filter(|(name, _)| !wanted.contains_key(name)).collect();
     let allowed = BUDGET.0.max(published.len() * BUDGET.1 / 100);
     let message = if left.is_empty() {
         None
@@ -63,8 +64,9 @@ pub fn decision_list(
         }
         None => None,
     };
-    let size =
-        |entry: &Entry| entry.iter().map(|(field, value)| field.len() + value.len() + 6).sum::<usize>();
+    let size = |entry: &DecisionEntry| {
+        entry.iter().map(|(field, value)| field.len() + value.len() + 6).sum::<usize>()
+    };
     let bytes: usize = entries.values().map(size).sum();
     if bytes > MAX_BYTES {
         return Err(format!("the list has {bytes} bytes, more than {MAX_BYTES}"));
@@ -82,11 +84,11 @@ fn count(number: usize) -> i32 {
 mod tests {
     use super::*;
 
-    fn entry(name: &str, wave: &str) -> Entry {
+    fn entry(name: &str, wave: &str) -> DecisionEntry {
         [("clusterName", name), ("wave", wave)].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
 
-    fn wanted(range: std::ops::Range<usize>) -> BTreeMap<String, Entry> {
+    fn wanted(range: std::ops::Range<usize>) -> BTreeMap<String, DecisionEntry> {
         range.map(|i| format!("c{i:02}")).map(|name| (name.clone(), entry(&name, "0"))).collect()
     }
 
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn a_list_that_is_too_large_for_an_object_is_refused() {
         let list = |bytes: usize| {
-            let entry: Entry = [("f".to_owned(), "x".repeat(bytes - "f".len() - 6))].into();
+            let entry: DecisionEntry = [("f".to_owned(), "x".repeat(bytes - "f".len() - 6))].into();
             decision_list([("c".to_owned(), entry)].into(), None, "")
         };
         assert!(list(MAX_BYTES).is_ok());

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::fleet::Id;
 use super::input::Cycle;
 use super::prioritizer::{Range, Score};
-use super::publish::{Labels, Write};
+use super::publish::{DecisionLabels, DecisionWrite};
 use super::rank::{scores, total};
-use super::schedule::Event;
+use super::schedule::PlacementEvent;
 use super::select::CycleSelection;
 use api::cluster::v1beta1::Placement;
 
@@ -23,14 +23,14 @@ pub(super) struct EventSource<'a> {
 }
 
 /// Returns the events about writes, each message once.
-pub(super) fn events(source: &EventSource<'_>, steps: &[Vec<Write>]) -> Vec<Event> {
+pub(super) fn events(source: &EventSource<'_>, steps: &[Vec<DecisionWrite>]) -> Vec<PlacementEvent> {
     let meta = &source.placement.metadata;
     let (placement, namespace) =
         (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
     let about = |decision: &str, verb: &str| {
         format!("Decision {decision} is {verb} with placement {placement} in namespace {namespace}")
     };
-    let normal = |reason, action, decision: &str, message| Event {
+    let normal = |reason, action, decision: &str, message| PlacementEvent {
         is_warning: false,
         reason,
         action,
@@ -38,17 +38,17 @@ pub(super) fn events(source: &EventSource<'_>, steps: &[Vec<Write>]) -> Vec<Even
         message,
     };
     let updated = steps.iter().flatten().find_map(|write| match write {
-        Write::Decide { name, .. } => Some(name),
-        Write::Create(_) | Write::Label(_) | Write::Delete { .. } => None,
+        DecisionWrite::Decide { name, .. } => Some(name),
+        DecisionWrite::Create(_) | DecisionWrite::Label(_) | DecisionWrite::Delete { .. } => None,
     });
     let warning = updated.and_then(|_| source.expired_scores());
     let mut events = Vec::new();
     for write in steps.iter().flatten() {
         match write {
-            Write::Create(Labels { name, .. }) => {
+            DecisionWrite::Create(DecisionLabels { name, .. }) => {
                 events.push(normal("DecisionCreate", "DecisionCreated", name, about(name, "created")));
             }
-            Write::Decide { name, .. } => events.push(Event {
+            DecisionWrite::Decide { name, .. } => events.push(PlacementEvent {
                 is_warning: warning.is_some(),
                 ..normal(
                     "DecisionUpdate",
@@ -57,10 +57,10 @@ pub(super) fn events(source: &EventSource<'_>, steps: &[Vec<Write>]) -> Vec<Even
                     about(name, "updated") + warning.as_deref().unwrap_or_default(),
                 )
             }),
-            Write::Delete { name } => {
+            DecisionWrite::Delete { name } => {
                 events.push(normal("DecisionDelete", "DecisionDeleted", name, about(name, "deleted")));
             }
-            Write::Label(_) => {}
+            DecisionWrite::Label(_) => {}
         }
     }
     if let Some(decision) = updated

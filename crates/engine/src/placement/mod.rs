@@ -44,10 +44,10 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use decision_list::{Entry, decision_list};
+pub use decision_list::{DecisionEntry, decision_list};
 pub use fleet::Fleet;
 pub use incremental::IncrementalSchedule;
 pub use input::{MAX_STEPS, ScheduleInput};
 pub use policy::Misconfigured;
-pub use schedule::{Event, Schedule, schedule};
+pub use schedule::{PlacementEvent, Schedule, schedule};
 pub use seen::SeenCluster;

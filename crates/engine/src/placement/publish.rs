@@ -13,9 +13,9 @@ use api::cluster::v1beta1::ClusterDecision;
 
 /// One write to one PlacementDecision.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+pub enum DecisionWrite {
     /// Create it, with its labels and without clusters.
-    Create(Labels),
+    Create(DecisionLabels),
     /// Replace its clusters.
     Decide {
         /// Name of the object.
@@ -24,7 +24,7 @@ pub enum Write {
         decisions: Vec<ClusterDecision>,
     },
     /// Change its group.
-    Label(Labels),
+    Label(DecisionLabels),
     /// Delete it.
     Delete {
         /// Name of the object.
@@ -34,7 +34,7 @@ pub enum Write {
 
 /// A PlacementDecision and the group its labels say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Labels {
+pub struct DecisionLabels {
     /// Name of the object.
     pub name: String,
     /// Index of the group.
@@ -59,20 +59,21 @@ pub fn publish(
     published: &[PublishedSlice],
     targets: &[DesiredSlice<'_>],
     entry: impl Fn(Id) -> ClusterDecision,
-) -> Vec<Vec<Write>> {
+) -> Vec<Vec<DecisionWrite>> {
     let known: BTreeMap<&str, &PublishedSlice> =
         published.iter().map(|slice| (slice.name.as_str(), slice)).collect();
     let wanted: BTreeSet<Id> = targets.iter().flat_map(|target| &target.slice.members).copied().collect();
     let mut creates = Vec::new();
     let mut adds = Vec::new();
     let mut removes = Vec::new();
-    let mut moves: BTreeMap<(bool, i64), Vec<Write>> = BTreeMap::new();
+    let mut moves: BTreeMap<(bool, i64), Vec<DecisionWrite>> = BTreeMap::new();
     for DesiredSlice { slice, changed } in targets {
-        let labels = Labels { name: slice.name.clone(), index: slice.index, group: slice.group.clone() };
+        let labels =
+            DecisionLabels { name: slice.name.clone(), index: slice.index, group: slice.group.clone() };
         let entries = || slice.members.iter().map(|id| entry(*id));
-        let decide = |decisions| Write::Decide { name: slice.name.clone(), decisions };
+        let decide = |decisions| DecisionWrite::Decide { name: slice.name.clone(), decisions };
         let Some(published) = known.get(slice.name.as_str()) else {
-            creates.push(Write::Create(labels));
+            creates.push(DecisionWrite::Create(labels));
             adds.push(decide(entries().collect()));
             continue;
         };
@@ -80,7 +81,7 @@ pub fn publish(
             let before = published.index.map_or(-1, i64::from);
             let shrinks = before > i64::from(slice.index);
             let order = if shrinks { -before } else { i64::from(slice.index) };
-            moves.entry((shrinks, order)).or_default().push(Write::Label(labels));
+            moves.entry((shrinks, order)).or_default().push(DecisionWrite::Label(labels));
         }
         if !changed {
             continue;
@@ -103,7 +104,8 @@ pub fn publish(
     }
     let kept: BTreeSet<&str> = targets.iter().map(|target| target.slice.name.as_str()).collect();
     let surplus = published.iter().filter(|slice| !kept.contains(slice.name.as_str()));
-    let deletes: Vec<Write> = surplus.map(|slice| Write::Delete { name: slice.name.clone() }).collect();
+    let deletes: Vec<DecisionWrite> =
+        surplus.map(|slice| DecisionWrite::Delete { name: slice.name.clone() }).collect();
     let steps = [creates, adds].into_iter().chain(moves.into_values()).chain([removes, deletes]);
     steps.filter(|step| !step.is_empty()).collect()
 }
@@ -144,11 +146,11 @@ mod tests {
         for step in publish(&fleet, &published, &targets, |id| plain(&fleet, id)) {
             for write in step {
                 match write {
-                    Write::Create(labels) | Write::Label(labels) => {
+                    DecisionWrite::Create(labels) | DecisionWrite::Label(labels) => {
                         _ = seen.insert(labels.name, labels.index)
                     }
-                    Write::Delete { name } => _ = seen.remove(&name),
-                    Write::Decide { .. } => {}
+                    DecisionWrite::Delete { name } => _ = seen.remove(&name),
+                    DecisionWrite::Decide { .. } => {}
                 }
             }
             let indexes: BTreeSet<u32> = seen.values().copied().collect();
@@ -189,7 +191,7 @@ mod tests {
             fleet.set_cluster(std::sync::Arc::new(serde_json::from_value(cluster).unwrap()));
         }
         for write in publish(&fleet, &before, &targets, entry).into_iter().flatten() {
-            let Write::Decide { name, decisions } = write else { panic!("{write:?}") };
+            let DecisionWrite::Decide { name, decisions } = write else { panic!("{write:?}") };
             _ = seen.insert(name, decisions.into_iter().map(|entry| entry.cluster_name).collect());
             for cluster in ["0", "1"] {
                 assert!(seen.values().flatten().any(|name| name == cluster), "{cluster} vanished: {seen:?}");

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::decide::decide;
 use super::fleet::Id;
 use super::input::{Cycle, ScheduleInput};
-use super::publish::Write;
+use super::publish::DecisionWrite;
 use super::published::Published;
 use super::select::select;
 use super::status;
@@ -17,18 +17,18 @@ use api::cluster::v1beta1::PlacementStatus;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
     /// Writes to its decisions, in steps; a step begins when the one before is finished.
-    pub steps: Vec<Vec<Write>>,
+    pub steps: Vec<Vec<DecisionWrite>>,
     /// Its status, once the steps are done.
     pub status: PlacementStatus,
     /// The events to record.
-    pub events: Vec<Event>,
+    pub events: Vec<PlacementEvent>,
     /// When to schedule again although no object changes.
     pub wake_at: Option<Timestamp>,
 }
 
 /// An event about a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct PlacementEvent {
     /// Whether a person should look.
     pub is_warning: bool,
     /// The reason.

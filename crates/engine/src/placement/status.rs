@@ -8,7 +8,7 @@ use super::filter::FilterResult;
 use super::input::{Cycle, ScheduleInput};
 use super::layout::{Slice, slice_name};
 use super::policy::Misconfigured;
-use super::publish::{Labels, Write};
+use super::publish::{DecisionLabels, DecisionWrite};
 use super::published::{Published, PublishedSlice};
 use super::schedule::Schedule;
 use super::select::CycleSelection;
@@ -96,7 +96,7 @@ pub(super) fn misconfigured(
         set_condition(&mut status.conditions, unsatisfied("NoManagedClusterMatched", UNMATCHED), now);
     }
     let name = slice_name(input.placement.name(), 1);
-    let first = Write::Create(Labels { name, index: 0, group: String::new() });
+    let first = DecisionWrite::Create(DecisionLabels { name, index: 0, group: String::new() });
     let steps = if published.slices.is_empty() { vec![vec![first]] } else { Vec::new() };
     Schedule { status, steps, ..Schedule::default() }
 }

@@ -23,7 +23,7 @@ const PERMITTED_USAGES: [&str; 3] = [CLIENT_AUTH, "digital signature", "key enci
 
 /// The certificate that a fitting request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Certificate {
+pub enum RequestedCertificate {
     /// The certificate of a cluster's agent.
     Cluster {
         /// The cluster.
@@ -57,7 +57,7 @@ pub fn is_decided(csr: &CertificateSigningRequest) -> bool {
 
 /// Reads the certificate that a request asks for; returns `None` where the request is for another signer or
 /// does not fit.
-pub fn requested(csr: &CertificateSigningRequest) -> Option<Certificate> {
+pub fn requested(csr: &CertificateSigningRequest) -> Option<RequestedCertificate> {
     let label =
         |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
     let cluster = label(CLUSTER_NAME_LABEL)?;
@@ -66,7 +66,7 @@ pub fn requested(csr: &CertificateSigningRequest) -> Option<Certificate> {
     if csr.spec.signer_name != KUBE_CLIENT_SIGNER {
         let is_kubernetes = csr.spec.signer_name.starts_with("kubernetes.io/");
         let addon = addon.filter(|_| !is_kubernetes && is_agent_of(csr, &cluster))?;
-        return Some(Certificate::Custom { cluster, addon, subject });
+        return Some(RequestedCertificate::Custom { cluster, addon, subject });
     }
     if !subject.organizational_units.is_empty() {
         return None;
@@ -90,7 +90,7 @@ fn cluster_certificate(
     csr: &CertificateSigningRequest,
     cluster: String,
     subject: &RequestedSubject,
-) -> Option<Certificate> {
+) -> Option<RequestedCertificate> {
     let own = format!("{SUBJECT_PREFIX}{cluster}");
     let groups: BTreeSet<&str> = subject.organizations.iter().map(String::as_str).collect();
     if groups != BTreeSet::from([own.as_str(), MANAGED_CLUSTERS_GROUP]) {
@@ -102,7 +102,7 @@ fn cluster_certificate(
         return None;
     }
     let renewal = csr.spec.username.as_deref() == Some(subject.common_name.as_str());
-    Some(Certificate::Cluster { cluster, renewal })
+    Some(RequestedCertificate::Cluster { cluster, renewal })
 }
 
 /// Checks that the subject is that of the add-on's agent, and that the agent of the same cluster asks.
@@ -114,7 +114,7 @@ fn addon_certificate(
     cluster: String,
     addon: String,
     subject: &RequestedSubject,
-) -> Option<Certificate> {
+) -> Option<RequestedCertificate> {
     if !is_agent_of(csr, &cluster) {
         return None;
     }
@@ -128,7 +128,7 @@ fn addon_certificate(
         .collect();
     let fits = groups == BTreeSet::from([group.as_str(), everywhere.as_str()]);
     (fits && subject.common_name == format!("{group}:agent:{addon}-agent"))
-        .then_some(Certificate::AddOn { cluster, addon })
+        .then_some(RequestedCertificate::AddOn { cluster, addon })
 }
 
 /// Returns whether the agent of a cluster asks.
@@ -250,7 +250,7 @@ mod tests {
         requester: &str,
         common_name: &str,
         organizations: &[&str],
-    ) -> Option<Certificate> {
+    ) -> Option<RequestedCertificate> {
         let organizations: Vec<String> = organizations.iter().map(|name| format!("{PREFIX}{name}")).collect();
         let organizations: Vec<&str> = organizations.iter().map(String::as_str).collect();
         requested(&csr(
@@ -343,9 +343,9 @@ mod tests {
 
     #[test]
     fn a_cluster_asks_for_exactly_itself() {
-        let join = Some(Certificate::Cluster { cluster: "c1".into(), renewal: false });
+        let join = Some(RequestedCertificate::Cluster { cluster: "c1".into(), renewal: false });
         assert_eq!(for_cluster("c1", "bootstrap", "c1:agent", &["c1", "managed-clusters"]), join);
-        let renewal = Some(Certificate::Cluster { cluster: "c1".into(), renewal: true });
+        let renewal = Some(RequestedCertificate::Cluster { cluster: "c1".into(), renewal: true });
         assert_eq!(
             for_cluster("c1", &format!("{PREFIX}c1:agent"), "c1:agent", &["managed-clusters", "c1"]),
             renewal
@@ -384,7 +384,7 @@ mod tests {
         };
         assert_eq!(
             requested("cluster1:agent"),
-            Some(Certificate::AddOn { cluster: "cluster1".into(), addon: "a".into() })
+            Some(RequestedCertificate::AddOn { cluster: "cluster1".into(), addon: "a".into() })
         );
         for requester in
             ["cluster10:agent", "cluster1", "cluster:cluster1:addon:a:agent:a-agent", "cluster1:x:y"]

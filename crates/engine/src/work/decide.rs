@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
-use super::decision::{ApplyDecision, Refusal};
+use super::decision::{ApplyDecision, ApplyRefusal};
 use super::executor::Executor;
 use super::ignore::{self, IgnoredFields};
 use super::manifest::{Served, Wanted};
@@ -15,7 +15,7 @@ use object::fields::is_as_applied;
 use object::{Object, ObjectRef};
 
 /// Returns the reason why a manifest can be applied to no cluster, if there is one.
-pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
+pub fn refusal(wanted: &Wanted) -> Option<ApplyRefusal> {
     let ObjectRef { gvk, key } = &wanted.reference;
     let why = match &wanted.served {
         _ if key.name.is_empty() || gvk.kind.is_empty() => "the manifest has no kind or no name".into(),
@@ -28,7 +28,7 @@ pub fn refusal(wanted: &Wanted) -> Option<Refusal> {
         }
         Served::As { .. } | Served::Unread => return None,
     };
-    Some(Refusal::Failed(why))
+    Some(ApplyRefusal::Failed(why))
 }
 
 /// Decides about one manifest, given the live object and whether this manifest was the last one applied to
@@ -86,7 +86,7 @@ pub fn decide(
     let ignored = IgnoredFields::read(ignore_fields, &object, wanted.steps);
     let kept = ignored.and_then(|ignored| ignore::keep_live_values(&mut object, live, ignored, was_applied));
     if let Err(why) = kept {
-        return ApplyDecision::Refuse(Refusal::IgnoredFields(why));
+        return ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(why));
     }
     if was_applied && live.is_some_and(|live| is_as_applied(live, &object, field_manager)) {
         return ApplyDecision::Leave;

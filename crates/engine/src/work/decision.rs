@@ -24,12 +24,12 @@ pub enum ApplyDecision {
     /// about one does not delay the other; or of an object that server-side apply refuses.
     Patch(Map<String, Value>),
     /// No write is possible.
-    Refuse(Refusal),
+    Refuse(ApplyRefusal),
 }
 
 /// Why a manifest cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ApplyRefusal {
     /// The manifest is wrong, or the cluster refuses it.
     Failed(String),
     /// The fields that it leaves to the cluster cannot be found.

@@ -49,7 +49,7 @@ pub fn inventory<'a>(
 
 /// The write for an object that a work no longer wants.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Removal {
+pub enum ObjectRemoval {
     /// None, and the entry is dropped: the object is gone, or it was never ours.
     Forget,
     /// None, and the entry stays: the object is being deleted.
@@ -62,10 +62,12 @@ pub enum Removal {
 
 /// Decides about an object that a work no longer wants. It is ours only if it has the owner reference with
 /// our uid.
-pub fn removal(live: Option<&Object>, owner: &OwnerReference, stays: bool) -> Removal {
-    let Some(live) = live.filter(|live| applier::is_owned_by(live, owner)) else { return Removal::Forget };
+pub fn removal(live: Option<&Object>, owner: &OwnerReference, stays: bool) -> ObjectRemoval {
+    let Some(live) = live.filter(|live| applier::is_owned_by(live, owner)) else {
+        return ObjectRemoval::Forget;
+    };
     if stays || applier::has_other_owner(live, owner) {
-        return Removal::Release(applier::without_owner(live, owner));
+        return ObjectRemoval::Release(applier::without_owner(live, owner));
     }
-    if live.is_terminating() { Removal::Wait } else { Removal::Delete }
+    if live.is_terminating() { ObjectRemoval::Wait } else { ObjectRemoval::Delete }
 }

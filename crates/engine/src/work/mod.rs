@@ -19,9 +19,9 @@ mod tests;
 
 pub(crate) use cause::{cause, culprit};
 pub use decide::{decide, refusal, take_over};
-pub use decision::{ApplyDecision, Refusal};
+pub use decision::{ApplyDecision, ApplyRefusal};
 pub use executor::Executor;
-pub use inventory::{Removal, inventory, removal};
+pub use inventory::{ObjectRemoval, inventory, removal};
 pub use manifest::{Served, Wanted, read, stays};
 pub use permissions::Permissions;
 pub use rules::rules;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::conditions::{self, RULE};
-use super::decision::Refusal;
+use super::decision::ApplyRefusal;
 use super::feedback::feedback;
 use super::manifest::{Served, Wanted};
 use api::Condition;
@@ -41,7 +41,7 @@ pub enum Attempt {
     /// It succeeded, or no write was needed.
     Done,
     /// It failed, or was not allowed to begin.
-    Failed(Refusal),
+    Failed(ApplyRefusal),
     /// It has not been attempted, so that the status does not change.
     None,
 }
@@ -129,10 +129,10 @@ fn manifest_status(
         Attempt::Done => Some(
             Observation::new(APPLIED, True, "AppliedManifestComplete").message("Apply manifest complete"),
         ),
-        Attempt::Failed(Refusal::Failed(error)) => {
+        Attempt::Failed(ApplyRefusal::Failed(error)) => {
             failed("AppliedManifestFailed", format!("Failed to apply manifest: {error}"))
         }
-        Attempt::Failed(Refusal::IgnoredFields(error)) => {
+        Attempt::Failed(ApplyRefusal::IgnoredFields(error)) => {
             failed("AppliedManifestSSAIgnoreFieldError", format!("Failed to process ignoreFields: {error}"))
         }
         Attempt::None => None,

@@ -1,6 +1,6 @@
 //! `IAMPolicyGenerator`: a ServiceAccount that is bound to an account of a cloud.
 
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::{Located, Result};
 use crate::error::Reason;
 use crate::resource::Resource;

@@ -1,13 +1,8 @@
-//! Generators of ConfigMaps, Secrets and ServiceAccounts, and the hash that ends the names of generated
-//! objects.
+//! Generators of ConfigMaps, Secrets and ServiceAccounts.
 
-mod hash;
 mod iam_policy;
 mod object;
 mod pairs;
 mod run;
 
-pub(super) use hash::{name_hash, write_json};
-pub(super) use object::merge_data;
-pub(super) use pairs::at;
 pub(super) use run::{kinds, run};

@@ -83,23 +83,6 @@ fn load_data(node: &mut Node, pairs: BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Adds the data of an object to a generated one. The values of the generated one win.
-pub(crate) fn merge_data(generated: &mut Node, old: &Node) {
-    for field in ["data", "binaryData"] {
-        let texts = |node: &Node| -> BTreeMap<String, String> {
-            let map = node.get(field).and_then(Node::as_map).into_iter().flatten();
-            map.map(|(key, entry)| (key.clone(), entry.node.text().to_owned())).collect()
-        };
-        let mut merged = texts(old);
-        merged.extend(texts(generated));
-        generated.remove(field);
-        if !merged.is_empty() {
-            let entries = merged.into_iter().map(|(key, value)| (key, Node::string(value).into()));
-            generated.set(field, Value::Map(entries.collect()));
-        }
-    }
-}
-
 /// Encodes bytes as Base64, in lines of 70 characters if the text is longer than one line.
 fn base64_lines(bytes: &[u8]) -> String {
     const LINE: usize = 70;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::decode::Result;
 use crate::error::{Reason, RenderError};
-use crate::kustomization::{Generator, Text};
+use crate::kustomization::{Generator, Text, at};
 use crate::source::Source;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -43,15 +43,6 @@ pub(super) fn read(
         pairs.add(entry, key, bytes.to_vec())?;
     }
     Ok(pairs.pairs)
-}
-
-/// Gives an error the place of a text, unless it has one.
-pub(crate) fn at(text: &Text, mut error: Box<RenderError>) -> Box<RenderError> {
-    if error.file.is_empty() {
-        error.file = text.location.file.clone();
-        return Box::new(error.line(text.location.line).field(text.field.clone()));
-    }
-    error
 }
 
 struct Pairs<'g> {

@@ -4,9 +4,10 @@ use super::object::{GeneratedKind, make};
 use super::{iam_policy, pairs};
 use crate::accumulator::ResAccumulator;
 use crate::build::Build;
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::Result;
-use crate::kustomization::{Generator, GeneratorOptions, Kustomization};
+use crate::document::Kustomization;
+use crate::kustomization::{Generator, GeneratorOptions};
 
 /// Returns the kinds of objects that configure a built-in generator.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {

@@ -1,7 +1,7 @@
-//! Parts of kustomizations that several transformers read.
+//! Parts of kustomizations that several of their readers share.
 
 use crate::decode::{Fields, Located, Result};
-use crate::error::Reason;
+use crate::error::{Reason, RenderError};
 use object::Gvk;
 use object::Location;
 
@@ -69,6 +69,24 @@ pub(crate) enum SortOptions {
     },
 }
 
+/// The annotations and labels about the origin of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BuildMetadata {
+    /// The file or generator each came from.
+    pub origin: bool,
+    /// The transformers that changed each.
+    pub transformers: bool,
+    /// The label `app.kubernetes.io/managed-by`.
+    pub managed_by: bool,
+}
+
+impl BuildMetadata {
+    /// Returns whether origins have to be tracked.
+    pub(crate) fn any(self) -> bool {
+        self.origin || self.transformers || self.managed_by
+    }
+}
+
 pub(crate) fn location_of(located: &Located<'_>) -> Location {
     Location { file: located.file.into(), line: located.line }
 }
@@ -78,6 +96,15 @@ impl Text {
     pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
         Ok(Self { text: located.string()?, location: location_of(located), field: located.field.clone() })
     }
+}
+
+/// Gives an error the place of a text, unless it has one.
+pub(crate) fn at(text: &Text, mut error: Box<RenderError>) -> Box<RenderError> {
+    if error.file.is_empty() {
+        error.file = text.location.file.clone();
+        return Box::new(error.line(text.location.line).field(text.field.clone()));
+    }
+    error
 }
 
 /// Takes group, version and kind.
@@ -104,7 +131,7 @@ impl FieldSpec {
 }
 
 impl Var {
-    pub(super) fn read(located: &Located<'_>) -> Result<Self> {
+    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let mut var = Self {
             name: fields.string("name")?,
@@ -177,7 +204,7 @@ impl SortOptions {
         Self::Legacy { first: owned(&Self::FIRST), last: owned(&Self::LAST) }
     }
 
-    pub(super) fn read(located: &Located<'_>) -> Result<Self> {
+    pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let order = fields.take("order");
         let legacy = fields.take("legacySortOptions");

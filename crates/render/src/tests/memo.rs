@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::golden::{expected, folder, read_tree};
 use crate::{Reason, RenderMemo, Rendered, render, render_again};
-use object::tree::{Entry, FileTree};
+use object::tree::{FileTree, TreeEntry};
 use object::{Random, RenderedObject};
 
 /// Commits after the first one that each overlay of the corpus goes through.
@@ -27,8 +27,8 @@ fn shared<'a>(one: &'a Rendered, other: &Rendered) -> Vec<&'a str> {
 fn edit(tree: &FileTree, paths: &[String], random: &mut Random) -> FileTree {
     let draw = |random: &mut Random, of: usize| usize::try_from(random.below(of as u64)).unwrap();
     let text = |path: &String| match tree.entry(path) {
-        Some(Entry::File(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-        Some(Entry::Link(_) | Entry::Submodule) | None => String::new(),
+        Some(TreeEntry::File(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        Some(TreeEntry::Link(_) | TreeEntry::Submodule) | None => String::new(),
     };
     let (path, other) = (&paths[draw(random, paths.len())], &paths[draw(random, paths.len())]);
     let (old, foreign) = (text(path), text(other));
@@ -52,13 +52,13 @@ fn edit(tree: &FileTree, paths: &[String], random: &mut Random) -> FileTree {
     new
 }
 
-fn collect<'a>(entries: impl Iterator<Item = (&'a str, &'a Entry)>) -> FileTree {
+fn collect<'a>(entries: impl Iterator<Item = (&'a str, &'a TreeEntry)>) -> FileTree {
     let mut tree = FileTree::default();
     for (path, entry) in entries {
         match entry {
-            Entry::File(bytes) => tree.insert(path, Arc::clone(bytes)),
-            Entry::Link(target) => tree.insert_link(path, target.as_str()),
-            Entry::Submodule => tree.insert_submodule(path),
+            TreeEntry::File(bytes) => tree.insert(path, Arc::clone(bytes)),
+            TreeEntry::Link(target) => tree.insert_link(path, target.as_str()),
+            TreeEntry::Submodule => tree.insert_submodule(path),
         }
     }
     tree

@@ -21,7 +21,7 @@ fn paths_stay_in_the_repository() {
     }
     // These lead nowhere on Linux, and to `base/c.yaml` where somebody decodes them.
     let tree = tree();
-    let source = Source::new(&tree, Budget::new(&|| false));
+    let source = Source::new(&tree, MemoryBudget::new(&|| false));
     for path in [
         r"..\base\c.yaml",
         "..%2fbase%2fc.yaml",
@@ -39,7 +39,7 @@ fn paths_stay_in_the_repository() {
 #[test]
 fn links_are_followed_within_and_refused_beyond() {
     let tree = tree();
-    let source = Source::new(&tree, Budget::new(&|| false));
+    let source = Source::new(&tree, MemoryBudget::new(&|| false));
     assert_eq!(source.read("app", "link/c.yaml").unwrap().0, "base/c.yaml");
     for (path, reason) in
         [("out", Reason::OutsideRepository), ("abs", Reason::OutsideRepository), ("../loop", Reason::Cycle)]
@@ -65,7 +65,7 @@ fn chains_circles_and_odd_targets_of_links_are_refused() {
     ] {
         tree.insert_link(link, target);
     }
-    let source = Source::new(&tree, Budget::new(&|| false));
+    let source = Source::new(&tree, MemoryBudget::new(&|| false));
     assert_eq!(source.read("", "chain/1").unwrap().0, format!("chain/{}", MAX_LINKS + 1));
     for (path, reason) in [
         ("chain/0", Reason::Cycle),
@@ -83,7 +83,7 @@ fn chains_circles_and_odd_targets_of_links_are_refused() {
 fn a_submodule_is_refused_where_it_is_used() {
     let mut tree = tree();
     tree.insert_submodule("app/module");
-    let source = Source::new(&tree, Budget::new(&|| false));
+    let source = Source::new(&tree, MemoryBudget::new(&|| false));
     for path in ["module", "module/x.yaml", "../app/module"] {
         let error = source.read("app", path).unwrap_err();
         assert!(error.to_string().contains("\"app/module\" is a submodule"), "{path}: {error}");
@@ -94,14 +94,14 @@ fn a_submodule_is_refused_where_it_is_used() {
 #[test]
 fn what_is_missing_comes_with_what_is_there() {
     let tree = tree();
-    let error = Source::new(&tree, Budget::new(&|| false)).read("app", "a.yml").unwrap_err();
+    let error = Source::new(&tree, MemoryBudget::new(&|| false)).read("app", "a.yml").unwrap_err();
     assert_eq!(error.hint.as_deref(), Some("did you mean \"a.yaml\"?"));
 }
 
 #[test]
 fn a_closure_holds_until_something_it_saw_changes() {
     let mut tree = tree();
-    let source = Source::new(&tree, Budget::new(&|| false));
+    let source = Source::new(&tree, MemoryBudget::new(&|| false));
     source.read("app", "link/c.yaml").unwrap();
     assert!(source.file_at("app/absent").is_none());
     source.names("app");

@@ -2,8 +2,8 @@
 
 use regex::Regex;
 
-use crate::budget::Budget;
-use crate::configured::ConfigObject;
+use crate::budget::MemoryBudget;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
@@ -76,7 +76,12 @@ const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 ///
 /// # Errors
 /// The name is not a pattern, or an image is not a text.
-fn apply(resources: &mut [Resource], image: &Image, specs: &[FieldSpec], budget: &Budget<'_>) -> Result<()> {
+fn apply(
+    resources: &mut [Resource],
+    image: &Image,
+    specs: &[FieldSpec],
+    budget: &MemoryBudget<'_>,
+) -> Result<()> {
     let change = ImageChange { image, matcher: Matcher::new(image)?, budget };
     for resource in resources.iter_mut().filter(|resource| resource.kind() != "CustomResourceDefinition") {
         change.containers(&mut resource.node)?;
@@ -132,7 +137,7 @@ fn is_tag_and_digest(text: &str) -> bool {
 struct ImageChange<'a> {
     image: &'a Image,
     matcher: Matcher,
-    budget: &'a Budget<'a>,
+    budget: &'a MemoryBudget<'a>,
 }
 
 impl ImageChange<'_> {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::budget::Budget;
+use crate::budget::MemoryBudget;
 use crate::config::{Config, merge_specs};
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
@@ -130,7 +130,7 @@ pub(crate) fn apply(
     resources: &mut [Resource],
     pairs: &BTreeMap<String, String>,
     specs: &[FieldSpec],
-    budget: &Budget<'_>,
+    budget: &MemoryBudget<'_>,
 ) -> Result<()> {
     if pairs.is_empty() {
         return Ok(());

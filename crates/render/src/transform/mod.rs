@@ -2,6 +2,7 @@
 //! to configuration objects.
 
 pub(super) mod annotations;
+mod hash;
 mod images;
 pub(super) mod labels;
 pub(super) mod names;

@@ -1,14 +1,14 @@
 //! `namePrefix`, `nameSuffix` and the hashes of generated objects.
 
-use crate::budget::Budget;
+use crate::budget::MemoryBudget;
 use crate::config::is_selected;
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
-use crate::generate::name_hash;
 use crate::kustomization::FieldSpec;
 use crate::resource::Resource;
+use crate::transform::hash::name_hash;
 use crate::transform::transformer::{Pass, Transformation, Transformer, no_fields};
 use crate::yaml::{Node, Tag};
 use object::Gvk;
@@ -91,7 +91,12 @@ fn keeps_its_name(gvk: &Gvk) -> bool {
 ///
 /// # Errors
 /// A name is not a text.
-fn apply(resources: &mut [Resource], affix: &Affix, specs: &[FieldSpec], budget: &Budget<'_>) -> Result<()> {
+fn apply(
+    resources: &mut [Resource],
+    affix: &Affix,
+    specs: &[FieldSpec],
+    budget: &MemoryBudget<'_>,
+) -> Result<()> {
     let Affix { text, end } = affix;
     for resource in resources {
         let original = resource.original_id().gvk;

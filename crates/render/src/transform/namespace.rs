@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::budget::Budget;
-use crate::configured::ConfigObject;
+use crate::budget::MemoryBudget;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
 use crate::kustomization::FieldSpec;
-use crate::resource::{Id, Resource};
+use crate::resource::{ResId, Resource};
 use crate::transform::transformer::{Transformation, Transformer};
 use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Location;
@@ -88,13 +88,13 @@ pub(crate) fn apply(
     resources: &mut [Resource],
     namespace: &Namespace,
     specs: &[FieldSpec],
-    budget: &Budget<'_>,
+    budget: &MemoryBudget<'_>,
 ) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| !resource.is_empty()) {
         resource.remember();
         set_all(resource, namespace, specs, budget)?;
     }
-    let mut seen: BTreeMap<Id, &Location> = BTreeMap::new();
+    let mut seen: BTreeMap<ResId, &Location> = BTreeMap::new();
     for resource in resources.iter() {
         if let Some(first) = seen.insert(resource.id(), &resource.location) {
             let message = format!(
@@ -114,7 +114,7 @@ fn set_all(
     resource: &mut Resource,
     namespace: &Namespace,
     specs: &[FieldSpec],
-    budget: &Budget<'_>,
+    budget: &MemoryBudget<'_>,
 ) -> Result<()> {
     let mut set = |node: &mut Node| {
         if namespace.unset_only && !node.text().is_empty() && !node.is_null() {

@@ -3,21 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::budget::Budget;
+use crate::budget::MemoryBudget;
 use crate::config::{NameReference, is_selected};
 use crate::decode::Result;
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, visit};
 use crate::kustomization::FieldSpec;
-use crate::resource::{DEFAULT_NAMESPACE, Id, NOT_NAMESPACED, Resource, set_text};
+use crate::resource::{DEFAULT_NAMESPACE, NOT_NAMESPACED, ResId, Resource, set_text};
 use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Gvk;
 use object::Location;
 
 /// An object that others refer to, by the names and places it had.
 struct Candidate {
-    previous: Vec<Id>,
-    current: Id,
+    previous: Vec<ResId>,
+    current: ResId,
     /// The namespace as it is written, which may be empty.
     namespace: String,
     prefixes: Vec<String>,
@@ -36,7 +36,7 @@ struct Candidates {
 
 /// The object that refers to others.
 struct Referrer {
-    id: Id,
+    id: ResId,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
     role: Option<Gvk>,
@@ -51,7 +51,7 @@ struct Referrer {
 pub(crate) fn fix(
     resources: &mut [Resource],
     references: &[NameReference],
-    budget: &Budget<'_>,
+    budget: &MemoryBudget<'_>,
 ) -> Result<()> {
     if resources.iter().all(|resource| resource.previous.is_empty()) {
         return Ok(());
@@ -214,7 +214,7 @@ struct Lookup<'a> {
     referrer: &'a Referrer,
     target: &'a Gvk,
     path: &'a str,
-    budget: &'a Budget<'a>,
+    budget: &'a MemoryBudget<'a>,
 }
 
 impl Lookup<'_> {

@@ -1,7 +1,7 @@
 //! `replicas`.
 
 use crate::config::is_selected;
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError, did_you_mean};
 use crate::fieldspec::{Create, set_scalar, visit};

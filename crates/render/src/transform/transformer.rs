@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::accumulator::ResAccumulator;
 use crate::build::Build;
 use crate::config::Config;
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Result};
 
 /// A built-in transformer.

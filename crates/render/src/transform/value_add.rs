@@ -1,7 +1,7 @@
 //! `ValueAddTransformer`: puts a value, or a part of a path, into fields.
 
-use crate::budget::Budget;
-use crate::configured::ConfigObject;
+use crate::budget::MemoryBudget;
+use crate::config_object::ConfigObject;
 use crate::decode::{Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec;
@@ -78,7 +78,7 @@ impl AddTarget {
     }
 }
 
-fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Budget<'_>) -> Result<()> {
+fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &MemoryBudget<'_>) -> Result<()> {
     if target.field_path == "metadata/namespace" {
         let namespace = Namespace { name: value.to_owned(), ..Namespace::default() };
         return namespace::apply(std::slice::from_mut(resource), &namespace, &[], budget);

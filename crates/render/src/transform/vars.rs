@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::budget::Budget;
+use crate::accumulator::add_vars;
+use crate::budget::MemoryBudget;
 use crate::decode::Result;
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, visit};
@@ -36,26 +37,7 @@ pub(crate) fn declare(resources: &mut [Resource], known: &mut Vec<Var>, vars: &[
             }
         }
     }
-    add(known, vars)
-}
-
-/// Adds variables to those that are known.
-///
-/// # Errors
-/// Two variables have the same name.
-pub(crate) fn add(known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
-    for var in vars {
-        if let Some(first) = known.iter().find(|known| known.name == var.name) {
-            let error = RenderError::at(
-                Reason::InvalidValue,
-                &var.location,
-                format!("the variable {:?} is declared twice", var.name),
-            );
-            return Err(Box::new(error.field(var.field.clone()).related(&first.location)));
-        }
-        known.push(var.clone());
-    }
-    Ok(())
+    add_vars(known, vars)
 }
 
 /// Puts the values of all variables into the fields that may hold them.
@@ -66,7 +48,7 @@ pub(crate) fn resolve(
     resources: &mut [Resource],
     vars: &[Var],
     specs: &[FieldSpec],
-    budget: &Budget<'_>,
+    budget: &MemoryBudget<'_>,
 ) -> Result<()> {
     if vars.is_empty() {
         return Ok(());
@@ -137,7 +119,7 @@ fn typed(scalar: &Scalar) -> Scalar {
     Scalar { text, tag, style: Style::Plain }
 }
 
-fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &Budget<'_>) -> Result<()> {
+fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &MemoryBudget<'_>) -> Result<()> {
     let is_text = |scalar: &Scalar| matches!(scalar.tag, Tag::Str | Tag::Unsettled);
     match &mut node.value {
         Value::Scalar(scalar) if is_text(scalar) => *scalar = replaced(scalar, values, budget)?,
@@ -171,7 +153,7 @@ fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &Budge
 }
 
 /// Replaces `$(NAME)`; `$$` becomes `$`. Unknown names stay as they are.
-fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>, budget: &Budget<'_>) -> Result<Scalar> {
+fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>, budget: &MemoryBudget<'_>) -> Result<Scalar> {
     let text = scalar.text.as_str();
     if !text.contains('$') {
         return Ok(Scalar { style: Style::Plain, ..string(text.to_owned()) });
@@ -225,7 +207,7 @@ mod tests {
 
     #[test]
     fn variables_are_replaced_in_texts() {
-        let budget = Budget::new(&|| false);
+        let budget = MemoryBudget::new(&|| false);
         let number = Scalar { text: "80".into(), tag: Tag::Int, style: Style::Plain };
         let values = BTreeMap::from([("A".to_owned(), string("x".into())), ("N".to_owned(), number.clone())]);
         for (text, expected) in [

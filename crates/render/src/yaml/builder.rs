@@ -7,13 +7,23 @@ use granit_parser::{
 };
 
 use super::node::{Entry, Map, Node, Scalar, Style, Tag, Value};
-use super::parse::{Malformed, Result};
 use super::scalar::{Reading, tag_of};
 use crate::limits::{MAX_COPIED_BYTES, MAX_COPIED_VALUES, MAX_DEPTH, MAX_VALUES};
 
 /// The key whose value is merged into its map, <https://yaml.org/type/merge.html>.
 pub(super) const MERGE_KEY: &str = "<<";
 const CORE_TAGS: &str = "tag:yaml.org,2002:";
+
+/// A text that is not YAML or exceeds a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MalformedYaml {
+    /// The line, counted from 1.
+    pub line: u32,
+    /// Says what is wrong.
+    pub why: String,
+}
+
+pub(super) type Result<T> = std::result::Result<T, MalformedYaml>;
 
 /// Decides about a key that a map has twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,7 +97,7 @@ impl Builder {
                 let is_dash = matches!(e.kind(), ErrorKind::PlainScalarStartsWithDashFlowIndicator);
                 let at = text.char_indices().nth(e.marker().index()).filter(|(_, c)| *c == '-');
                 self.lone_dash = at.filter(|_| is_dash).map(|(at, _)| at);
-                Malformed { line: self.line(e.marker().line()), why: e.info() }
+                MalformedYaml { line: self.line(e.marker().line()), why: e.info() }
             })?;
             let done = match event {
                 Event::DocumentEnd => break,
@@ -141,7 +151,7 @@ impl Builder {
     fn count(&mut self, values: usize, line: u32) -> Result<()> {
         self.values += values;
         if self.values > MAX_VALUES {
-            return Err(Malformed { line, why: format!("the file holds more than {MAX_VALUES} values") });
+            return Err(MalformedYaml { line, why: format!("the file holds more than {MAX_VALUES} values") });
         }
         Ok(())
     }
@@ -158,20 +168,20 @@ impl Builder {
         } else {
             return self.count(values, line);
         };
-        Err(Malformed { line, why })
+        Err(MalformedYaml { line, why })
     }
 
     fn open(&mut self, stack: &mut Vec<Frame>, open: Frame) -> Result<()> {
         let line = open.node.line;
         self.count(1, line)?;
         if stack.len() >= MAX_DEPTH {
-            return Err(Malformed {
+            return Err(MalformedYaml {
                 line,
                 why: format!("lists and maps are nested more than {MAX_DEPTH} levels deep"),
             });
         }
         if let Some(Frame { node: Node { value: Value::Map(_), .. }, key: None, .. }) = stack.last() {
-            return Err(Malformed { line, why: "a list or map cannot be a key".into() });
+            return Err(MalformedYaml { line, why: "a list or map cannot be a key".into() });
         }
         stack.push(open);
         Ok(())
@@ -199,7 +209,7 @@ impl Builder {
     fn alias(&mut self, id: usize, span: &Span) -> Result<Node> {
         let line = self.line(span.start.line());
         let Some(node) = self.anchors.remove(&id) else {
-            return Err(Malformed { line, why: "the alias refers to the value it stands in".into() });
+            return Err(MalformedYaml { line, why: "the alias refers to the value it stands in".into() });
         };
         self.count_copy(&node, line)?;
         let copy = node.clone();
@@ -254,7 +264,7 @@ impl Frame {
             (Value::Map(_), Some(key)) if key.text == MERGE_KEY && key.style == Style::Plain => {
                 match node.value {
                     _ if !self.merges.is_empty() && repeated == DuplicateKeys::Refused => {
-                        return Err(Malformed {
+                        return Err(MalformedYaml {
                             line: key.line,
                             why: "\"<<\" stands twice in this map; give it a list of maps".into(),
                         });
@@ -264,7 +274,7 @@ impl Frame {
                         self.merges.extend(items.into_iter().rev())
                     }
                     Value::List(_) | Value::Scalar(_) => {
-                        return Err(Malformed {
+                        return Err(MalformedYaml {
                             line: key.line,
                             why: "\"<<\" merges maps and nothing else".into(),
                         });
@@ -277,12 +287,12 @@ impl Frame {
                         "the key {:?} stands twice in this map, first in line {}",
                         key.text, first.line
                     );
-                    return Err(Malformed { line: key.line, why });
+                    return Err(MalformedYaml { line: key.line, why });
                 }
                 map.insert(key.text, Entry { key_style: key.style, line: key.line, node });
             }
             (Value::Map(_), None) => {
-                return Err(Malformed { line: node.line, why: "a list or map cannot be a key".into() });
+                return Err(MalformedYaml { line: node.line, why: "a list or map cannot be a key".into() });
             }
             (Value::Scalar(_), _) => {}
         }
@@ -295,7 +305,7 @@ fn key_of(node: Node, anchor: usize, builder: &mut Builder) -> Result<Key> {
     match node.value {
         Value::Scalar(scalar) => Ok(Key { text: scalar.text, style: scalar.style, line: node.line }),
         Value::List(_) | Value::Map(_) => {
-            Err(Malformed { line: node.line, why: "a list or map cannot be a key".into() })
+            Err(MalformedYaml { line: node.line, why: "a list or map cannot be a key".into() })
         }
     }
 }
@@ -310,7 +320,7 @@ fn merge_into(node: &mut Node, merged: Node) -> Result<()> {
             }
             Ok(())
         }
-        _ => Err(Malformed { line, why: "\"<<\" merges maps and nothing else".into() }),
+        _ => Err(MalformedYaml { line, why: "\"<<\" merges maps and nothing else".into() }),
     }
 }
 
@@ -325,14 +335,14 @@ fn explicit(tag: &WrittenTag, line: u32) -> Result<Tag> {
         (CORE_TAGS, "timestamp") => Ok(Tag::Timestamp),
         (CORE_TAGS, "binary") => Ok(Tag::Binary),
         (handle, suffix) => {
-            Err(Malformed { line, why: format!("the tag {handle}{suffix} has no meaning in an object") })
+            Err(MalformedYaml { line, why: format!("the tag {handle}{suffix} has no meaning in an object") })
         }
     }
 }
 
 fn check_tag(tag: Option<&WrittenTag>, expected: &str, line: u32) -> Result<()> {
     match tag {
-        Some(tag) if (tag.handle(), tag.suffix()) != (CORE_TAGS, expected) => Err(Malformed {
+        Some(tag) if (tag.handle(), tag.suffix()) != (CORE_TAGS, expected) => Err(MalformedYaml {
             line,
             why: format!("the tag {}{} has no meaning in an object", tag.handle(), tag.suffix()),
         }),

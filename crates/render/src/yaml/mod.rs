@@ -16,9 +16,11 @@ mod scalar_style;
 #[cfg(test)]
 mod tests;
 
+pub use builder::MalformedYaml;
+pub use json::UnreadableScalar;
 pub use node::{Entry, Map, Node, Scalar, Style, Tag, Value};
-pub use parse::{Malformed, documents, kustomization};
+pub use parse::{documents, kustomization};
 pub use print::print;
 pub(crate) use print::print_stream;
+pub use scalar::Reading;
 pub(crate) use scalar::reads_as_another_type;
-pub use scalar::{Reading, Unreadable};

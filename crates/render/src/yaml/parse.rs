@@ -2,25 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::builder::{Builder, Copied, DuplicateKeys};
+use super::builder::{Builder, Copied, DuplicateKeys, MalformedYaml, Result};
 use super::node::Node;
 use crate::limits::{MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_LONE_DASHES};
-
-/// A text that is not YAML or exceeds a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed {
-    /// The line, counted from 1.
-    pub line: u32,
-    /// Says what is wrong.
-    pub why: String,
-}
-
-pub(super) type Result<T> = std::result::Result<T, Malformed>;
 
 /// Reads all documents of a file; empty ones are skipped.
 ///
 /// # Errors
-/// [`Malformed`] names the first line that cannot be read.
+/// [`MalformedYaml`] names the first line that cannot be read.
 pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
     read(bytes, DuplicateKeys::Refused)
 }
@@ -29,7 +18,7 @@ pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
 /// kustomize.
 ///
 /// # Errors
-/// [`Malformed`] names the first line that cannot be read.
+/// [`MalformedYaml`] names the first line that cannot be read.
 pub fn kustomization(bytes: &[u8]) -> Result<Vec<Node>> {
     read(bytes, DuplicateKeys::LastCounts)
 }
@@ -57,7 +46,7 @@ fn read(bytes: &[u8], repeated: DuplicateKeys) -> Result<Vec<Node>> {
             }
         }
         if documents.len() > MAX_DOCUMENTS {
-            return Err(Malformed {
+            return Err(MalformedYaml {
                 line: first_line + 1,
                 why: format!("the file holds more than {MAX_DOCUMENTS} documents"),
             });
@@ -68,14 +57,14 @@ fn read(bytes: &[u8], repeated: DuplicateKeys) -> Result<Vec<Node>> {
 
 fn decode(bytes: &[u8]) -> Result<String> {
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(Malformed { line: 1, why: format!("the file has more than {MAX_FILE_BYTES} bytes") });
+        return Err(MalformedYaml { line: 1, why: format!("the file has more than {MAX_FILE_BYTES} bytes") });
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Malformed { line: 1, why: "the file is in UTF-16; write it in UTF-8".into() });
+        return Err(MalformedYaml { line: 1, why: "the file is in UTF-16; write it in UTF-8".into() });
     }
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = bytes.get(..e.valid_up_to()).unwrap_or_default();
-        Malformed { line: line_at(before), why: "not UTF-8 text".into() }
+        MalformedYaml { line: line_at(before), why: "not UTF-8 text".into() }
     })?;
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     // YAML 1.1 breaks lines at this character too.
@@ -98,7 +87,7 @@ fn split(text: &str) -> Result<Vec<(u32, &str)>> {
         if row.starts_with("---") && row.ends_with('\n') && !previous_was_separator {
             let after = row.get(3..).unwrap_or_default().trim();
             if !(after.is_empty() || after.starts_with('#')) {
-                return Err(Malformed {
+                return Err(MalformedYaml {
                     line: line + 1,
                     why: format!("only a comment may follow \"---\", not {after:?}"),
                 });

@@ -1,13 +1,12 @@
-//! The types and values of scalars.
+//! The types of scalars.
 //!
 //! Two readings are in use, as in kubectl: objects are read by rules near YAML 1.2 (`yes` is a string, `0644`
 //! and `0o644` are octal), kustomizations and JSON patches by YAML 1.1 (`yes` is `true`). Both know decimal,
 //! hexadecimal, octal and binary integers with underscores, and dates.
 
-use serde_json::{Number, Value as Json};
+use serde_json::Number;
 
 use super::node::{Scalar, Style, Tag};
-use super::print::refolded;
 
 /// The rules by which plain scalars get their types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +17,6 @@ pub enum Reading {
     /// booleans.
     Yaml11,
 }
-
-/// A scalar whose text does not fit its explicit type, or that JSON cannot hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable(pub String);
 
 /// Returns the type of a plain scalar, from its text.
 pub(crate) fn tag_of(text: &str, reading: Reading) -> Tag {
@@ -56,7 +51,7 @@ fn number_tag(text: &str) -> Tag {
     }
 }
 
-fn bool_11(text: &str) -> Option<bool> {
+pub(super) fn bool_11(text: &str) -> Option<bool> {
     match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => Some(true),
         "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => Some(false),
@@ -78,74 +73,14 @@ impl Scalar {
             (tag, _) => tag,
         }
     }
-
-    /// Returns the JSON value of this scalar in a reading.
-    ///
-    /// # Errors
-    /// [`Unreadable`] says why where the text does not fit its type, or where JSON has no such number.
-    pub fn to_json(&self, reading: Reading) -> Result<Json, Unreadable> {
-        let tag = match (reading, self.style) {
-            (Reading::Yaml11, Style::Plain) if self.tag != Tag::Unsettled => {
-                tag_of(&self.text, Reading::Yaml11)
-            }
-            _ => self.settled(),
-        };
-        let misfit = |what: &str| Unreadable(format!("{:?} is not {what}", self.text));
-        Ok(match tag {
-            Tag::Str | Tag::Unsettled if reading == Reading::Objects && self.style == Style::Folded => {
-                Json::String(refolded(&self.text))
-            }
-            Tag::Str | Tag::Unsettled => Json::String(self.text.clone()),
-            Tag::Timestamp => match reading {
-                Reading::Objects => Json::String(timestamp(&self.text).ok_or_else(|| misfit("a date"))?),
-                Reading::Yaml11 => Json::String(self.text.clone()),
-            },
-            Tag::Null if tag_of(&self.text, reading) != Tag::Null => return Err(misfit("null")),
-            Tag::Null => Json::Null,
-            Tag::Bool => Json::Bool(bool_11(&self.text).ok_or_else(|| misfit("a boolean"))?),
-            Tag::Int => {
-                Json::Number(integer(&without_underscores(&self.text)).ok_or_else(|| misfit("an integer"))?)
-            }
-            Tag::Float => {
-                let plain = without_underscores(&self.text);
-                let float = if is_float(&plain) {
-                    plain.parse().ok()
-                } else {
-                    integer(&plain).and_then(|n| n.as_f64())
-                };
-                let float = float.ok_or_else(|| misfit("a number"))?;
-                number(float).ok_or_else(|| misfit("a number that JSON can hold"))?
-            }
-            Tag::Binary => Json::String(decode_base64(&self.text).ok_or_else(|| misfit("base64"))?),
-        })
-    }
 }
 
-fn decode_base64(text: &str) -> Option<String> {
-    use base64::Engine;
-    let packed: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    let bytes = base64::engine::general_purpose::STANDARD.decode(packed).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Makes a JSON number, an integer if its digits allow it; `None` for infinities and not-a-number.
-///
-/// Go writes floats below this limit in digits, filled with zeros, and reads them back as integers.
-fn number(float: f64) -> Option<Json> {
-    const IN_DIGITS: f64 = 1e21;
-    let digits = (float.abs() < IN_DIGITS).then(|| float.to_string());
-    let whole = digits.and_then(|digits| {
-        digits.parse::<i64>().map(Json::from).or_else(|_| digits.parse::<u64>().map(Json::from)).ok()
-    });
-    whole.or_else(|| Number::from_f64(float).map(Json::Number))
-}
-
-fn without_underscores(text: &str) -> String {
+pub(super) fn without_underscores(text: &str) -> String {
     text.chars().filter(|c| *c != '_').collect()
 }
 
 /// Reads an integer with an optional sign and one of the prefixes `0x`, `0o`, `0b` and `0`.
-fn integer(text: &str) -> Option<Number> {
+pub(super) fn integer(text: &str) -> Option<Number> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
         b'+' => (false, text.get(1..)?),
@@ -172,7 +107,7 @@ fn integer(text: &str) -> Option<Number> {
 }
 
 /// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?` and is finite.
-fn is_float(text: &str) -> bool {
+pub(super) fn is_float(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
@@ -196,7 +131,7 @@ fn is_timestamp(text: &str) -> bool {
 
 /// Returns a date or time in the form of RFC 3339, which is what objects get for a plain one: `2024-1-31`
 /// becomes `2024-01-31T00:00:00Z`.
-fn timestamp(text: &str) -> Option<String> {
+pub(super) fn timestamp(text: &str) -> Option<String> {
     if text.len() < 8 || text.as_bytes().get(4) != Some(&b'-') {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Draws events.
 
-use super::{Content, Edit, Event, SetContent};
+use super::{Content, Edit, HistoryEvent, SetContent};
 use crate::Faults;
 use object::Random;
 
@@ -8,15 +8,15 @@ use object::Random;
 const CLUSTERS: u64 = 5;
 
 /// Draws a history: a fleet joins, a first commit is made, and further events follow.
-pub(super) fn history(random: &mut Random) -> Vec<Event> {
-    let mut events: Vec<Event> = (0..=small(random, 4)).map(|cluster| join(random, cluster)).collect();
+pub(super) fn history(random: &mut Random) -> Vec<HistoryEvent> {
+    let mut events: Vec<HistoryEvent> = (0..=small(random, 4)).map(|cluster| join(random, cluster)).collect();
     let mut content = Content::first(random);
-    events.extend([Event::Wait(15), Event::Commit(content.clone())]);
+    events.extend([HistoryEvent::Wait(15), HistoryEvent::Commit(content.clone())]);
     if random.chance(500) {
-        events.push(Event::Faults(faults(random)));
+        events.push(HistoryEvent::Faults(faults(random)));
     }
     for _ in 0..2 + small(random, 12) {
-        events.push(Event::Wait(wait(random)));
+        events.push(HistoryEvent::Wait(wait(random)));
         events.push(event(random, &mut content));
     }
     events
@@ -24,84 +24,84 @@ pub(super) fn history(random: &mut Random) -> Vec<Event> {
 
 /// Adds jumps of clocks, of the operator and of clusters, forward and back: by seconds, as a time server
 /// corrects them, and by hours, as a person may set them wrongly.
-pub(super) fn jumps(random: &mut Random, events: &mut Vec<Event>) {
+pub(super) fn jumps(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     const AHEAD: [i16; 9] = [-3600, -400, -60, -7, 0, 7, 60, 400, 3600];
     for _ in 0..=small(random, 4) {
         let cluster = random.chance(500).then(|| small(random, CLUSTERS));
         let ahead = AHEAD.get(usize::from(small(random, 9))).copied().unwrap_or_default();
         let at = place(random, events);
-        events.insert(at, Event::Clock { cluster, ahead });
+        events.insert(at, HistoryEvent::Clock { cluster, ahead });
     }
 }
 
 /// Adds the creation of a set, changes of it, its deletion and its creation anew.
-pub(super) fn sets(random: &mut Random, events: &mut Vec<Event>) {
+pub(super) fn sets(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     let mut places: Vec<u64> = (0..4 + random.below(6)).map(|_| random.below(events.len() as u64)).collect();
     places.sort_unstable();
     let (mut content, mut exists) = (SetContent::first(random), false);
     for (earlier, place) in places.into_iter().enumerate() {
         exists = !exists || random.chance(850);
         let at = usize::try_from(place).unwrap_or_default() + earlier;
-        events.insert(at, Event::Set(exists.then_some(content)));
+        events.insert(at, HistoryEvent::Set(exists.then_some(content)));
         content.change(random);
     }
 }
 
 /// Adds lists that fail and decisions that panic, agents that start without the hub, and, in most histories,
 /// a restore of the hub.
-pub(super) fn outages(random: &mut Random, events: &mut Vec<Event>) {
+pub(super) fn outages(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     let (unlisted, panics) = (u32::from(small(random, 80)), u32::from(small(random, 40)));
-    events.insert(place(random, events), Event::Faults(Faults::default()));
+    events.insert(place(random, events), HistoryEvent::Faults(Faults::default()));
     for event in &mut *events {
-        if let Event::Faults(faults) = event {
+        if let HistoryEvent::Faults(faults) = event {
             *faults = Faults { unlisted, panics, ..*faults };
         }
     }
     for _ in 0..small(random, 4) {
         let cluster = small(random, CLUSTERS);
-        events.insert(place(random, events), Event::RestartAgentAlone(cluster));
+        events.insert(place(random, events), HistoryEvent::RestartAgentAlone(cluster));
     }
     if random.chance(700) {
         let mut places = [place(random, events), place(random, events)];
         places.sort_unstable();
         let [backup, restore] = places;
-        events.insert(restore, Event::RestoreHub);
-        events.insert(backup, Event::BackUpHub);
+        events.insert(restore, HistoryEvent::RestoreHub);
+        events.insert(backup, HistoryEvent::BackUpHub);
     }
 }
 
-fn place(random: &mut Random, events: &[Event]) -> usize {
+fn place(random: &mut Random, events: &[HistoryEvent]) -> usize {
     usize::try_from(random.below(events.len() as u64)).unwrap_or_default()
 }
 
-fn event(random: &mut Random, content: &mut Content) -> Event {
+fn event(random: &mut Random, content: &mut Content) -> HistoryEvent {
     let cluster = small(random, CLUSTERS);
     match random.below(100) {
         0..34 => {
             content.change(random);
-            Event::Commit(content.clone())
+            HistoryEvent::Commit(content.clone())
         }
         34..42 => join(random, cluster),
-        42..46 => Event::Leave(cluster),
-        46..51 => Event::Label { cluster, canary: random.chance(300), prod: random.chance(700) },
-        51..57 => Event::Network { cluster, connected: random.chance(500) },
-        57..61 => Event::FetchFails,
-        61..66 => Event::ApproveDeletions,
-        66..68 => Event::Suspend(random.chance(300)),
-        68..69 => Event::DeleteRepo,
-        69..74 => Event::Policy(random.chance(700).then(|| small(random, 6))),
-        74..75 => Event::DeletePlacement,
-        75..81 => Event::Work { cluster, maps: small(random, 8), value: small(random, 3) },
-        81..90 => Event::ExternalEdit(edit(random, cluster)),
-        90..94 => Event::KillOperator(small(random, 12)),
-        94..95 => Event::RestartOperator,
-        95..97 => Event::RestartAgent(cluster),
-        _ => Event::Faults(faults(random)),
+        42..46 => HistoryEvent::Leave(cluster),
+        46..51 => HistoryEvent::Label { cluster, canary: random.chance(300), prod: random.chance(700) },
+        51..57 => HistoryEvent::Network { cluster, connected: random.chance(500) },
+        57..61 => HistoryEvent::FetchFails,
+        61..66 => HistoryEvent::ApproveDeletions,
+        66..68 => HistoryEvent::Suspend(random.chance(300)),
+        68..69 => HistoryEvent::DeleteRepo,
+        69..74 => HistoryEvent::Policy(random.chance(700).then(|| small(random, 6))),
+        74..75 => HistoryEvent::DeletePlacement,
+        75..81 => HistoryEvent::Work { cluster, maps: small(random, 8), value: small(random, 3) },
+        81..90 => HistoryEvent::ExternalEdit(edit(random, cluster)),
+        90..94 => HistoryEvent::KillOperator(small(random, 12)),
+        94..95 => HistoryEvent::RestartOperator,
+        95..97 => HistoryEvent::RestartAgent(cluster),
+        _ => HistoryEvent::Faults(faults(random)),
     }
 }
 
-fn join(random: &mut Random, cluster: u8) -> Event {
-    Event::Join {
+fn join(random: &mut Random, cluster: u8) -> HistoryEvent {
+    HistoryEvent::Join {
         cluster,
         canary: random.chance(300),
         prod: random.chance(800),

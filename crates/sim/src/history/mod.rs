@@ -19,7 +19,7 @@ use crate::Faults;
 
 /// One event of a history.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum HistoryEvent {
     /// A cluster joins.
     Join {
         /// Its number.
@@ -127,12 +127,12 @@ pub enum Edit {
 }
 
 /// Draws the events of a history. In one of eight, clocks jump.
-pub fn draw(seed: u64) -> Vec<Event> {
+pub fn draw(seed: u64) -> Vec<HistoryEvent> {
     if seed % 8 == 5 { draw_with_jumps(seed) } else { draw::history(&mut Random::new(seed ^ 0x5157_0000)) }
 }
 
 /// Draws the events of a history in which clocks jump.
-pub fn draw_with_jumps(seed: u64) -> Vec<Event> {
+pub fn draw_with_jumps(seed: u64) -> Vec<HistoryEvent> {
     let mut random = Random::new(seed ^ 0x5157_0000);
     let mut events = draw::history(&mut random);
     draw::jumps(&mut random, &mut events);
@@ -141,10 +141,10 @@ pub fn draw_with_jumps(seed: u64) -> Vec<Event> {
 
 /// Draws the events of a history in which the placement asks for a list and for secrets for Argo CD: those of
 /// [`draw`].
-pub fn draw_with_argo_cd(seed: u64) -> Vec<Event> {
+pub fn draw_with_argo_cd(seed: u64) -> Vec<HistoryEvent> {
     let mut events = draw(seed);
     for event in &mut events {
-        if let Event::Commit(content) = event {
+        if let HistoryEvent::Commit(content) = event {
             content.argo_cd = true;
         }
     }
@@ -153,7 +153,7 @@ pub fn draw_with_argo_cd(seed: u64) -> Vec<Event> {
 
 /// Draws the events of a history with a ManifestWorkReplicaSet: those of [`draw`], and among them those of
 /// the set. They come from a generator of their own, so that a seed has the same other events in both.
-pub fn draw_with_sets(seed: u64) -> Vec<Event> {
+pub fn draw_with_sets(seed: u64) -> Vec<HistoryEvent> {
     let mut events = draw(seed);
     draw::sets(&mut Random::new(seed ^ 0x5e75_0000), &mut events);
     events
@@ -162,7 +162,7 @@ pub fn draw_with_sets(seed: u64) -> Vec<Event> {
 /// Draws the events of a history with outages: those of [`draw`], and among them lists that fail, decisions
 /// that panic, agents that start without the hub, and a hub that is restored from a backup. They come from a
 /// generator of their own.
-pub fn draw_with_outages(seed: u64) -> Vec<Event> {
+pub fn draw_with_outages(seed: u64) -> Vec<HistoryEvent> {
     let mut events = draw(seed);
     draw::outages(&mut Random::new(seed ^ 0x007a_0000), &mut events);
     events

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Edit, Event};
+use super::{Edit, HistoryEvent};
 use crate::{InvariantViolation, Setup, World, Write, workload};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
@@ -34,7 +34,7 @@ pub struct HistoryResult {
 }
 
 /// Plays events in a new world and lets it come to rest.
-pub fn play(setup: Setup, seed: u64, events: &[Event], keep_writes: bool) -> HistoryResult {
+pub fn play(setup: Setup, seed: u64, events: &[HistoryEvent], keep_writes: bool) -> HistoryResult {
     let start = Timestamp::from_second(1_800_000_000).unwrap_or_default();
     let mut play = Player { world: World::with(setup, seed, start), commits: 0, suspended: false };
     if keep_writes {
@@ -72,58 +72,62 @@ fn name(cluster: u8) -> String {
 }
 
 impl Player {
-    fn event(&mut self, event: &Event) -> Result<(), InvariantViolation> {
+    fn event(&mut self, event: &HistoryEvent) -> Result<(), InvariantViolation> {
         match event {
-            Event::Join { cluster, canary, prod, works, ready_after } => {
+            HistoryEvent::Join { cluster, canary, prod, works, ready_after } => {
                 self.join(&name(*cluster), (*canary, *prod), *works, *ready_after);
             }
-            Event::Leave(cluster) => self.delete::<ManagedCluster>(&Key::cluster(name(*cluster))),
-            Event::Label { cluster, canary, prod } => {
+            HistoryEvent::Leave(cluster) => self.delete::<ManagedCluster>(&Key::cluster(name(*cluster))),
+            HistoryEvent::Label { cluster, canary, prod } => {
                 let labels = json!({"canary": canary.to_string(), "prod": prod.to_string()});
                 let patch = json!({"metadata": {"labels": labels}});
                 self.patch::<ManagedCluster>(&Key::cluster(name(*cluster)), patch);
             }
-            Event::Network { cluster, connected } => {
+            HistoryEvent::Network { cluster, connected } => {
                 if let Some(spoke) = self.world.spokes.get_mut(&name(*cluster)) {
                     spoke.connected = *connected;
                 }
             }
-            Event::Commit(content) => {
+            HistoryEvent::Commit(content) => {
                 self.commits += 1;
                 let revision = format!("{:040x}", self.commits);
                 self.world.commit(&repo_key(), &revision, content.files());
             }
-            Event::FetchFails => {
+            HistoryEvent::FetchFails => {
                 let message = "the server does not answer".into();
                 self.world.fail_fetching(&repo_key(), SourceFailure { reason: "SourceTimeout", message });
             }
-            Event::ApproveDeletions => self.approve(),
-            Event::Suspend(suspended) => {
+            HistoryEvent::ApproveDeletions => self.approve(),
+            HistoryEvent::Suspend(suspended) => {
                 self.suspended = *suspended;
                 self.repo();
             }
-            Event::DeleteRepo => self.delete::<ConfigRepo>(&repo_key()),
-            Event::Policy(policy) => self.policy(*policy),
-            Event::DeletePlacement => self.delete::<Placement>(&Key::namespaced("config", "fleet")),
-            Event::Work { cluster, maps, value } => self.work(&name(*cluster), *maps, *value),
-            Event::Set(Some(content)) => self.apply(content.object()),
-            Event::Set(None) => self.delete::<ManifestWorkReplicaSet>(&Key::namespaced("config", "set")),
-            Event::ExternalEdit(edit) => self.external_edit(*edit),
-            Event::KillOperator(writes) => self.world.kill_operator_after(usize::from(*writes)),
-            Event::RestartOperator => self.world.restart_operator(),
-            Event::RestartAgent(cluster) => self.world.restart_agent(&name(*cluster)),
-            Event::RestartAgentAlone(cluster) => self.world.restart_agent_alone(&name(*cluster)),
-            Event::BackUpHub => self.world.back_up_hub(),
-            Event::RestoreHub => self.world.restore_hub(),
-            Event::Faults(faults) => self.world.faults = *faults,
-            Event::Clock { cluster, ahead } => {
+            HistoryEvent::DeleteRepo => self.delete::<ConfigRepo>(&repo_key()),
+            HistoryEvent::Policy(policy) => self.policy(*policy),
+            HistoryEvent::DeletePlacement => self.delete::<Placement>(&Key::namespaced("config", "fleet")),
+            HistoryEvent::Work { cluster, maps, value } => self.work(&name(*cluster), *maps, *value),
+            HistoryEvent::Set(Some(content)) => self.apply(content.object()),
+            HistoryEvent::Set(None) => {
+                self.delete::<ManifestWorkReplicaSet>(&Key::namespaced("config", "set"));
+            }
+            HistoryEvent::ExternalEdit(edit) => self.external_edit(*edit),
+            HistoryEvent::KillOperator(writes) => self.world.kill_operator_after(usize::from(*writes)),
+            HistoryEvent::RestartOperator => self.world.restart_operator(),
+            HistoryEvent::RestartAgent(cluster) => self.world.restart_agent(&name(*cluster)),
+            HistoryEvent::RestartAgentAlone(cluster) => self.world.restart_agent_alone(&name(*cluster)),
+            HistoryEvent::BackUpHub => self.world.back_up_hub(),
+            HistoryEvent::RestoreHub => self.world.restore_hub(),
+            HistoryEvent::Faults(faults) => self.world.faults = *faults,
+            HistoryEvent::Clock { cluster, ahead } => {
                 let ahead = SignedDuration::from_secs((*ahead).into());
                 match cluster {
                     None => self.world.set_operator_clock(ahead),
                     Some(cluster) => self.world.set_clock(&name(*cluster), ahead),
                 }
             }
-            Event::Wait(seconds) => return self.world.run_for(SignedDuration::from_secs((*seconds).into())),
+            HistoryEvent::Wait(seconds) => {
+                return self.world.run_for(SignedDuration::from_secs((*seconds).into()));
+            }
         }
         Ok(())
     }

@@ -173,19 +173,10 @@ fn synchronise(world: &mut World) {
     world.run_for(seconds(10)).unwrap();
 }
 
-/// Returns an Application of the hub that a cluster runs.
-fn pulled() -> World {
-    let hub = |process: &mut Dispatcher| {
-        controllers::hub(process);
-        controllers::argo_cd_pull_model(process);
-    };
-    let mut world = with(Setup { hub, ..Setup::default() }, 7, 1);
-    install(&mut world);
-    for (_, object) in argo_cd() {
-        put(&mut world, object);
-    }
+/// Creates an Application of the hub that a cluster runs.
+fn create(world: &mut World) {
     put(
-        &mut world,
+        world,
         json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
             "metadata": {
@@ -199,6 +190,20 @@ fn pulled() -> World {
         }),
     );
     world.run_for(seconds(10)).unwrap();
+}
+
+/// Returns a hub with an Application that a cluster runs.
+fn pulled() -> World {
+    let hub = |process: &mut Dispatcher| {
+        controllers::hub(process);
+        controllers::argo_cd_pull_model(process);
+    };
+    let mut world = with(Setup { hub, ..Setup::default() }, 7, 1);
+    install(&mut world);
+    for (_, object) in argo_cd() {
+        put(&mut world, object);
+    }
+    create(&mut world);
     world
 }
 
@@ -254,4 +259,23 @@ fn an_application_that_is_deleted_without_cascade_waits_for_no_objects() {
     world.run_for(seconds(70)).unwrap();
     assert!(application(&world).is_none(), "its Argo CD has nothing to remove");
     assert_eq!((world.list::<ManifestWork>().len(), world.list::<Application>().len()), (0, 0));
+}
+
+#[test]
+fn an_application_that_is_created_again_leaves_no_work_of_the_one_before() {
+    let mut world = pulled();
+    let before = application(&world).unwrap().uid().to_owned();
+    // Somebody removes the finalizers by hand.
+    let target = applications().at(&key());
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let now = world.now;
+    world.hub.patch(&target, &patch, &WriteOptions::manager("kubectl"), now).unwrap();
+    world.delete::<Application>(&key()).unwrap();
+    world.run_for(seconds(10)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 1, "the work of a missing Application stays");
+    create(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 1);
+    let after = application(&world).unwrap();
+    assert_eq!((after.uid(), after.at(&["metadata", "deletionTimestamp"])), (before.as_str(), None));
 }

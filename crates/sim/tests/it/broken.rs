@@ -24,7 +24,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Object;
 use object::duration::later;
 use reconcile::{Action, Answer, Outcome, Plan, Precondition, Site, Subresource};
-use sim::history::{self, Event};
+use sim::history::{self, HistoryEvent};
 use sim::{Faults, Invariant, InvariantViolation, Servers, Setup};
 
 /// Number of seeds that a failure searches for another one that shows the bug. The rarest shows in one of
@@ -32,7 +32,7 @@ use sim::{Faults, Invariant, InvariantViolation, Servers, Setup};
 const SEARCHED: u64 = 600;
 
 /// Plays the history of a seed, which must break one of the expected invariants.
-fn check(setup: Setup, events: fn(u64) -> Vec<Event>, seed: u64, expected: &[Invariant]) {
+fn check(setup: Setup, events: fn(u64) -> Vec<HistoryEvent>, seed: u64, expected: &[Invariant]) {
     let play = |seed| history::play(setup, seed, &events(seed), false).violation;
     let shows = |broken: &Option<InvariantViolation>| {
         broken.as_ref().is_some_and(|broken| expected.contains(&broken.invariant))
@@ -43,9 +43,9 @@ fn check(setup: Setup, events: fn(u64) -> Vec<Event>, seed: u64, expected: &[Inv
 }
 
 /// Returns a history with constant faults.
-fn with_faults(mut events: Vec<Event>, faults: Faults) -> Vec<Event> {
-    events.retain(|event| !matches!(event, Event::Faults(_)));
-    events.insert(0, Event::Faults(faults));
+fn with_faults(mut events: Vec<HistoryEvent>, faults: Faults) -> Vec<HistoryEvent> {
+    events.retain(|event| !matches!(event, HistoryEvent::Faults(_)));
+    events.insert(0, HistoryEvent::Faults(faults));
     events
 }
 
@@ -354,7 +354,7 @@ fn an_executor_that_drops_own_writes_is_found() {
     // A watch without delay shows every write before the next plan.
     let late = |seed| with_faults(history::draw(seed), Faults { stale: 700, ..Faults::default() });
     let setup = Setup { execute: without_feedback, ..Setup::default() };
-    check(setup, late, 3, &[Invariant::OwnWritesAreSeen]);
+    check(setup, late, 6, &[Invariant::OwnWritesAreSeen]);
 }
 
 #[test]

@@ -116,6 +116,10 @@ impl<B: Bug, V: View> View for Distorted<'_, B, V> {
         self.0.unreadable_on::<K>(site, query)
     }
 
+    fn is_listed<K: Kind>(&self, site: Site) -> bool {
+        self.0.is_listed::<K>(site)
+    }
+
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         self.0.observed(object)
     }

@@ -3,12 +3,16 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    addon, config_repo, is_completed, progress, progressive, put, put_work, repo, seconds, select_all,
+    ADDON, addon, config_repo, is_completed, progress, progressive, put, put_work, repo, seconds, select_all,
     template, world,
 };
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::ConfigRepo;
+use object::Key;
 use object::tree::FileTree;
 use sim::World;
+use store::{Patch, ResourcePath, WriteOptions};
 
 /// Follows a repository whose commits another tool applies.
 fn follow(world: &mut World, report: Value) {
@@ -80,6 +84,33 @@ fn a_commit_is_pending_until_every_cluster_runs_it_and_each_state_is_sent_once()
     let status = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap();
     let last = status.commit_status.unwrap();
     assert_eq!((last.sent, last.error.as_str()), (2, ""));
+}
+
+/// Changes a condition of the add-on on a cluster, as an agent does that has more to tell.
+fn tell_more(world: &mut World, holds: bool) {
+    let key = Key::namespaced("cluster1", ADDON);
+    let status = world.get::<ManagedClusterAddOn>(&key).unwrap().status.unwrap();
+    let (mut conditions, now) = (status.conditions, world.now);
+    set_condition(&mut conditions, Observation::new("Busy", holds.into(), "Busy"), now);
+    let target = ResourcePath::of::<ManagedClusterAddOn>(&key).sub("status");
+    let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+    world.hub.patch(&target, &patch, &WriteOptions::manager("agent"), now).unwrap();
+}
+
+#[test]
+fn a_commit_succeeds_on_a_fleet_that_always_has_more_to_tell() {
+    let mut world = world(4);
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    follow(&mut world, statuses());
+    commit(&mut world, '1');
+    for round in 0..20 {
+        tell_more(&mut world, round % 2 == 0);
+        world.run_for(seconds(3)).unwrap();
+    }
+    assert_eq!(sent(&world).last().unwrap(), "1 success", "{:?}", world.commit_statuses);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use sim::Setup;
-use sim::history::{self, Event};
+use sim::history::{self, HistoryEvent};
 
 /// Seeds that failed once, with the reason.
 const KNOWN: &str = include_str!("seeds.txt");
@@ -31,7 +31,7 @@ const SEEDS_WITH_ARGO_CD: u64 = 24;
 const SEEDS_WITH_OUTAGES: u64 = 40;
 
 /// Plays seeds on all cores and returns the failures.
-fn play(setup: Setup, seeds: &[u64], draw: fn(u64) -> Vec<Event>) -> Vec<String> {
+fn play(setup: Setup, seeds: &[u64], draw: fn(u64) -> Vec<HistoryEvent>) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut failures = Vec::new();

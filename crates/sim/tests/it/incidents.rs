@@ -59,11 +59,9 @@ impl Wrapper for Unanswered {
 struct Partial<'a, V>(&'a V);
 
 fn list(kind: &str) -> Read<()> {
-    if FAILING.get() != kind {
-        return Ok(());
-    }
-    let why = "the list fails".to_owned();
-    Err(ReadError { what: kind.to_owned(), why, reason: ReadErrorReason::NotListed })
+    let (what, why) = (kind.to_owned(), "the list fails".to_owned());
+    let failure = ReadError { what, why, reason: ReadErrorReason::NotListed };
+    if FAILING.get() == kind { Err(failure) } else { Ok(()) }
 }
 
 impl<V: View> View for Partial<'_, V> {
@@ -85,6 +83,10 @@ impl<V: View> View for Partial<'_, V> {
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
         list(&K::kind(&()))?;
         self.0.unreadable_on::<K>(site, query)
+    }
+
+    fn is_listed<K: Kind>(&self, site: Site) -> bool {
+        self.0.is_listed::<K>(site)
     }
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {

@@ -1,6 +1,7 @@
 //! Mutating webhooks of others, which undo what our controllers write, on every write.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
@@ -135,12 +136,13 @@ fn renamed(
     webhook: fn(&mut Value),
 ) -> Outcome {
     let written = execute(servers, manager, action, now)?;
-    let (Answer::Object(mut object), Some(site)) = (written, action.site()) else {
+    let (Answer::Object(object), Some(site)) = (written, action.site()) else {
         return Ok(Answer::Nothing);
     };
     if matches!(action, Action::Delete { .. }) {
         return Ok(Answer::Object(object));
     }
+    let mut object = Arc::unwrap_or_clone(object);
     webhook(object.metadata_mut().entry("managedFields").or_insert(json!([{}])));
     execute(servers, "", &Action::Replace { site, object }, now)
 }

@@ -9,47 +9,13 @@ use object::{Key, Object};
 
 use super::authorizer::{self, Question};
 use super::expression::{Bounded, with_functions};
+use super::matching::{Admission, AdmissionOperation, Constraints};
 use super::policy::{Binding, Check, Policy};
 use crate::cost::Meter;
 use crate::rbac::Attributes;
-use crate::request_scope::RequestScope;
 use crate::write_request::WriteRequest;
 use crate::{ApiError, GroupResource, Propagation, ResourcePath, Store, User};
 use cel::{map, value};
-
-/// The operation of a request on its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Create,
-    Update,
-    Delete,
-}
-
-impl Operation {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-        }
-    }
-}
-
-/// A request that policies decide about.
-pub(crate) struct Admission<'a> {
-    pub(crate) operation: Operation,
-    /// The path, with the name of the object.
-    pub(crate) target: &'a ResourcePath,
-    pub(crate) scope: &'a RequestScope,
-    pub(crate) user: &'a User,
-    pub(crate) dry_run: bool,
-    /// The object after the request; none for a deletion.
-    pub(crate) object: Option<&'a Object>,
-    /// The object before the request; none for a creation.
-    pub(crate) old: Option<&'a Object>,
-    /// The propagation policy of a deletion that names one.
-    pub(crate) propagation: Option<Propagation>,
-}
 
 /// The decision of a policy that denies.
 struct Denial {
@@ -67,7 +33,7 @@ impl Store {
         new: &Object,
     ) -> Result<(), ApiError> {
         let warnings = self.admit(&Admission {
-            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            operation: if old.is_some() { AdmissionOperation::Update } else { AdmissionOperation::Create },
             target,
             scope: &request.scope,
             user: &request.options.user,
@@ -93,9 +59,7 @@ impl Store {
         let namespace = self.namespace_of(request);
         for binding in self.admission.bindings.values() {
             let Some(policy) = self.admission.policies.get(&binding.policy) else { continue };
-            let bound = |constraints: &super::matching::Constraints| {
-                constraints.version_of(request, namespace.as_deref())
-            };
+            let bound = |constraints: &Constraints| constraints.version_of(request, namespace.as_deref());
             let Some(version) = bound(&policy.constraints) else { continue };
             if binding.constraints.as_ref().is_some_and(|constraints| bound(constraints).is_none()) {
                 continue;

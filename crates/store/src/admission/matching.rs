@@ -1,12 +1,46 @@
-//! Matches requests with policies and bindings.
+//! Requests, and the constraints of policies and bindings that match them.
 
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use object::{Object, Selector};
 
-use super::evaluate::Admission;
-use crate::ResourcePath;
+use crate::request_scope::RequestScope;
+use crate::{Propagation, ResourcePath, User};
+
+/// The operation of a request on its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdmissionOperation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl AdmissionOperation {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A request that policies decide about.
+pub(crate) struct Admission<'a> {
+    pub(crate) operation: AdmissionOperation,
+    /// The path, with the name of the object.
+    pub(crate) target: &'a ResourcePath,
+    pub(crate) scope: &'a RequestScope,
+    pub(crate) user: &'a User,
+    pub(crate) dry_run: bool,
+    /// The object after the request; none for a deletion.
+    pub(crate) object: Option<&'a Object>,
+    /// The object before the request; none for a creation.
+    pub(crate) old: Option<&'a Object>,
+    /// The propagation policy of a deletion that names one.
+    pub(crate) propagation: Option<Propagation>,
+}
 
 /// The match constraints of a policy, or those of a binding.
 #[derive(Debug)]

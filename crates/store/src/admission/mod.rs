@@ -17,5 +17,5 @@ mod matching;
 mod policy;
 
 pub(super) use checks::{check_binding, check_policy};
-pub(super) use evaluate::{Admission, Operation};
+pub(super) use matching::{Admission, AdmissionOperation};
 pub(super) use policy::Policies;

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::columns::{AGE, NAME, PrinterColumn};
 use super::registry::DEFINITIONS;
-use super::schemas::Collector;
 use crate::ids::Ids;
+use crate::schema::Collector;
 use crate::{ApiResource, Convert, FieldError, Generation, GroupResource, NameRule, Scale, User, Version};
 use object::Object;
 use object::builtin_lists::BUILTIN;

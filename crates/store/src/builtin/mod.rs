@@ -24,7 +24,6 @@ mod policy;
 mod rbac;
 mod registry;
 mod scheduling;
-pub(super) mod schemas;
 mod storage;
 
 pub use columns::{PrinterColumn, age};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use super::schemas::{Collector, Definitions};
 use super::{
     BuiltinKind, admissionregistration, apiextensions, apps, autoscaling, batch, certificates, coordination,
     core, discovery, events, networking, node, policy, rbac, scheduling, storage,
 };
-use crate::{ApiResource, Convert, Resources};
+use crate::schema::{Collector, Definitions};
+use crate::{ApiResource, ApiResources, Convert};
 
 static GROUPS: [&[&BuiltinKind]; 16] = [
     core::KINDS,
@@ -42,7 +42,7 @@ pub(crate) static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     collector.finish(kinds().flat_map(|kind| kind.defaults))
 });
 
-static RESOURCES: LazyLock<(Resources, Resources)> = LazyLock::new(|| {
+static RESOURCES: LazyLock<(ApiResources, ApiResources)> = LazyLock::new(|| {
     let with_id = |resource: ApiResource| (resource.id(), Arc::new(resource));
     let (aliases, stored): (Vec<_>, Vec<_>) = kinds().partition(|kind| kind.stored_as.is_some());
     let resources =
@@ -51,12 +51,12 @@ static RESOURCES: LazyLock<(Resources, Resources)> = LazyLock::new(|| {
 });
 
 /// Returns the built-in resources; made once, shared by all stores.
-pub(crate) fn resources() -> Resources {
+pub(crate) fn resources() -> ApiResources {
     RESOURCES.0.clone()
 }
 
 /// Returns resources that show the objects of another one: two groups serve events.
-pub(crate) fn aliases() -> Resources {
+pub(crate) fn aliases() -> ApiResources {
     RESOURCES.1.clone()
 }
 

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::schema::Refs;
-use crate::{
-    ApiResource, Column, Generation, GroupResource, NameRule, Rules, Scale, Schema, Version, builtin,
-};
+use crate::schema::{Refs, metadata, metadata_openapi};
+use crate::{ApiResource, Column, Generation, GroupResource, NameRule, Rules, Scale, Schema, Version};
 use object::Object;
 
 pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -67,7 +65,7 @@ fn version(version: &Value) -> Version {
     let rules = Rules::compile(&declared).map(Arc::new);
     let openapi = with_type_and_metadata(declared);
     let mut schema = Schema::read(&openapi, &mut Refs::none());
-    schema.properties.insert("metadata".into(), builtin::schemas::metadata());
+    schema.properties.insert("metadata".into(), metadata());
     let name = text(version, "name");
     let warning = version.get("deprecationWarning").and_then(Value::as_str).map(str::to_owned);
     Version {
@@ -98,7 +96,7 @@ fn with_type_and_metadata(mut schema: Value) -> Value {
                 json!({ "type": "string", "description": "The version of the schema this object is written in." }),
             );
             fields.insert("kind".into(), json!({ "type": "string", "description": "What this object is." }));
-            fields.insert("metadata".into(), builtin::schemas::metadata_openapi());
+            fields.insert("metadata".into(), metadata_openapi());
         }
     }
     schema

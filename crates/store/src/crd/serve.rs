@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::CLEANUP;
 use super::definition::{resource, resource_id, spec, text, texts};
 use crate::collection::Collection;
 use crate::{GroupResource, Store, metadata, prune};
@@ -32,9 +31,9 @@ impl Store {
         let mut next = Object::clone(&definition);
         next.field_mut("status").insert("conditions".into(), established.conditions.into());
         next.field_mut("status").insert("acceptedNames".into(), established.names);
-        if !next.is_terminating() && !metadata::strings(&next, "finalizers").iter().any(|f| f == CLEANUP) {
-            let mut finalizers = metadata::strings(&next, "finalizers");
-            finalizers.push(CLEANUP.into());
+        let mut finalizers = metadata::strings(&next, "finalizers");
+        if !next.is_terminating() && !finalizers.iter().any(|f| f == metadata::CLEANUP) {
+            finalizers.push(metadata::CLEANUP.into());
             next.metadata_mut().insert("finalizers".into(), finalizers.into());
         }
         if next == *definition {

@@ -241,7 +241,7 @@ fn what_is_not_enforced_is_refused_or_warned_of() {
 fn policies_survive_a_restart() {
     let mut world = World::new();
     install(&mut world, json!({ "validations": [{ "expression": "false", "message": "no" }] }));
-    let entries: Vec<Entry> = world.store.snapshot().collect();
+    let entries: Vec<JournalEntry> = world.store.snapshot().collect();
     world.store = Store::restore(2, entries, 0, world.now);
     assert_eq!(refusal(world.create(config_map("a", json!({})))).0, 422);
 }

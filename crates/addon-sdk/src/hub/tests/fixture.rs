@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
 use serde_json::{Value, json};
 
 use crate::config::config_gvk;
-use crate::{AddOn, Installation, Options, Signer, render};
+use crate::{AddOn, AddOnOptions, Installation, Signer, render};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn, Subject};
 use api::cluster::v1::ManagedCluster;
 use api::names::ADDON_GROUP;
@@ -63,7 +63,7 @@ impl AddOn for Demo {
         render(&files, installation)
     }
 
-    fn options() -> Options {
+    fn options() -> AddOnOptions {
         let rule = PolicyRule { verbs: vec!["get".into()], ..PolicyRule::default() };
         let subject = |cluster: &str| Subject {
             user: format!("agent-of-{cluster}"),
@@ -75,11 +75,11 @@ impl AddOn for Demo {
             subject: Some(subject),
             sign: Some(|_, _| Ok(b"certificate".to_vec())),
         };
-        Options {
+        AddOnOptions {
             hub_permissions: Some(vec![rule]),
             signers: vec![signer],
             hosted: true,
-            ..Options::default()
+            ..AddOnOptions::default()
         }
     }
 }

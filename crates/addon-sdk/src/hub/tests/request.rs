@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use reconcile::{Command, Dispatcher, Limits, Register as _, WatchEvent, WatchedKind};
+use reconcile::{Command, Dispatcher, DispatcherLimits, Register as _, WatchedKind, WatcherEvent};
 use serde_json::Value;
 
 use super::*;
@@ -88,7 +88,7 @@ impl Hub {
     /// Returns a hub whose agent has made a request.
     fn new(cluster: &Value, addon: Option<&Value>) -> Self {
         let mut dispatcher =
-            Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+            Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
         dispatcher.add::<RequestController<Demo>>();
         let mut hub = Self { dispatcher, now: NOW, kinds: BTreeMap::new(), writes: 0 };
         hub.run();
@@ -100,7 +100,7 @@ impl Hub {
         ] {
             let kind = Arc::clone(&hub.kinds[kind]);
             let objects = object.map(|object| kind.decode(&object.to_string())).into_iter().collect();
-            let listed = WatchEvent::Listed { objects, resource_version: "1".into() };
+            let listed = WatcherEvent::Listed { objects, resource_version: "1".into() };
             hub.dispatcher.watched(&kind, listed, hub.now);
         }
         hub.run();
@@ -111,7 +111,7 @@ impl Hub {
         let mut object = object.clone();
         object["metadata"]["resourceVersion"] = json!("2");
         let kind = Arc::clone(&self.kinds[kind]);
-        let applied = WatchEvent::Applied(kind.decode(&object.to_string()));
+        let applied = WatcherEvent::Applied(kind.decode(&object.to_string()));
         self.dispatcher.watched(&kind, applied, self.now);
         self.run();
     }

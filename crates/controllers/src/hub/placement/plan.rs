@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::placement_of;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
-use engine::placement::publish::{Labels, Write};
-use engine::placement::{Event as ScheduleEvent, Schedule};
+use engine::placement::publish::{DecisionLabels, DecisionWrite};
+use engine::placement::{PlacementEvent, Schedule};
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Site, StatusWrite, Subresource};
 
@@ -57,17 +57,17 @@ impl Writes<'_> {
         orphans.into_iter().map(|orphan| self.patch(orphan, Subresource::None, &metadata)).collect()
     }
 
-    fn action(&mut self, write: Write) -> Action {
+    fn action(&mut self, write: DecisionWrite) -> Action {
         match write {
-            Write::Create(labels) => Action::create(Object::from_typed(&self.created(&labels))),
-            Write::Decide { name, decisions } => {
+            DecisionWrite::Create(labels) => Action::create(Object::from_typed(&self.created(&labels))),
+            DecisionWrite::Decide { name, decisions } => {
                 self.patch(&name, Subresource::Status, &json!({ "status": { "decisions": decisions } }))
             }
-            Write::Label(labels) => {
+            DecisionWrite::Label(labels) => {
                 let patch = json!({ "metadata": { "labels": group_labels(&labels) } });
                 self.patch(&labels.name, Subresource::None, &patch)
             }
-            Write::Delete { name } => Action::Delete {
+            DecisionWrite::Delete { name } => Action::Delete {
                 site: Site::Hub,
                 target: self.target(&name),
                 precondition: self.precondition(&name),
@@ -77,7 +77,7 @@ impl Writes<'_> {
         }
     }
 
-    fn created(&self, labels: &Labels) -> PlacementDecision {
+    fn created(&self, labels: &DecisionLabels) -> PlacementDecision {
         let mut decision = PlacementDecision::default();
         decision.metadata.name = Some(labels.name.clone());
         decision.metadata.namespace = self.placement.metadata.namespace.clone();
@@ -110,7 +110,7 @@ impl Writes<'_> {
         ObjectRef::of::<PlacementDecision>(Key::namespaced(self.placement.namespace(), name))
     }
 
-    fn event(&self, event: ScheduleEvent) -> Event {
+    fn event(&self, event: PlacementEvent) -> Event {
         let uid = self.known.get(event.decision.as_str()).map(|decision| decision.uid());
         let event_type = if event.is_warning { EventType::Warning } else { EventType::Normal };
         Event {
@@ -120,7 +120,7 @@ impl Writes<'_> {
     }
 }
 
-fn group_labels(labels: &Labels) -> BTreeMap<String, String> {
+fn group_labels(labels: &DecisionLabels) -> BTreeMap<String, String> {
     let pairs = [
         (DECISION_GROUP_INDEX_LABEL, labels.index.to_string()),
         (DECISION_GROUP_NAME_LABEL, labels.group.clone()),
@@ -144,9 +144,10 @@ mod tests {
         let placement = json!({"metadata": {"namespace": "ns", "name": "p", "uid": "p"}, "spec": {}});
         let placement: Placement = serde_json::from_value(placement).unwrap();
         let name = || "p-decision-1".to_owned();
-        let labels = Labels { name: name(), index: 1, group: String::new() };
-        let decide = Write::Decide { name: name(), decisions: Vec::new() };
-        let steps = vec![vec![decide], vec![Write::Label(labels)], vec![Write::Delete { name: name() }]];
+        let labels = DecisionLabels { name: name(), index: 1, group: String::new() };
+        let decide = DecisionWrite::Decide { name: name(), decisions: Vec::new() };
+        let delete = DecisionWrite::Delete { name: name() };
+        let steps = vec![vec![decide], vec![DecisionWrite::Label(labels)], vec![delete]];
         let schedule = Schedule { steps, status: Default::default(), events: Vec::new(), wake_at: None };
         let plan = plan(&placement, &[Arc::new(decision)], schedule);
         let versions = plan.steps.iter().flatten().filter_map(|action| match action {

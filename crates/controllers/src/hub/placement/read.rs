@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use engine::placement::Schedule;
-use engine::placement::publish::Write;
+use engine::placement::publish::DecisionWrite;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
@@ -30,8 +30,8 @@ pub(super) fn decisions_to_create(
     schedule: &Schedule,
 ) -> Read<Vec<Arc<PlacementDecision>>> {
     let created = schedule.steps.iter().flatten().filter_map(|write| match write {
-        Write::Create(labels) => Some(&labels.name),
-        Write::Decide { .. } | Write::Label(_) | Write::Delete { .. } => None,
+        DecisionWrite::Create(labels) => Some(&labels.name),
+        DecisionWrite::Decide { .. } | DecisionWrite::Label(_) | DecisionWrite::Delete { .. } => None,
     });
     existing(view, placement, created)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::fleet::{KeptSetRollout, SetRolloutBasis};
-use super::input::{Node, SetInput};
+use super::input::{SetInput, SetPlacement};
 use crate::hub::addon_config::PlacementRollout;
 use crate::placement_reads::{answers_since, is_unreachable};
 use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
@@ -70,7 +70,7 @@ impl SetInput {
     /// Decides about the clusters of a placement; returns what the next decision needs.
     fn decide_placement<V: View>(
         &self,
-        node: &Node,
+        node: &SetPlacement,
         pass: &SetContext<'_, V>,
         held: Option<KeptSetRollout>,
         decided: &mut DecidedRollouts,

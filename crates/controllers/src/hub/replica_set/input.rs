@@ -31,7 +31,7 @@ pub(super) struct SetInput {
     pub(super) contents: BTreeMap<Hash, ManifestWorkSpec>,
     /// The snapshots that exist.
     pub(super) snapshots: BTreeMap<Hash, Arc<ControllerRevision>>,
-    pub(super) placements: Vec<Node>,
+    pub(super) placements: Vec<SetPlacement>,
     /// Whether every placement exists and is settled.
     pub(super) settled: bool,
     /// The works on the clusters, and what was decided about them before.
@@ -41,7 +41,7 @@ pub(super) struct SetInput {
 }
 
 /// One placement of a set.
-pub(super) struct Node {
+pub(super) struct SetPlacement {
     pub(super) placement: Key,
     pub(super) exists: bool,
     pub(super) reference: LocalPlacementReference,
@@ -100,7 +100,7 @@ impl SetInput {
             let object = view.get::<Placement>(&placement)?;
             let selection = self.fleet.selections.of(&placement, view, now)?;
             self.settled &= selection.settled;
-            self.placements.push(Node {
+            self.placements.push(SetPlacement {
                 exists: object.is_some(),
                 group_size: object.as_deref().and_then(group_size),
                 reference: reference.clone(),
@@ -147,7 +147,7 @@ impl SetInput {
 
     /// Returns the clusters that have a work of a placement and that no placement selects any more; none
     /// while that is not known.
-    pub(super) fn left(&self, node: &Node) -> BTreeSet<String> {
+    pub(super) fn left(&self, node: &SetPlacement) -> BTreeSet<String> {
         if !self.settled {
             return BTreeSet::new();
         }

@@ -13,7 +13,7 @@ use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::replica_set;
-use engine::report::{Cluster, Rollout, Workload};
+use engine::report::{Rollout, Workload, WorkloadCluster};
 use engine::rollout::{ClusterState, RolloutDecision};
 use object::Key;
 use object::text::plain;
@@ -70,10 +70,10 @@ pub(in crate::hub) fn report(
 }
 
 /// Returns the clusters of a placement, with the works on them.
-fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item = Cluster> {
+fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item = WorkloadCluster> {
     decision.clusters.iter().map(|(name, assignment)| {
         let work = input.fleet.works.get(name).map(|(work, runs)| (work.as_ref(), runs));
-        Cluster::of_work(name, &assignment.state, work)
+        WorkloadCluster::of_work(name, &assignment.state, work)
     })
 }
 
@@ -97,7 +97,8 @@ impl SetInput {
     /// Returns why the work of a cluster failed, as far as it reports a reason.
     pub(super) fn message(&self, cluster: &str) -> Option<String> {
         let work = self.fleet.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
-        let message = plain(&Cluster::of_work(cluster, &ClusterState::TimedOut, work).message, MESSAGE);
+        let state = WorkloadCluster::of_work(cluster, &ClusterState::TimedOut, work);
+        let message = plain(&state.message, MESSAGE);
         Some(message).filter(|message| !message.is_empty())
     }
 }

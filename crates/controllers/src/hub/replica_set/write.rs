@@ -7,8 +7,8 @@ use serde_json::{Map, json};
 
 use super::decide::DecidedRollouts;
 use super::fleet::SetFleet;
-use super::input::{Node, SetInput};
-use crate::hub::rollout_events::{self, RolloutChange, event};
+use super::input::{SetInput, SetPlacement};
+use crate::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::condition::ConditionStatus::False;
 use api::condition::{Conditions as _, Observation, set_condition};
@@ -97,7 +97,13 @@ impl SetInput {
 
     /// Adds the writes of the assignments to the clusters of a placement. The work is as wanted on a cluster
     /// that is not open and that runs what it is assigned.
-    fn works_of(&self, node: &Node, decision: &RolloutDecision, due: &mut WorkWrites, now: Timestamp) {
+    fn works_of(
+        &self,
+        node: &SetPlacement,
+        decision: &RolloutDecision,
+        due: &mut WorkWrites,
+        now: Timestamp,
+    ) {
         let Some(kept) = self.fleet.rollouts.get(&node.placement) else { return };
         let rollout = &kept.members.rollout;
         let names: BTreeSet<&str> =

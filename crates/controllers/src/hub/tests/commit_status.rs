@@ -234,6 +234,29 @@ fn the_fleet_is_looked_at_once_in_five_seconds_and_a_final_state_is_told_when_it
     assert_eq!((hub.now - ended).get_seconds(), 5);
 }
 
+/// Says that the work has just become available again.
+fn recovers(hub: &mut MemoryHub) {
+    let (work, now) = (Key::namespaced("c1", "settings"), hub.now.to_string());
+    let live = &hub.objects[&("ManifestWork".to_owned(), work.clone())];
+    let mut conditions = live.0["status"]["conditions"].clone();
+    let available = conditions.as_array_mut().unwrap().iter_mut().find(|it| it["type"] == "Available");
+    available.unwrap()["lastTransitionTime"] = now.into();
+    hub.patch("ManifestWork", &work, &json!({"status": {"conditions": conditions}}));
+}
+
+#[test]
+fn a_success_is_told_while_the_health_of_the_fleet_goes_on_to_change() {
+    let mut hub = pending();
+    progresses(&mut hub, "False", "Done");
+    let ended = hub.now;
+    while state(&hub) == "pending" && hub.now < ended + minutes(1) {
+        recovers(&mut hub);
+        advance_a_second(&mut hub);
+    }
+    assert_eq!(state(&hub), "success");
+    assert_eq!((hub.now - ended).get_seconds(), 5);
+}
+
 #[test]
 fn a_failure_is_told_while_others_go_on_to_change() {
     let mut hub = pending();

@@ -45,15 +45,15 @@ fn asked(case: Case) -> &'static str {
     caches.replace::<ClusterRoleBinding>(Site::Hub, vec![serde_json::from_value(binding).unwrap()], "1");
     match requested(&request, &caches).unwrap() {
         None => "",
-        Some(Certificate::Cluster { renewal, .. }) => {
+        Some(RequestedCertificate::Cluster { renewal, .. }) => {
             if renewal {
                 "renewal"
             } else {
                 "cluster"
             }
         }
-        Some(Certificate::AddOn { .. }) => "addon",
-        Some(Certificate::Custom { .. }) => "custom",
+        Some(RequestedCertificate::AddOn { .. }) => "addon",
+        Some(RequestedCertificate::Custom { .. }) => "custom",
     }
 }
 

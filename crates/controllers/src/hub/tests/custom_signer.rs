@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use serde_json::{Value, json};
 
-use crate::hub::custom_signer::signing;
+use crate::hub::csr::custom_signer::signing;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use engine::addon::spec_hash::spec_hash;

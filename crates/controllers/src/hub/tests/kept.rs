@@ -7,7 +7,9 @@ use super::memory_hub::MemoryHub;
 use crate::hub::addon_config::AddOnConfigController;
 use crate::hub::replica_set::ReplicaSetController;
 use object::{Key, Object, Random};
-use reconcile::{Command, Decoded, Dispatcher, Failure, FailureKind, Limits, Register as _, WatchEvent};
+use reconcile::{
+    Command, Decoded, Dispatcher, DispatcherLimits, Failure, FailureKind, Register as _, WatcherEvent,
+};
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const ADDON: &str = "addon.open-cluster-management.io";
@@ -46,7 +48,8 @@ fn settle(hub: &mut MemoryHub, random: &mut Random, permille: u32) {
 }
 
 fn hub(objects: Vec<Value>) -> MemoryHub {
-    let mut dispatcher = Dispatcher::new(Limits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
+    let mut dispatcher =
+        Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
     dispatcher.add::<AddOnConfigController>();
     dispatcher.add::<ReplicaSetController>();
     let mut hub = MemoryHub::new(dispatcher, Vec::new());
@@ -209,7 +212,7 @@ fn relist(hub: &mut MemoryHub, random: &mut Random) {
     let name = ["ManifestWork", "ManagedCluster", "PlacementDecision"][random.below(3) as usize];
     let kinds: Vec<_> = hub.kinds.iter().filter(|kind| kind.gvk.kind == name).cloned().collect();
     if random.chance(500) {
-        kinds.iter().for_each(|kind| hub.dispatcher.watched(kind, WatchEvent::Stale, hub.now));
+        kinds.iter().for_each(|kind| hub.dispatcher.watched(kind, WatcherEvent::Stale, hub.now));
         settle(hub, random, 0);
     }
     let permille = [0, 100, 1000][random.below(3) as usize];
@@ -218,7 +221,7 @@ fn relist(hub: &mut MemoryHub, random: &mut Random) {
     for kind in &kinds {
         let objects: Vec<Decoded> = listed.iter().map(|object| kind.convert(object)).collect();
         let resource_version = hub.version.to_string();
-        hub.dispatcher.watched(kind, WatchEvent::Listed { objects, resource_version }, hub.now);
+        hub.dispatcher.watched(kind, WatcherEvent::Listed { objects, resource_version }, hub.now);
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use object::{Key, Object};
-use reconcile::{Action, Command, Dispatcher, Lookup, LookupAnswer, Site, WatchEvent, WatchedKind};
+use reconcile::{Action, Command, Dispatcher, Lookup, LookupAnswer, Site, WatchedKind, WatcherEvent};
 
 pub(crate) struct MemoryHub {
     pub(crate) dispatcher: Dispatcher,
@@ -32,7 +32,7 @@ impl MemoryHub {
     pub(crate) fn put(&mut self, object: Object) {
         let object = self.store(object);
         for kind in self.kinds.iter().filter(|watched| watched.gvk == object.gvk()) {
-            self.dispatcher.watched(kind, WatchEvent::Applied(kind.convert(&object)), self.now);
+            self.dispatcher.watched(kind, WatcherEvent::Applied(kind.convert(&object)), self.now);
         }
     }
 
@@ -46,7 +46,7 @@ impl MemoryHub {
     pub(crate) fn delete(&mut self, kind: &str, key: &Key) {
         let Some(object) = self.objects.remove(&(kind.to_owned(), key.clone())) else { return };
         self.version += 1;
-        let deleted = WatchEvent::Deleted { key: key.clone(), resource_version: self.version.to_string() };
+        let deleted = WatcherEvent::Deleted { key: key.clone(), resource_version: self.version.to_string() };
         for kind in self.kinds.iter().filter(|watched| watched.gvk == object.gvk()) {
             self.dispatcher.watched(kind, deleted.clone(), self.now);
         }
@@ -71,7 +71,7 @@ impl MemoryHub {
     fn list(&mut self, kind: Arc<WatchedKind>) {
         let objects = self.objects.values().filter(|object| object.gvk() == kind.gvk);
         let objects = objects.map(|object| kind.convert(object)).collect();
-        let listed = WatchEvent::Listed { objects, resource_version: "1".into() };
+        let listed = WatcherEvent::Listed { objects, resource_version: "1".into() };
         self.dispatcher.watched(&kind, listed, self.now);
         self.kinds.push(kind);
     }

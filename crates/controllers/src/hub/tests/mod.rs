@@ -1,6 +1,8 @@
 //! Tests of several controllers of the hub.
 
+mod addon_deletion;
 mod addon_registration;
+mod addon_removal;
 mod custom_signer;
 mod floods;
 mod kept;

@@ -32,7 +32,7 @@ fn typed<K: Kind>(mut object: Value) -> K {
 }
 
 /// Makes an object unreadable, whether or not it was read before.
-fn refuse<K: Kind>(caches: &mut Caches, key: Key) {
+pub(super) fn refuse<K: Kind>(caches: &mut Caches, key: Key) {
     let refused = Unreadable { key, labels: Some([].into()), why: "spec: not a map".into() };
     caches.apply::<K>(Site::Hub, Delta::Unreadable(refused));
 }

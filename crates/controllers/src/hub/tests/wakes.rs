@@ -8,8 +8,11 @@ use super::memory_hub::MemoryHub;
 use super::work::{advance_a_second, hub_with};
 use crate::hub::addon_config::AddOnConfigController;
 use crate::hub::addon_deploy::AddOnDeployController;
+use crate::hub::addon_health::AddOnHealthController;
+use crate::hub::addon_token::AddOnTokenController;
 use crate::hub::cluster_decision::ClusterDecisionController;
 use crate::hub::managed_namespaces::ManagedNamespacesController;
+use crate::hub::work_ttl::WorkTtlController;
 use object::{Key, Object};
 use reconcile::{Dispatcher, Register as _};
 
@@ -159,4 +162,42 @@ fn a_change_of_a_cluster_wakes_the_placements_whose_list_names_the_label_or_clai
     }
     hub.delete("ManagedCluster", &Key::cluster("c1"));
     assert_eq!(woken(&mut hub).len(), 2);
+}
+
+#[test]
+fn a_change_of_what_a_controller_does_not_read_plans_nothing() {
+    let register = |dispatcher: &mut Dispatcher| {
+        dispatcher.add::<AddOnHealthController>();
+        dispatcher.add::<AddOnTokenController>();
+        dispatcher.add::<WorkTtlController>();
+    };
+    let objects = vec![
+        cluster("c1", json!({})),
+        json!({
+            "apiVersion": format!("{ADDON}/v1alpha1"), "kind": "ManagedClusterAddOn",
+            "metadata": {"namespace": "c1", "name": "a", "uid": "a"}, "spec": {},
+        }),
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+            "metadata": {"namespace": "c1", "name": "w", "uid": "w"},
+            "spec": {"deleteOption": {"ttlSecondsAfterFinished": 60}},
+        }),
+    ];
+    let mut hub = hub(register, objects);
+    let condition = |type_: &str| {
+        let condition = json!({
+            "type": type_, "status": "True", "reason": "R", "message": "",
+            "lastTransitionTime": "2023-01-01T00:00:00Z",
+        });
+        json!({"status": {"conditions": [condition]}})
+    };
+    for (kind, name, type_, concerned) in [
+        ("ManagedClusterAddOn", "a", "Progressing", &[][..]),
+        ("ManifestWork", "w", "Applied", &[]),
+        ("ManagedClusterAddOn", "a", "Available", &["addon-health c1/a"]),
+        ("ManifestWork", "w", "Complete", &["work-ttl c1/w"]),
+    ] {
+        hub.patch(kind, &Key::namespaced("c1", name), &condition(type_));
+        assert_eq!(woken(&mut hub), keys(concerned), "{type_}");
+    }
 }

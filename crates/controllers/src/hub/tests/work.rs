@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::memory_hub::MemoryHub;
-use reconcile::{Command, Dispatcher, Limits};
+use reconcile::{Command, Dispatcher, DispatcherLimits};
 
 /// The reconciliations, by controller and key, and the writes, by kind.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Work {
 
 /// Returns a hub with controllers of the operator, which take the changes of 50 ms together.
 pub(crate) fn hub_with(register: impl FnOnce(&mut Dispatcher), objects: Vec<Value>) -> MemoryHub {
-    let limits = Limits { coalesce: SignedDuration::from_millis(50), computations: 1 };
+    let limits = DispatcherLimits { coalesce: SignedDuration::from_millis(50), computations: 1 };
     let mut dispatcher = Dispatcher::new(limits, false);
     register(&mut dispatcher);
     MemoryHub::new(dispatcher, objects)

@@ -86,6 +86,24 @@ fn users_join_by_themselves_only_where_the_gate_is_on() {
 }
 
 #[test]
+fn clusters_are_published_only_where_the_gate_is_on() {
+    let profiles = |mode: &str| {
+        let gates = json!([{"feature": "ClusterProfile", "mode": mode}]);
+        let spec = json!({"registrationConfiguration": {"featureGates": gates}});
+        let settings = ClusterManagerSettings::read(&manager(&spec)).unwrap();
+        assert_eq!(settings.ignored, [""; 0]);
+        let all = objects(&settings).unwrap();
+        let arguments = all.last().unwrap().at(&["spec", "template", "spec", "containers"]).unwrap();
+        let is_on = arguments[0]["args"].as_array().unwrap().contains(&json!("--cluster-profiles"));
+        let of_profiles = all.iter().filter(|one| one.name().contains("profiles"));
+        (is_on, of_profiles.map(Object::kind).collect::<Vec<_>>().join(" "))
+    };
+    let kinds = "CustomResourceDefinition ClusterRole ClusterRoleBinding";
+    assert_eq!(profiles("Enable"), (true, kinds.to_owned()));
+    assert_eq!(profiles("Disable"), (false, String::new()));
+}
+
+#[test]
 fn only_our_webhook_is_taken_out_of_a_definition() {
     let definition = |namespace: &str| {
         let conversion = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"namespace": namespace}}}});

@@ -276,7 +276,7 @@ fn observed(registration: &Value, work: &Value, bootstrap: &Value, hub: &Value) 
         hub: hub.as_ref(),
         managed: None,
     };
-    let installed = Installation { registration: registration.as_ref(), work: work.as_ref(), secrets };
+    let installed = InstalledObjects { registration: registration.as_ref(), work: work.as_ref(), secrets };
     let all = conditions(&settings(&json!({})), &installed);
     all.iter().map(|one| format!("{} {} {}", one.type_, one.status, one.reason)).collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::super::publish::Write;
+use super::super::publish::DecisionWrite;
 use super::super::{Fleet, IncrementalSchedule, Schedule, ScheduleInput, explain, schedule};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
@@ -241,28 +241,28 @@ impl Hub {
         self.replace(name, new);
     }
 
-    fn write(&mut self, write: &Write) {
+    fn write(&mut self, write: &DecisionWrite) {
         let (name, new) = match write {
-            Write::Create(labels) => {
+            DecisionWrite::Create(labels) => {
                 let decision = json!({ "metadata": { "namespace": "ns", "name": labels.name, "labels": {
                     PLACEMENT_LABEL: "p", DECISION_GROUP_INDEX_LABEL: labels.index.to_string(), DECISION_GROUP_NAME_LABEL: labels.group,
                 } } });
                 (&labels.name, Some(serde_json::from_value(decision).unwrap()))
             }
-            Write::Decide { name, decisions } => {
+            DecisionWrite::Decide { name, decisions } => {
                 let mut decision = (*self.decisions[name]).clone();
                 decision.status =
                     Some(PlacementDecisionStatus { decisions: decisions.clone(), ..Default::default() });
                 (name, Some(decision))
             }
-            Write::Label(labels) => {
+            DecisionWrite::Label(labels) => {
                 let mut decision = (*self.decisions[&labels.name]).clone();
                 let all = decision.metadata.labels.get_or_insert_default();
                 all.insert(DECISION_GROUP_INDEX_LABEL.into(), labels.index.to_string());
                 all.insert(DECISION_GROUP_NAME_LABEL.into(), labels.group.clone());
                 (&labels.name, Some(decision))
             }
-            Write::Delete { name } => (name, None),
+            DecisionWrite::Delete { name } => (name, None),
         };
         self.replace(name, new.map(Arc::new));
     }

@@ -7,8 +7,8 @@ use crate::replica_set::{
 };
 use crate::rollout::cluster::{Cluster, Hash, Report};
 use api::names::{
-    ASSIGNED_AT_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION, WORK_PLACEMENT_LABEL,
-    WORK_REPLICA_SET_LABEL,
+    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION,
+    WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL,
 };
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -239,6 +239,14 @@ fn a_success_of_what_a_cluster_ran_before_is_its_last_good_template() {
     assert_eq!(last_good(&good, "old").as_deref(), Some("old"));
     assert_eq!(last_good(&failing, "old"), None);
     assert_eq!(last_good(&good, "new"), None, "it is what is wanted now");
+    let recorded = |template: &str| {
+        let mut work = failing.clone();
+        let annotations = work.metadata.annotations.get_or_insert_default();
+        annotations.insert(LAST_GOOD_TEMPLATE_ANNOTATION.into(), template.into());
+        last_good(&work, "old")
+    };
+    assert_eq!(recorded("before").as_deref(), Some("before"));
+    assert_eq!(recorded("new"), None, "it is what is wanted now");
 }
 
 #[test]

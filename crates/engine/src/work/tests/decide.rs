@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{object, owner, served, work};
-use crate::work::{ApplyDecision, Executor, Refusal, Served, Wanted, decide, read};
+use crate::work::{ApplyDecision, ApplyRefusal, Executor, Served, Wanted, decide, read};
 use api::names::CONFIG_SPEC_HASH_ANNOTATION;
 
 fn deployment(metadata: Value, spec: Value) -> Value {
@@ -192,7 +192,7 @@ fn what_cannot_be_ignored_is_refused_in_words() {
     let check = |rule: Value, why: &str| {
         let chain = (0..50).fold(json!(1), |below, _| json!({"a": below}));
         let decision = decided(ignoring(rule), deployment(json!({}), chain), None, false);
-        assert_eq!(decision, ApplyDecision::Refuse(Refusal::IgnoredFields(why.into())));
+        assert_eq!(decision, ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(why.into())));
     };
     check(
         json!({"condition": "OnSpokePresent", "jqPathExpressions": [".spec.x", "env.x"]}),
@@ -218,7 +218,7 @@ fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
         edit(&mut wanted);
         let decision = decide(&wanted, None, &owner(), false);
         match why {
-            Some(why) => assert_eq!(decision, ApplyDecision::Refuse(Refusal::Failed(why.into()))),
+            Some(why) => assert_eq!(decision, ApplyDecision::Refuse(ApplyRefusal::Failed(why.into()))),
             None => assert!(matches!(decision, ApplyDecision::Apply { .. }), "{decision:?}"),
         }
     };

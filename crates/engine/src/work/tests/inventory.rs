@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{object, owner, served, work};
-use crate::work::{Removal, Served, inventory, read, removal};
+use crate::work::{ObjectRemoval, Served, inventory, read, removal};
 use api::work::v1::AppliedResource;
 use object::Object;
 
@@ -86,7 +86,7 @@ fn a_manifest_without_a_name_or_a_known_kind_lists_nothing_and_drops_nothing() {
 
 #[test]
 fn only_an_object_with_the_uid_of_its_owner_is_deleted_and_one_that_stays_is_released() {
-    let check = |owners: Value, is_terminating: bool, stays: bool, want: Removal| {
+    let check = |owners: Value, is_terminating: bool, stays: bool, want: ObjectRemoval| {
         let mut metadata = json!({"name": "a", "ownerReferences": owners});
         if is_terminating {
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -97,14 +97,14 @@ fn only_an_object_with_the_uid_of_its_owner_is_deleted_and_one_that_stays_is_rel
     let (ours, mut namesake) = (json!(owner()), json!(owner()));
     namesake["uid"] = "another work, or the one before".into();
     let child = json!({"uid": "r", "kind": "ReplicaSet"});
-    assert_eq!(removal(None, &owner(), false), Removal::Forget);
-    check(json!([]), false, false, Removal::Forget);
-    check(json!([namesake]), false, false, Removal::Forget);
-    check(json!([namesake]), false, true, Removal::Forget);
-    check(json!([ours]), false, false, Removal::Delete);
-    check(json!([ours, child]), false, false, Removal::Delete);
-    check(json!([ours]), true, false, Removal::Wait);
-    check(json!([ours, child]), false, true, Removal::Release(vec![child]));
-    check(json!([ours, namesake]), false, false, Removal::Release(vec![namesake.clone()]));
-    check(json!([ours, namesake]), true, false, Removal::Release(vec![namesake]));
+    assert_eq!(removal(None, &owner(), false), ObjectRemoval::Forget);
+    check(json!([]), false, false, ObjectRemoval::Forget);
+    check(json!([namesake]), false, false, ObjectRemoval::Forget);
+    check(json!([namesake]), false, true, ObjectRemoval::Forget);
+    check(json!([ours]), false, false, ObjectRemoval::Delete);
+    check(json!([ours, child]), false, false, ObjectRemoval::Delete);
+    check(json!([ours]), true, false, ObjectRemoval::Wait);
+    check(json!([ours, child]), false, true, ObjectRemoval::Release(vec![child]));
+    check(json!([ours, namesake]), false, false, ObjectRemoval::Release(vec![namesake.clone()]));
+    check(json!([ours, namesake]), true, false, ObjectRemoval::Release(vec![namesake]));
 }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{owner, served, work};
-use crate::work::{ApplyDecision, Refusal, Served, Wanted, decide, read, stays};
+use crate::work::{ApplyDecision, ApplyRefusal, Served, Wanted, decide, read, stays};
 use api::work::v1::{AppliedResource, ManifestWork};
 use object::steps::MAX_STEPS;
 
@@ -170,7 +170,7 @@ fn the_manifests_of_a_work_share_its_steps() {
     for (wanted, is_refused) in [(&many[0], true), (&read_of(1)[0], false)] {
         let decision = decide(wanted, None, &owner(), false);
         assert_eq!(
-            matches!(decision, ApplyDecision::Refuse(Refusal::IgnoredFields(_))),
+            matches!(decision, ApplyDecision::Refuse(ApplyRefusal::IgnoredFields(_))),
             is_refused,
             "{decision:?}"
         );

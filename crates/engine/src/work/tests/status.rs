@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{object, served, work};
 use crate::work::{
-    Attempt, Live, ManifestResult, Refusal, Served, Wanted, is_complete, read, was_applied, work_status,
+    ApplyRefusal, Attempt, Live, ManifestResult, Served, Wanted, is_complete, read, was_applied, work_status,
 };
 use api::Condition;
 use api::condition::find_condition;
@@ -59,7 +59,7 @@ fn of_manifest(status: &ManifestWorkStatus, at: usize) -> &[Condition] {
 }
 
 fn failed(why: &str) -> Attempt {
-    Attempt::Failed(Refusal::Failed(why.into()))
+    Attempt::Failed(ApplyRefusal::Failed(why.into()))
 }
 
 const APPLIED: &str = "Applied=True AppliedManifestComplete: Apply manifest complete";
@@ -85,7 +85,7 @@ fn the_outcome_and_the_live_object_of_a_manifest_are_its_conditions() {
     check(Live::Read(None), failed("too large"), &[failure, NOT_AVAILABLE]);
     check(
         Live::Unread,
-        Attempt::Failed(Refusal::IgnoredFields("no pointer".into())),
+        Attempt::Failed(ApplyRefusal::IgnoredFields("no pointer".into())),
         &["Applied=False AppliedManifestSSAIgnoreFieldError: Failed to process ignoreFields: no pointer"],
     );
 }

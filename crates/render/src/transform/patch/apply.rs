@@ -6,12 +6,12 @@ use super::entry::PatchOptions;
 use super::json6902::Operation;
 use super::source::PatchContent;
 use super::strategic;
-use crate::budget::Budget;
+use crate::budget::MemoryBudget;
 use crate::decode::Result;
 use crate::error::{Reason, RenderError, did_you_mean};
 use crate::kustomization::Selector;
 use crate::resmap::ResMap;
-use crate::resource::{Id, Resource};
+use crate::resource::{ResId, Resource};
 use crate::schemas::Schemas;
 use crate::yaml::{Node, Reading, Scalar, Style, Tag, Value};
 use object::Location;
@@ -27,7 +27,7 @@ pub(super) struct Application<'a> {
     /// The field there.
     pub field: &'a str,
     /// The memory that the rendering may still use.
-    pub budget: &'a Budget<'a>,
+    pub budget: &'a MemoryBudget<'a>,
 }
 
 impl Application<'_> {
@@ -107,7 +107,7 @@ impl Application<'_> {
         }
     }
 
-    fn no_such_object(&self, resmap: &ResMap, wanted: &Id) -> Box<RenderError> {
+    fn no_such_object(&self, resmap: &ResMap, wanted: &ResId) -> Box<RenderError> {
         let error = self.error(format!("the patch names {wanted}, and there is no such object"));
         let near = resmap.iter().find(|resource| {
             resource.kind() == wanted.gvk.kind && resource.all_ids().any(|id| id.name == wanted.name)

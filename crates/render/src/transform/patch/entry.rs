@@ -1,11 +1,10 @@
 //! The fields of an entry of `patches`.
 
 use super::source::PatchSource;
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
-use crate::generate::at;
-use crate::kustomization::{Selector, Text, location_of};
+use crate::kustomization::{Selector, Text, at, location_of};
 use crate::transform::transformer::Pass;
 use object::Location;
 

@@ -1,14 +1,14 @@
 //! Copies the values of replacements.
 
 use super::fields::{FieldOptions, Replacement, SourceSelector, TargetSelector};
-use crate::budget::Budget;
+use crate::budget::MemoryBudget;
 use crate::config::is_selected;
 use crate::decode::Result;
 use crate::error::{Reason, RenderError, did_you_mean};
-use crate::generate::{at, write_json};
-use crate::kustomization::{Selector, Text};
+use crate::kustomization::{Selector, Text, at};
 use crate::path::{self, Shape};
-use crate::resource::{DEFAULT_NAMESPACE, Id, Resource};
+use crate::resource::{DEFAULT_NAMESPACE, ResId, Resource};
+use crate::transform::hash::write_json;
 use crate::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
 use object::Location;
 
@@ -22,7 +22,7 @@ const DEFAULT_FIELD: &str = "metadata.name";
 pub(super) fn apply(
     resources: &mut [Resource],
     replacements: &[Replacement],
-    budget: &Budget<'_>,
+    budget: &MemoryBudget<'_>,
 ) -> Result<()> {
     for replacement in replacements {
         let value = value_of(resources, replacement)?;
@@ -66,7 +66,7 @@ fn value_of(resources: &[Resource], replacement: &Replacement) -> Result<Node> {
 }
 
 fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Result<&'r Resource> {
-    let fits = |id: &Id| {
+    let fits = |id: &ResId| {
         let namespace = source.namespace.as_str();
         (source.name.is_empty() || source.name == id.name)
             && (namespace.is_empty() || namespace == id.namespace)
@@ -99,9 +99,9 @@ fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Resu
 
 /// Returns the identities by which replacements find an object. For the present identity, the scope of the
 /// kind is not checked.
-fn ids(resource: &Resource) -> Vec<Id> {
+fn ids(resource: &Resource) -> Vec<ResId> {
     let namespace = if resource.namespace().is_empty() { DEFAULT_NAMESPACE } else { resource.namespace() };
-    let current = Id { namespace: namespace.to_owned(), ..resource.id() };
+    let current = ResId { namespace: namespace.to_owned(), ..resource.id() };
     [current].into_iter().chain(resource.previous_ids()).collect()
 }
 
@@ -122,7 +122,12 @@ fn is_target(resource: &Resource, target: &TargetSelector) -> bool {
     resource.meets_labels(select) && !rejected && any(select)
 }
 
-fn copy(resource: &mut Resource, value: &Node, target: &TargetSelector, budget: &Budget<'_>) -> Result<()> {
+fn copy(
+    resource: &mut Resource,
+    value: &Node,
+    target: &TargetSelector,
+    budget: &MemoryBudget<'_>,
+) -> Result<()> {
     let default =
         [Text { text: DEFAULT_FIELD.into(), location: target.location.clone(), field: target.field.clone() }];
     let paths = if target.field_paths.is_empty() { &default[..] } else { &target.field_paths };
@@ -188,7 +193,7 @@ fn set_in_text(
     parts: &[String],
     value: &Node,
     create: Option<Shape>,
-    budget: &Budget<'_>,
+    budget: &MemoryBudget<'_>,
 ) -> Result<bool> {
     for cut in 1..parts.len() {
         let (outer, inner) = parts.split_at(cut);

@@ -2,7 +2,7 @@
 
 use super::apply::apply;
 use super::fields::Replacement;
-use crate::configured::ConfigObject;
+use crate::config_object::ConfigObject;
 use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
 use crate::kustomization::{InlineOrFile, Text};

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use jiff::Timestamp;
 
 use super::{check, with_faults};
-use reconcile::{Dispatcher, WatchEvent, WatchedKind};
+use reconcile::{Dispatcher, WatchedKind, WatcherEvent};
 use sim::history::draw_with_outages;
 use sim::{Faults, Invariant, Setup};
 
@@ -14,7 +14,7 @@ use sim::{Faults, Invariant, Setup};
 fn without_list_after_outage(
     dispatcher: &mut Dispatcher,
     kind: &WatchedKind,
-    event: WatchEvent,
+    event: WatcherEvent,
     now: Timestamp,
 ) {
     thread_local! {
@@ -22,8 +22,8 @@ fn without_list_after_outage(
     }
     if kind.gvk.kind == "ConfigRepo" {
         match event {
-            WatchEvent::Stale => IS_STALE.set(true),
-            WatchEvent::Listed { .. } if IS_STALE.replace(false) => return,
+            WatcherEvent::Stale => IS_STALE.set(true),
+            WatcherEvent::Listed { .. } if IS_STALE.replace(false) => return,
             _ => {}
         }
     }

@@ -3,15 +3,15 @@
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
-use crate::yaml::{Node, Reading, Unreadable};
+use crate::yaml::{Node, Reading, UnreadableScalar};
 use object::go_json::write_string;
 use object::hex;
 
 /// Returns the hash that kustomize puts behind the name of an object.
 ///
 /// # Errors
-/// The line, and [`Unreadable`], of a value that has no JSON.
-pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, Unreadable)> {
+/// The line, and [`UnreadableScalar`], of a value that has no JSON.
+pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, UnreadableScalar)> {
     let value = |field: &str| match node.get(field) {
         None => Ok(Json::from("")),
         Some(node) if node.as_scalar().is_some() => Ok(Json::from(node.text())),

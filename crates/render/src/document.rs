@@ -1,20 +1,23 @@
 //! The fields of a kustomization.
+//!
+//! Every field of kustomize v5 is read. Fields that would fetch or run something are refused by name, and
+//! unknown fields are mistakes. Transformers read their own fields.
 
-use super::{Generator, GeneratorOptions, SortOptions, Text, Var};
-use crate::decode::{Fields, Located, Result};
-use crate::error::Reason;
-use crate::transform::{TRANSFORMERS, Transformation, Transformer};
-use crate::yaml::{Entry, Node, Tag};
+use super::decode::{Fields, Located, Result};
+use super::error::Reason;
+use super::kustomization::{BuildMetadata, Generator, GeneratorOptions, SortOptions, Text, Var};
+use super::transform::{TRANSFORMERS, Transformation, Transformer};
+use super::yaml::{Entry, Node, Tag};
 
 /// The names a kustomization may have; a directory holds one of them at most.
-pub(crate) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 const KUSTOMIZATION: &str = "Kustomization";
 const COMPONENT: &str = "Component";
 
 /// A kustomization or component.
 #[derive(Default)]
-pub(crate) struct Kustomization {
+pub(super) struct Kustomization {
     /// Whether it is a component, which changes the objects that others accumulated.
     pub is_component: bool,
     /// Paths of objects, files and directories; `bases` come last.
@@ -49,30 +52,12 @@ pub(crate) struct Kustomization {
     pub openapi_path: Option<Text>,
 }
 
-/// The annotations and labels about the origin of objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BuildMetadata {
-    /// The file or generator each came from.
-    pub origin: bool,
-    /// The transformers that changed each.
-    pub transformers: bool,
-    /// The label `app.kubernetes.io/managed-by`.
-    pub managed_by: bool,
-}
-
-impl BuildMetadata {
-    /// Returns whether origins have to be tracked.
-    pub(crate) fn any(self) -> bool {
-        self.origin || self.transformers || self.managed_by
-    }
-}
-
 impl Kustomization {
     /// Reads a kustomization.
     ///
     /// # Errors
     /// The first mistake, with its line and field.
-    pub(crate) fn read(file: &str, node: &Node) -> Result<Self> {
+    pub(super) fn read(file: &str, node: &Node) -> Result<Self> {
         let root = Located::root(file, node);
         let mut fields = root.fields()?;
         let is_component = read_type(&mut fields, &root)?;

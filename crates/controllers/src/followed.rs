@@ -1,22 +1,22 @@
 //! The branches that ConfigRepos follow, and those that get their reports.
 
-use api::gitops::v1alpha1::{ConfigRepo, Report};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoReport};
 
 /// Returns whether a ConfigRepo follows a branch of a repository.
-pub(in crate::hub) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> bool {
+pub(super) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> bool {
     repo.spec.r#ref.name() == branch && place(&repo.spec.url) == place(url)
 }
 
 /// Returns whether two URLs are those of one repository. With one protocol, user and port must be the same
 /// too: a path may be that of the user, and a port that of another server.
-pub(in crate::hub) fn is_same_repository(one: &str, other: &str) -> bool {
+pub(super) fn is_same_repository(one: &str, other: &str) -> bool {
     let [(protocol, server, _), (other_protocol, other_server, _)] = [one, other].map(parts);
     let is_one_server = protocol != other_protocol || server.eq_ignore_ascii_case(other_server);
     is_one_server && place(one) == place(other)
 }
 
 /// Returns the URL that the reports of a ConfigRepo go to.
-pub(in crate::hub) fn url_of<'a>(report: &'a Report, repo: &'a ConfigRepo) -> &'a str {
+pub(super) fn url_of<'a>(report: &'a ConfigRepoReport, repo: &'a ConfigRepo) -> &'a str {
     if report.url.is_empty() { &repo.spec.url } else { &report.url }
 }
 

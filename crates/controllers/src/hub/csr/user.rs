@@ -8,12 +8,15 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 
 use api::names::{CSR_USER_ANNOTATION, CSR_USER_BINDING};
-use engine::registration::csr::{self, Certificate};
+use engine::registration::csr::{self, RequestedCertificate};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
 /// Reads the certificate that a request asks for; returns `None` where the request does not fit.
-pub(super) fn requested(request: &CertificateSigningRequest, view: &impl View) -> Read<Option<Certificate>> {
+pub(super) fn requested(
+    request: &CertificateSigningRequest,
+    view: &impl View,
+) -> Read<Option<RequestedCertificate>> {
     let Some(user) = request.annotation(CSR_USER_ANNOTATION) else { return Ok(csr::requested(request)) };
     let binding = view.get::<ClusterRoleBinding>(&Key::cluster(CSR_USER_BINDING))?;
     if !names(binding.as_deref(), request) {
@@ -21,9 +24,9 @@ pub(super) fn requested(request: &CertificateSigningRequest, view: &impl View) -
     }
     let mut asked = request.clone();
     asked.spec.username = Some(user.to_owned());
-    let of_addon = |certificate: &Certificate| match certificate {
-        Certificate::AddOn { .. } | Certificate::Custom { .. } => true,
-        Certificate::Cluster { .. } => false,
+    let of_addon = |certificate: &RequestedCertificate| match certificate {
+        RequestedCertificate::AddOn { .. } | RequestedCertificate::Custom { .. } => true,
+        RequestedCertificate::Cluster { .. } => false,
     };
     Ok(csr::requested(&asked).filter(of_addon))
 }
@@ -48,5 +51,5 @@ fn is_requester(request: &CertificateSigningRequest, subject: &Subject) -> bool 
 }
 
 #[cfg(test)]
-#[path = "tests/csr_user.rs"]
+#[path = "../tests/csr_user.rs"]
 mod tests;

@@ -7,8 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::Schema;
-use crate::schema::Refs;
+use super::{Refs, Schema};
 use object::builtin_lists::{BUILTIN, ListType, MapType, Position};
 
 /// The pointer to the definitions of an OpenAPI v3 document.
@@ -22,7 +21,7 @@ pub(crate) struct Definitions {
 }
 
 /// Collects the types with wanted schemas.
-pub(super) struct Collector {
+pub(crate) struct Collector {
     generator: SchemaGenerator,
     roots: Vec<String>,
     /// Definitions of kinds, with their group, version and kind in the table of built-in lists.
@@ -30,7 +29,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let settings = SchemaSettings::openapi3().with(|settings| {
             settings.definitions_path = DEFINITIONS.into();
             settings.inline_subschemas = false;
@@ -39,20 +38,20 @@ impl Collector {
     }
 
     /// Adds a type and everything below it.
-    pub(super) fn add<K: JsonSchema>(&mut self) {
+    fn add<K: JsonSchema>(&mut self) {
         self.generator.subschema_for::<K>();
         self.roots.push(K::schema_name().into_owned());
     }
 
     /// Adds a kind and everything below it.
-    pub(super) fn add_kind<K: JsonSchema + k8s_openapi::Resource>(&mut self) {
+    pub(crate) fn add_kind<K: JsonSchema + k8s_openapi::Resource>(&mut self) {
         self.add::<K>();
         self.kinds.push((K::schema_name().into_owned(), K::API_VERSION, K::KIND));
     }
 
     /// Returns the definitions, with fixed defaults: a definition below `io.k8s.api.`, a field of it, and the
     /// value as JSON.
-    pub(super) fn finish<'a>(
+    pub(crate) fn finish<'a>(
         mut self,
         defaults: impl IntoIterator<Item = &'a (&'static str, &'static str, &'static str)>,
     ) -> Definitions {

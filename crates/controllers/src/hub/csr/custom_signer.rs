@@ -8,10 +8,10 @@ use std::sync::Arc;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 
 use super::addon_registration::Registration;
-use super::csr_user;
+use super::user;
 use api::addon::v1alpha1::{ManagedClusterAddOn, RegistrationType, SigningCa};
 use engine::addon::registration::default_subject;
-use engine::registration::csr::{self, Certificate};
+use engine::registration::csr::{self, RequestedCertificate};
 use object::Metadata as _;
 use reconcile::{Read, View};
 
@@ -33,12 +33,12 @@ pub struct Signing {
 /// # Errors
 /// The add-on, its templates or its placements could not be read.
 pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Option<Signing>> {
-    match csr_user::requested(request, view)? {
-        Some(Certificate::Custom { cluster, addon, subject }) => {
+    match user::requested(request, view)? {
+        Some(RequestedCertificate::Custom { cluster, addon, subject }) => {
             let registration = Registration::read(&cluster, &addon, view)?;
             Ok(registration.and_then(|of| signer_for(&of, &subject, &request.spec.signer_name)))
         }
-        None | Some(Certificate::Cluster { .. } | Certificate::AddOn { .. }) => Ok(None),
+        None | Some(RequestedCertificate::Cluster { .. } | RequestedCertificate::AddOn { .. }) => Ok(None),
     }
 }
 
