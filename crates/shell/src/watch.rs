@@ -26,7 +26,7 @@ use super::freshness::Freshness;
 use super::message;
 use super::metrics::Metrics;
 use super::restarts::Restarts;
-use object::{Key, version};
+use object::{Gvk, Key, version};
 use reconcile::{Decoded, ObjectText, Representation, WatchedKind, WatcherEvent};
 
 /// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Pages become smaller if an answer would be too
@@ -158,13 +158,7 @@ pub(super) async fn watch(
             }
             Err(Error::Api(status)) if status.is_not_found() => return,
             Err(error) => {
-                let is_forbidden = matches!(&error, Error::Api(status) if status.code == 403);
-                let (kind, why) = (&target.kind.gvk, message(&error));
-                if is_forbidden && began.elapsed() < GRACE {
-                    info!(%kind, error = why, "cannot list yet");
-                } else {
-                    warn!(%kind, error = why, "cannot list");
-                }
+                log_failed_list(&target.kind.gvk, &error, began.elapsed());
                 if freshness.failed(&error) {
                     tell(WatcherEvent::Stale);
                 }
@@ -179,6 +173,18 @@ pub(super) async fn watch(
             () = sleep(wait) => {}
             _ = restores.changed() => (from, newest) = (None, 0),
         }
+    }
+}
+
+/// Logs that a kind cannot be listed, some time after the first try. The permission to do it may come a moment
+/// later, as where an agent joins.
+fn log_failed_list(kind: &Gvk, error: &Error, after: Duration) {
+    let is_forbidden = matches!(error, Error::Api(status) if status.code == 403);
+    let why = message(error);
+    if is_forbidden && after < GRACE {
+        info!(%kind, error = why, "cannot list yet");
+    } else {
+        warn!(%kind, error = why, "cannot list");
     }
 }
 

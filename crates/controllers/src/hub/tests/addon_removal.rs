@@ -218,7 +218,8 @@ fn a_batch_is_of_the_budget_or_of_one_where_the_removal_is_rolled_out() {
 
 #[test]
 fn a_batch_waits_for_the_clusters_that_answer_and_that_the_addon_has_not_left_completely() {
-    let cases: [(&str, fn(&mut Fleet), usize); 9] = [
+    type Edit = fn(&mut Fleet);
+    let cases: [(&str, Edit, usize); 9] = [
         ("no cluster is leaving", |_| {}, 2),
         ("an add-on is being deleted", |fleet| fleet.addons.push(terminating(addon("c5"))), 1),
         ("a work is left", |fleet| fleet.works.push(work("c6")), 1),
