@@ -264,9 +264,12 @@ fn deletions_over_the_budget_wait_for_their_approval() {
     let files: Vec<_> = all.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
     hub.commit(&files);
     let message = hub.commit(&files[..1]);
-    let approval = hub.status().held_deletions.unwrap().approval;
-    let hint =
-        format!("To approve, annotate the ConfigRepo: gitops.wheelwright.dev/approve-deletions={approval}");
+    let held = hub.status().held_deletions.unwrap();
+    assert_eq!((held.total, held.objects.len()), (7, 7));
+    let approval = held.approval;
+    let hint = format!(
+        ", …). To approve, annotate the ConfigRepo: gitops.wheelwright.dev/approve-deletions={approval}"
+    );
     assert!(
         message.starts_with("Stalled DeletionsHeld: 000000000000 is applied, but deletions wait: 7 deletions are over the budget of 5"),
         "{message}"
