@@ -37,13 +37,13 @@ fn admin(server: &Server) -> Kubeconfig {
 }
 
 /// A process of ours as a task that ends in order.
-struct Task {
+pub(crate) struct Task {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Task {
-    fn operator(hub: ::kube::Client, cache: &Path) -> Self {
+    pub(crate) fn operator(hub: ::kube::Client, cache: &Path) -> Self {
         Self::operator_with(EnabledControllers::default(), hub, cache)
     }
 
@@ -64,12 +64,12 @@ impl Task {
         })
     }
 
-    fn agent_with(options: AgentOptions) -> Self {
+    pub(crate) fn agent_with(options: AgentOptions) -> Self {
         let stop = CancellationToken::new();
         Self { task: tokio::spawn(agent::run(options, stop.clone())), stop }
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stop.cancel();
         self.task.await.unwrap();
     }

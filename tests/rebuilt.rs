@@ -5,7 +5,6 @@
 //! address apart, as OCM's agent does. Without it, the agent gives its identity up when the hub has refused
 //! it for a while; the tests of `src/agent/life.rs` show that in virtual time.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use api::cluster::v1::ManagedCluster;
@@ -19,15 +18,14 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use object::Object;
 use serde_json::Value;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-use wheelwright::agent::{self, AgentOptions, Bootstrap};
-use wheelwright::operator::{self, OperatorOptions};
+use wheelwright::agent::{AgentOptions, Bootstrap};
 
 use crate::cli::server;
 use crate::drop_in::send_work;
 use crate::kube::{Cluster, Directory};
 use crate::mix::wheelwright;
+use crate::offline::Task;
+use crate::switch_hub::replace;
 use crate::trace::{accept, client};
 use crate::wait::eventually;
 
@@ -37,8 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The hub side on a hub.
 struct HubSide {
     client: Client,
-    operator: JoinHandle<()>,
-    stop: CancellationToken,
+    operator: Task,
 }
 
 impl HubSide {
@@ -46,15 +43,14 @@ impl HubSide {
     /// hub.
     async fn start(hub: &Cluster, name: &str, dir: &Directory) -> Self {
         hub.kubectl().install(crds::hub().into_iter());
-        let (client, stop) = (hub.client().await, CancellationToken::new());
-        let options = OperatorOptions::new(client.clone(), dir.path("git"));
-        let operator = tokio::spawn(operator::run(options, stop.clone()));
+        let client = hub.client().await;
+        let operator = Task::operator(client.clone(), &dir.path("git"));
         let text = wheelwright(hub, "get token --output kubeconfig").await;
         let mut kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
         kubeconfig["clusters"][0]["name"] = name.into();
         kubeconfig["contexts"][0]["context"]["cluster"] = name.into();
-        replace(&dir.path("bootstrap"), &kubeconfig.to_string());
-        Self { client, operator, stop }
+        replace(&dir.path("bootstrap"), kubeconfig.to_string().as_bytes());
+        Self { client, operator }
     }
 
     /// Accepts the cluster, and waits until its agent reports.
@@ -66,23 +62,11 @@ impl HubSide {
         })
         .await;
     }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        self.operator.await.unwrap();
-    }
-}
-
-/// Replaces a file in one step, as the kubelet does.
-fn replace(file: &Path, text: &str) {
-    let partial = file.with_extension("new");
-    std::fs::write(&partial, text).unwrap();
-    std::fs::rename(&partial, file).unwrap();
 }
 
 /// Builds a hub anew under a running agent, and gives it one of the two works that the former hub had.
 async fn check(name: &str, with_authority: bool) {
-    let (dir, stop) = (Directory::new(&format!("{name}-files")), CancellationToken::new());
+    let dir = Directory::new(&format!("{name}-files"));
     let mut hub = Cluster::start(name).await;
     let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
     let on_spoke = client(&spoke.kubeconfig("admin", &["system:masters"]).unwrap()).await;
@@ -91,7 +75,7 @@ async fn check(name: &str, with_authority: bool) {
     let bootstrap = Bootstrap::File(dir.path("bootstrap"));
     let eviction_grace = Some(SignedDuration::try_from(GRACE).unwrap());
     let options = AgentOptions { eviction_grace, ..AgentOptions::new(bootstrap, on_spoke.clone(), "c1") };
-    let agent = tokio::spawn(agent::run(options, stop.clone()));
+    let agent = Task::agent_with(options);
     side.accept().await;
     let mut uids = Vec::new();
     for work in ["kept", "lost"] {
@@ -100,7 +84,7 @@ async fn check(name: &str, with_authority: bool) {
         uids.push(maps.get(work).await.unwrap().metadata.uid);
     }
 
-    side.stop().await;
+    side.operator.end().await;
     hub.rebuild(with_authority).await;
     let side = HubSide::start(&hub, "rebuilt", &dir).await;
     side.accept().await;
@@ -126,9 +110,8 @@ async fn check(name: &str, with_authority: bool) {
         .await;
     assert!(began.elapsed() >= GRACE, "it goes after the grace period: {:?}", began.elapsed());
     assert_eq!(maps.get("kept").await.unwrap().metadata.uid, uids[0]);
-    stop.cancel();
-    agent.await.unwrap();
-    side.stop().await;
+    agent.end().await;
+    side.operator.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

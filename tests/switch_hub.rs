@@ -1,7 +1,7 @@
 //! `wheelwright switch-hub`: a real agent goes from one hub to another, and both hubs are left in order.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::cluster::v1::ManagedCluster;
@@ -25,13 +25,18 @@ use crate::kube::Cluster;
 use crate::trace::client;
 use crate::wait::eventually;
 
+/// Replaces a file in one step, as the kubelet does.
+pub(crate) fn replace(file: &Path, content: &[u8]) {
+    let partial = file.with_extension("new");
+    std::fs::write(&partial, content).unwrap();
+    std::fs::rename(&partial, file).unwrap();
+}
+
 /// Keeps a file as a secret has it, as the kubelet does for a pod.
 async fn mount(secrets: Api<Secret>, file: PathBuf) {
     loop {
         if let Some(secret) = secrets.get_opt("bootstrap-hub-kubeconfig").await.unwrap() {
-            let partial = file.with_extension("new");
-            std::fs::write(&partial, &secret.data.unwrap()["kubeconfig"].0).unwrap();
-            std::fs::rename(&partial, &file).unwrap();
+            replace(&file, &secret.data.unwrap()["kubeconfig"].0);
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

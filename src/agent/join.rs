@@ -86,9 +86,6 @@ pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -
 
 /// Adds the addresses of the cluster that its ManagedCluster lacks.
 pub(super) async fn write_addresses(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
-    if options.client_configs.is_empty() {
-        return Ok(());
-    }
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     let attempt = "write the addresses of the cluster to its ManagedCluster";
     let mut cluster = clusters.get(&options.cluster).await.map_err(api(attempt))?;

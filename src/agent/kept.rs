@@ -142,12 +142,16 @@ impl KeptWorks {
             if self.handled.get(name).is_some_and(|seen| *seen == version(work)) {
                 continue;
             }
+            let is_kept = self.held.get(name).is_some_and(Option::is_some);
+            if !is_kept && !is_last && self.waits(name, work) {
+                continue;
+            }
             let digest = WorkDigest::of(work);
             let held = self.held.get(name).and_then(Option::as_ref);
             if held != Some(&digest) {
                 // An agent that is killed must not go back to older content.
-                let is_outdated = held.is_some_and(|held| held.content != digest.content);
-                if !is_last && !is_outdated && self.waits(name, work) {
+                let is_current = held.is_some_and(|held| held.content == digest.content);
+                if is_current && !is_last && self.waits(name, work) {
                     continue;
                 }
                 let written = self.write(name, work).await;

@@ -64,11 +64,21 @@ pub(super) struct Writer {
 pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
     let Gvk { group, version, kind } = Gvk::of::<K>();
     let names = GroupVersionKind::gvk(&group, &version, &kind);
-    api_of(client, &ApiResource::from_gvk_with_plural(&names, &K::plural(&())), namespace)
+    api_of_resource(client, &ApiResource::from_gvk_with_plural(&names, &K::plural(&())), namespace)
 }
 
-/// Returns a client of the objects of a resource, in a namespace unless it is empty.
-pub(super) fn api_of(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+/// Returns a client of the objects of a built-in kind, in a namespace unless it is empty.
+pub(super) fn api_of(client: &kube::Client, gvk: &Gvk, namespace: &str) -> Api<DynamicObject> {
+    let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+    api_of_resource(client, &ApiResource::from_gvk(&names), namespace)
+}
+
+/// Returns an object as the API server sent it.
+pub(super) fn untyped(object: &DynamicObject) -> anyhow::Result<Object> {
+    Ok(Object::from_value(serde_json::to_value(object)?)?)
+}
+
+fn api_of_resource(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
     match namespace {
         "" => Api::all_with(client.clone(), resource),
         namespace => Api::namespaced_with(client.clone(), namespace, resource),
@@ -198,13 +208,11 @@ impl Writer {
 
     /// Applies an object of a built-in kind; fields of other managers stay.
     pub(super) async fn apply_object(&mut self, object: &Object) -> Result<(), CommandError> {
-        let Gvk { group, version, kind } = object.gvk();
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&group, &version, &kind));
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
-        let api = api_of(&self.client, &resource, object.namespace());
+        let api = api_of(&self.client, &object.gvk(), object.namespace());
         let applied = api.patch(object.name(), &params, &Patch::Apply(object)).await;
-        let applied = applied.map_err(failed(format!("apply {kind} {}", object.key())))?;
-        self.show(Object::from_value(serde_json::to_value(&applied)?)?);
+        let applied = applied.map_err(failed(format!("apply {} {}", object.kind(), object.key())))?;
+        self.show(untyped(&applied)?);
         Ok(())
     }
 

@@ -175,32 +175,37 @@ impl Cluster {
         self.kill_apiserver();
         self.etcd.kill();
         copy(&self.dir.path("etcd"), to);
-        self.etcd = start_etcd(&self.dir, self.ports);
-        self.restart_apiserver().await;
+        self.restart().await;
     }
 
     /// Replaces the data of etcd by a copy; the resource versions go back.
     pub(crate) async fn restore(&mut self, from: &Path) {
-        self.kill_apiserver();
-        self.etcd.kill();
-        std::fs::remove_dir_all(self.dir.path("etcd")).unwrap();
+        self.clear();
         copy(from, &self.dir.path("etcd"));
-        // Programs that cache the API must be restarted, as the pages of Kubernetes about a restored etcd
-        // say.
-        self.controllers.as_mut().unwrap().kill();
-        self.etcd = start_etcd(&self.dir, self.ports);
-        self.restart_apiserver().await;
+        self.restart().await;
     }
 
     /// Builds the control plane anew at its address, without objects and with another authority if asked.
     pub(crate) async fn rebuild(&mut self, with_authority: bool) {
-        self.kill_apiserver();
-        self.etcd.kill();
-        self.controllers.as_mut().unwrap().kill();
-        std::fs::remove_dir_all(self.dir.path("etcd")).unwrap();
+        self.clear();
         if with_authority {
             self.authority = write_authority(&self.dir, &self.url);
         }
+        self.restart().await;
+    }
+
+    /// Kills the control plane and removes the data of etcd.
+    fn clear(&mut self) {
+        self.kill_apiserver();
+        self.etcd.kill();
+        // Programs that cache the API must be restarted, as the pages of Kubernetes about a restored etcd
+        // say.
+        self.controllers.as_mut().unwrap().kill();
+        std::fs::remove_dir_all(self.dir.path("etcd")).unwrap();
+    }
+
+    /// Starts etcd and the API server again.
+    async fn restart(&mut self) {
         self.etcd = start_etcd(&self.dir, self.ports);
         self.restart_apiserver().await;
     }

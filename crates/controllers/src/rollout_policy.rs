@@ -9,7 +9,8 @@ use serde_json::json;
 
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{
-    RefusedAddOn, RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutStatus,
+    RefusedAddOn, RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutPolicyStatus,
+    RolloutStatus,
 };
 use api::names::{DEFAULT_ROLLOUT_POLICY, ROLLOUT_POLICY_ANNOTATION};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -145,15 +146,13 @@ pub(super) fn remember_removals(
     let is_empty = record.held == 0 && record.recent.is_empty();
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let write = |policy: &&Arc<RolloutPolicy>| {
-        let policy = *policy;
-        let mut new = RolloutPolicy::clone(policy);
-        let removals = &mut new.status.get_or_insert_default().removals;
-        removals.retain(|other| other.add_on != record.add_on);
+        let mut status = policy.status.clone().unwrap_or_default();
+        status.removals.retain(|other| other.add_on != record.add_on);
         if policy.name() == object.name() && !is_empty {
-            removals.push(record.clone());
+            status.removals.push(record.clone());
         }
-        removals.sort_by(|a, b| a.add_on.cmp(&b.add_on));
-        StatusWrite::between(policy.as_ref(), &new).map(|write| write.action())
+        status.removals.sort_by(|a, b| a.add_on.cmp(&b.add_on));
+        write_status(policy, &status)
     };
     let (in_force, others): (Vec<_>, Vec<_>) =
         policies.iter().partition(|policy| policy.name() == object.name());
@@ -279,9 +278,9 @@ pub(super) fn remember(
     subject: RolloutOwner<'_>,
     rollouts: Vec<RolloutStatus>,
 ) -> Option<Action> {
-    let mut new = policy.clone();
-    record(&mut new, subject, rollouts);
-    StatusWrite::between(policy, &new).map(|write| write.action())
+    let mut status = policy.status.clone().unwrap_or_default();
+    record(&mut status, subject, rollouts);
+    write_status(policy, &status)
 }
 
 /// Returns the write that makes the status record exactly these rollouts of an add-on, and these clusters on
@@ -292,17 +291,15 @@ pub(super) fn remember_add_on(
     rollouts: Vec<RolloutStatus>,
     refused: Vec<RefusedAddOn>,
 ) -> Option<Action> {
-    let mut new = policy.clone();
-    record(&mut new, RolloutOwner::AddOn(add_on), rollouts);
-    let records = &mut new.status.get_or_insert_default().refused;
-    records.retain(|record| record.add_on != add_on);
-    records.extend(refused);
-    sort_refused(records);
-    StatusWrite::between(policy, &new).map(|write| write.action())
+    let mut status = policy.status.clone().unwrap_or_default();
+    record(&mut status, RolloutOwner::AddOn(add_on), rollouts);
+    status.refused.retain(|record| record.add_on != add_on);
+    status.refused.extend(refused);
+    sort_refused(&mut status.refused);
+    write_status(policy, &status)
 }
 
-fn record(policy: &mut RolloutPolicy, subject: RolloutOwner<'_>, rollouts: Vec<RolloutStatus>) {
-    let status = policy.status.get_or_insert_default();
+fn record(status: &mut RolloutPolicyStatus, subject: RolloutOwner<'_>, rollouts: Vec<RolloutStatus>) {
     status.rollouts.retain(|rollout| !subject.is_that_of(rollout));
     status.rollouts.extend(rollouts);
     status.rollouts.sort_by_key(|r| {
@@ -310,10 +307,18 @@ fn record(policy: &mut RolloutPolicy, subject: RolloutOwner<'_>, rollouts: Vec<R
     });
 }
 
+fn write_status(policy: &RolloutPolicy, status: &RolloutPolicyStatus) -> Option<Action> {
+    StatusWrite::of_status(policy, policy.status.as_ref(), status).map(|write| write.action())
+}
+
+/// Returns the records of a policy of the clusters on which the API server refuses to create add-ons.
+pub(super) fn all_refused(policy: &RolloutPolicy) -> &[RefusedAddOn] {
+    policy.status.as_ref().map(|status| status.refused.as_slice()).unwrap_or_default()
+}
+
 /// Returns the clusters on which the API server refuses to create an add-on, as a policy records them.
 pub(super) fn refused_of(policy: Option<&RolloutPolicy>, add_on: &str) -> BTreeMap<String, RefusedAddOn> {
-    let status = policy.and_then(|policy| policy.status.as_ref());
-    let records = status.into_iter().flat_map(|status| &status.refused);
+    let records = policy.map(all_refused).unwrap_or_default().iter();
     let of_add_on = records.filter(|record| record.add_on == add_on);
     of_add_on.map(|record| (record.cluster.clone(), record.clone())).collect()
 }
@@ -322,17 +327,15 @@ pub(super) fn refused_of(policy: Option<&RolloutPolicy>, add_on: &str) -> BTreeM
 /// in force.
 pub(super) fn forget_refused(add_on: &str, in_force: Option<&str>, view: &impl View) -> Read<Vec<Action>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    let forget = |policy: &Arc<RolloutPolicy>| {
+        let mut status = policy.status.clone()?;
+        status.refused.retain(|record| record.add_on != add_on);
+        write_status(policy, &status)
+    };
     let is_of = |record: &RefusedAddOn| record.add_on == add_on;
-    let has_record = |policy: &RolloutPolicy| {
-        policy.status.as_ref().is_some_and(|status| status.refused.iter().any(is_of))
-    };
+    let has_record = |policy: &RolloutPolicy| all_refused(policy).iter().any(is_of);
     let others = policies.iter().filter(|policy| Some(policy.name()) != in_force && has_record(policy));
-    let write = |policy: &Arc<RolloutPolicy>| {
-        let mut new = RolloutPolicy::clone(policy);
-        new.status.as_mut()?.refused.retain(|record| !is_of(record));
-        StatusWrite::between(policy.as_ref(), &new).map(|write| write.action())
-    };
-    Ok(others.filter_map(write).collect())
+    Ok(others.filter_map(forget).collect())
 }
 
 /// Brings the records in their order in the status.

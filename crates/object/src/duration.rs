@@ -18,6 +18,11 @@ pub fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
+/// Returns a time as objects have it, so that its record is read back as it was decided.
+pub fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
 /// Returns the wait after a number of failures in a row: the first wait, which doubles with each further
 /// failure up to the longest one.
 pub fn doubled(first: SignedDuration, longest: SignedDuration, failures: u32) -> SignedDuration {

@@ -104,8 +104,7 @@ impl<K: Stored> Cached<K> {
     /// Takes the version of an object that a watch delivered; returns whether [`Cached::see`] would change
     /// nothing, because the object is cached in that version or a newer one.
     pub(crate) fn confirm(&mut self, key: &Key, version: u64) -> bool {
-        let is_cached = self.objects.get(key).is_some_and(|held| held.version() >= version);
-        let is_known = is_cached && version != OPAQUE && !self.is_unreadable(key);
+        let is_known = self.holds(key, version) && !self.is_unreadable(key);
         if is_known {
             self.seen = self.seen.max(version);
         }
@@ -222,11 +221,16 @@ impl<K: Stored> Cached<K> {
         self.seen = u64::MAX;
     }
 
+    /// Returns whether an object is cached in a version or a newer one.
+    fn holds(&self, key: &Key, version: u64) -> bool {
+        version != OPAQUE && self.objects.get(key).is_some_and(|held| held.version() >= version)
+    }
+
     /// Stores an object unless the cached one is newer.
     fn put(&mut self, new: Arc<K>) -> Option<Change<K>> {
-        let held = self.objects.get(&new.key());
-        if new.version() != OPAQUE && held.is_some_and(|held| held.version() >= new.version()) {
-            self.accept(&new.key());
+        let key = new.key();
+        if self.holds(&key, new.version()) {
+            self.accept(&key);
             return None;
         }
         Some(self.set(new))

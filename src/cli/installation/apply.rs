@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use object::{Gvk, Object, ObjectRef};
 
 use crate::cli::CommandError;
-use crate::cli::writer::{api_of, failed};
+use crate::cli::writer::{api_of, failed, untyped};
 use api::names::{CLI, GITOPS_GROUP};
 use engine::installation::{MANAGED_BY, keep_conversion};
 
@@ -51,15 +50,14 @@ pub(in crate::cli) struct Installer {
 
 impl Installer {
     fn api(&self, gvk: &Gvk, namespace: &str) -> Api<DynamicObject> {
-        let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-        api_of(&self.hub, &ApiResource::from_gvk(&names), namespace)
+        api_of(&self.hub, gvk, namespace)
     }
 
     /// Reads an object of the hub.
     pub(in crate::cli) async fn find(&self, target: &ObjectRef) -> Result<Option<Object>, CommandError> {
         let found = self.api(&target.gvk, &target.key.namespace).get_opt(&target.key.name).await;
         let found = found.map_err(failed(format!("read {target}")))?;
-        Ok(found.map(|found| read(&found)).transpose()?)
+        Ok(found.map(|found| untyped(&found)).transpose()?)
     }
 
     /// Reads the objects of some names from the hub.
@@ -131,7 +129,7 @@ impl Installer {
         let target = wanted.reference();
         let api = self.api(&target.gvk, &target.key.namespace);
         let applied = api.patch(&target.key.name, &params, &Patch::Apply(&wanted)).await;
-        let applied = read(&applied.map_err(failed(format!("apply {target}")))?)?;
+        let applied = untyped(&applied.map_err(failed(format!("apply {target}")))?)?;
         Ok(match present {
             None => ApplyResult::Created,
             Some(present) if content(present) == content(&applied) => ApplyResult::Unchanged,
@@ -150,7 +148,7 @@ impl Installer {
         for gvk in kinds {
             let found = self.api(gvk, "").list(&params).await;
             for item in found.map_err(failed(format!("list {gvk}")))?.items {
-                let mut object = read(&item)?;
+                let mut object = untyped(&item)?;
                 object.0.insert("apiVersion".into(), gvk.api_version().into());
                 object.0.insert("kind".into(), gvk.kind.as_str().into());
                 installed.push(object);
@@ -170,10 +168,6 @@ impl Installer {
             }
         }
     }
-}
-
-fn read(object: &DynamicObject) -> anyhow::Result<Object> {
-    Ok(Object::from_value(serde_json::to_value(object)?)?)
 }
 
 /// Returns whether this program created the object, or only this product has such an object.

@@ -64,19 +64,18 @@ fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedC
 /// Wakes the add-ons whose creation was refused on a cluster, or is not refused any more.
 pub(super) fn wake_on_refused<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, _| {
-        if !change.differs_in(records_of) {
+        if !change.differs_in(rollout_policy::all_refused) {
             return Vec::new();
         }
-        let add_ons: BTreeSet<&str> =
-            change.sides().flat_map(records_of).map(|refused| refused.add_on.as_str()).collect();
+        let add_ons: BTreeSet<&str> = change
+            .sides()
+            .flat_map(rollout_policy::all_refused)
+            .map(|refused| refused.add_on.as_str())
+            .collect();
         let differs =
             |add_on: &&str| change.differs_in(|policy| rollout_policy::refused_of(Some(policy), add_on));
         add_ons.into_iter().filter(differs).map(Key::cluster).collect()
     });
-}
-
-fn records_of(policy: &RolloutPolicy) -> &[RefusedAddOn] {
-    policy.status.as_ref().map(|status| status.refused.as_slice()).unwrap_or_default()
 }
 
 /// Returns until when the creation on a cluster is not tried again, of those that were refused; `None` if it
@@ -88,11 +87,14 @@ pub(super) fn retry_at(
 ) -> Option<Timestamp> {
     let record = refused.get(cluster)?;
     let (since, tried) = (record.since.0, record.tried.0);
+    // A time in the future was written by a clock that was ahead.
+    if now < tried {
+        return None;
+    }
     let own = later(tried, tried.duration_since(since).clamp(FIRST_RETRY, LAST_RETRY));
     let last = refused.values().map(|record| record.tried.0).filter(|tried| *tried <= now).max()?;
     let at = own.max(later(last, FIRST_RETRY));
-    // A time in the future was written by a clock that was ahead.
-    (tried <= now && now < at).then_some(at)
+    (now < at).then_some(at)
 }
 
 /// Records the clusters on which the API server has just refused to create the add-on; `None` if there is
@@ -111,8 +113,8 @@ pub(super) fn record_refused(
     let Some(policy) = rollout_policy::object_for(RolloutOwner::AddOn(add_on), view)? else {
         return Ok(None);
     };
-    let mut new = RolloutPolicy::clone(&policy);
-    let records = &mut new.status.get_or_insert_default().refused;
+    let mut status = policy.status.clone().unwrap_or_default();
+    let records = &mut status.refused;
     let before = records.len();
     let mut is_complete = true;
     for (cluster, failure) in refused {
@@ -139,7 +141,7 @@ pub(super) fn record_refused(
         return Ok(None);
     }
     rollout_policy::sort_refused(records);
-    Ok(StatusWrite::between(policy.as_ref(), &new))
+    Ok(StatusWrite::of_status(policy.as_ref(), policy.status.as_ref(), &status))
 }
 
 /// Returns the cluster of an add-on that the API server refuses to create.

@@ -35,8 +35,12 @@ impl Controller for ClusterProfileController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on::<ManagedCluster>(|change, view| {
             let Some(cluster) = change.latest() else { return Vec::new() };
-            let attributes = ClusterAttributes::of(cluster);
             let mut keys = view.keys::<ClusterProfile>(Query::label(CLUSTER_NAME_LABEL, cluster.name()));
+            // Sets choose their members by labels.
+            if !change.differs_in(|cluster| &cluster.metadata.labels) {
+                return keys;
+            }
+            let attributes = ClusterAttributes::of(cluster);
             for binding in view.readable::<ManagedClusterSetBinding>(Query::ALL) {
                 if members(&binding, view).is_some_and(|members| members.contains(&attributes)) {
                     keys.push(Key::namespaced(binding.namespace(), cluster.name()));

@@ -14,7 +14,7 @@ use api::condition::{Conditions as _, Observation, set_condition};
 use api::gitops::v1alpha1::{CommitState, CommitStatusProvider, ConfigRepo, LastCommitStatus};
 use api::names::gitops_conditions::{COMMIT_STATUS_REPORTED, STALLED};
 use engine::report::{self, commit_state, is_news};
-use object::duration::later;
+use object::duration::{later, whole_second};
 use object::{Key, text};
 use reconcile::{
     Action, CommitStatus, Controller, Executed, Failure, FailureKind, Plan, Read, Source, SourceIdentity,
@@ -69,7 +69,7 @@ impl Controller for CommitStatusController {
         let mut new = (*repo).clone();
         let status = new.status.get_or_insert_default();
         let mut last = last(&repo, &sent.commit, &destination(sent));
-        last.time = Some(Time(Timestamp::from_second(now.as_second()).unwrap_or(now)));
+        last.time = Some(Time(whole_second(now)));
         let observed = match outcome {
             Ok(_) => {
                 (last.state, last.sent) = (Some(sent.state.clone()), last.sent.saturating_add(1));

@@ -22,7 +22,7 @@ use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoReport, PushedReport, ReportSt
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
-use object::duration::{self, later};
+use object::duration::{self, later, whole_second};
 use object::text;
 use object::{Key, Metadata as _};
 use reconcile::{
@@ -88,7 +88,7 @@ impl Controller for ReportController {
         let status = new.status.get_or_insert_default();
         let generation = repo.metadata.generation.unwrap_or_default();
         let before = status.report.take().unwrap_or_default();
-        let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let seconds = whole_second(now);
         let is_flush = not_before(&repo, now).is_some_and(|at| at > now);
         let flushed = if is_flush { Some(Time(seconds)) } else { before.flushed.clone() };
         let tried = ReportStatus { time: Some(Time(seconds)), flushed, ..before };

@@ -3,6 +3,7 @@
 use object::Object;
 use serde_json::{Map, Value, json};
 
+use super::deployment::{container_of, pod_of};
 use super::{InstallationError, read};
 
 /// The chart as helm renders it for a namespace that [`read`] replaces.
@@ -31,15 +32,11 @@ pub fn agent_manifests(agent: AgentInstallation<'_>) -> Result<Vec<Object>, Inst
     let AgentInstallation { namespace, cluster, image, image_pull_secrets } = agent;
     let mut objects = read(RENDERED, namespace)?;
     for deployment in objects.iter_mut().filter(|object| object.kind() == "Deployment") {
-        let spec = deployment.field_mut("spec");
-        let pod = spec.get_mut("template").and_then(|template| template.get_mut("spec")?.as_object_mut());
-        let pod = pod.ok_or(InstallationError::Missing("pod"))?;
         if !image_pull_secrets.is_empty() {
             let secrets: Vec<Value> = image_pull_secrets.iter().map(|name| json!({"name": name})).collect();
-            pod.insert("imagePullSecrets".into(), secrets.into());
+            pod_of(deployment)?.insert("imagePullSecrets".into(), secrets.into());
         }
-        let container = pod.get_mut("containers").and_then(|all| all.get_mut(0)?.as_object_mut());
-        set_container(container.ok_or(InstallationError::Missing("container"))?, image, cluster)?;
+        set_container(container_of(deployment)?, image, cluster)?;
     }
     Ok(objects)
 }
@@ -64,10 +61,7 @@ pub fn keep_resources(wanted: &mut Object, present: &Object) {
     let present = present.at(&containers).and_then(Value::as_array).into_iter().flatten();
     let mut present = present.filter(|container| container.get("name") == Some(&json!("agent")));
     let resources = present.next().and_then(|container| container.get("resources"));
-    let template = wanted.field_mut("spec").get_mut("template");
-    let containers = template.and_then(|template| template.get_mut("spec")?.get_mut("containers"));
-    let container = containers.and_then(|all| all.get_mut(0)?.as_object_mut());
-    if let (Some(container), Some(resources)) = (container, resources) {
+    if let (Ok(container), Some(resources)) = (container_of(wanted), resources) {
         container.insert("resources".into(), resources.clone());
     }
 }

@@ -1,10 +1,23 @@
 //! The fields of a Deployment that the options of an installation determine.
 
 use object::Object;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{InstallationError, InstallationOptions};
 use api::names::{INSTALL_OPTIONS_ANNOTATION, OPERATOR};
+
+/// Returns the pod of a Deployment.
+pub(super) fn pod_of(deployment: &mut Object) -> Result<&mut Map<String, Value>, InstallationError> {
+    let template = deployment.field_mut("spec").get_mut("template");
+    let pod = template.and_then(|template| template.get_mut("spec")?.as_object_mut());
+    pod.ok_or(InstallationError::Missing("pod"))
+}
+
+/// Returns the only container of a Deployment.
+pub(super) fn container_of(deployment: &mut Object) -> Result<&mut Map<String, Value>, InstallationError> {
+    let container = pod_of(deployment)?.get_mut("containers").and_then(|all| all.get_mut(0)?.as_object_mut());
+    container.ok_or(InstallationError::Missing("container"))
+}
 
 /// Sets the fields of a Deployment that the options determine. That of the operator records the options.
 pub(super) fn configure(
@@ -31,10 +44,7 @@ pub(super) fn configure(
     if let Some(replicas) = replicas.filter(|_| is_operator) {
         deployment.field_mut("spec").insert("replicas".into(), json!(replicas));
     }
-    let pod = deployment.field_mut("spec").get_mut("template").and_then(|template| template.get_mut("spec"));
-    let container = pod.and_then(|pod| pod.pointer_mut("/containers/0"));
-    let container =
-        container.and_then(Value::as_object_mut).ok_or(InstallationError::Missing("container"))?;
+    let container = container_of(deployment)?;
     if let Some(image) = image {
         container.insert("image".into(), json!(image));
     }

@@ -5,7 +5,7 @@
 //! needs a hub that answers. See docs/design/rollout-states.md.
 
 use jiff::{SignedDuration, Timestamp};
-use object::duration::later;
+use object::duration::{later, whole_second};
 
 use super::classify::has_failed;
 use super::cluster::{Cluster, Hash};
@@ -80,9 +80,4 @@ fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan<'_>]) -> bool 
         && !policy.paused
         && !policy.released.contains(&input.revision)
         && plans.iter().flat_map(|plan| &plan.members).any(|member| member.rollback_target().is_some())
-}
-
-/// Returns a time as objects have it, so that its record is read back as it was decided.
-fn whole_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -112,42 +112,56 @@ impl ApplyWait {
     }
 }
 
-/// Returns what a commit of a repository waits for at `now`; `None` if it does not wait. No freeze window may
-/// be open, and one of the apply windows must be if the repository has any.
-///
-/// # Errors
-/// A window cannot be read.
-pub fn apply_wait(spec: &ConfigRepoSpec, now: Timestamp) -> Result<Option<ApplyWait>, Refused> {
-    let freezes = Window::read_all("freezeWindows", &spec.freeze_windows)?;
-    let windows = Window::read_all("applyWindows", &spec.apply_windows)?;
-    let freeze_at = |at| {
-        let (window, until) = frozen(&freezes, at)?;
-        Some(ApplyWait::Freeze { window: window.to_owned(), until })
-    };
-    let mut wait = freeze_at(now);
-    if windows.is_empty() {
-        return Ok(wait);
+/// The windows of a repository that say when its commits are applied.
+pub struct ApplyWindows {
+    freezes: Vec<Window>,
+    windows: Vec<Window>,
+}
+
+impl ApplyWindows {
+    /// Reads the windows of a repository.
+    ///
+    /// # Errors
+    /// A window cannot be read.
+    pub fn read(spec: &ConfigRepoSpec) -> Result<Self, Refused> {
+        let freezes = Window::read_all("freezeWindows", &spec.freeze_windows)?;
+        let windows = Window::read_all("applyWindows", &spec.apply_windows)?;
+        Ok(Self { freezes, windows })
     }
-    for _ in 0..VISITED {
-        let at = wait.as_ref().map_or(now, ApplyWait::until);
-        if let Some(freeze) = freeze_at(at) {
-            if matches!(wait, Some(ApplyWait::Freeze { .. })) {
-                // It goes on at its end: the engine decides again then.
+
+    /// Returns what a commit waits for at `now`; `None` if it does not wait. No freeze window may be open, and
+    /// one of the apply windows must be if the repository has any.
+    pub fn wait(&self, now: Timestamp) -> Option<ApplyWait> {
+        let Self { freezes, windows } = self;
+        let freeze_at = |at| {
+            let (window, until) = frozen(freezes, at)?;
+            Some(ApplyWait::Freeze { window: window.to_owned(), until })
+        };
+        let mut wait = freeze_at(now);
+        if windows.is_empty() {
+            return wait;
+        }
+        for _ in 0..VISITED {
+            let at = wait.as_ref().map_or(now, ApplyWait::until);
+            if let Some(freeze) = freeze_at(at) {
+                if matches!(wait, Some(ApplyWait::Freeze { .. })) {
+                    // It goes on at its end: the engine decides again then.
+                    break;
+                }
+                wait = Some(freeze);
+                continue;
+            }
+            if windows.iter().any(|window| window.open_until(at).is_some()) {
                 break;
             }
-            wait = Some(freeze);
-            continue;
+            let next = windows.iter().filter_map(|it| Some((it.opens_after(at)?, it.name.as_str()))).min();
+            let Some((until, window)) = next else {
+                return Some(ApplyWait::NoWindow { until: later(at, LONGEST) });
+            };
+            wait = Some(ApplyWait::Window { window: window.to_owned(), until });
         }
-        if windows.iter().any(|window| window.open_until(at).is_some()) {
-            break;
-        }
-        let next = windows.iter().filter_map(|it| Some((it.opens_after(at)?, it.name.as_str()))).min();
-        let Some((until, window)) = next else {
-            return Ok(Some(ApplyWait::NoWindow { until: later(at, LONGEST) }));
-        };
-        wait = Some(ApplyWait::Window { window: window.to_owned(), until });
+        wait
     }
-    Ok(wait)
 }
 
 /// Returns the window that freezes rollouts at `now`: its name, and when the freeze ends, including windows
@@ -198,7 +212,7 @@ mod tests {
     /// Compares what a commit waits for at some times: the variant, the name of the window and the time.
     fn check_waits(spec: &ConfigRepoSpec, cases: &[(&str, &str)]) {
         for (now, expected) in cases {
-            let told = match apply_wait(spec, now.parse().unwrap()).unwrap() {
+            let told = match ApplyWindows::read(spec).unwrap().wait(now.parse().unwrap()) {
                 None => String::new(),
                 Some(ApplyWait::Freeze { window, until }) => format!("freeze {window} {until}"),
                 Some(ApplyWait::Window { window, until }) => format!("window {window} {until}"),
@@ -223,7 +237,7 @@ mod tests {
         ];
         check_waits(&spec(Vec::new(), freezes), &cases);
         let bad = spec(Vec::new(), vec![window("bad", "0 8", "", "1h")]);
-        assert!(apply_wait(&bad, Timestamp::UNIX_EPOCH).is_err());
+        assert!(ApplyWindows::read(&bad).is_err());
     }
 
     #[test]
@@ -263,7 +277,7 @@ mod tests {
         // The freeze covers each window, so the search ends.
         let freezes = vec![window("day", "0 7 * * *", "", "12h")];
         let [now, later] = ["2026-03-04T05:00:00Z", "2026-03-30T00:00:00Z"].map(|at| at.parse().unwrap());
-        let covered = apply_wait(&spec(windows, freezes), now).unwrap();
+        let covered = ApplyWindows::read(&spec(windows, freezes)).unwrap().wait(now);
         assert!(covered.is_some_and(|wait| wait.until() > later));
     }
 

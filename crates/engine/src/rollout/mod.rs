@@ -80,7 +80,7 @@ mod tests;
 pub use advance::advance;
 pub use classify::observe;
 pub use decision::RolloutDecision;
-pub use freeze::{ApplyWait, apply_wait};
+pub use freeze::{ApplyWait, ApplyWindows};
 pub use incremental::IncrementalRollout;
 pub use input::Input;
 pub use policy::Policy;

@@ -45,27 +45,22 @@ impl WrittenContent {
     pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
         let mut all = Self::default();
         for action in actions {
-            let mut hasher = DefaultHasher::new();
-            match action {
-                // An object is not copied.
+            // An object is not copied.
+            let (head, object) = match action {
                 Action::Apply { site, object, force, manager, impersonate, dry_run } => {
-                    hash(&json!(["apply", site, force, manager, impersonate, dry_run]), &mut hasher);
-                    hash_fields(&object.0, &mut hasher);
+                    (json!(["apply", site, force, manager, impersonate, dry_run]), Some(object))
                 }
-                Action::Create { site, object } => {
-                    hash(&json!(["create", site]), &mut hasher);
-                    hash_fields(&object.0, &mut hasher);
-                }
-                Action::Replace { site, object } => {
-                    hash(&json!(["replace", site]), &mut hasher);
-                    hash_fields(&object.0, &mut hasher);
-                }
+                Action::Create { site, object } => (json!(["create", site]), Some(object)),
+                Action::Replace { site, object } => (json!(["replace", site]), Some(object)),
                 Action::Patch { .. }
                 | Action::Delete { .. }
                 | Action::Push(_)
-                | Action::SetCommitStatus(_) => {
-                    hash(&serde_json::to_value(action).unwrap_or_default(), &mut hasher);
-                }
+                | Action::SetCommitStatus(_) => (serde_json::to_value(action).unwrap_or_default(), None),
+            };
+            let mut hasher = DefaultHasher::new();
+            hash(&head, &mut hasher);
+            if let Some(object) = object {
+                hash_fields(&object.0, &mut hasher);
             }
             all.add(Self(Some(hasher.finish())));
         }

@@ -21,12 +21,11 @@ use api::gitops::v1alpha1::{
 use api::names::approval_reasons::POLICY_HELD;
 use api::names::gitops_conditions::READY;
 use controllers::hub::config_repo::is_same_source;
-use engine::rollout::{self, ApplyWait};
+use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::{self, Inventory, ObjectId};
 use object::duration::later;
 use object::tree::Checkout;
 use object::{Gvk, Key, Metadata as _};
-use reconcile::{Source, SourceIdentity};
 use serde_json::json;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
@@ -75,14 +74,10 @@ pub fn preview(
     }
     let repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
     let mut runner = Runner::new();
-    let fetch = |runner: &mut Runner, repo: &ConfigRepo, checkout: &Arc<Checkout>| {
-        let (identity, checkout) = (SourceIdentity::of(repo), Some(Arc::clone(checkout)));
-        runner.set_source(&Key::of(repo), Source { identity, checkout, failure: None }, now);
-    };
     for repo in &repos {
         assume_health(&mut hub, &Key::of(repo), now);
         if let Some(base) = commit.base.get(&Key::of(repo)) {
-            fetch(&mut runner, repo, base);
+            runner.fetch(repo, base, now);
         }
     }
     runner.settle(&mut hub, now)?;
@@ -90,7 +85,7 @@ pub fn preview(
         runner.settle(&mut hub, now)?;
     }
     runner.applied.clear();
-    repos.iter().for_each(|repo| fetch(&mut runner, repo, &commit.head));
+    repos.iter().for_each(|repo| runner.fetch(repo, &commit.head, now));
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
     let mut play = PreviewRun::begin(runner, hub, spokes, now);
     play.settle()?;
@@ -124,7 +119,7 @@ pub fn preview(
 /// Returns the freeze window and the apply window that a commit waits for: one of them, or none. The operator
 /// refuses a window that cannot be read.
 fn windows(spec: &ConfigRepoSpec, now: Timestamp) -> [Option<CommitWindow>; 2] {
-    match rollout::apply_wait(spec, now).ok().flatten() {
+    match ApplyWindows::read(spec).ok().and_then(|windows| windows.wait(now)) {
         Some(ApplyWait::Freeze { window, until }) => [Some(CommitWindow { window, until }), None],
         Some(ApplyWait::Window { window, until }) => [None, Some(CommitWindow { window, until })],
         // The plan shows what the operator says.

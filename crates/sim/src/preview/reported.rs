@@ -18,7 +18,6 @@ use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER};
 use engine::sync::{ObjectId, recorded};
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
-use reconcile::{Source, SourceIdentity};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
 /// Returns the hub of a report, and the commits that the ConfigRepo and the others of its source had applied.
@@ -81,8 +80,7 @@ pub fn with_commits(
         let (target, patch) = (ResourcePath::of::<ConfigRepo>(key), Patch::Merge(json!({"spec": at_once})));
         let written = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
         debug_assert!(written.is_ok(), "{key}: {written:?}");
-        let (identity, checkout) = (SourceIdentity::of(&repo), Some(Arc::clone(commit)));
-        runner.set_source(key, Source { identity, checkout, failure: None }, now);
+        runner.fetch(&repo, commit, now);
     }
     runner.settle(&mut hub, now)?;
     Ok(HubSnapshot::of(&hub).objects)

@@ -11,10 +11,11 @@ use crate::execute::{Branches, Servers, execute, path};
 use crate::process::{Faults, read};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::ObjectId;
+use object::tree::Checkout;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{
     Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
-    Site, Source, Subresource, WatchedKind,
+    Site, Source, SourceIdentity, Subresource, WatchedKind,
 };
 use store::{Store, Watch};
 
@@ -85,8 +86,10 @@ impl Runner {
         }
     }
 
-    pub(super) fn set_source(&mut self, repo: &Key, source: Source, now: Timestamp) {
-        self.dispatcher.source_changed(repo, source, now);
+    /// Hands a checkout to the controllers, as the one of a ConfigRepo.
+    pub(super) fn fetch(&mut self, repo: &ConfigRepo, checkout: &Arc<Checkout>, now: Timestamp) {
+        let (identity, checkout) = (SourceIdentity::of(repo), Some(Arc::clone(checkout)));
+        self.dispatcher.source_changed(&Key::of(repo), Source { identity, checkout, failure: None }, now);
     }
 
     /// Returns when a controller has something to do next.

@@ -44,8 +44,8 @@ fn sent(world: &World) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn a_commit_is_pending_until_every_cluster_runs_it_and_each_state_is_sent_once() {
+/// Returns four clusters that run an add-on, and a repository with commit statuses and a first commit.
+fn followed() -> World {
     let mut world = world(4);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", progressive());
@@ -53,6 +53,12 @@ fn a_commit_is_pending_until_every_cluster_runs_it_and_each_state_is_sent_once()
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     follow(&mut world, statuses());
     commit(&mut world, '1');
+    world
+}
+
+#[test]
+fn a_commit_is_pending_until_every_cluster_runs_it_and_each_state_is_sent_once() {
+    let mut world = followed();
     world.run_for(seconds(60)).unwrap();
     assert_eq!(sent(&world).last().unwrap(), "1 success", "{:?}", world.commit_statuses);
     let before = sent(&world).len();
@@ -99,13 +105,7 @@ fn tell_more(world: &mut World, holds: bool) {
 
 #[test]
 fn a_commit_succeeds_on_a_fleet_that_always_has_more_to_tell() {
-    let mut world = world(4);
-    template(&mut world, "msa", "msa:0.4.0");
-    addon(&mut world, "msa", progressive());
-    select_all(&mut world);
-    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
-    follow(&mut world, statuses());
-    commit(&mut world, '1');
+    let mut world = followed();
     for round in 0..20 {
         tell_more(&mut world, round % 2 == 0);
         world.run_for(seconds(3)).unwrap();

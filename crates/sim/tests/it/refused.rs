@@ -22,8 +22,7 @@ const END: Timestamp = Timestamp::constant(1_800_000_300, 0);
 const CANNOT_WRITE: &str = "cannot write ManagedClusterAddOn.addon.open-cluster-management.io";
 
 /// Executes an action as an API server that refuses the add-on of a cluster.
-fn refuse(
-    number: usize,
+pub(crate) fn refuse<const CLUSTER: usize>(
     servers: &mut Servers<'_>,
     manager: &str,
     action: &Action,
@@ -32,25 +31,13 @@ fn refuse(
     match action {
         Action::Create { object, .. }
             if object.kind() == "ManagedClusterAddOn"
-                && object.namespace() == cluster(number)
+                && object.namespace() == cluster(CLUSTER)
                 && now < END =>
         {
             Err(Failure::refused(&object.reference(), 403, [].into_iter(), "denied by a webhook."))
         }
         action => execute(servers, manager, action, now),
     }
-}
-
-fn refuse_first(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    refuse(0, servers, manager, action, now)
-}
-
-fn refuse_second(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    refuse(1, servers, manager, action, now)
-}
-
-fn refuse_fourth(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    refuse(3, servers, manager, action, now)
 }
 
 /// Rolls an add-on out to three clusters that have existed for more than a minute.
@@ -76,7 +63,7 @@ fn recorded_in(world: &World, policy: &str) -> Vec<RefusedAddOn> {
 #[test]
 fn a_canary_whose_addon_cannot_be_created_times_out_and_is_named() {
     for roll_out in ["Content", "InstallAndContent"] {
-        let setup = Setup { execute: refuse_first, ..Setup::default() };
+        let setup = Setup { execute: refuse::<0>, ..Setup::default() };
         let mut world = rolled_out(setup, roll_out, progressive());
         world.run_for(seconds(60)).unwrap();
         let why = format!("{CANNOT_WRITE} cluster1/{ADDON}: denied by a webhook");
@@ -95,7 +82,7 @@ fn a_canary_whose_addon_cannot_be_created_times_out_and_is_named() {
 fn a_rollout_goes_on_after_the_deadline_of_a_cluster_whose_addon_cannot_be_created() {
     let tolerant = json!({"progressive": {"maxConcurrency": 1, "maxFailures": 1}});
     for roll_out in ["Content", "InstallAndContent"] {
-        let setup = Setup { execute: refuse_second, ..Setup::default() };
+        let setup = Setup { execute: refuse::<1>, ..Setup::default() };
         let mut world = rolled_out(setup, roll_out, merged(progressive(), tolerant.clone()));
         world.run_for(seconds(20)).unwrap();
         assert_eq!(images(&world), ["0.4.0"], "{roll_out}: {:?}", progress(&world));
@@ -118,7 +105,7 @@ fn a_rollout_goes_on_after_the_deadline_of_a_cluster_whose_addon_cannot_be_creat
 
 #[test]
 fn a_removal_does_not_wait_for_an_addon_that_cannot_be_created() {
-    let mut world = installed(Setup { execute: refuse_fourth, ..Setup::default() }, 3);
+    let mut world = installed(Setup { execute: refuse::<3>, ..Setup::default() }, 3);
     policy(&mut world, json!({"removalBudget": "50%"}));
     join(&mut world, 3, false, seconds(1));
     world.run_for(seconds(60)).unwrap();
@@ -133,7 +120,7 @@ fn a_removal_does_not_wait_for_an_addon_that_cannot_be_created() {
 #[test]
 fn a_record_goes_when_another_policy_comes_into_force_and_with_the_addon() {
     let mut world =
-        rolled_out(Setup { execute: refuse_first, ..Setup::default() }, "InstallAndContent", progressive());
+        rolled_out(Setup { execute: refuse::<0>, ..Setup::default() }, "InstallAndContent", progressive());
     world.run_for(seconds(20)).unwrap();
     assert_eq!(recorded(&world).len(), 1, "{:?}", progress(&world));
     let other = json!({
@@ -151,7 +138,7 @@ fn a_record_goes_when_another_policy_comes_into_force_and_with_the_addon() {
 
 #[test]
 fn the_status_of_an_addon_is_written_between_two_tries_to_create_it() {
-    let setup = Setup { execute: refuse_first, ..Setup::default() };
+    let setup = Setup { execute: refuse::<0>, ..Setup::default() };
     let mut world = with(setup, 7, 3);
     // Records have whole seconds, so they are older than the tries by up to one.
     world.run_for(SignedDuration::from_millis(60_900)).unwrap();

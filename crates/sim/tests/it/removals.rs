@@ -1,12 +1,12 @@
 //! A budget of clusters over a window of time holds the removal of add-ons.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::fixtures::{
     ADDON, addon, cluster, config_repo, images, is_completed, join, merged, progress, progressive, put, repo,
     seconds, select_all, template, with, world,
 };
+use crate::refused::refuse;
 use crate::replica_sets;
 use crate::reports::explanation;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -18,8 +18,7 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::tree::FileTree;
 use object::{Key, Metadata as _};
-use reconcile::{Action, Failure, Outcome};
-use sim::{Servers, Setup, World, execute};
+use sim::{Setup, World};
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns a fleet in which all `clusters` have the add-on.
@@ -359,22 +358,10 @@ fn an_approved_removal_leaves_in_batches() {
     assert_eq!(most_leaving(&mut world), 1, "one of four is the budget");
 }
 
-/// Executes an action as an API server that refuses the add-on of the fourth cluster.
-fn refuse(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    match action {
-        Action::Create { object, .. }
-            if object.kind() == "ManagedClusterAddOn" && object.namespace() == cluster(3) =>
-        {
-            Err(Failure::refused(&object.reference(), 403, [].into_iter(), "denied by a policy"))
-        }
-        action => execute(servers, manager, action, now),
-    }
-}
-
 #[test]
 fn an_addon_that_cannot_be_created_on_one_cluster_holds_back_no_version_on_others() {
     for roll_out in ["Content", "InstallAndContent"] {
-        let mut world = installed(Setup { execute: refuse, ..Setup::default() }, 3);
+        let mut world = installed(Setup { execute: refuse::<3>, ..Setup::default() }, 3);
         policy(&mut world, json!({ "rollOut": roll_out }));
         join(&mut world, 3, true, seconds(1));
         template(&mut world, "msa", "msa:0.4.1");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use object::duration::later;
+use object::duration::{later, whole_second};
 
 use super::draft::Draft;
 use super::identity::RepoIdentity;
@@ -110,8 +110,7 @@ impl Count {
 
     /// Counts a correction.
     fn add(&mut self, now: Timestamp) {
-        let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        *self = Self { corrections: self.corrections.saturating_add(1), last: Some(seconds) };
+        *self = Self { corrections: self.corrections.saturating_add(1), last: Some(whole_second(now)) };
     }
 
     /// Returns when the next correction is due.

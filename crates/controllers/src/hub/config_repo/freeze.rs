@@ -3,7 +3,7 @@
 use super::commit::Commit;
 use super::draft::Draft;
 use super::status::{Phase, Readiness, still_applied};
-use engine::rollout::{self, ApplyWait};
+use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::Problem;
 use object::text::short_commit;
 
@@ -13,13 +13,13 @@ use object::text::short_commit;
 /// # Errors
 /// The problem of a window that cannot be read.
 pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Result<Option<Readiness>, Problem> {
-    let wait = rollout::apply_wait(&draft.repo.spec, draft.now)
+    let windows = ApplyWindows::read(&draft.repo.spec)
         .map_err(|refused| Problem::of_commit("InvalidSpec", refused.to_string()))?;
     let applied = draft.status.applied.as_ref();
     if applied.is_some_and(|applied| applied.digest == commit.desired.digest) {
         return Ok(None);
     }
-    let Some(wait) = wait else { return Ok(None) };
+    let Some(wait) = windows.wait(draft.now) else { return Ok(None) };
     draft.plan.wake(wait.until());
     let (phase, reason, what) = match wait {
         ApplyWait::Freeze { window, until } => {

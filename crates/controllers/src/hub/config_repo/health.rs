@@ -8,8 +8,7 @@ use super::draft::{Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, revision};
 use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
 use engine::sync::{ObjectHealth, ObjectId, Unhealthy};
-use object::duration;
-use object::duration::later;
+use object::duration::{self, later, whole_second};
 use object::text::short_commit;
 
 /// The default of `spec.healthTimeout`. It also replaces a text that is no duration.
@@ -104,6 +103,6 @@ fn why(health: &ObjectHealth) -> &str {
 fn since(draft: &Draft<'_>, digest: &str) -> Timestamp {
     let before = draft.status.unhealthy.as_ref().filter(|before| before.digest == digest);
     let since = before.and_then(|before| before.since.as_ref()).map(|time| time.0);
-    let now = Timestamp::from_second(draft.now.as_second()).unwrap_or(draft.now);
+    let now = whole_second(draft.now);
     since.filter(|since| *since <= now).unwrap_or(now)
 }

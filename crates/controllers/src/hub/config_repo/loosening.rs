@@ -108,7 +108,7 @@ impl Loosened {
             return Ok(loosened);
         }
         // Some of these objects may stay, or move to another of the ConfigRepos.
-        let leaving = others.leaving(repo, (checkout, desired), at_risk, view)?;
+        let leaving = others.leaving(repo, checkout, at_risk, view)?;
         (loosened.of_others, loosened.dropped) = policies.that_allow(&leaving, view)?;
         let of_owner = |(id, clusters): (ObjectId, usize)| Some((id.clone(), (others.owner(&id)?, clusters)));
         loosened.elsewhere = leaving.into_iter().filter_map(of_owner).collect();
@@ -294,7 +294,7 @@ impl Siblings {
     fn leaving(
         &self,
         repo: &ConfigRepo,
-        (checkout, desired): (&Arc<Checkout>, &Desired),
+        checkout: &Arc<Checkout>,
         mut at_risk: Uninstalls,
         view: &impl View,
     ) -> Read<Uninstalls> {
@@ -314,11 +314,8 @@ impl Siblings {
             }
         }
         let wanted = commit::wanted(&asked, view)?;
-        let own = desired.ids();
-        let stays = |id: &ObjectId, tree: &Checkout| {
-            let is_own = tree.revision == checkout.revision && own.contains(id);
-            is_own || wanted.get(&tree.revision).is_some_and(|ids| ids.contains(id))
-        };
+        let stays =
+            |id: &ObjectId, tree: &Checkout| wanted.get(&tree.revision).is_some_and(|ids| ids.contains(id));
         at_risk.retain(|id, _| {
             let owner = self.0.iter().find(|other| other.inventory.contains_key(id));
             let has = owner.and_then(|owner| owner.checkout.as_ref());

@@ -11,6 +11,7 @@ use api::condition::{Conditions as _, Observation, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentResult, Revision, UnchangeableObject};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Desired, DesiredObject, Problem};
+use object::duration::whole_second;
 use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Object, text};
@@ -125,12 +126,11 @@ pub(super) fn record(status: &mut ConfigRepoStatus, readiness: &Readiness, now: 
         return;
     }
     let others = status.history.iter().filter(|one| !is_it(one)).cloned();
-    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let newest = RecentResult {
         commit: commit.clone(),
         digest: digest.clone(),
         reason: reason.clone(),
-        since: Some(Time(seconds)),
+        since: Some(Time(whole_second(now))),
         ..RecentResult::default()
     };
     status.history = std::iter::once(newest).chain(others).take(HISTORY).collect();
@@ -157,13 +157,12 @@ pub(super) fn revision(
         let same_source = before.url == *url && before.reference == reference;
         same_source && before.commit == *commit && before.digest == digest
     });
-    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     same.cloned().unwrap_or_else(|| Revision {
         commit: commit.clone(),
         url: url.clone(),
         reference: reference.into(),
         digest: digest.into(),
-        since: Some(Time(seconds)),
+        since: Some(Time(whole_second(now))),
         ..Revision::default()
     })
 }

@@ -19,6 +19,7 @@ use engine::plural::counted;
 use engine::replica_set::{self, DesiredWork, PlacementProgress, WorkRecord};
 use engine::rollout::RolloutDecision;
 use engine::rollout::cluster::{Cluster, Hash};
+use object::duration::whole_second;
 use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite, Subresource, View};
 
@@ -227,10 +228,9 @@ fn told<'a>(set: &'a ManifestWorkReplicaSet, placement: &str) -> &'a str {
 
 /// Returns the annotations of the work of a cluster that is assigned a template.
 fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Timestamp) -> WorkRecord {
-    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     match live.filter(|_| cluster.runs.as_ref() == Some(hash)) {
         Some(work) => replica_set::kept(work, cluster),
-        None => replica_set::assigned(hash, cluster, seconds),
+        None => replica_set::assigned(hash, cluster, whole_second(now)),
     }
 }
 

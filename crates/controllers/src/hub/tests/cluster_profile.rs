@@ -8,10 +8,6 @@ use reconcile::{Caches, Lookup, LookupAnswer, Register as _, Site};
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 
-fn typed<K: object::Kind>(object: Value) -> K {
-    serde_json::from_value(object).unwrap()
-}
-
 fn condition(type_: &str, status: &str) -> Value {
     let since = "2026-01-01T00:00:00Z";
     json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": since})
@@ -172,7 +168,7 @@ fn a_cluster_that_only_the_list_lacks_keeps_its_profile() {
         "metadata": {"namespace": "apps", "name": "c1", "resourceVersion": "1"},
         "spec": {"clusterManager": {"name": "open-cluster-management"}},
     });
-    caches.replace::<ClusterProfile>(Site::Hub, vec![typed(live)], "1");
+    caches.replace::<ClusterProfile>(Site::Hub, vec![serde_json::from_value(live).unwrap()], "1");
     caches.replace::<ManagedCluster>(Site::Hub, Vec::new(), "1");
     let plan = |caches: &Caches| ClusterProfileController::plan(&key, caches, Timestamp::UNIX_EPOCH);
     assert!(plan(&caches).is_err(), "the hub is asked");

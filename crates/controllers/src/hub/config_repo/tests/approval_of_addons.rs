@@ -9,7 +9,7 @@ use engine::sync::Deletion;
 use object::{Kind, Metadata as _, ObjectRef};
 use reconcile::{Precondition, Site, Subresource};
 
-const ADDON: &str = "{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn, metadata: {name: a}, spec: {}}";
+pub(super) const ADDON: &str = "{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn, metadata: {name: a}, spec: {}}";
 
 fn addon(hub: &Hub) -> ClusterManagementAddOn {
     hub.world.get(&Key::cluster("a")).unwrap()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::approval_of_addons::ADDON;
 use super::*;
 use crate::hub::config_repo::loosening::{Loosened, Uninstalls, uninstalls};
 use engine::sync::{DeletionHold, Inventory, ObjectId, Withheld};
@@ -12,7 +13,6 @@ use reconcile::{Site, Source, SourceIdentity};
 
 const URL: &str = "https://git.example/fleet";
 const OTHER: &str = "https://git.example/other";
-const ADD_ON: &str = "{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn, metadata: {name: a}, spec: {}}";
 
 /// The policies of a hub or of a commit: their names and specs.
 type Policies = Vec<(&'static str, Value)>;
@@ -124,7 +124,7 @@ fn checkout(commit: usize, policies: &[(&str, Value)], has_add_on: bool) -> Arc<
         tree.insert(format!("policies/{name}.yaml"), policy(name, spec).to_string().as_bytes());
     }
     if has_add_on {
-        tree.insert("add-ons/a.yaml", ADD_ON.as_bytes());
+        tree.insert("add-ons/a.yaml", ADDON.as_bytes());
     }
     Arc::new(Checkout { revision: format!("{commit:040x}"), tree })
 }
