@@ -286,6 +286,11 @@ fn a_plan_takes_the_fleet_from_a_report_and_compares_with_a_base() {
     );
     commit_report(&repository, &[], files);
     refused(&report[..2], "the branch wheelwright/status has no directory snapshot");
+    let lost = |(path, text): (&String, &String)| (path.clone(), text.replace(&one, &"f".repeat(40)));
+    let lost: BTreeMap<_, _> = files.iter().map(lost).collect();
+    commit_report(&repository, &["hub"], &lost);
+    refused(&report, "does not have ffffffffffff, which ConfigRepo config/fleet had applied, so there");
+    refused(&report, "hint: fetch the whole history");
     commit_report(&repository, &["hub", "other"], files);
     refused(&report[..2], "several reports, such as hub and other");
     refused(&report[..2], "--report-path hub");

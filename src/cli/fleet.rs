@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use controllers::hub::overview::{
-    ClusterSummary, Clusters, GroupSummary, Mark, ObjectList, Overview, WorkloadSummary,
+    ClusterSummary, Clusters, CommitSummary, GroupSummary, Mark, ObjectList, Overview, WorkloadSummary,
 };
 
 use super::output::Style;
@@ -17,10 +17,10 @@ const CELLS: usize = 48;
 /// Most clusters in trouble that are named, of the hub and of each add-on or set.
 const MAX_LISTED: usize = 20;
 
-/// Returns the text for the whole fleet.
-pub(super) fn page(overview: &Overview, style: Style) -> String {
+/// Returns the text for the whole fleet, with the last results of commits if `has_history`.
+pub(super) fn page(overview: &Overview, style: Style, has_history: bool) -> String {
     let mut page = String::new();
-    repositories(&mut page, overview, style);
+    repositories(&mut page, overview, style, has_history);
     clusters(&mut page, &overview.clusters, style);
     placements(&mut page, overview, style);
     for summary in overview.add_ons.iter().chain(&overview.replica_sets) {
@@ -43,7 +43,7 @@ pub(super) fn workload(summary: &WorkloadSummary, style: Style) -> String {
     page
 }
 
-fn repositories(page: &mut String, overview: &Overview, style: Style) {
+fn repositories(page: &mut String, overview: &Overview, style: Style, has_history: bool) {
     if overview.repositories.is_empty() {
         let _ = writeln!(page, "no ConfigRepo: nothing drives this fleet yet");
     }
@@ -83,6 +83,13 @@ fn repositories(page: &mut String, overview: &Overview, style: Style) {
             for ObjectList { what, objects: listed, more } in &repository.held_changes {
                 let _ = writeln!(page, "    {what}");
                 objects(page, "      ", listed, *more);
+            }
+        }
+        if has_history && !repository.history.is_empty() {
+            let _ = writeln!(page, "  last results of commits:");
+            for CommitSummary { commit, reason, time } in &repository.history {
+                let line = format!("    {}  {reason}  {time}", short(commit));
+                let _ = writeln!(page, "{}", line.trim_end());
             }
         }
     }
@@ -227,7 +234,7 @@ mod tests {
         let fleet = Repository { name: "n/fleet".into(), ready: true, ..Repository::default() };
         let refused = Repository { report_error: "the server refused it".into(), ..fleet.clone() };
         let text = |repository| {
-            page(&Overview { repositories: vec![repository], ..Overview::default() }, Style::PLAIN)
+            page(&Overview { repositories: vec![repository], ..Overview::default() }, Style::PLAIN, false)
         };
         assert!(text(refused).contains("\n  the present state is not reported: the server refused it\n"));
         assert!(!text(fleet).contains("not reported"));
@@ -243,9 +250,28 @@ mod tests {
             held_changes: vec![changed],
             ..Repository::default()
         };
-        let page = page(&Overview { repositories: vec![held], ..Overview::default() }, Style::PLAIN);
+        let page = page(&Overview { repositories: vec![held], ..Overview::default() }, Style::PLAIN, false);
         let told = "\n  the plan waits for the annotation gitops.wheelwright.dev/approve-plan=c0de\n    \
                     3 objects to change\n      ConfigMap n/a\n      ConfigMap n/b\n      and 1 more\n";
         assert!(page.contains(told), "{page}");
+    }
+
+    #[test]
+    fn the_results_of_commits_stand_below_their_repository_where_they_are_asked_for() {
+        let result = |digit: &str, reason: &str, time: &str| CommitSummary {
+            commit: digit.repeat(40),
+            reason: reason.into(),
+            time: time.into(),
+        };
+        let failed = result("2", "RenderFailed", "2026-01-02T03:04:05Z");
+        let history = vec![failed, result("1", "Applied", "")];
+        let told = Repository { name: "n/told".into(), history, ..Repository::default() };
+        let new = Repository { name: "n/new".into(), ..Repository::default() };
+        let overview = Overview { repositories: vec![told, new], ..Overview::default() };
+        let lines = "  last results of commits:\n    222222222222  RenderFailed  2026-01-02T03:04:05Z\n    \
+                     111111111111  Applied\n";
+        let [asked, usual] = [true, false].map(|has_history| page(&overview, Style::PLAIN, has_history));
+        assert_eq!(asked.matches(lines).count(), 1, "{asked}");
+        assert_eq!(asked.replace(lines, ""), usual);
     }
 }

@@ -115,6 +115,7 @@ fn repository(html: &mut String, repository: &Repository, has_buttons: bool) {
         held_deletions,
         held_plan: _,
         held_changes: _,
+        history: _,
         objects,
         report,
         report_error,

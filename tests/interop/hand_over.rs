@@ -1,10 +1,24 @@
-//! A Klusterlet that OCM's registration operator gives to ours, and ours gives back.
+//! A Klusterlet and a ClusterManager that OCM's registration operator gives to ours, and ours gives back.
 
-use super::fleet::{Fleet, OurOperator, bootstrap};
-use super::programs::{AGENT, OcmSpoke};
-use crate::kube::{Cluster, Directory, Kubectl};
+use std::fs;
+
+use serde_json::Value;
+
+use super::fleet::{Fleet, OurOperator, bootstrap, uids};
+use super::programs::{AGENT, HUB, OURS, OcmHub, OcmSpoke};
+use crate::klusterlet::{self, pod};
+use crate::kube::{Cluster, Directory, Kubectl, free_port};
+use crate::running::Running;
+use crate::wait::eventually;
 
 const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+/// What a ClusterManager says when all is well, whoever reconciles it.
+const WELL: [&str; 4] = [
+    "Applied True ClusterManagerApplied",
+    "Progressing False ClusterManagerUpToDate",
+    "HubRegistrationDegraded False RegistrationFunctional",
+    "HubPlacementDegraded False PlacementFunctional",
+];
 
 /// Returns the identity of the agent, the UID of the record of what is applied, and that of the object.
 fn kept(kubectl: &Kubectl) -> [String; 3] {
@@ -15,6 +29,13 @@ fn kept(kubectl: &Kubectl) -> [String; 3] {
         kubectl.run(&["get", "appliedmanifestworks", "-o", "jsonpath={.items[*].metadata.uid}"]),
         kubectl.run(&["get", "configmap", "one", "-o", "jsonpath={.metadata.uid}"]),
     ]
+}
+
+/// Returns when the cluster became available.
+fn since(fleet: &Fleet) -> Value {
+    let cluster = fleet.get("managedcluster/c1", "");
+    let mut conditions = cluster["status"]["conditions"].as_array().unwrap().iter();
+    conditions.find(|one| one["type"] == AVAILABLE).unwrap()["lastTransitionTime"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,12 +49,7 @@ async fn a_klusterlet_changes_operators_twice_and_its_cluster_stays_available() 
     spoke.start_work().await;
     fleet.works("c1", "one", "1").await;
     fleet.becomes("managedcluster/c1", "", AVAILABLE, "ManagedClusterAvailable").await;
-    let since = || {
-        let cluster = fleet.get("managedcluster/c1", "");
-        let mut conditions = cluster["status"]["conditions"].as_array().unwrap().iter();
-        conditions.find(|one| one["type"] == AVAILABLE).unwrap()["lastTransitionTime"].clone()
-    };
-    let (before, begin) = (kept(&spoke.kubectl), since());
+    let (before, begin) = (kept(&spoke.kubectl), since(&fleet));
 
     let ours = spoke.hand_over().await;
     fleet.works("c1", "one", "2").await;
@@ -41,5 +57,82 @@ async fn a_klusterlet_changes_operators_twice_and_its_cluster_stays_available() 
     spoke.take_back(ours).await;
     fleet.works("c1", "one", "3").await;
     assert_eq!(kept(&spoke.kubectl), before);
-    assert_eq!(since(), begin, "the cluster was available all the time");
+    assert_eq!(since(&fleet), begin, "the cluster was available all the time");
+}
+
+impl OcmHub {
+    /// Runs OCM's operator until it has done everything, and all is well.
+    async fn reconcile(&self) {
+        let operator = self.start_operator();
+        self.is_well(false).await;
+        self.installed_by(operator).await;
+    }
+
+    /// Waits until our operator or OCM's says that all is well. Only a message of ours names our Deployment.
+    async fn is_well(&self, says_ours: bool) {
+        let path = "jsonpath={range .status.conditions[*]}{.type} {.status} {.reason} {.message}{'\\n'}{end}";
+        let operator = if says_ours { "our operator" } else { "OCM's operator" };
+        eventually(&format!("{operator} says that all is well"), async || {
+            let told = self.kubectl.run(&["get", "clustermanager", "cluster-manager", "-o", path]);
+            WELL.iter().all(|wanted| told.lines().any(|line| line.starts_with(*wanted)))
+                && told.contains("wheelwright-operator is running") == says_ours
+        })
+        .await;
+    }
+
+    /// Gives the ClusterManager to our registration operator, with our image, as OCM's operator leaves it.
+    /// Returns ours and the hub side that it installs, which run.
+    async fn hand_over(&mut self) -> [Running; 2] {
+        self.reconcile().await;
+        let image = format!("gitops.wheelwright.dev/image={OURS}");
+        self.kubectl.run(&["annotate", "clustermanager", "cluster-manager", &image]);
+        let operator = klusterlet::start_operator(&self.cluster, &self.dir, "hub");
+        let list = ["get", "deployments", "-n", HUB, "-o", "name"];
+        eventually("our hub side has replaced OCM's", async || {
+            self.kubectl.run(&list).trim() == "deployment.apps/wheelwright-operator"
+        })
+        .await;
+        self.parts.clear();
+        let kubeconfig = self.dir.path("ours.kubeconfig");
+        fs::write(&kubeconfig, pod::account_kubeconfig(&self.cluster, "wheelwright-operator", HUB)).unwrap();
+        let (dir, port) = (self.dir.path(""), free_port());
+        let hub_side = pod::start_operator(&self.kubectl, &kubeconfig, &dir, port, &[]);
+        self.is_well(true).await;
+        [operator, hub_side]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it builds the programs of OCM, in three minutes: make interop"]
+async fn a_cluster_manager_changes_operators_twice_and_its_fleet_stays() {
+    const REGISTRATION: &str = "cluster-manager-registration-controller";
+    let mut hub = OcmHub::start("hand-over-manager").await;
+    let fleet = Fleet::new(&hub.cluster);
+    let mut spoke = OcmSpoke::start("c1", &bootstrap(&fleet, &hub.dir)).await;
+    fleet.accept("c1");
+    spoke.start_work().await;
+    fleet.works("c1", "one", "1").await;
+    fleet.becomes("managedcluster/c1", "", AVAILABLE, "ManagedClusterAvailable").await;
+    fleet.settles().await;
+    let manager = || fleet.get("clustermanager/cluster-manager", "")["metadata"]["uid"].clone();
+    let fleet_before = (manager(), uids(&fleet.versions()));
+    let (before, begin) = (kept(&spoke.kubectl), since(&fleet));
+
+    let ours = hub.hand_over().await;
+    fleet.decides(REGISTRATION, 1).await;
+    fleet.works("c1", "one", "2").await;
+    assert_eq!(kept(&spoke.kubectl), before);
+    spoke.renew(&hub.cluster).await;
+    let renewed = kept(&spoke.kubectl);
+
+    drop(ours);
+    fleet.wheelwright(&format!("uninstall --namespace {HUB}"));
+    hub.reconcile().await;
+    hub.start_parts();
+    fleet.decides(REGISTRATION, 2).await;
+    fleet.works("c1", "one", "3").await;
+    assert_eq!(kept(&spoke.kubectl), renewed);
+    assert_eq!(since(&fleet), begin, "the cluster was available all the time");
+    let fleet_after = (manager(), uids(&fleet.versions()));
+    assert_eq!(fleet_after, fleet_before, "nothing was deleted or made again");
 }

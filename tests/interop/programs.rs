@@ -34,8 +34,16 @@ const AGENTS: [&str; 2] = ["klusterlet-registration-agent", "klusterlet-work-age
 /// The images of the programs, as the samples of the project name them.
 const IMAGES: [&str; 5] = ["registration", "work", "placement", "addon-manager", "registration-operator"];
 
+/// What OCM's operator on a hub writes last, and what its webhook converts. All of them name Services.
+const LAST: [[&str; 2]; 4] = [
+    ["crd", "managedclusteraddons.addon.open-cluster-management.io"],
+    ["crd", "clustermanagementaddons.addon.open-cluster-management.io"],
+    ["mutatingwebhookconfiguration", "managedclustermutators.admission.cluster.open-cluster-management.io"],
+    ["validatingwebhookconfiguration", "manifestworkvalidators.admission.work.open-cluster-management.io"],
+];
+
 /// The image of our programs.
-const OURS: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
+pub(super) const OURS: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
 
 /// Returns the image of a program of OCM's.
 fn image(program: &str) -> String {
@@ -103,8 +111,8 @@ pub(super) async fn nodes(cluster: &Cluster) -> JoinHandle<()> {
 /// A hub on which the controllers and the webhooks of OCM run.
 pub(super) struct OcmHub {
     pub(super) kubectl: Kubectl,
-    controllers: BTreeMap<&'static str, Running>,
-    _webhooks: Running,
+    /// Its controllers, and its webhooks in one process.
+    pub(super) parts: BTreeMap<&'static str, Running>,
     _nodes: JoinHandle<()>,
     pub(super) dir: Directory,
     // The last field: the API server stops after its clients.
@@ -123,29 +131,9 @@ impl OcmHub {
         let gates = json!([{"feature": "ManifestWorkReplicaSet", "mode": "Enable"}]);
         let patch = json!({"spec": {"workConfiguration": {"featureGates": gates}}}).to_string();
         kubectl.run(&["patch", "clustermanager", "cluster-manager", "--type=merge", "-p", &patch]);
-        let last = [
-            "mutatingwebhookconfiguration",
-            "managedclustermutators.admission.cluster.open-cluster-management.io",
-        ];
-        eventually("OCM's operator has installed everything", async || {
-            exists(&kubectl, &last)
-                && exists(
-                    &kubectl,
-                    &[
-                        "validatingwebhookconfiguration",
-                        "manifestworkvalidators.admission.work.open-cluster-management.io",
-                    ],
-                )
-                && CONTROLLERS.iter().all(|name| exists(&kubectl, &["deployment", name, "-n", HUB]))
-        })
-        .await;
-        // It would name the Services of the webhooks again, which nothing routes here.
-        operator.kill_9();
-        kubectl.run(&["scale", "deployment", "cluster-manager", "-n", OPERATORS, "--replicas=0"]);
-        let webhooks = start_webhooks(&cluster, &dir);
-        let mut hub =
-            Self { kubectl, controllers: BTreeMap::new(), _webhooks: webhooks, _nodes: nodes, dir, cluster };
-        CONTROLLERS.into_iter().for_each(|name| hub.start_controller(name));
+        let mut hub = Self { kubectl, parts: BTreeMap::new(), _nodes: nodes, dir, cluster };
+        hub.installed_by(operator).await;
+        hub.start_parts();
         eventually("the hub has its default set", async || {
             exists(&hub.kubectl, &["managedclusterset", "default"])
         })
@@ -153,20 +141,48 @@ impl OcmHub {
         hub
     }
 
+    /// Waits until OCM's operator has installed everything, and ends it: it would name the Services of the
+    /// webhooks again, which nothing routes here.
+    pub(super) async fn installed_by(&self, operator: Running) {
+        let service = |[kind, name]: [&str; 2]| {
+            let path = "jsonpath={..clientConfig.service.name}";
+            self.kubectl.run(&["get", kind, name, "--ignore-not-found", "-o", path])
+        };
+        eventually("OCM's operator has installed everything", async || {
+            LAST.into_iter().all(|one| service(one).starts_with("cluster-manager-"))
+                && CONTROLLERS.iter().all(|name| exists(&self.kubectl, &["deployment", name, "-n", HUB]))
+        })
+        .await;
+        operator.kill_9();
+        self.scale(OPERATORS, "cluster-manager", 0);
+    }
+
+    /// Starts the webhooks and the controllers that OCM's operator has installed.
+    pub(super) fn start_parts(&mut self) {
+        self.parts.insert("webhooks", start_webhooks(&self.cluster, &self.dir));
+        CONTROLLERS.into_iter().for_each(|name| self.start_controller(name));
+    }
+
+    /// Starts OCM's operator again, as after `kubectl scale --replicas=1`.
+    pub(super) fn start_operator(&self) -> Running {
+        self.scale(OPERATORS, "cluster-manager", 1);
+        run_operator(&self.dir, "cluster-manager", "hub")
+    }
+
     /// Starts a controller of OCM's, as after `kubectl scale --replicas=1`.
     pub(super) fn start_controller(&mut self, name: &'static str) {
-        self.scale(name, 1);
-        self.controllers.insert(name, start_pod(&self.cluster, &self.dir, HUB, name));
+        self.scale(HUB, name, 1);
+        self.parts.insert(name, start_pod(&self.cluster, &self.dir, HUB, name));
     }
 
     /// Stops a controller of OCM's, as after `kubectl scale --replicas=0`.
     pub(super) fn stop_controller(&mut self, name: &'static str) {
-        self.scale(name, 0);
-        self.controllers.remove(name);
+        self.scale(HUB, name, 0);
+        self.parts.remove(name);
     }
 
-    fn scale(&self, name: &str, replicas: u8) {
-        self.kubectl.run(&["scale", "deployment", name, "-n", HUB, &format!("--replicas={replicas}")]);
+    fn scale(&self, namespace: &str, name: &str, replicas: u8) {
+        self.kubectl.run(&["scale", "deployment", name, "-n", namespace, &format!("--replicas={replicas}")]);
     }
 }
 

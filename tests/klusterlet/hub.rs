@@ -1,6 +1,7 @@
 //! ClusterManagers: the hub side, with what OCM's registration operator left.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use api::condition::Conditions as _;
 use api::crds;
@@ -132,4 +133,41 @@ async fn a_cluster_manager_installs_the_hub_side_in_the_place_of_ocms_and_the_fl
     assert!(!log.contains(" WARN "), "{log}");
     drop(operator);
     nodes.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_side_is_uninstalled_when_its_cluster_manager_gets_another_operator() {
+    const KINDS: &str = "deployments,serviceaccounts,services,networkpolicies,roles,rolebindings,\
+        clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings";
+    let dir = Directory::new("cluster-manager-back");
+    let hub = Cluster::start("cluster-manager-back").await;
+    let kubectl = hub.kubectl();
+    kubectl.install(crds::operator().into_iter());
+    kubectl.run_with(&["create", "-f", "-"], &left().to_string());
+    let operator = start_operator(&hub, &dir, "hub");
+    let ours = ["deployment", "wheelwright-operator", "-n", NAMESPACE];
+    eventually("the hub side is installed", async || exists(&kubectl, &ours)).await;
+    drop(operator);
+
+    let uninstall = |more: &[&str]| {
+        let kubeconfig = ["--kubeconfig", hub.kubeconfig.to_str().unwrap()];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        let output = command.arg("uninstall").args(more).args(kubeconfig).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(uninstall(&[]).starts_with("nothing is installed\n"), "that is of another namespace");
+    assert!(exists(&kubectl, &ours));
+    let printed = uninstall(&["--namespace", NAMESPACE]);
+    let deleted = "Deployment.apps open-cluster-management-hub/wheelwright-operator deleted\n";
+    assert!(printed.contains(deleted), "{printed}");
+    let owner = "app.kubernetes.io/managed-by=wheelwright-registration-operator";
+    eventually("its objects are gone", async || {
+        kubectl.run(&["get", KINDS, "-A", "-l", owner, "-o", "name"]).is_empty()
+    })
+    .await;
+    let finalizers = "jsonpath={.metadata.deletionTimestamp}{.metadata.finalizers[*]}";
+    let manager = kubectl.run(&["get", "clustermanager", "cluster-manager", "-o", finalizers]);
+    assert_eq!(manager, "operator.open-cluster-management.io/cluster-manager-cleanup", "it stays");
+    kubectl.run(&["get", "crd", "managedclusters.cluster.open-cluster-management.io"]);
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::kube::{Cluster, Directory, Kubectl, free_port, helm};
+use crate::kube::{Cluster, Directory, Kubectl, free_port};
 use crate::running::Running;
 
 /// The container of a Deployment as a kubelet would start it.
@@ -62,8 +62,8 @@ pub(crate) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name:
     Running::start_at_home(name, &dir.path(""), &root, &args)
 }
 
-/// Starts our operator with the arguments of its Deployment and more, and with the kubeconfig of its service
-/// account. It tells its health on `port`.
+/// Starts our operator with the arguments of its Deployment, in whichever namespace, and more, and with the
+/// kubeconfig of its service account. It tells its health on `port`.
 pub(crate) fn start_operator(
     kubectl: &Kubectl,
     kubeconfig: &Path,
@@ -71,9 +71,11 @@ pub(crate) fn start_operator(
     port: u16,
     more: &[&str],
 ) -> Running {
-    let get = ["get", "deployment", "wheelwright-operator", "-n", helm::NAMESPACE, "-o", "json"];
-    let deployment: Value = serde_json::from_str(&kubectl.run(&get)).unwrap();
-    let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    let named = "--field-selector=metadata.name=wheelwright-operator";
+    let list = kubectl.run(&["get", "deployments", "-A", named, "-o", "json"]);
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let pod = &list["items"][0]["spec"]["template"]["spec"];
+    let args = pod["containers"][0]["args"].as_array().unwrap();
     let args = args.iter().map(|arg| match arg.as_str().unwrap().split_once('=') {
         Some(("--listen", _)) => format!("--listen=127.0.0.1:{port}"),
         Some(("--webhook-listen", _)) => format!("--webhook-listen=127.0.0.1:{}", free_port()),

@@ -15,7 +15,7 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
-use api::names::{OPERATOR, SYSTEM_NAMESPACE};
+use api::names::{CLI, OPERATOR, SYSTEM_NAMESPACE};
 use engine::installation::InstallationOptions;
 use engine::plural::counted;
 
@@ -104,7 +104,7 @@ impl Args {
             let hint = "run the operator beside it: wheelwright operator --kubeconfig admin.kubeconfig";
             return Err(CommandError::hinted(error, hint));
         }
-        Ok(Installer { hub, dry_run: self.dry_run, take_ownership: self.take_ownership })
+        Ok(Installer { hub, dry_run: self.dry_run, take_ownership: self.take_ownership, owners: &[CLI] })
     }
 
     /// Returns the options of the installation that the hub has.

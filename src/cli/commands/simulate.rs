@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 
 use super::explain::rollout::Explained;
+use super::plan::report::AppliedCommits;
 use super::plan::request::config_repo;
 use super::plan::{key, report};
 use crate::cli::checkout::RepositoryArgs;
@@ -112,7 +113,11 @@ impl Reported {
         let (snapshot, applied) = of_report(reported, &repo, now);
         let objects = match applied.is_empty() {
             true => snapshot.objects,
-            false => with_commits(&snapshot, &report::checkouts(&repository, applied)?, now)?,
+            false => {
+                // The warnings are about commits for which another one with the same objects stands.
+                let (commits, _) = AppliedCommits::read(&repository, applied)?.base(&repo, &snapshot, now)?;
+                with_commits(&snapshot, &commits, now)?
+            }
         };
         Ok(Origin::of_objects(objects.into_iter().map(Arc::unwrap_or_clone).collect()))
     }

@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Go on until Ctrl-C, and show each change.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
+    /// Show the last results of the commits of each ConfigRepo too.
+    #[arg(long)]
+    history: bool,
     /// How the fleet is printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -66,14 +69,14 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     };
     match args.output {
         Output::Json => ui.json(&FleetStatus { operator, overview: &overview })?,
-        Output::Text => ui.text(page(operator.as_ref(), &overview, ui.style()))?,
+        Output::Text => ui.text(page(args, operator.as_ref(), &overview, ui.style()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(operator: Option<&Finding>, overview: &Overview, style: Style) -> String {
+fn page(args: &Args, operator: Option<&Finding>, overview: &Overview, style: Style) -> String {
     let operator = operator.map(|finding| finding.text(style) + "\n").unwrap_or_default();
-    operator + &fleet::page(overview, style)
+    operator + &fleet::page(overview, style, args.history)
 }
 
 fn read(origin: &Origin) -> Result<Overview, CommandError> {
@@ -107,7 +110,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
             operator = dead_operator(&hub, has_ours, &args.namespace).await;
         }
         let page = match Overview::read(&handle.caches(), now()) {
-            Ok(overview) => page(operator.as_ref(), &overview, ui.style()),
+            Ok(overview) => page(args, operator.as_ref(), &overview, ui.style()),
             Err(unread) => format!("reading the hub: {unread}\n"),
         };
         ui.draw(&page)?;
@@ -127,7 +130,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
         let origin = Origin::of_file(folder.join("rollout.yaml"));
         let overview = read(&origin).unwrap_or_else(|error| panic!("{error:?}"));
-        golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN))]);
+        golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN, false))]);
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
         let overview = read(&Origin::of_file(file.path().into())).unwrap();
-        let page = fleet::page(&overview, Style::PLAIN);
+        let page = fleet::page(&overview, Style::PLAIN, false);
         let note = "\n  fleet/aws: mandatory group pilot: the placement has no such decision group, so nothing waits for it\n";
         assert!(page.contains(note), "{page}");
     }

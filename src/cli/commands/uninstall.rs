@@ -23,8 +23,9 @@ use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::cluster_profile::MULTICLUSTER_GROUP;
-use api::names::{ADDON_REMOVAL_FINALIZER, DASHBOARD, OPERATOR, SYSTEM_NAMESPACE, WEBHOOK};
+use api::names::{ADDON_REMOVAL_FINALIZER, CLI, DASHBOARD, OPERATOR, SYSTEM_NAMESPACE, WEBHOOK};
 use api::work::v1::ManifestWork;
+use engine::cluster_manager::{NAMESPACE, OWNER};
 use engine::installation::InstallationOptions;
 use engine::plural::counted;
 
@@ -55,7 +56,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let hub = args.hub.connect().await?;
-        let installer = Installer { hub, dry_run: args.dry_run, take_ownership: false };
+        // In OCM's namespace a registration operator installs, too.
+        let owners: &[&str] = if args.namespace == NAMESPACE { &[CLI, OWNER] } else { &[CLI] };
+        let installer = Installer { hub, dry_run: args.dry_run, take_ownership: false, owners };
         uninstall(args, &installer, ui).await?;
         Ok(ExitCode::SUCCESS)
     })

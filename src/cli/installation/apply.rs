@@ -46,6 +46,8 @@ pub(in crate::cli) struct Installer {
     pub(in crate::cli) dry_run: bool,
     /// Whether objects of other owners are taken over.
     pub(in crate::cli) take_ownership: bool,
+    /// The values of the label [`MANAGED_BY`] on the objects that it changes and deletes.
+    pub(in crate::cli) owners: &'static [&'static str],
 }
 
 impl Installer {
@@ -91,7 +93,7 @@ impl Installer {
                     format!("helm installed it: helm upgrade, or helm uninstall {release} -n {namespace}");
                 Err(CommandError::hinted(error, hint))
             }
-            _ if self.take_ownership || is_ours(found) || is_shared(found) => Ok(()),
+            _ if self.take_ownership || self.is_ours(found) || is_shared(found) => Ok(()),
             _ => {
                 let error = anyhow!("{name} exists, and this command did not create it");
                 Err(CommandError::hinted(error, "look at it; --take-ownership takes it over"))
@@ -99,9 +101,18 @@ impl Installer {
         }
     }
 
+    /// Returns whether one of the owners installed the object, or only this product has such an object.
+    fn is_ours(&self, object: &Object) -> bool {
+        let is_namespace = object.kind() == "Namespace";
+        let is_definition =
+            object.kind() == "CustomResourceDefinition" && object.name().ends_with(GITOPS_GROUP);
+        let is_of_owner = object.label(MANAGED_BY).is_some_and(|owner| self.owners.contains(&owner));
+        is_namespace || is_definition || is_of_owner
+    }
+
     /// Refuses a hub where helm installed an object of this kind and name in any namespace.
     pub(in crate::cli) async fn must_have_no_release(&self, target: &ObjectRef) -> Result<(), CommandError> {
-        let found = self.managed_by("Helm", &[target.gvk.clone()].into()).await?;
+        let found = self.managed_by(&["Helm"], &[target.gvk.clone()].into()).await?;
         found
             .iter()
             .filter(|object| object.name() == target.key.name)
@@ -114,7 +125,8 @@ impl Installer {
         wanted: &Object,
         present: Option<&Object>,
     ) -> Result<ApplyResult, CommandError> {
-        if present.is_some_and(|present| is_shared(present) && !is_ours(present)) && !self.take_ownership {
+        let is_left = |present: &Object| is_shared(present) && !self.is_ours(present);
+        if present.is_some_and(is_left) && !self.take_ownership {
             return Ok(ApplyResult::Left);
         }
         // An API server refuses a dry run in a namespace that does not exist.
@@ -137,13 +149,17 @@ impl Installer {
         })
     }
 
-    /// Lists the objects of some kinds that this program installed, without definitions.
+    /// Lists the objects of some kinds that the owners installed.
     pub(in crate::cli) async fn installed(&self, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
-        self.managed_by(CLI, kinds).await
+        self.managed_by(self.owners, kinds).await
     }
 
-    async fn managed_by(&self, manager: &str, kinds: &BTreeSet<Gvk>) -> Result<Vec<Object>, CommandError> {
-        let params = ListParams::default().labels(&format!("{MANAGED_BY}={manager}"));
+    async fn managed_by(
+        &self,
+        managers: &[&str],
+        kinds: &BTreeSet<Gvk>,
+    ) -> Result<Vec<Object>, CommandError> {
+        let params = ListParams::default().labels(&format!("{MANAGED_BY} in ({})", managers.join(",")));
         let mut installed = Vec::new();
         for gvk in kinds {
             let found = self.api(gvk, "").list(&params).await;
@@ -168,13 +184,6 @@ impl Installer {
             }
         }
     }
-}
-
-/// Returns whether this program created the object, or only this product has such an object.
-pub(super) fn is_ours(object: &Object) -> bool {
-    let is_namespace = object.kind() == "Namespace";
-    let is_definition = object.kind() == "CustomResourceDefinition" && object.name().ends_with(GITOPS_GROUP);
-    is_namespace || is_definition || object.label(MANAGED_BY) == Some(CLI)
 }
 
 /// Returns whether other components of Open Cluster Management install the object too.

@@ -38,7 +38,7 @@ use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
 pub use self::cluster::{ClusterSummary, Mark};
-pub use self::repository::{HeldObjects, ObjectList, ReportSummary, Repository, unanswered};
+pub use self::repository::{CommitSummary, HeldObjects, ObjectList, ReportSummary, Repository, unanswered};
 
 /// Limit of the characters of a message.
 const MESSAGE: usize = 240;

@@ -26,7 +26,7 @@ mod timeline;
 pub use content::FieldChange;
 pub use error::PreviewError;
 pub use play::{ProposedCommit, preview};
-pub use reported::{of_report, with_commits};
+pub use reported::{of_report, same_as_applied, with_commits};
 pub use results::{
     ApprovalRequest, Batch, ChangeType, CommitWindow, HeldObjects, HeldRemoval, IncompleteRollout,
     ObjectChange, PlacementPreview, Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,

@@ -13,7 +13,7 @@ use super::play::of_same_source;
 use super::runner::Runner;
 use super::snapshot::{HubSnapshot, SEED};
 use api::crds;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, Revision};
 use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER};
 use engine::sync::{ObjectId, recorded};
 use object::tree::Checkout;
@@ -84,6 +84,32 @@ pub fn with_commits(
     }
     runner.settle(&mut hub, now)?;
     Ok(HubSnapshot::of(&hub).objects)
+}
+
+/// Returns the ConfigRepos whose objects are the same at these commits as at those that they had applied, by
+/// the hashes in their statuses.
+///
+/// # Errors
+/// One of the ConfigRepos does not exist, or its controller never comes to rest.
+pub fn same_as_applied(
+    snapshot: &HubSnapshot,
+    commits: &BTreeMap<Key, Arc<Checkout>>,
+    now: Timestamp,
+) -> Result<BTreeSet<Key>, PreviewError> {
+    let (before, after) = (applied(&snapshot.objects), applied(&with_commits(snapshot, commits, now)?));
+    let is_same = |(repo, commit): &(&Key, &Arc<Checkout>)| {
+        let both = before.get(*repo).zip(after.get(*repo));
+        both.is_some_and(|(old, new)| new.commit == commit.revision && new.digest == old.digest)
+    };
+    Ok(commits.iter().filter(is_same).map(|(repo, _)| repo.clone()).collect())
+}
+
+/// Returns what each ConfigRepo had applied.
+fn applied(objects: &[Arc<Object>]) -> BTreeMap<Key, Revision> {
+    let repos = objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
+    let revision =
+        |object: &Arc<Object>| Some((object.key(), object.to_typed::<ConfigRepo>().ok()?.status?.applied?));
+    repos.filter_map(revision).collect()
 }
 
 /// Makes the ConfigRepo the owner of the fields of an object, because a report holds no managed fields: an

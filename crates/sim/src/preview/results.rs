@@ -65,8 +65,8 @@ pub struct Preview {
     /// takes them for kinds with namespaces and a regular plural.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed_kinds: Vec<String>,
-    /// What is odd about the commit and changes nothing: paths that differ only in case or in their Unicode
-    /// form.
+    /// What is odd and changes nothing: paths that differ only in case or in their Unicode form, and commits
+    /// that another one with the same objects stands for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Seconds after which nothing more happens.

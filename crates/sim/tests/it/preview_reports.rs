@@ -1,6 +1,6 @@
 //! Compares plans from reports with plans from the hubs that reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use object::tree::{Checkout, FileTree};
 use object::{Key, Object, Random};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{Preview, ProposedCommit, Verdict, of_report, preview};
+use sim::preview::{Preview, ProposedCommit, Verdict, of_report, preview, same_as_applied};
 
 /// Returns the objects of the newest report.
 pub(crate) fn reported(world: &World) -> Vec<Object> {
@@ -94,6 +94,35 @@ fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied()
         // What the second commit adds is not there yet in one of the ConfigRepos.
         assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
     }
+}
+
+#[test]
+fn a_commit_with_the_same_objects_stands_for_the_one_that_another_config_repo_had_applied() {
+    let mut world = fleet(3, 1);
+    let apps = Key::namespaced("config", "apps");
+    config_repo(&mut world, &repo(), reporting("infra"));
+    config_repo(&mut world, &apps, json!({"url": "https://git.example/fleet", "path": "apps"}));
+    let of = |number, a, b| commit(number, maps(&[("infra/a.yaml", 0..a), ("apps/b.yaml", 8..b)]));
+    let (first, second) = (of(1, 2, 10), of(2, 3, 10));
+    for (repo, commit) in [(&repo(), &first), (&apps, &first), (&repo(), &second)] {
+        world.commit(repo, &commit.head.revision, commit.head.tree.clone());
+        world.run_for(seconds(60)).unwrap();
+    }
+    let (snapshot, applied) = of_report(reported(&world), &repo(), world.now);
+    let [one, two] = [first, second.clone()].map(|commit| commit.head.revision.clone());
+    assert_eq!(applied, BTreeMap::from([(apps.clone(), one.clone()), (repo(), two.clone())]));
+    let same = |commit: &ProposedCommit| {
+        let commits = [repo(), apps.clone()].map(|repo| (repo, Arc::clone(&commit.head)));
+        same_as_applied(&snapshot, &BTreeMap::from(commits), world.now).unwrap()
+    };
+    assert_eq!(same(&second), BTreeSet::from([repo(), apps.clone()]));
+    for end in [9, 11] {
+        assert_eq!(same(&of(3, 3, end)), BTreeSet::from([repo()]), "{end}");
+    }
+
+    let trees = [one, two].map(|commit| (commit, second.head.tree.clone()));
+    let told = check(&world, &BTreeMap::from(trees), &of(4, 4, 12));
+    assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
 }
 
 /// Returns a hub with a first commit of its ConfigRepo, which reports, and of another one, which follows

@@ -4,13 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use jiff::Timestamp;
 
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
 use crate::cli::objects;
+use crate::git;
 use engine::report::SNAPSHOT;
+use object::text::short_commit;
 use object::tree::{Checkout, FileTree, TreeEntry};
 use object::{Key, Object};
+use sim::preview::{HubSnapshot, same_as_applied};
+
+/// What to do about a commit that the repository does not have.
+const LOST: &str = "fetch the whole history (git fetch --unshallow); where it was rewritten, wheelwright plan --base names the commit to \
+                    begin at, and --hub or --snapshot read the hub as it is";
 
 /// Reads the snapshot of the report in a directory, or of the only report.
 ///
@@ -40,25 +48,95 @@ pub(in crate::cli::commands) fn read(
     Ok(objects)
 }
 
-/// Reads the commits that ConfigRepos had applied.
-///
-/// # Errors
-/// The repository cannot be read, or it lacks one of them.
-pub(in crate::cli::commands) fn checkouts(
-    repository: &Revisions,
-    commits: BTreeMap<Key, String>,
-) -> Result<BTreeMap<Key, Arc<Checkout>>, CommandError> {
-    let mut read: BTreeMap<String, Arc<Checkout>> = BTreeMap::new();
-    let mut checkouts = BTreeMap::new();
-    for (repo, commit) in commits {
-        let checkout = match read.get(&commit) {
-            Some(checkout) => Arc::clone(checkout),
-            None => repository.checkout(&commit)?,
-        };
-        read.insert(commit, Arc::clone(&checkout));
-        checkouts.insert(repo, checkout);
+/// The commits that the ConfigRepos of one URL and reference had applied at the time of a report.
+pub(in crate::cli::commands) struct AppliedCommits {
+    /// Those that the repository has.
+    found: BTreeMap<Key, Arc<Checkout>>,
+    /// The names of the others.
+    lost: BTreeMap<Key, String>,
+}
+
+impl AppliedCommits {
+    /// Reads the commits.
+    ///
+    /// # Errors
+    /// The repository cannot be read.
+    pub(in crate::cli::commands) fn read(
+        repository: &Revisions,
+        commits: BTreeMap<Key, String>,
+    ) -> Result<Self, CommandError> {
+        let mut read: BTreeMap<String, Option<Arc<Checkout>>> = BTreeMap::new();
+        let mut applied = Self { found: BTreeMap::new(), lost: BTreeMap::new() };
+        for (repo, commit) in commits {
+            let checkout = match read.get(&commit) {
+                Some(checkout) => checkout.clone(),
+                None => find(repository, &commit)?,
+            };
+            read.insert(commit.clone(), checkout.clone());
+            if let Some(checkout) = checkout {
+                applied.found.insert(repo, checkout);
+            } else {
+                applied.lost.insert(repo, commit);
+            }
+        }
+        Ok(applied)
     }
-    Ok(checkouts)
+
+    /// Returns the commits at which a plan for `repo` begins, and its warnings. The commit of `repo` stands
+    /// for one of another ConfigRepo that the repository does not have, if it has the same objects for it.
+    ///
+    /// # Errors
+    /// A commit is lost and no other one has its objects, or a controller never comes to rest.
+    pub(in crate::cli::commands) fn base(
+        self,
+        repo: &Key,
+        snapshot: &HubSnapshot,
+        now: Timestamp,
+    ) -> Result<(BTreeMap<Key, Arc<Checkout>>, Vec<String>), CommandError> {
+        let Self { found: mut base, lost } = self;
+        if lost.is_empty() {
+            return Ok((base, Vec::new()));
+        }
+        if let Some(commit) = lost.get(repo) {
+            let why = anyhow!("{}, so there is nothing to compare with", lacks(repo, commit));
+            return Err(CommandError::hinted(why, LOST));
+        }
+        let own = base.get(repo).cloned();
+        base.extend(lost.keys().filter_map(|other| Some((other.clone(), Arc::clone(own.as_ref()?)))));
+        let same = same_as_applied(snapshot, &base, now)?;
+        let mut warnings = Vec::new();
+        for (other, commit) in &lost {
+            let lacks = lacks(other, commit);
+            let Some(own) = own.as_ref().filter(|_| same.contains(other)) else {
+                let why = anyhow!(
+                    "{lacks}: it gets the commits of {repo} too, and objects may move between the two, so a plan without it would be wrong"
+                );
+                return Err(CommandError::hinted(why, LOST));
+            };
+            let own = short_commit(&own.revision);
+            warnings
+                .push(format!("{lacks}: the plan begins there at {own}, which has the same objects for it"));
+        }
+        Ok((base, warnings))
+    }
+}
+
+/// Says that the repository lacks a commit.
+fn lacks(repo: &Key, commit: &str) -> String {
+    format!("the repository does not have {}, which ConfigRepo {repo} had applied", short_commit(commit))
+}
+
+/// Reads a commit; returns `None` if the repository does not have it.
+fn find(repository: &Revisions, commit: &str) -> Result<Option<Arc<Checkout>>, CommandError> {
+    match repository.checkout(commit) {
+        Ok(checkout) => Ok(Some(checkout)),
+        Err(CommandError { error, .. }) if is_missing(&error) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<git::Error>(), Some(git::Error::MissingRef { .. }))
 }
 
 /// Returns the directory of the only report with a snapshot; the root if there is none.
@@ -77,4 +155,63 @@ fn only_report<'a>(tree: &'a FileTree, branch: &str) -> Result<&'a str, CommandE
         let why = anyhow!("the branch {branch} has several reports, such as {named} and {other}");
         Err(CommandError::hinted(why, format!("name one, such as --report-path {named}")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+    use serde_json::json;
+    use sim::preview::{of_report, with_commits};
+
+    /// Returns a commit with a ConfigMap for each of two ConfigRepos.
+    fn commit(number: usize, [infra, apps]: [&str; 2]) -> Arc<Checkout> {
+        let map = |value: &str| {
+            let metadata = json!({"name": format!("of-{value}"), "namespace": "config"});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string().into_bytes()
+        };
+        let tree = [("infra/a.yaml", map(infra)), ("apps/b.yaml", map(apps))].into_iter().collect();
+        Arc::new(Checkout { revision: number.to_string().repeat(40), tree })
+    }
+
+    #[test]
+    fn the_commit_of_the_planned_config_repo_stands_for_a_lost_one_with_the_same_objects_alone() {
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let [infra, apps] = ["infra", "apps"].map(|name| Key::namespaced("config", name));
+        let repo = |key: &Key| {
+            let metadata = json!({"namespace": key.namespace, "name": key.name});
+            let spec = json!({"url": "https://git.example/fleet", "path": key.name});
+            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+                "metadata": metadata, "spec": spec})
+        };
+        let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
+        let metadata = json!({"name": "config", "labels": labels});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let objects = [namespace, repo(&infra), repo(&apps)].map(|it| Object::from_value(it).unwrap());
+        let (empty, _) = of_report(objects.into(), &infra, now);
+        let first = BTreeMap::from([(apps.clone(), commit(1, ["i", "a"]))]);
+        let objects = with_commits(&empty, &first, now).unwrap();
+        let snapshot = HubSnapshot { objects, kinds: None };
+
+        let lost = |repo: &Key| BTreeMap::from([(repo.clone(), "1".repeat(40))]);
+        let base = |own: Arc<Checkout>| {
+            let applied = AppliedCommits { found: BTreeMap::from([(infra.clone(), own)]), lost: lost(&apps) };
+            applied.base(&infra, &snapshot, now)
+        };
+        let lacks = "the repository does not have 111111111111, which ConfigRepo config/apps had applied: ";
+        let (commits, warnings) = base(commit(2, ["j", "a"])).unwrap();
+        let own = [&apps, &infra].map(|repo| (repo.clone(), commit(2, ["j", "a"])));
+        assert_eq!(commits, BTreeMap::from(own));
+        let told = "the plan begins there at 222222222222, which has the same objects for it";
+        assert_eq!(warnings, [format!("{lacks}{told}")]);
+
+        let unknown = base(commit(2, ["j", "b"])).unwrap_err();
+        let why = "it gets the commits of config/infra too, and objects may move between the two, so a plan without it would be wrong";
+        assert_eq!(unknown.error.to_string(), format!("{lacks}{why}"));
+        assert!(unknown.hint.unwrap().contains("--base"));
+
+        let own = AppliedCommits { found: BTreeMap::new(), lost: lost(&infra) };
+        let own = own.base(&infra, &snapshot, now).unwrap_err().error.to_string();
+        assert!(own.ends_with("ConfigRepo config/infra had applied, so there is nothing to compare with"));
+    }
 }

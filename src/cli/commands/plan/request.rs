@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use jiff::Timestamp;
 
+use super::report::AppliedCommits;
 use super::signatures::{self, CommitCheck};
 use super::{Args, report, rewind};
 use crate::cli::CommandError;
@@ -42,11 +43,15 @@ impl Request<'_> {
         let reported = report::read(source, branch, report_path.as_deref())?;
         let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
         let (snapshot, applied) = of_report(reported, &repo, self.now);
-        let base = match self.base {
-            Some(_) => self.base_of_all(&snapshot),
-            None => report::checkouts(&self.repository, applied)?,
+        let (base, warnings) = match self.base {
+            Some(_) => (self.base_of_all(&snapshot), Vec::new()),
+            None => AppliedCommits::read(&self.repository, applied)?.base(&repo, &snapshot, self.now)?,
         };
-        self.plan_from(&repo, &snapshot, &[], base)
+        let mut planned = self.plan_from(&repo, &snapshot, &[], base)?;
+        if let (Ok(preview), _) = &mut planned {
+            preview.warnings.extend(warnings);
+        }
+        Ok(planned)
     }
 
     /// Returns the commit that is named as base, for each ConfigRepo.

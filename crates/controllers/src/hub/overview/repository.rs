@@ -9,7 +9,7 @@ use api::Condition;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{
     ConfigRepo, ConfigRepoStatus, CorrectedObject, HeldChanges, HeldDeletions, InventoryEntry, ListedObjects,
-    PushedReport, RecentDeletion, ReportStatus, Revision, UnhealthyObjects,
+    PushedReport, RecentDeletion, RecentResult, ReportStatus, Revision, UnhealthyObjects,
 };
 use api::names::{APPROVE_DELETION_ANNOTATION, gitops_conditions};
 use engine::plural::counted;
@@ -50,6 +50,8 @@ pub struct Repository {
     pub held_plan: String,
     /// What that plan does: the objects that it creates, changes and deletes.
     pub held_changes: Vec<ObjectList>,
+    /// The last results of its commits, the newest first.
+    pub history: Vec<CommitSummary>,
     /// What its status says about objects beside these: unhealthy, corrected, created again and deleted ones.
     pub objects: Vec<ObjectList>,
     /// Its last report; empty before the first.
@@ -187,6 +189,18 @@ impl HeldObjects {
     }
 }
 
+/// What became of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitSummary {
+    /// Its name.
+    pub commit: String,
+    /// The reason of the condition Ready, such as Applied.
+    pub reason: String,
+    /// Time at which it last got this result, in UTC; empty if it is unknown.
+    pub time: String,
+}
+
 /// A report that was pushed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -205,6 +219,7 @@ impl Repository {
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
         let commit =
             |revision: &Option<Revision>| revision.as_ref().map(|r| r.commit.clone()).unwrap_or_default();
+        let history = status.history.iter().map(judged).collect();
         let objects = ObjectList::all(&status);
         let report = status.report.unwrap_or_default();
         Self {
@@ -224,6 +239,7 @@ impl Repository {
             held_deletions: status.held_deletions.map(HeldObjects::of),
             held_plan: status.held_plan,
             held_changes: ObjectList::of_held(status.held_changes.unwrap_or_default()),
+            history,
             objects,
             report: self::report(&report),
             report_error: plain(&report.error, MESSAGE),
@@ -252,6 +268,15 @@ fn report(report: &ReportStatus) -> String {
     let directory = if path.is_empty() { String::new() } else { format!(" in {path}") };
     let commit = short_commit(commit);
     plain(&format!("{commit} on {branch}{directory}"), MESSAGE)
+}
+
+fn judged(result: &RecentResult) -> CommitSummary {
+    let RecentResult { commit, digest: _, reason, since, unknown: _ } = result;
+    CommitSummary {
+        commit: plain(commit, MESSAGE),
+        reason: plain(reason, MESSAGE),
+        time: since.as_ref().map(|since| since.0.to_string()).unwrap_or_default(),
+    }
 }
 
 fn pushed(report: &PushedReport) -> ReportSummary {
@@ -304,6 +329,22 @@ mod tests {
         );
         let nothing = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}});
         assert_eq!(Repository::of(&serde_json::from_value(nothing).unwrap()).objects, []);
+    }
+
+    #[test]
+    fn the_results_of_commits_are_those_of_the_status() {
+        let (old, new) = ("1".repeat(40), "2".repeat(40));
+        let repo = json!({"metadata": {"name": "r"}, "spec": {"url": "https://git.example.com/f.git"}, "status": {"history": [
+            {"commit": new, "reason": "RenderFailed", "since": "2026-01-02T03:04:05Z"},
+            {"commit": old, "digest": "d", "reason": "Applied"}]}});
+        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
+        let result = |commit: &str, reason: &str, time: &str| CommitSummary {
+            commit: commit.into(),
+            reason: reason.into(),
+            time: time.into(),
+        };
+        let newest = result(&new, "RenderFailed", "2026-01-02T03:04:05Z");
+        assert_eq!(repository.history, [newest, result(&old, "Applied", "")]);
     }
 
     #[test]
