@@ -161,8 +161,9 @@ fn only_report<'a>(tree: &'a FileTree, branch: &str) -> Result<&'a str, CommandE
 mod tests {
     use super::*;
     use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+    use jiff::SignedDuration;
     use serde_json::json;
-    use sim::preview::{of_report, with_commits};
+    use sim::World;
 
     /// Returns a commit with a ConfigMap for each of two ConfigRepos.
     fn commit(number: usize, [infra, apps]: [&str; 2]) -> Arc<Checkout> {
@@ -176,7 +177,6 @@ mod tests {
 
     #[test]
     fn the_commit_of_the_planned_config_repo_stands_for_a_lost_one_with_the_same_objects_alone() {
-        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let [infra, apps] = ["infra", "apps"].map(|name| Key::namespaced("config", name));
         let repo = |key: &Key| {
             let metadata = json!({"namespace": key.namespace, "name": key.name});
@@ -187,11 +187,14 @@ mod tests {
         let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
         let metadata = json!({"name": "config", "labels": labels});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
-        let objects = [namespace, repo(&infra), repo(&apps)].map(|it| Object::from_value(it).unwrap());
-        let (empty, _) = of_report(objects.into(), &infra, now);
-        let first = BTreeMap::from([(apps.clone(), commit(1, ["i", "a"]))]);
-        let objects = with_commits(&empty, &first, now).unwrap();
-        let snapshot = HubSnapshot { objects, kinds: None };
+        let mut world = World::new(1, "2026-01-02T03:04:05Z".parse().unwrap());
+        for object in [namespace, repo(&infra), repo(&apps)] {
+            world.apply(Object::from_value(object).unwrap()).unwrap();
+        }
+        let first = commit(1, ["i", "a"]);
+        world.commit(&apps, &first.revision, first.tree.clone());
+        world.run_for(SignedDuration::from_mins(1)).unwrap();
+        let (snapshot, now) = (HubSnapshot::of(&world.hub), world.now);
 
         let lost = |repo: &Key| BTreeMap::from([(repo.clone(), "1".repeat(40))]);
         let base = |own: Arc<Checkout>| {

@@ -134,8 +134,13 @@ impl AddOnDeployment {
     }
 
     /// Plans the deployment. `refused_since` is when the hub first saw that the agent could not apply an
-    /// object.
-    pub(super) fn plan(&self, refused_since: Option<Timestamp>, now: Timestamp) -> Plan {
+    /// object, and `deployed` when it first wrote for the rollout.
+    pub(super) fn plan(
+        &self,
+        refused_since: Option<Timestamp>,
+        deployed: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Plan {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {
             plan.step(remove(&self.bindings));
@@ -165,6 +170,7 @@ impl AddOnDeployment {
             }
             Err(error) => outcome.error = Some(error.to_string()),
         }
+        outcome.deployed = self.deployed(deployed, &plan, now);
         self.report(&mut plan, &mut new, outcome, now);
         let (addon, status) = (&self.live.addon, new.status.unwrap_or_default());
         plan.status = StatusWrite::of_status(addon.as_ref(), addon.status.as_ref(), &status);

@@ -1,5 +1,5 @@
-//! The memory of the plans of add-ons: refusals of agents, the hosting cluster of each add-on, and the
-//! contents of configurations.
+//! The memory of the plans of add-ons: refusals of agents, first writes of rollouts, the hosting cluster of
+//! each add-on, and the contents of configurations.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) struct DeployIndex {
     /// Since when each add-on has a work that its agent cannot apply. The times are of the clock of the hub,
     /// because the clock of the spoke may be wrong.
     refused: BTreeMap<Key, Timestamp>,
+    /// When the hub first wrote for the rollout of each add-on that is open.
+    deployed: BTreeMap<Key, Timestamp>,
     /// The add-ons that each cluster hosts, by its name.
     hosted: BTreeMap<String, BTreeSet<Key>>,
 }
@@ -46,6 +48,7 @@ impl Index for DeployIndex {
                 Change { new: Some(new), old: _ } => index.add(new),
                 Change { old: Some(old), new: None } => {
                     index.refused.remove(&Key::of(&**old));
+                    index.deployed.remove(&Key::of(&**old));
                 }
                 Change { old: None, new: None } => {}
             }
@@ -67,6 +70,19 @@ impl DeployIndex {
         }
         self.refused.remove(key);
         None
+    }
+
+    /// Returns when the hub first wrote for the open rollout of an add-on.
+    pub(super) fn deployed(&self, key: &Key) -> Option<Timestamp> {
+        self.deployed.get(key).copied()
+    }
+
+    /// Keeps when the hub first wrote for the open rollout of an add-on; `None` if it has not or none is open.
+    pub(super) fn keep_deployed(&mut self, key: &Key, deployed: Option<Timestamp>) {
+        match deployed {
+            Some(deployed) => self.deployed.insert(key.clone(), deployed),
+            None => self.deployed.remove(key),
+        };
     }
 
     fn add(&mut self, addon: &ManagedClusterAddOn) {

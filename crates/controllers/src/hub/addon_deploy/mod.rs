@@ -97,8 +97,12 @@ impl Controller for AddOnDeployController {
             return Ok(if deployment.has_template { deployment.finish(now) } else { Plan::nothing() });
         }
         let is_refused = matches!(deployment.works_status, WorksStatus::Refused(_));
-        let refused_since = view.index(|index: &mut DeployIndex| index.since(key, is_refused, now))?;
-        Ok(deployment.plan(refused_since, now))
+        let (refused_since, deployed) =
+            view.index(|index: &mut DeployIndex| (index.since(key, is_refused, now), index.deployed(key)))?;
+        let plan = deployment.plan(refused_since, deployed, now);
+        let deployed = deployment.deployed(deployed, &plan, now);
+        view.index(|index: &mut DeployIndex| index.keep_deployed(key, deployed))?;
+        Ok(plan)
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {

@@ -16,10 +16,13 @@ use api::work::v1::ManifestWork;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::hosting::{Host, Place, hosting_cluster};
 use engine::addon::progress;
+use object::duration::later;
 use object::{Gvk, Key, Metadata as _};
 use reconcile::{Action, Failure, FailureKind, Plan};
 
-/// How long a rollout on the cluster may take before the status says why it takes so long.
+/// How long a rollout on the cluster may take before the status says why it takes so long, after the hub has
+/// written what the agent needs: in a large fleet its own writes take as long, and one more for each cluster
+/// would delay them further.
 pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
 /// The condition times that the hub writes are in the future by less than this, because they are rounded.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
@@ -34,6 +37,8 @@ pub(super) struct DeployOutcome {
     pub(super) error: Option<String>,
     /// When the hub first saw that the agent could not apply an object.
     pub(super) refused_since: Option<Timestamp>,
+    /// When the hub first wrote for the rollout.
+    pub(super) deployed: Option<Timestamp>,
     /// The parts of the add-on that have no works and need none.
     pub(super) empty: Vec<Place>,
     /// Whether a work does not exist yet that the add-on should have.
@@ -71,6 +76,20 @@ pub(super) fn refused_write(addon: &Key, action: &Action, failure: &Failure) -> 
     is_refused.then(|| [failed(type_, False), failed(DEGRADED, True)])
 }
 
+/// Returns when the hub first wrote for a rollout that is assigned since `started`. `deployed` is when it did
+/// before this plan, perhaps for an earlier assignment.
+fn first_write(
+    started: Option<Timestamp>,
+    deployed: Option<Timestamp>,
+    writes: bool,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    // A time in the future was kept before the clock was set back.
+    let counts =
+        |deployed: &Timestamp| *deployed <= now && started.is_none_or(|started| *deployed >= started);
+    deployed.filter(counts).or(writes.then_some(now))
+}
+
 /// Returns a work as an object that helps to find out what the add-on does.
 fn related(work: &ManifestWork) -> ObjectReference {
     ObjectReference {
@@ -91,15 +110,13 @@ impl AddOnDeployment {
         verdict: DeployOutcome,
         now: Timestamp,
     ) {
-        let started = self.started();
+        let (started, has_completed) = (self.started(), self.has_completed());
         let status = new.status.get_or_insert_default();
         if self.has_template {
             self.live.host.report(&mut status.conditions, now);
         }
         let references = &mut status.config_references;
         // A rollout that is complete stays so; afterwards the condition Available reports the health.
-        let has_completed =
-            !references.is_empty() && references.iter().all(|r| r.last_applied_config == r.desired_config);
         let outcome = if has_completed { None } else { self.outcome(&verdict, now, plan) };
         let has_ended = has_completed || outcome.is_some();
         match outcome {
@@ -115,7 +132,7 @@ impl AddOnDeployment {
                 // A time in the future was written by a clock that was ahead, unless it is less than the
                 // rounding of condition times.
                 let started = started.filter(|started| now.duration_until(*started) < ROUNDING);
-                let until = started.and_then(|started| started.checked_add(SLOW_ROLLOUT).ok());
+                let until = started.map(|started| later(verdict.deployed.unwrap_or(started), SLOW_ROLLOUT));
                 if let Some(until) = until.filter(|until| *until > now) {
                     plan.wake(until);
                     return;
@@ -133,6 +150,24 @@ impl AddOnDeployment {
         let check = status.health_check.as_ref();
         let finds_health = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
         self.report_health(&mut status.conditions, finds_health, now);
+    }
+
+    /// Returns when the hub first wrote for the open rollout, with this plan.
+    pub(super) fn deployed(
+        &self,
+        before: Option<Timestamp>,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let writes = !plan.steps.is_empty();
+        first_write(self.started(), before, writes, now).filter(|_| !self.has_completed())
+    }
+
+    /// Returns whether the rollout of the assigned configurations is complete.
+    fn has_completed(&self) -> bool {
+        let status = self.live.addon.status.as_ref();
+        let references = status.map(|status| &status.config_references).filter(|all| !all.is_empty());
+        references.is_some_and(|all| all.iter().all(|one| one.last_applied_config == one.desired_config))
     }
 
     /// Returns the outcome of the rollout on this cluster; `None` while it is open.
@@ -302,5 +337,24 @@ impl AddOnDeployment {
         if let Some(health) = health {
             set_condition(conditions, health, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_write_of_a_rollout_is_the_first_one_after_its_assignment() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let first =
+            |deployed: Option<i64>, writes| first_write(Some(at(100)), deployed.map(at), writes, at(107));
+        assert_eq!(first(None, false), None, "nothing is written yet");
+        assert_eq!(first(None, true), Some(at(107)));
+        assert_eq!(first(Some(103), true), Some(at(103)));
+        assert_eq!(first(Some(103), false), Some(at(103)));
+        assert_eq!(first(Some(3), true), Some(at(107)), "the earlier write was for another assignment");
+        assert_eq!(first(Some(3), false), None, "the works were as they should be");
+        assert_eq!(first(Some(200), true), Some(at(107)), "the clock was set back");
     }
 }
