@@ -174,7 +174,7 @@ impl AddOnDeployment {
     fn outcome(&self, verdict: &DeployOutcome, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
-        let DeployOutcome { error, refused_since, empty: _, misses_works } = verdict;
+        let DeployOutcome { error, refused_since, deployed: _, empty: _, misses_works } = verdict;
         if let Some(AddOnConfig { group, resource, .. }) = self.unsupported() {
             let message =
                 format!("Configuration with gvr {group}/{resource} is not supported for this addon");
@@ -212,7 +212,7 @@ impl AddOnDeployment {
     /// ended; `None` until the agent has reported about works that were written since, as in a take-over from
     /// OCM's add-on manager. OCM defines the condition and leaves it out.
     fn degraded(&self, verdict: &DeployOutcome) -> Option<Observation> {
-        let DeployOutcome { error, refused_since: _, empty: _, misses_works: _ } = verdict;
+        let DeployOutcome { error, refused_since: _, deployed: _, empty: _, misses_works: _ } = verdict;
         let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
         if let Host::Invalid(why) = &self.live.host {
             return degraded("HostingClusterInvalid", why);
@@ -233,7 +233,7 @@ impl AddOnDeployment {
 
     /// Returns whether the objects of each part of the add-on are applied, as far as that is known.
     fn applied(&self, verdict: DeployOutcome) -> Vec<Observation> {
-        let DeployOutcome { error, refused_since: _, empty, misses_works: _ } = verdict;
+        let DeployOutcome { error, refused_since: _, deployed: _, empty, misses_works: _ } = verdict;
         if let Some(error) = error {
             let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
             return vec![failed.message(error)];
