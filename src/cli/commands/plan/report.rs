@@ -48,10 +48,13 @@ pub(in crate::cli::commands) fn read(
     Ok(objects)
 }
 
+/// A commit of each ConfigRepo.
+type Commits = BTreeMap<Key, Arc<Checkout>>;
+
 /// The commits that the ConfigRepos of one URL and reference had applied at the time of a report.
 pub(in crate::cli::commands) struct AppliedCommits {
     /// Those that the repository has.
-    found: BTreeMap<Key, Arc<Checkout>>,
+    found: Commits,
     /// The names of the others.
     lost: BTreeMap<Key, String>,
 }
@@ -92,7 +95,7 @@ impl AppliedCommits {
         repo: &Key,
         snapshot: &HubSnapshot,
         now: Timestamp,
-    ) -> Result<(BTreeMap<Key, Arc<Checkout>>, Vec<String>), CommandError> {
+    ) -> Result<(Commits, Vec<String>), CommandError> {
         let Self { found: mut base, lost } = self;
         if lost.is_empty() {
             return Ok((base, Vec::new()));
