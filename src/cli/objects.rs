@@ -78,7 +78,7 @@ pub(crate) async fn of_hub(
     loop {
         let page = api.list(&params).await.map_err(writer::failed(format!("list {gvk}")))?;
         for object in page.items {
-            let mut object = Object::from_value(serde_json::to_value(object)?)?;
+            let mut object = writer::untyped(&object)?;
             object.0.insert("apiVersion".into(), gvk.api_version().into());
             object.0.insert("kind".into(), gvk.kind.as_str().into());
             objects.push(object);

@@ -69,8 +69,12 @@ pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<Dynami
 
 /// Returns a client of the objects of a built-in kind, in a namespace unless it is empty.
 pub(super) fn api_of(client: &kube::Client, gvk: &Gvk, namespace: &str) -> Api<DynamicObject> {
-    let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-    api_of_resource(client, &ApiResource::from_gvk(&names), namespace)
+    api_of_resource(client, &resource_of(gvk), namespace)
+}
+
+/// Returns the resource of a built-in kind.
+pub(super) fn resource_of(gvk: &Gvk) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind))
 }
 
 /// Returns an object as the API server sent it.

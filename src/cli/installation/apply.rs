@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use object::{Gvk, Object, ObjectRef};
 
-use crate::cli::CommandError;
-use crate::cli::writer::{api_of, failed, untyped};
+use crate::cli::writer::{api_of, failed, resource_of, untyped};
+use crate::cli::{CommandError, objects};
 use api::names::{CLI, GITOPS_GROUP};
 use engine::installation::{MANAGED_BY, keep_conversion};
 
@@ -159,16 +159,10 @@ impl Installer {
         managers: &[&str],
         kinds: &BTreeSet<Gvk>,
     ) -> Result<Vec<Object>, CommandError> {
-        let params = ListParams::default().labels(&format!("{MANAGED_BY} in ({})", managers.join(",")));
+        let labels = format!("{MANAGED_BY} in ({})", managers.join(","));
         let mut installed = Vec::new();
         for gvk in kinds {
-            let found = self.api(gvk, "").list(&params).await;
-            for item in found.map_err(failed(format!("list {gvk}")))?.items {
-                let mut object = untyped(&item)?;
-                object.0.insert("apiVersion".into(), gvk.api_version().into());
-                object.0.insert("kind".into(), gvk.kind.as_str().into());
-                installed.push(object);
-            }
+            installed.extend(objects::of_hub(&self.hub, gvk, &resource_of(gvk), &labels).await?);
         }
         Ok(installed)
     }

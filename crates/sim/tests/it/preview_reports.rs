@@ -66,12 +66,19 @@ fn a_plan_from_a_report_is_the_plan_from_the_hub() {
     }
 }
 
-#[test]
-fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied() {
+/// Returns a hub with a ConfigRepo for each of two paths of a repository, of which the first one reports; and
+/// the other one.
+fn of_two_paths() -> (World, Key) {
     let mut world = fleet(3, 1);
     let apps = Key::namespaced("config", "apps");
     config_repo(&mut world, &repo(), reporting("infra"));
     config_repo(&mut world, &apps, json!({"url": "https://git.example/fleet", "path": "apps"}));
+    (world, apps)
+}
+
+#[test]
+fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied() {
+    let (mut world, apps) = of_two_paths();
     let mut broken = maps(&[("infra/a.yaml", 0..3), ("apps/b.yaml", 8..11)]);
     broken.insert("apps/c.yaml", b"kind: [".to_vec());
     let mut trees = BTreeMap::new();
@@ -98,10 +105,7 @@ fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied()
 
 #[test]
 fn a_commit_with_the_same_objects_stands_for_the_one_that_another_config_repo_had_applied() {
-    let mut world = fleet(3, 1);
-    let apps = Key::namespaced("config", "apps");
-    config_repo(&mut world, &repo(), reporting("infra"));
-    config_repo(&mut world, &apps, json!({"url": "https://git.example/fleet", "path": "apps"}));
+    let (mut world, apps) = of_two_paths();
     let of = |number, a, b| commit(number, maps(&[("infra/a.yaml", 0..a), ("apps/b.yaml", 8..b)]));
     let (first, second) = (of(1, 2, 10), of(2, 3, 10));
     for (repo, commit) in [(&repo(), &first), (&apps, &first), (&repo(), &second)] {
