@@ -118,6 +118,7 @@ async fn an_agent_of_ours_renews_its_certificate_is_denied_and_accepted_again_an
     let lease = Patch::Merge(json!({"spec": {"leaseDurationSeconds": 20}}));
     joined.clusters.patch("c1", &PatchParams::default(), &lease).await.unwrap();
     joined.applies("one").await;
+    eventually("the cluster is available", async || joined.available_since().await.is_some()).await;
     let (since, requests) = (joined.available_since().await, joined.requests().await);
     agent.kill_9();
     let old = joined.age().await;
