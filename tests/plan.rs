@@ -161,10 +161,14 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
 
     let snapshot = dir.join("hub.json");
     let objects = server.with_store(|store, _| objects_of(store));
-    std::fs::write(&snapshot, json!({"kind": "List", "items": objects}).to_string()).unwrap();
-    let (code, of_file) =
-        json_of(&plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "json"]));
-    assert_eq!((code, of_file), (10, printed));
+    // A file above the limit is read item by item.
+    for space in [64 << 20, 0] {
+        let list = json!({"items": objects, "kind": "List"}).to_string() + &" ".repeat(space);
+        std::fs::write(&snapshot, list).unwrap();
+        let (code, of_file) =
+            json_of(&plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "json"]));
+        assert_eq!((code, &of_file), (10, &printed));
+    }
 
     let page = plan(dir, "main", &["--snapshot", snapshot.to_str().unwrap(), "--output", "markdown"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();

@@ -12,6 +12,7 @@ mod error;
 mod fleet;
 mod follow;
 mod installation;
+mod large_file;
 mod local_tree;
 mod objects;
 mod origin;

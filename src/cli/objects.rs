@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::{CommandError, writer};
 use object::{Gvk, Object};
 
-/// Largest file that is read: 64 MiB hold some 20,000 clusters.
-const MAX_FILE: u64 = 64 << 20;
+/// Largest file that is read whole: 64 MiB hold some 20,000 clusters.
+pub(super) const MAX_FILE: u64 = 64 << 20;
 /// Objects per page of a list, as kubectl asks for them.
 const PAGE: u32 = 500;
 
@@ -72,6 +72,20 @@ pub(crate) async fn of_hub(
     resource: &ApiResource,
     labels: &str,
 ) -> Result<Vec<Object>, CommandError> {
+    of_hub_taken(hub, gvk, resource, labels, |_| true).await
+}
+
+/// Lists objects as [`of_hub`] does, and keeps those that are taken.
+///
+/// # Errors
+/// The hub does not answer, or does not serve the kind.
+pub(crate) async fn of_hub_taken(
+    hub: &Client,
+    gvk: &Gvk,
+    resource: &ApiResource,
+    labels: &str,
+    mut takes: impl FnMut(&Object) -> bool,
+) -> Result<Vec<Object>, CommandError> {
     let api: Api<DynamicObject> = Api::all_with(hub.clone(), resource);
     let mut params = ListParams::default().limit(PAGE).labels(labels);
     let mut objects = Vec::new();
@@ -81,7 +95,9 @@ pub(crate) async fn of_hub(
             let mut object = writer::untyped(&object)?;
             object.0.insert("apiVersion".into(), gvk.api_version().into());
             object.0.insert("kind".into(), gvk.kind.as_str().into());
-            objects.push(object);
+            if takes(&object) {
+                objects.push(object);
+            }
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

@@ -292,7 +292,7 @@ impl Process {
                 (sites.hear)(&mut self.dispatcher, kind, refused, now);
                 continue;
             }
-            for event in read(store, kind, &self.scope, watch) {
+            for event in read(store, kind, &self.scope, watch, |_| true) {
                 busy = true;
                 (sites.hear)(&mut self.dispatcher, kind, event, now);
             }
@@ -331,10 +331,12 @@ pub(super) fn read(
     kind: &WatchedKind,
     scope: &Scope,
     watch: &mut Option<Watch>,
+    shows: impl Fn(&Object) -> bool,
 ) -> Vec<WatcherEvent> {
     let decode = |object: &Arc<Object>| kind.convert(object);
     if let Some(events) = watch.as_mut().and_then(|watch| store.poll(watch).ok()) {
-        let events = events.into_iter().filter_map(|event| match event.type_ {
+        let events = events.into_iter().filter(|event| shows(&event.object));
+        let events = events.filter_map(|event| match event.type_ {
             WatchEventType::Added | WatchEventType::Modified => {
                 Some(WatcherEvent::Applied(decode(&event.object)))
             }
@@ -362,7 +364,7 @@ pub(super) fn read(
         ..WatchOptions::default()
     };
     *watch = store.watch(&target, &from).ok();
-    let objects: Vec<Decoded> = list.items.iter().map(decode).collect();
+    let objects: Vec<Decoded> = list.items.iter().filter(|object| shows(object)).map(decode).collect();
     vec![WatcherEvent::Listed { objects, resource_version: list.resource_version }]
 }
 

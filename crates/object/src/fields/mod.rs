@@ -14,8 +14,7 @@ mod walk;
 
 pub use applied::{covers, first_difference, has_entry_twice, is_as_applied, owned_by_others};
 pub use owners::{Applying, Conflict, Manager, Operation, Owners};
-pub use packed::fields_v1;
-pub(crate) use packed::pack;
+pub use packed::{fields_v1, pack};
 pub use set::{Element, FieldSet};
 pub(crate) use walk::set_of;
 pub use walk::{Comparison, compare, merged, without};

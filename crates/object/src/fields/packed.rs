@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Object;
 
 /// Turns the fields of each manager into text.
-pub(crate) fn pack(object: &mut Object) {
+pub fn pack(object: &mut Object) {
     let entries = object.metadata_mut().get_mut("managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten() {
         if let Some(fields) = entry.get_mut("fieldsV1").filter(|fields| fields.is_object()) {

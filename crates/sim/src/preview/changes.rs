@@ -10,9 +10,10 @@ use super::results::{
     WorkloadPreview,
 };
 use super::runner::Sides;
+use super::scope::Scope;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::condition::{Condition, Conditions as _, find_condition};
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::{RemovalStatus, RolloutPolicy};
 use api::names::CONFIG_REPO_ANNOTATION;
 use api::names::addon_conditions::PROGRESSING;
 use api::names::replica_set_conditions::PLACEMENT_ROLLED_OUT;
@@ -28,7 +29,8 @@ pub(super) fn objects(applied: &BTreeMap<ObjectId, Sides>) -> Vec<ObjectChange> 
     applied.iter().filter_map(|(id, sides)| object(id, sides)).collect()
 }
 
-fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectChange> {
+/// Returns the change of an object; `None` if it has the same content.
+pub(super) fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectChange> {
     let after = after.as_ref().filter(|after| !after.is_terminating());
     let (change, fields) = match (before, after) {
         (None, None) => return None,
@@ -148,24 +150,28 @@ fn manifests(old: Option<&ManifestWork>, new: Option<&ManifestWork>) -> BTreeMap
     sides
 }
 
-/// Returns the removals of add-ons that wait for an approval.
-pub(super) fn removals(hub: &Store) -> Vec<HeldRemoval> {
+/// Returns the removals of add-ons of a scope that wait for an approval.
+pub(super) fn removals(hub: &Store, scope: &Scope) -> Vec<HeldRemoval> {
+    let is_played = |removal: &RemovalStatus| scope.has(&Workload::AddOn(removal.add_on.clone()));
     let held = all::<RolloutPolicy>(hub).flat_map(|policy| {
         let removals = policy.status.clone().unwrap_or_default().removals.into_iter();
-        removals.filter(|removal| !removal.approval.is_empty()).map(move |removal| HeldRemoval {
-            policy: policy.name().to_owned(),
-            add_on: removal.add_on,
-            clusters: removal.held,
-            approval: removal.approval,
+        removals.filter(|removal| !removal.approval.is_empty() && is_played(removal)).map(move |removal| {
+            HeldRemoval {
+                policy: policy.name().to_owned(),
+                add_on: removal.add_on,
+                clusters: removal.held,
+                approval: removal.approval,
+            }
         })
     });
     held.collect()
 }
 
-/// Returns the rollouts that have not completed.
-pub(super) fn outcomes(hub: &Store) -> Vec<IncompleteRollout> {
+/// Returns the rollouts of a scope that have not completed.
+pub(super) fn outcomes(hub: &Store, scope: &Scope) -> Vec<IncompleteRollout> {
     let mut open = Vec::new();
-    for cma in all::<ClusterManagementAddOn>(hub) {
+    let add_ons = all::<ClusterManagementAddOn>(hub);
+    for cma in add_ons.filter(|cma| scope.has(&Workload::AddOn(cma.name().to_owned()))) {
         for progression in cma.status.iter().flat_map(|status| &status.install_progressions) {
             let condition = find_condition(&progression.conditions, PROGRESSING);
             open.extend(condition.filter(|condition| condition.reason != COMPLETED).map(|condition| {
@@ -178,7 +184,8 @@ pub(super) fn outcomes(hub: &Store) -> Vec<IncompleteRollout> {
             }));
         }
     }
-    for set in all::<ManifestWorkReplicaSet>(hub) {
+    let sets = all::<ManifestWorkReplicaSet>(hub);
+    for set in sets.filter(|set| scope.has(&Workload::ReplicaSet(Key::of(set).to_string()))) {
         let condition = set.condition(PLACEMENT_ROLLED_OUT).filter(|condition| !condition.is_true());
         open.extend(condition.map(|Condition { reason, message, .. }| IncompleteRollout {
             add_on: String::new(),

@@ -1,5 +1,6 @@
 //! The errors of a preview.
 
+use super::scope::Scope;
 use object::{Gvk, Key};
 
 /// Why there is no preview of a commit.
@@ -17,6 +18,9 @@ pub enum PreviewError {
     /// Kinds that the commit or the inventory has objects of, and that were not read.
     #[error("the snapshot of the hub does not say whether these kinds have objects: {}", names(.0))]
     Unread(Vec<Gvk>),
+    /// The snapshot leaves out objects of add-ons or sets that the commit touches.
+    #[error("the snapshot of the hub leaves out objects that the commit touches")]
+    LeftOut(Scope),
     /// The controllers never come to rest.
     #[error("cannot preview the commit: the controllers still write after {0} rounds")]
     NeverSettles(u32),

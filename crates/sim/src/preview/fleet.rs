@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1beta1::PlacementDecision;
-use api::names::{DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
+use api::names::{
+    ADDON_GROUP, ADDON_NAME_LABEL, CLUSTER_GROUP, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL, WORK_GROUP,
+    WORK_REPLICA_SET_LABEL,
+};
 use api::work::v1::ManifestWork;
-use object::{Key, Kind, Metadata as _, Object};
+use object::{Gvk, Key, Kind, Metadata as _, Object};
+use serde_json::Value;
 use store::{ListOptions, ResourcePath, Store};
 
 /// Returns every object of a kind, in key order.
@@ -41,9 +45,12 @@ pub(super) fn decisions(hub: &Store) -> BTreeMap<Key, BTreeMap<String, String>> 
     placements
 }
 
+/// The kind of an add-on on a cluster.
+const ADD_ON: &str = "ManagedClusterAddOn";
+
 /// A workload that rolls out to clusters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Workload {
+pub enum Workload {
     /// An add-on, by name.
     AddOn(String),
     /// A ManifestWorkReplicaSet, as `namespace/name`.
@@ -51,6 +58,44 @@ pub(super) enum Workload {
 }
 
 impl Workload {
+    /// Returns the add-on or the set that an object is, or belongs to.
+    pub(super) fn of(object: &Object) -> Option<Self> {
+        let Gvk { group, kind, version: _ } = object.gvk();
+        match (group.as_str(), kind.as_str()) {
+            (ADDON_GROUP, "ClusterManagementAddOn") => Some(Self::AddOn(object.name().to_owned())),
+            (WORK_GROUP, "ManifestWorkReplicaSet") => Some(Self::ReplicaSet(object.key().to_string())),
+            _ => Self::on_cluster(object),
+        }
+    }
+
+    /// Returns the add-on or the set of an object that each of its clusters has: an add-on, what an add-on
+    /// owns, or a work. The scores that an add-on owns belong to placements.
+    pub(super) fn on_cluster(object: &Object) -> Option<Self> {
+        let Gvk { group, kind, version: _ } = object.gvk();
+        match (group.as_str(), kind.as_str()) {
+            (ADDON_GROUP, ADD_ON) => return Some(Self::AddOn(object.name().to_owned())),
+            (WORK_GROUP, "ManifestWork") => {
+                let add_on = || object.label(ADDON_NAME_LABEL).map(|name| Self::AddOn(name.to_owned()));
+                if let Some(workload) = Self::of_work(object).or_else(add_on) {
+                    return Some(workload);
+                }
+            }
+            (CLUSTER_GROUP, "AddOnPlacementScore") => return None,
+            _ => {}
+        }
+        let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+        let owner = owners.into_iter().flatten().find(|owner| owner["kind"] == ADD_ON)?;
+        Some(Self::AddOn(owner["name"].as_str()?.to_owned()))
+    }
+
+    /// Returns what a status names by an add-on or, if it is not empty, a set.
+    pub(super) fn named(add_on: &str, replica_set: &str) -> Self {
+        match replica_set {
+            "" => Self::AddOn(add_on.to_owned()),
+            set => Self::ReplicaSet(set.to_owned()),
+        }
+    }
+
     /// Returns the set of a work, from its label. A namespace has no dot, so the first dot ends it.
     pub(super) fn of_work(work: &Object) -> Option<Self> {
         let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;

@@ -14,21 +14,26 @@ mod changes;
 mod content;
 mod error;
 mod fleet;
+mod left_out;
 mod people;
 mod play;
 mod reported;
 mod results;
 mod runner;
+mod scope;
 mod snapshot;
 mod spokes;
 mod timeline;
 
 pub use content::FieldChange;
 pub use error::PreviewError;
+pub use fleet::Workload;
+pub use left_out::LeftOut;
 pub use play::{ProposedCommit, preview};
 pub use reported::{of_report, same_as_applied, with_commits};
 pub use results::{
     ApprovalRequest, Batch, ChangeType, CommitWindow, HeldObjects, HeldRemoval, IncompleteRollout,
     ObjectChange, PlacementPreview, Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
+pub use scope::Scope;
 pub use snapshot::HubSnapshot;

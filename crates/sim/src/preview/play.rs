@@ -11,6 +11,7 @@ use super::fleet::{all, get};
 use super::people::{approve, approve_plans};
 use super::results::{ApprovalRequest, CommitWindow, HeldObjects, Preview, RepoPreview, Verdict};
 use super::runner::Runner;
+use super::scope::{Played, Scope};
 use super::snapshot::HubSnapshot;
 use super::spokes::Spokes;
 use super::timeline::Timeline;
@@ -55,13 +56,31 @@ pub struct ProposedCommit {
 /// Says what a commit does to a hub that is as the snapshot says.
 ///
 /// # Errors
-/// The ConfigRepo applies nothing, the snapshot lacks kinds, or the controllers never come to rest.
+/// The ConfigRepo applies nothing, the snapshot lacks kinds or objects, or the controllers never come to rest.
 pub fn preview(
     snapshot: &HubSnapshot,
     commit: &ProposedCommit,
     now: Timestamp,
 ) -> Result<Preview, PreviewError> {
-    let mut hub = snapshot.load(now);
+    let mut scope = snapshot.left_out.read_scope().clone();
+    loop {
+        let (preview, touched) = preview_of(&scope, snapshot, commit, now)?;
+        match scope.grown(touched) {
+            Some(grown) if snapshot.left_out.lacks(&grown) => return Err(PreviewError::LeftOut(grown)),
+            Some(grown) => scope = grown,
+            None => return Ok(preview),
+        }
+    }
+}
+
+/// Plays a commit on the add-ons and sets of a scope; returns those that it touches, too.
+pub(super) fn preview_of(
+    scope: &Scope,
+    snapshot: &HubSnapshot,
+    commit: &ProposedCommit,
+    now: Timestamp,
+) -> Result<(Preview, Scope), PreviewError> {
+    let mut hub = snapshot.load(scope, now);
     let repo =
         get::<ConfigRepo>(&hub, &commit.repo).ok_or_else(|| PreviewError::NoRepo(commit.repo.clone()))?;
     let [frozen, opens] = windows(&repo.spec, now);
@@ -72,10 +91,10 @@ pub fn preview(
     if repo.spec.mode == ConfigRepoMode::Observe {
         return Err(PreviewError::Observes(commit.repo.clone()));
     }
-    let repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
-    let mut runner = Runner::new();
-    for repo in &repos {
-        assume_health(&mut hub, &Key::of(repo), now);
+    let mut repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
+    let mut runner = Runner::new(scope);
+    for repo in &mut repos {
+        assume_health(&mut hub, repo, now);
         if let Some(base) = commit.base.get(&Key::of(repo)) {
             runner.fetch(repo, base, now);
         }
@@ -105,6 +124,7 @@ pub fn preview(
     let outcome = |repo: &Key| play.outcome(repo, commit, &plan_approvals);
     let own = outcome(&commit.repo);
     let others = repos.iter().skip(1).map(|repo| outcome(&Key::of(repo))).collect();
+    let touched = play.touched(snapshot);
     let mut preview = play.results(commit, own, others);
     for held in preview.held_mut().filter(|held| !snapshot.knows_uids() && !held.approval.is_empty()) {
         held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
@@ -113,7 +133,7 @@ pub fn preview(
     if matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval) {
         (preview.frozen, preview.opens) = (frozen, opens);
     }
-    Ok(preview)
+    Ok((preview, touched))
 }
 
 /// Returns the freeze window and the apply window that a commit waits for: one of them, or none. The operator
@@ -139,12 +159,15 @@ pub(super) fn of_same_source(all: impl Iterator<Item = ConfigRepo>, repo: &Confi
 }
 
 /// Turns off the wait of stages for health and the wait of commits for other ConfigRepos: a preview assumes
-/// that all objects are healthy.
-fn assume_health(hub: &mut Store, repo: &Key, now: Timestamp) {
+/// that all objects are healthy. The ConfigRepo gets the defaults that one in a file may lack.
+fn assume_health(hub: &mut Store, repo: &mut ConfigRepo, now: Timestamp) {
     let patch = Patch::Merge(json!({"spec": {"healthTimeout": "0s", "dependsOn": null}}));
-    let target = ResourcePath::of::<ConfigRepo>(repo);
+    let target = ResourcePath::of::<ConfigRepo>(&Key::of(repo));
     // Without the ConfigRepo there is nothing to change.
     let _ = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
+    if let Some(written) = get(hub, &Key::of(repo)) {
+        *repo = written;
+    }
 }
 
 struct PreviewRun {
@@ -175,7 +198,7 @@ impl PreviewRun {
         let (end, mut quiet) = (later(self.start, HORIZON), 0);
         let mut last = self.now;
         while quiet < QUIET {
-            let granted = approve(&mut self.hub, self.start, self.now);
+            let granted = approve(&mut self.hub, self.runner.scope(), self.start, self.now);
             let is_granted = !granted.is_empty();
             self.approvals.extend(granted);
             if is_granted | self.spokes.report(&mut self.hub, self.now) {
@@ -224,6 +247,11 @@ impl PreviewRun {
         debug_assert!(written.is_ok(), "{repo}: {written:?}");
     }
 
+    fn touched(&self, snapshot: &HubSnapshot) -> Scope {
+        let Self { before, hub, runner, .. } = self;
+        Played { snapshot, before, after: hub, applied: &runner.applied }.touched()
+    }
+
     /// Returns the result at one ConfigRepo.
     fn outcome(&self, repo: &Key, commit: &ProposedCommit, approvals: &BTreeMap<Key, String>) -> RepoPreview {
         let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
@@ -245,7 +273,8 @@ impl PreviewRun {
         let mut objects = changes::objects(&self.runner.applied);
         objects.iter_mut().filter(|object| object.repo == own.repo).for_each(|object| object.repo.clear());
         let has_effect = !objects.is_empty();
-        let removals = if has_effect { changes::removals(&self.hub) } else { Vec::new() };
+        let removals =
+            if has_effect { changes::removals(&self.hub, self.runner.scope()) } else { Vec::new() };
         let waits = |one: &RepoPreview| one.held.is_some() || !one.plan_approval.is_empty();
         let mut all = std::iter::once(&own).chain(&others);
         let needs_approval = all.clone().any(waits) || !removals.is_empty() || !self.approvals.is_empty();
@@ -278,7 +307,7 @@ impl PreviewRun {
             approvals: self.approvals,
             waits: if has_effect { self.timeline.waits() } else { Vec::new() },
             removals,
-            outcomes: if has_effect { changes::outcomes(&self.hub) } else { Vec::new() },
+            outcomes: if has_effect { changes::outcomes(&self.hub, self.runner.scope()) } else { Vec::new() },
             assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),
             warnings: commit.head.tree.collisions().iter().map(ToString::to_string).collect(),
             ends_after: self.now.duration_since(self.start).as_secs(),

@@ -11,6 +11,7 @@ use super::error::PreviewError;
 use super::fleet::get;
 use super::play::of_same_source;
 use super::runner::Runner;
+use super::scope::Scope;
 use super::snapshot::{HubSnapshot, SEED};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, Revision};
@@ -56,7 +57,8 @@ pub fn of_report(
         // A report holds no times, and an API server gives an owner of fields the time of the object.
         object.metadata_mut().entry("creationTimestamp").or_insert_with(|| json!(now));
     }
-    (HubSnapshot { objects: objects.into_iter().map(Arc::new).collect(), kinds: None }, commits)
+    let objects = objects.into_iter().map(Arc::new).collect();
+    (HubSnapshot { objects, ..HubSnapshot::default() }, commits)
 }
 
 /// Returns the objects of a hub after commits were applied, and before another controller has seen them. With
@@ -69,7 +71,7 @@ pub fn with_commits(
     commits: &BTreeMap<Key, Arc<Checkout>>,
     now: Timestamp,
 ) -> Result<Vec<Arc<Object>>, PreviewError> {
-    let mut hub = snapshot.load(now);
+    let mut hub = snapshot.load(&Scope::All, now);
     let mut runner = Runner::of_commits();
     for (key, commit) in commits {
         let repo = get::<ConfigRepo>(&hub, key).ok_or_else(|| PreviewError::NoRepo(key.clone()))?;

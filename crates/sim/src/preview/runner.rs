@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::PreviewError;
+use super::scope::Scope;
 use crate::check::Checker;
 use crate::execute::{Branches, Servers, execute, path};
 use crate::process::{Faults, read};
@@ -14,8 +15,8 @@ use engine::sync::ObjectId;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{
-    Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
-    Site, Source, SourceIdentity, Subresource, WatchedKind,
+    Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation,
+    Scope as WatchScope, Site, Source, SourceIdentity, Subresource, WatchedKind,
 };
 use store::{Store, Watch};
 
@@ -29,6 +30,10 @@ const APPLIES: &str = "config-repo";
 /// certificates, reports are pushed.
 const EXCLUDED: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
 
+/// The controller that labels clusters with their add-ons. It would remove the labels of those that it does not
+/// see.
+const LABELS: &str = "addon-feature";
+
 /// An object before and after.
 pub(super) type Sides = (Option<Arc<Object>>, Option<Arc<Object>>);
 
@@ -41,6 +46,8 @@ pub(super) struct Runner {
     seen: Option<u64>,
     /// The objects of the commit that were written or deleted.
     pub(super) applied: BTreeMap<ObjectId, Sides>,
+    /// The add-ons and sets that the controllers see.
+    scope: Scope,
     /// The kinds that the controllers read.
     pub(super) kinds: BTreeSet<Gvk>,
 }
@@ -64,16 +71,20 @@ impl Register for Registrar<'_> {
 }
 
 impl Runner {
-    pub(super) fn new() -> Self {
-        Self::of(|controller| !EXCLUDED.contains(&controller))
+    pub(super) fn new(scope: &Scope) -> Self {
+        let is_run: fn(&str) -> bool = match scope {
+            Scope::All => |controller| !EXCLUDED.contains(&controller),
+            Scope::Only(_) => |controller| !EXCLUDED.contains(&controller) && controller != LABELS,
+        };
+        Self::of(is_run, scope.clone())
     }
 
     /// Returns the controller that applies commits alone.
     pub(super) fn of_commits() -> Self {
-        Self::of(|controller| controller == APPLIES)
+        Self::of(|controller| controller == APPLIES, Scope::All)
     }
 
-    fn of(is_run: fn(&str) -> bool) -> Self {
+    fn of(is_run: fn(&str) -> bool, scope: Scope) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, false);
         controllers::hub(&mut Registrar { dispatcher: &mut dispatcher, is_run });
         Self {
@@ -82,8 +93,13 @@ impl Runner {
             waiting: VecDeque::new(),
             seen: None,
             applied: BTreeMap::new(),
+            scope,
             kinds: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Hands a checkout to the controllers, as the one of a ConfigRepo.
@@ -119,7 +135,8 @@ impl Runner {
             return;
         }
         for KindWatch { kind, watch } in self.feeds.values_mut() {
-            for event in read(hub, kind, &Scope::Everything, watch) {
+            let shows = |object: &Object| self.scope.shows(object, kind.representation);
+            for event in read(hub, kind, &WatchScope::Everything, watch, shows) {
                 self.dispatcher.watched(kind, event, now);
             }
         }

@@ -8,7 +8,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::error::PreviewError;
+use super::left_out::LeftOut;
 use super::runner::Runner;
+use super::scope::Scope;
 use api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use object::{Gvk, Object, hex};
@@ -24,6 +26,8 @@ pub struct HubSnapshot {
     pub objects: Vec<Arc<Object>>,
     /// The kinds whose objects were all read; absent where that is not known, as in a file.
     pub kinds: Option<BTreeSet<Gvk>>,
+    /// What was not read of the objects of add-ons and sets.
+    pub left_out: LeftOut,
 }
 
 impl HubSnapshot {
@@ -37,7 +41,7 @@ impl HubSnapshot {
                 kind: resource.kind.clone(),
             })
         });
-        Self { objects, kinds: Some(kinds.collect()) }
+        Self { objects, kinds: Some(kinds.collect()), left_out: LeftOut::default() }
     }
 
     /// Returns the kinds that a preview reads beside those that the commit has objects of.
@@ -45,8 +49,8 @@ impl HubSnapshot {
     /// # Errors
     /// The controllers never come to rest on an empty hub.
     pub fn kinds_of_controllers(now: Timestamp) -> Result<BTreeSet<Gvk>, PreviewError> {
-        let mut runner = Runner::new();
-        runner.settle(&mut Self::default().load(now), now)?;
+        let mut runner = Runner::new(&Scope::All);
+        runner.settle(&mut Self::default().load(&Scope::All, now), now)?;
         let mut kinds = runner.kinds;
         kinds.insert(Gvk::of::<CustomResourceDefinition>());
         Ok(kinds)
@@ -55,7 +59,8 @@ impl HubSnapshot {
     /// Returns whether every object of a kind was read. Versions of a kind have the same objects.
     pub(super) fn has_read(&self, kind: &Gvk) -> bool {
         let is = |gvk: &Gvk| gvk.group == kind.group && gvk.kind == kind.kind;
-        self.kinds.iter().flatten().any(is) || self.objects.iter().any(|object| is(&object.gvk()))
+        self.kinds.iter().flatten().chain(self.left_out.kinds()).any(is)
+            || self.objects.iter().any(|object| is(&object.gvk()))
     }
 
     /// Returns whether the uids are those of the hub. A report lacks those of objects that only a commit
@@ -64,8 +69,9 @@ impl HubSnapshot {
         self.objects.iter().all(|object| !object.uid().is_empty())
     }
 
-    /// Returns a store with these objects, and with the definitions of our kinds where the snapshot has none.
-    pub(super) fn load(&self, now: Timestamp) -> Store {
+    /// Returns a store with the objects that a scope loads, and with the definitions of our kinds where the
+    /// snapshot has none.
+    pub(super) fn load(&self, scope: &Scope, now: Timestamp) -> Store {
         let mut base = Store::new(SEED, now);
         crate::user::install(&mut base, crds::hub(), now);
         let definitions = self.objects.iter().filter(|object| object.kind() == "CustomResourceDefinition");
@@ -79,7 +85,8 @@ impl HubSnapshot {
         }
         let kinds = definitions_first(entries.values().cloned());
         let known = Store::restore(SEED, kinds, 0, now);
-        for entry in self.objects.iter().enumerate().filter_map(|it| entry(&known, it)) {
+        let loaded = self.objects.iter().enumerate().filter(|(_, object)| scope.loads(object));
+        for entry in loaded.filter_map(|it| entry(&known, it)) {
             entries.insert((entry.resource.clone(), entry.key.clone()), entry);
         }
         let reserved = entries.values().map(|entry| entry.revision).max().unwrap_or_default();

@@ -306,6 +306,16 @@ fn a_plan_warns_of_paths_that_collide_and_is_the_same_otherwise() {
 }
 
 #[test]
+fn a_config_repo_of_a_file_may_lack_the_defaults_of_its_definition() {
+    let (world, commit) = (fleet(1, 1), commit(1, Content::first(&mut Random::new(1)).files()));
+    let mut snapshot = HubSnapshot::of(&world.hub);
+    for object in snapshot.objects.iter_mut().filter(|object| object.kind() == "ConfigRepo") {
+        Arc::make_mut(object).field_mut("spec").retain(|field, _| field == "url");
+    }
+    assert_eq!(preview(&snapshot, &commit, world.now).unwrap().verdict, Verdict::Change);
+}
+
+#[test]
 fn the_hash_of_a_plan_is_that_of_its_effects() {
     let world = fleet(1, 2);
     let mut random = Random::new(1);

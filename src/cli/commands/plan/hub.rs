@@ -14,13 +14,14 @@ use crate::cli::connect::connect;
 use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, objects};
 use api::gitops::v1alpha1::ConfigRepo;
-use object::{Gvk, Metadata as _, Object};
-use sim::preview::{HubSnapshot, PreviewError};
+use object::{Gvk, Metadata as _, Object, fields};
+use sim::preview::{HubSnapshot, LeftOut, PreviewError};
 
-/// Most rounds of reading kinds. Two are usual: the kinds of the commit, and the kinds that these refer to.
-const ROUNDS: usize = 4;
+/// Most rounds of reading. Usual are the kinds of the commit, the kinds that these refer to, and on a large hub
+/// the add-ons that the commit touches.
+const ROUNDS: usize = 8;
 
-/// Reads kinds of a hub and plans. Reads the further kinds that the plan requests, and plans again.
+/// Reads kinds of a hub and plans. Reads what the plan asks for beside them, and plans again.
 ///
 /// # Errors
 /// The hub cannot be read, or `plan` fails.
@@ -32,24 +33,35 @@ pub(super) fn plan(
 ) -> Result<Planned, CommandError> {
     block_on(async {
         let hub = connect(kubeconfig, context).await?;
-        let mut snapshot = HubSnapshot { objects: Vec::new(), kinds: Some(BTreeSet::new()) };
+        let mut snapshot = HubSnapshot { kinds: Some(BTreeSet::new()), ..HubSnapshot::default() };
         let mut secrets = Vec::new();
         for _ in 0..ROUNDS {
             for kind in std::mem::take(&mut wanted) {
-                let objects = read(&hub, &kind).await?;
+                let objects = read(&hub, &kind, |object| snapshot.left_out.takes(object)).await?;
                 if kind == Gvk::of::<ConfigRepo>() {
                     secrets = keys_of(&hub, &objects).await;
                 }
-                snapshot.objects.extend(objects.into_iter().map(Arc::new));
+                snapshot.objects.extend(objects.into_iter().map(packed));
                 snapshot.kinds.get_or_insert_default().insert(kind);
             }
             match plan(&snapshot, &secrets)? {
                 (Err(PreviewError::Unread(kinds)), _) => wanted.extend(kinds),
+                (Err(PreviewError::LeftOut(scope)), _) => {
+                    wanted.extend(snapshot.left_out.kinds().iter().cloned());
+                    snapshot.objects.retain(|object| !wanted.contains(&object.gvk()));
+                    snapshot.left_out = LeftOut::but(scope);
+                }
                 planned => return Ok(planned),
             }
         }
-        Err(anyhow!("the plan still asks for kinds after {ROUNDS} rounds: {wanted:?}").into())
+        Err(anyhow!("the plan still asks for objects after {ROUNDS} rounds: {wanted:?}").into())
     })
+}
+
+/// Returns an object whose managed fields take less memory.
+fn packed(mut object: Object) -> Arc<Object> {
+    fields::pack(&mut object);
+    Arc::new(object)
 }
 
 /// Reads the Secrets with the keys of signatures. One that cannot be read is left out.
@@ -63,18 +75,22 @@ async fn keys_of(hub: &Client, repos: &[Object]) -> Vec<Object> {
     secrets
 }
 
-/// Lists the objects of a kind; returns none where the hub does not serve it.
-async fn read(hub: &Client, kind: &Gvk) -> Result<Vec<Object>, CommandError> {
+/// Lists the objects of a kind that are taken; returns none where the hub does not serve it.
+async fn read(
+    hub: &Client,
+    kind: &Gvk,
+    takes: impl FnMut(&Object) -> bool,
+) -> Result<Vec<Object>, CommandError> {
     let names = kube::core::GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     match discovery::pinned_kind(hub, &names).await {
-        Ok((resource, _)) => {
-            objects::of_hub(hub, kind, &resource, "").await.map_err(|CommandError { error, .. }| {
+        Ok((resource, _)) => objects::of_hub_taken(hub, kind, &resource, "", takes).await.map_err(
+            |CommandError { error, .. }| {
                 CommandError::hinted(
                     error,
                     "the kubeconfig must be allowed to list every kind that the operator reads",
                 )
-            })
-        }
+            },
+        ),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(kube::Error::Discovery(_)) => Ok(Vec::new()),
         Err(error) => Err(anyhow!("cannot discover {kind}: {}", crate::shell::message(&error)).into()),

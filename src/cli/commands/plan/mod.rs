@@ -10,7 +10,6 @@ pub(super) mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -120,12 +119,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let request = Request { args, repository, head, base, now };
     let (planned, unverified) = match (&args.snapshot, &args.report) {
         (None, Some(branch)) => request.plan_of_report(branch)?,
-        (Some(file), _) => {
-            let objects = crate::cli::objects::of_file(file)?;
-            let secrets: Vec<Object> = objects.iter().filter(|it| it.kind() == "Secret").cloned().collect();
-            let objects = objects.into_iter().map(Arc::new).collect();
-            request.plan(&HubSnapshot { objects, kinds: None }, &secrets)?
-        }
+        (Some(file), _) => request.plan_of_file(file)?,
         (None, None) => {
             let kinds = HubSnapshot::kinds_of_controllers(now)?;
             let plan = |snapshot: &HubSnapshot, secrets: &[Object]| request.plan(snapshot, secrets);
@@ -162,7 +156,9 @@ fn hinted(error: PreviewError) -> CommandError {
             "kubectl patch configrepo NAME --type merge -p '{\"spec\":{\"suspend\":false}}' resumes it"
         }
         PreviewError::Unread(_) => "take the snapshot again, with these kinds in it",
-        PreviewError::NeverSettles(_) => "this is a bug; please report it with the snapshot",
+        PreviewError::LeftOut(_) | PreviewError::NeverSettles(_) => {
+            "this is a bug; please report it with the snapshot"
+        }
     };
     CommandError::hinted(error, hint)
 }

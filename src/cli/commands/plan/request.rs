@@ -1,6 +1,7 @@
 //! The input of a plan, and the plans it leads to: for a hub, and for the fleet of a report.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -11,10 +12,11 @@ use super::signatures::{self, CommitCheck};
 use super::{Args, report, rewind};
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
+use crate::cli::large_file::of_large_file;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
-use sim::preview::{HubSnapshot, Preview, PreviewError, ProposedCommit, of_report, preview};
+use sim::preview::{HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, of_report, preview};
 
 /// A plan, and the Secret without which the signatures of its commit are not verified.
 pub(super) type Planned = (Result<Preview, PreviewError>, Option<Key>);
@@ -33,6 +35,21 @@ impl Request<'_> {
     pub(super) fn plan(&self, snapshot: &HubSnapshot, secrets: &[Object]) -> Result<Planned, CommandError> {
         let repo = config_repo(self.args.config_repo.as_ref(), snapshot.objects.iter().map(Arc::as_ref))?;
         self.plan_from(&repo, snapshot, secrets, self.base_of_all(snapshot))
+    }
+
+    /// Plans for the hub of a file. A large one is read again for the add-ons that the commit touches.
+    pub(super) fn plan_of_file(&self, file: &Path) -> Result<Planned, CommandError> {
+        let mut left_out = LeftOut::default();
+        loop {
+            let objects = of_large_file(file, &mut |json| left_out.read(json))?;
+            let secrets: Vec<Object> = objects.iter().filter(|it| it.kind() == "Secret").cloned().collect();
+            let objects = objects.into_iter().map(Arc::new).collect();
+            let snapshot = HubSnapshot { objects, left_out, ..HubSnapshot::default() };
+            match self.plan(&snapshot, &secrets)? {
+                (Err(PreviewError::LeftOut(scope)), _) => left_out = LeftOut::but(scope),
+                planned => return Ok(planned),
+            }
+        }
     }
 
     /// Plans for the fleet of a report, which has no Secrets.

@@ -21,6 +21,7 @@ use api::condition::find_condition;
 use api::gitops::v1alpha1::RefusedAddOn;
 use api::names::addon_conditions::CONFIGURED;
 use engine::addon::config::Config;
+use engine::addon::hosting::hosting_cluster;
 use engine::addon::{progress, selection::Selection};
 use engine::report;
 use engine::rollout::cluster::Hash;
@@ -98,6 +99,10 @@ pub(in crate::hub) struct AddOnFleet {
     pub(super) refused: BTreeMap<String, RefusedAddOn>,
     /// The number of entries of the add-ons that name a hash.
     pub(super) hashes: BTreeMap<String, usize>,
+    /// The number of add-ons with a hosting cluster.
+    hosted: usize,
+    /// The problems of sets of configurations, as far as they were checked.
+    pub(super) checked: BTreeMap<CheckedSet, Option<ConfigProblem>>,
     /// The configurations that add-ons of single clusters name.
     own: BTreeMap<ObjectRef, OwnConfig>,
     pub(in crate::hub) selections: Selections,
@@ -115,6 +120,18 @@ pub(in crate::hub) struct AddOnFleet {
     /// The clusters as a report has them, sorted by name.
     pub(super) reported: Vec<ReportedCluster>,
 }
+
+/// A set of configurations, and how strictly it is checked.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CheckedSet {
+    /// The address of the set, which has the hashes of all contents.
+    pub(super) address: String,
+    pub(super) is_strict: bool,
+    pub(super) is_hosted: bool,
+}
+
+/// Most sets whose problems are remembered; an edit makes a new one.
+const MAX_CHECKED: usize = 4096;
 
 /// A cluster in a report, and the add-on that it was read from.
 pub(super) struct ReportedCluster {
@@ -224,8 +241,25 @@ impl AddOnFleet {
         clusters.filter(|name| before.get(*name) != self.refused.get(*name)).cloned().collect()
     }
 
-    /// Counts the hashes that the status of an add-on names, or takes them from the count.
+    /// Returns whether a cluster has the add-on on a hosting cluster.
+    pub(super) fn is_hosted(&self) -> bool {
+        self.hosted > 0
+    }
+
+    /// Remembers the problem of a set of configurations.
+    pub(super) fn remember(&mut self, set: CheckedSet, problem: Option<ConfigProblem>) {
+        if self.checked.len() >= MAX_CHECKED {
+            self.checked.clear();
+        }
+        self.checked.insert(set, problem);
+    }
+
+    /// Counts an add-on with a hosting cluster, and the hashes that its status names, or takes them from the
+    /// count.
     fn count(&mut self, addon: &ManagedClusterAddOn, is_there: bool) {
+        if hosting_cluster(addon).is_some() {
+            self.hosted = if is_there { self.hosted + 1 } else { self.hosted.saturating_sub(1) };
+        }
         let references = addon.status.iter().flat_map(|status| &status.config_references);
         let named = references.flat_map(|r| [&r.desired_config, &r.last_applied_config]).flatten();
         for ConfigSpecHash { spec_hash, .. } in named {

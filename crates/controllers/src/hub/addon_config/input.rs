@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use super::fleet::{AddOnFleet, AddOnFleets};
+use super::fleet::{AddOnFleet, AddOnFleets, CheckedSet};
 use crate::hub::addon_creation::is_by_placements;
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{Installed, Removal};
@@ -22,7 +22,6 @@ use api::names::STRICT_VARIABLES_ANNOTATION;
 use engine::addon::check::{CheckOptions, check};
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::error::AddOnError;
-use engine::addon::hosting::hosting_cluster;
 use engine::addon::registration::Sources;
 use engine::addon::{config_refs, progress, snapshot, spec_hash};
 use engine::rollout::Size;
@@ -46,8 +45,6 @@ pub(super) struct AddOnInput {
     pub(super) changed: BTreeSet<String>,
     /// Clusters with a configuration that does not exist, recorded during the decision.
     pub(super) incomplete: BTreeMap<String, ConfigProblem>,
-    /// The problems of sets of configurations, by address, as far as they were checked.
-    checked: BTreeMap<String, Option<ConfigProblem>>,
     /// Content of configurations by [`Config`], for the kinds that have snapshots.
     pub(super) contents: BTreeMap<Config, Arc<Object>>,
 }
@@ -102,7 +99,6 @@ impl AddOnInput {
             fleet,
             changed,
             incomplete: BTreeMap::new(),
-            checked: BTreeMap::new(),
             contents,
             cma: Arc::clone(&cma),
         };
@@ -232,19 +228,20 @@ impl AddOnInput {
             let message = format!("{} {} does not exist", config.kind.resource, config.key);
             return Ok(Some(ConfigProblem { reason: MISSING, message }));
         }
-        let address = address(configs);
-        if let Some(known) = self.checked.get(&address) {
+        let set = CheckedSet {
+            address: address(configs),
+            is_strict: self.is_strict(),
+            is_hosted: self.fleet.is_hosted(),
+        };
+        if let Some(known) = self.fleet.checked.get(&set) {
             return Ok(known.clone());
         }
-        let is_hosted = self.fleet.addons.values().any(|addon| hosting_cluster(addon).is_some());
-        let options = CheckOptions { is_strict: self.is_strict(), is_hosted };
-        let result = match self.template(configs, view)? {
-            Some(sources) => sources.and_then(|sources| check(&self.name, &sources, options)),
-            None => Ok(()),
-        };
+        let Some(sources) = self.template(configs, view)? else { return Ok(None) };
+        let options = CheckOptions { is_strict: set.is_strict, is_hosted: set.is_hosted };
+        let result = sources.and_then(|sources| check(&self.name, &sources, options));
         let invalid = |error: AddOnError| ConfigProblem { reason: INVALID, message: error.to_string() };
         let problem = result.err().map(invalid);
-        self.checked.insert(address, problem.clone());
+        self.fleet.remember(set, problem.clone());
         Ok(problem)
     }
 

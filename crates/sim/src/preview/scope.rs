@@ -1,0 +1,241 @@
+//! The add-ons and ManifestWorkReplicaSets that a preview plays.
+//!
+//! A fleet has as many objects of an add-on as it has clusters, and most commits touch few of its add-ons. A
+//! preview leaves out the others: their objects on clusters are not loaded, and the controllers that roll out
+//! do not see them. It begins with none, and plays again with those that the commit has touched until a play
+//! touches no further one. A commit touches an add-on or a set if
+//!
+//! - it writes or deletes it, or one of its objects on clusters,
+//! - it writes or deletes an object that the add-on names, such as its template,
+//! - another cluster is selected by a placement of it, or in another group.
+//!
+//! Everything else that may reach add-ons, such as a RolloutPolicy, touches all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::changes;
+use super::fleet::{Workload, all, decisions, get, objects};
+use super::runner::Sides;
+use super::snapshot::HubSnapshot;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
+use api::cluster::v1beta2::ManagedClusterSet;
+use api::names::{
+    ADDON_FEATURE_LABEL_PREFIX, ADDON_GROUP, CLUSTER_GROUP, CONFIG_REPO_ANNOTATION, GITOPS_GROUP, WORK_GROUP,
+};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
+use engine::sync::ObjectId;
+use object::{Gvk, Key, Metadata as _, Object};
+use reconcile::Representation;
+use store::Store;
+
+/// Add-ons and sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Every one.
+    All,
+    /// These.
+    Only(BTreeSet<Workload>),
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self::Only(BTreeSet::new())
+    }
+}
+
+impl Scope {
+    pub(super) fn has(&self, workload: &Workload) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(workloads) => workloads.contains(workload),
+        }
+    }
+
+    /// Returns this scope with the workloads of another one; `None` if it has them already.
+    pub(super) fn grown(&self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::All, _) => None,
+            (Self::Only(_), Self::All) => Some(Self::All),
+            (Self::Only(own), Self::Only(other)) => {
+                (!other.is_subset(own)).then(|| Self::Only(own.union(&other).cloned().collect()))
+            }
+        }
+    }
+
+    /// Returns whether an object is loaded: that of a ConfigRepo always, because an inventory names it, and a
+    /// work that defines a kind, because other works of the cluster may have objects of it.
+    pub(super) fn loads(&self, object: &Object) -> bool {
+        let left_out = Workload::on_cluster(object).is_some_and(|workload| !self.has(&workload));
+        !left_out || object.annotations().contains_key(CONFIG_REPO_ANNOTATION) || defines_a_kind(object)
+    }
+
+    /// Returns whether the controllers see an object. The one that applies commits reads them whole, and sees
+    /// all.
+    pub(super) fn shows(&self, object: &Object, representation: Representation) -> bool {
+        representation == Representation::Whole
+            || Workload::of(object).is_none_or(|workload| self.has(&workload))
+    }
+}
+
+fn defines_a_kind(work: &Object) -> bool {
+    let manifests = work.at(&["spec", "workload", "manifests"]).and_then(Value::as_array);
+    manifests.into_iter().flatten().any(|manifest| manifest["kind"] == "CustomResourceDefinition")
+}
+
+/// The consequence of a written object.
+enum Effect {
+    /// None, or one that placements show.
+    Nothing,
+    /// The workload is another one.
+    Of(Workload),
+    /// The workloads that the placement selects clusters for may change.
+    Placed,
+    /// The add-ons that name the object may change.
+    Named,
+    /// Every workload may change.
+    All,
+}
+
+/// The result of a play.
+pub(super) struct Played<'a> {
+    pub(super) snapshot: &'a HubSnapshot,
+    pub(super) before: &'a Store,
+    pub(super) after: &'a Store,
+    /// The objects that the commit wrote or deleted.
+    pub(super) applied: &'a BTreeMap<ObjectId, Sides>,
+}
+
+impl Played<'_> {
+    /// Returns the add-ons and sets that the play has touched.
+    pub(super) fn touched(&self) -> Scope {
+        if self.selects_by_add_on() || self.is_leaving() {
+            return Scope::All;
+        }
+        let mut touched = BTreeSet::new();
+        let mut placements = self.moved();
+        for (id, sides) in self.applied.iter().filter(|(id, sides)| changes::object(id, sides).is_some()) {
+            match self.effect(id, sides) {
+                Effect::Nothing => {}
+                Effect::Of(workload) => {
+                    touched.insert(workload);
+                }
+                Effect::Placed => {
+                    placements.insert(id.key.clone());
+                }
+                Effect::Named => touched.extend(self.naming(&id.key.name)),
+                Effect::All => return Scope::All,
+            }
+        }
+        touched.extend(self.placed_by(&placements));
+        Scope::Only(touched)
+    }
+
+    fn effect(&self, id: &ObjectId, sides: &Sides) -> Effect {
+        let mut both = sides.0.iter().chain(&sides.1);
+        if let Some(workload) = both.find_map(|object| Workload::of(object)) {
+            return Effect::Of(workload);
+        }
+        match (id.group.as_str(), id.kind.as_str()) {
+            (ADDON_GROUP, "AddOnTemplate" | "AddOnDeploymentConfig") => Effect::Named,
+            (WORK_GROUP, "ManifestWork")
+            | (CLUSTER_GROUP, "ManagedClusterSet" | "ManagedClusterSetBinding" | "AddOnPlacementScore") => {
+                Effect::Nothing
+            }
+            (CLUSTER_GROUP, "ManagedCluster") if differs_in_labels_alone(sides) => Effect::Nothing,
+            (CLUSTER_GROUP, "Placement") => Effect::Placed,
+            ("", "Namespace") => match sides {
+                (_, Some(_)) if !self.is_cluster(&id.key.name) => Effect::Nothing,
+                _ => Effect::All,
+            },
+            ("apiextensions.k8s.io" | GITOPS_GROUP, _) => Effect::All,
+            (group, _) if group.ends_with("open-cluster-management.io") => Effect::All,
+            // An add-on may have a configuration of any kind.
+            _ => Effect::Named,
+        }
+    }
+
+    /// Returns whether something is selected by the labels that clusters have of their add-ons.
+    fn selects_by_add_on(&self) -> bool {
+        let selectors = [objects::<Placement>(self.after), objects::<ManagedClusterSet>(self.after)].concat();
+        let is_it = |text: &str| text.contains(ADDON_FEATURE_LABEL_PREFIX);
+        selectors.iter().any(|object| has_text(object.0.get("spec"), &is_it))
+    }
+
+    /// Returns whether a cluster is being deleted, which waits for its add-ons and works.
+    fn is_leaving(&self) -> bool {
+        objects::<ManagedCluster>(self.before).iter().any(|cluster| cluster.is_terminating())
+    }
+
+    fn is_cluster(&self, namespace: &str) -> bool {
+        get::<ManagedCluster>(self.before, &Key::cluster(namespace)).is_some()
+    }
+
+    /// Returns the placements with other clusters, or other groups of them, than before.
+    fn moved(&self) -> BTreeSet<Key> {
+        let (before, after) = (decisions(self.before), decisions(self.after));
+        let keys = before.keys().chain(after.keys());
+        keys.filter(|key| before.get(*key) != after.get(*key)).cloned().collect()
+    }
+
+    /// Returns the add-ons that name an object.
+    fn naming(&self, name: &str) -> BTreeSet<Workload> {
+        let is_it = |text: &str| text == name;
+        let add_ons = objects::<ClusterManagementAddOn>(self.after);
+        let add_ons =
+            add_ons.iter().filter(|add_on| add_on.0.values().any(|part| has_text(Some(part), &is_it)));
+        let kind = Gvk::of::<ManagedClusterAddOn>().kind;
+        let on_clusters = self.snapshot.objects.iter().filter(|object| object.kind() == kind);
+        let on_clusters = on_clusters.filter(|add_on| has_text(add_on.at(&["spec", "configs"]), &is_it));
+        let read = add_ons.chain(on_clusters).filter_map(|object| Workload::of(object));
+        read.chain(self.snapshot.left_out.naming(name).cloned()).collect()
+    }
+
+    /// Returns the add-ons and sets that one of these placements selects clusters for.
+    fn placed_by(&self, placements: &BTreeSet<Key>) -> BTreeSet<Workload> {
+        let add_ons = all::<ClusterManagementAddOn>(self.after).filter(|add_on| {
+            let mut named = add_on.spec.install_strategy.placements.iter();
+            named
+                .any(|placement| placements.contains(&Key::namespaced(&placement.namespace, &placement.name)))
+        });
+        let sets = all::<ManifestWorkReplicaSet>(self.after).filter(|set| {
+            let mut named = set.spec.placement_refs.iter();
+            named.any(|placement| placements.contains(&Key::namespaced(set.namespace(), &placement.name)))
+        });
+        let add_ons = add_ons.map(|add_on| Workload::AddOn(add_on.name().to_owned()));
+        add_ons.chain(sets.map(|set| Workload::ReplicaSet(Key::of(&set).to_string()))).collect()
+    }
+}
+
+/// Returns whether a cluster differs in labels and taints alone: these reach add-ons by placements.
+fn differs_in_labels_alone(sides: &Sides) -> bool {
+    let (Some(before), Some(after)) = sides else { return false };
+    let rest = |object: &Arc<Object>| {
+        let mut spec = object.0.get("spec").cloned().unwrap_or_default();
+        spec.as_object_mut().map(|spec| spec.remove("taints"));
+        let annotations =
+            object.annotations().into_iter().filter(|(name, _)| !name.starts_with(GITOPS_GROUP));
+        let annotations = annotations.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        (object.is_terminating(), annotations.collect::<BTreeMap<_, _>>(), spec)
+    };
+    rest(before) == rest(after)
+}
+
+/// Returns whether a value has a text, as a key or as a value.
+fn has_text(value: Option<&Value>, is_it: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Some(Value::String(text)) => is_it(text),
+        Some(Value::Array(items)) => items.iter().any(|item| has_text(Some(item), is_it)),
+        Some(Value::Object(fields)) => {
+            fields.iter().any(|(key, value)| is_it(key) || has_text(Some(value), is_it))
+        }
+        Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
