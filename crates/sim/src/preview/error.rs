@@ -22,7 +22,7 @@ pub enum PreviewError {
     #[error("the snapshot of the hub leaves out objects that the commit touches")]
     LeftOut(Scope),
     /// The controllers never come to rest.
-    #[error("cannot preview the commit: the controllers still write after {0} rounds")]
+    #[error("cannot preview the commit: the controllers still write after {0} instants")]
     NeverSettles(u32),
 }
 

@@ -84,7 +84,8 @@ pub(super) fn preview_of(
     let repo =
         get::<ConfigRepo>(&hub, &commit.repo).ok_or_else(|| PreviewError::NoRepo(commit.repo.clone()))?;
     let [frozen, opens] = windows(&repo.spec, now);
-    let now = frozen.as_ref().or(opens.as_ref()).map_or(now, |window| window.until);
+    let start = frozen.as_ref().or(opens.as_ref()).map_or(now, |window| window.until);
+    let mut now = start;
     if repo.spec.suspend {
         return Err(PreviewError::Suspended(commit.repo.clone()));
     }
@@ -99,14 +100,14 @@ pub(super) fn preview_of(
             runner.fetch(repo, base, now);
         }
     }
-    runner.settle(&mut hub, now)?;
+    runner.settle(&mut hub, &mut now)?;
     if !commit.base.is_empty() && !approve_plans(&mut hub, &repos, now).is_empty() {
-        runner.settle(&mut hub, now)?;
+        runner.settle(&mut hub, &mut now)?;
     }
     runner.applied.clear();
     repos.iter().for_each(|repo| runner.fetch(repo, &commit.head, now));
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
-    let mut play = PreviewRun::begin(runner, hub, spokes, now);
+    let mut play = PreviewRun::begin(runner, hub, spokes, [start, now]);
     play.settle()?;
     let plan_approvals = approve_plans(&mut play.hub, &repos, now);
     if !plan_approvals.is_empty() {
@@ -186,11 +187,11 @@ struct PreviewRun {
 }
 
 impl PreviewRun {
-    fn begin(runner: Runner, mut hub: Store, spokes: Spokes, now: Timestamp) -> Self {
-        let (before, timeline) = (hub.clone(), Timeline::begin(&hub, now));
+    fn begin(runner: Runner, mut hub: Store, spokes: Spokes, [start, now]: [Timestamp; 2]) -> Self {
+        let (before, timeline) = (hub.clone(), Timeline::begin(&hub, start));
         hub.keep_journal();
         let (approvals, waiting) = (Vec::new(), BTreeMap::new());
-        Self { runner, before, hub, spokes, timeline, approvals, waiting, start: now, now }
+        Self { runner, before, hub, spokes, timeline, approvals, waiting, start, now }
     }
 
     /// Lets time pass until nothing more happens.
@@ -219,11 +220,11 @@ impl PreviewRun {
         Ok(())
     }
 
-    /// Runs the controllers at this instant; returns whether anything was written.
+    /// Runs the controllers until nothing is left to do; returns whether anything was written.
     fn settle(&mut self) -> Result<bool, PreviewError> {
         let mut has_written = false;
         loop {
-            self.runner.settle(&mut self.hub, self.now)?;
+            self.runner.settle(&mut self.hub, &mut self.now)?;
             let entries = self.hub.take_journal();
             if entries.is_empty() {
                 return Ok(has_written);

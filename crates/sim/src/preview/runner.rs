@@ -12,6 +12,7 @@ use crate::execute::{Branches, Servers, execute, path};
 use crate::process::{Faults, read};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::ObjectId;
+use object::duration::later;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{
@@ -20,10 +21,12 @@ use reconcile::{
 };
 use store::{Store, Watch};
 
-/// Changes are planned at once, so that time moves only when nothing is left to do.
-const LIMITS: DispatcherLimits = DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 };
-/// Rounds at one instant after which the controllers never come to rest.
-const ROUNDS: u32 = 100_000;
+/// What the changes of an instant cause is planned together, at the next instant: the plan of an add-on goes
+/// over its clusters, and would otherwise do so for each that changes.
+const INSTANT: SignedDuration = SignedDuration::from_millis(1);
+const LIMITS: DispatcherLimits = DispatcherLimits { coalesce: INSTANT, computations: 1 };
+/// Instants in a row after which the controllers never come to rest.
+const INSTANTS: u32 = 10_000;
 /// The controller whose writes are the objects of the commit.
 const APPLIES: &str = "config-repo";
 /// Controllers that need agents or a remote, which a preview does not have: agents renew leases and ask for
@@ -113,21 +116,31 @@ impl Runner {
         self.dispatcher.next_at()
     }
 
-    /// Runs until nothing is left to do at this instant.
-    pub(super) fn settle(&mut self, hub: &mut Store, now: Timestamp) -> Result<(), PreviewError> {
-        for _ in 0..ROUNDS {
+    /// Runs until nothing is left to do, and moves the time on by an instant for what changes cause.
+    pub(super) fn settle(&mut self, hub: &mut Store, now: &mut Timestamp) -> Result<(), PreviewError> {
+        for _ in 0..INSTANTS {
+            self.run_instant(hub, *now);
+            let next = self.dispatcher.next_at().filter(|next| *next <= later(*now, INSTANT));
+            let Some(next) = next.filter(|next| *next > *now) else { return Ok(()) };
+            *now = next;
+        }
+        Err(PreviewError::NeverSettles(INSTANTS))
+    }
+
+    /// Runs until nothing is left to do at an instant.
+    fn run_instant(&mut self, hub: &mut Store, now: Timestamp) {
+        loop {
             self.read(hub, now);
             for command in self.dispatcher.due(now) {
                 self.take(command);
             }
             if self.waiting.is_empty() && !hub.collect(now) && self.seen == Some(hub.revision()) {
-                return Ok(());
+                return;
             }
             while let Some(command) = self.waiting.pop_front() {
                 self.run(command, hub, now);
             }
         }
-        Err(PreviewError::NeverSettles(ROUNDS))
     }
 
     fn read(&mut self, hub: &Store, now: Timestamp) {
