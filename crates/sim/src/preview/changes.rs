@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::content::field_changes;
-use super::fleet::{self, Workload, all, decisions, workloads};
+use super::fleet::{self, PreviewWorkload, all, decisions, workloads};
 use super::results::{
     Batch, ChangeType, HeldRemoval, IncompleteRollout, ObjectChange, PlacementPreview, WorkChange,
     WorkloadPreview,
 };
 use super::runner::Sides;
-use super::scope::Scope;
+use super::scope::PreviewScope;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::condition::{Condition, Conditions as _, find_condition};
 use api::gitops::v1alpha1::{RemovalStatus, RolloutPolicy};
@@ -71,12 +71,13 @@ pub(super) fn placements(before: &Store, after: &Store) -> Vec<PlacementPreview>
 pub(super) fn changed_workloads(
     before: &Store,
     after: &Store,
-    mut batches: BTreeMap<Workload, Vec<Batch>>,
+    mut batches: BTreeMap<PreviewWorkload, Vec<Batch>>,
 ) -> [Vec<WorkloadPreview>; 2] {
     let (before, after) = (workloads(before), workloads(after));
     let none = BTreeSet::new();
     let [mut add_ons, mut replica_sets] = [Vec::new(), Vec::new()];
-    let all: BTreeSet<Workload> = before.keys().chain(after.keys()).chain(batches.keys()).cloned().collect();
+    let all: BTreeSet<PreviewWorkload> =
+        before.keys().chain(after.keys()).chain(batches.keys()).cloned().collect();
     for workload in all {
         let (old, new) = (before.get(&workload).unwrap_or(&none), after.get(&workload).unwrap_or(&none));
         let enter: Vec<String> = new.difference(old).cloned().collect();
@@ -86,8 +87,10 @@ pub(super) fn changed_workloads(
             continue;
         }
         match workload {
-            Workload::AddOn(name) => add_ons.push(WorkloadPreview { name, enter, leave, batches }),
-            Workload::ReplicaSet(name) => replica_sets.push(WorkloadPreview { name, enter, leave, batches }),
+            PreviewWorkload::AddOn(name) => add_ons.push(WorkloadPreview { name, enter, leave, batches }),
+            PreviewWorkload::ReplicaSet(name) => {
+                replica_sets.push(WorkloadPreview { name, enter, leave, batches })
+            }
         }
     }
     [add_ons, replica_sets]
@@ -151,8 +154,8 @@ fn manifests(old: Option<&ManifestWork>, new: Option<&ManifestWork>) -> BTreeMap
 }
 
 /// Returns the removals of add-ons of a scope that wait for an approval.
-pub(super) fn removals(hub: &Store, scope: &Scope) -> Vec<HeldRemoval> {
-    let is_played = |removal: &RemovalStatus| scope.has(&Workload::AddOn(removal.add_on.clone()));
+pub(super) fn removals(hub: &Store, scope: &PreviewScope) -> Vec<HeldRemoval> {
+    let is_played = |removal: &RemovalStatus| scope.has(&PreviewWorkload::AddOn(removal.add_on.clone()));
     let held = all::<RolloutPolicy>(hub).flat_map(|policy| {
         let removals = policy.status.clone().unwrap_or_default().removals.into_iter();
         removals.filter(|removal| !removal.approval.is_empty() && is_played(removal)).map(move |removal| {
@@ -168,10 +171,10 @@ pub(super) fn removals(hub: &Store, scope: &Scope) -> Vec<HeldRemoval> {
 }
 
 /// Returns the rollouts of a scope that have not completed.
-pub(super) fn outcomes(hub: &Store, scope: &Scope) -> Vec<IncompleteRollout> {
+pub(super) fn outcomes(hub: &Store, scope: &PreviewScope) -> Vec<IncompleteRollout> {
     let mut open = Vec::new();
     let add_ons = all::<ClusterManagementAddOn>(hub);
-    for cma in add_ons.filter(|cma| scope.has(&Workload::AddOn(cma.name().to_owned()))) {
+    for cma in add_ons.filter(|cma| scope.has(&PreviewWorkload::AddOn(cma.name().to_owned()))) {
         for progression in cma.status.iter().flat_map(|status| &status.install_progressions) {
             let condition = find_condition(&progression.conditions, PROGRESSING);
             open.extend(condition.filter(|condition| condition.reason != COMPLETED).map(|condition| {
@@ -185,7 +188,7 @@ pub(super) fn outcomes(hub: &Store, scope: &Scope) -> Vec<IncompleteRollout> {
         }
     }
     let sets = all::<ManifestWorkReplicaSet>(hub);
-    for set in sets.filter(|set| scope.has(&Workload::ReplicaSet(Key::of(set).to_string()))) {
+    for set in sets.filter(|set| scope.has(&PreviewWorkload::ReplicaSet(Key::of(set).to_string()))) {
         let condition = set.condition(PLACEMENT_ROLLED_OUT).filter(|condition| !condition.is_true());
         open.extend(condition.map(|Condition { reason, message, .. }| IncompleteRollout {
             add_on: String::new(),

@@ -1,6 +1,6 @@
 //! The errors of a preview.
 
-use super::scope::Scope;
+use super::scope::PreviewScope;
 use object::{Gvk, Key};
 
 /// Why there is no preview of a commit.
@@ -20,7 +20,7 @@ pub enum PreviewError {
     Unread(Vec<Gvk>),
     /// The snapshot leaves out objects of add-ons or sets that the commit touches.
     #[error("the snapshot of the hub leaves out objects that the commit touches")]
-    LeftOut(Scope),
+    LeftOut(PreviewScope),
     /// The controllers never come to rest.
     #[error("cannot preview the commit: the controllers still write after {0} instants")]
     NeverSettles(u32),

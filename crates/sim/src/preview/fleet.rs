@@ -50,14 +50,14 @@ const ADD_ON: &str = "ManagedClusterAddOn";
 
 /// A workload that rolls out to clusters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Workload {
+pub enum PreviewWorkload {
     /// An add-on, by name.
     AddOn(String),
     /// A ManifestWorkReplicaSet, as `namespace/name`.
     ReplicaSet(String),
 }
 
-impl Workload {
+impl PreviewWorkload {
     /// Returns the add-on or the set that an object is, or belongs to.
     pub(super) fn of(object: &Object) -> Option<Self> {
         let Gvk { group, kind, version: _ } = object.gvk();
@@ -104,14 +104,14 @@ impl Workload {
 }
 
 /// Returns the clusters of each add-on and set; an add-on or a work that is being deleted does not count.
-pub(super) fn workloads(hub: &Store) -> BTreeMap<Workload, BTreeSet<String>> {
-    let mut workloads: BTreeMap<Workload, BTreeSet<String>> = BTreeMap::new();
+pub(super) fn workloads(hub: &Store) -> BTreeMap<PreviewWorkload, BTreeSet<String>> {
+    let mut workloads: BTreeMap<PreviewWorkload, BTreeSet<String>> = BTreeMap::new();
     for add_on in objects::<ManagedClusterAddOn>(hub).iter().filter(|add_on| !add_on.is_terminating()) {
-        let workload = Workload::AddOn(add_on.name().to_owned());
+        let workload = PreviewWorkload::AddOn(add_on.name().to_owned());
         workloads.entry(workload).or_default().insert(add_on.namespace().to_owned());
     }
     for work in objects::<ManifestWork>(hub).iter().filter(|work| !work.is_terminating()) {
-        if let Some(set) = Workload::of_work(work) {
+        if let Some(set) = PreviewWorkload::of_work(work) {
             workloads.entry(set).or_default().insert(work.namespace().to_owned());
         }
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::fleet::Workload;
-use super::scope::Scope;
+use super::fleet::PreviewWorkload;
+use super::scope::PreviewScope;
 use object::{Gvk, Object, fields};
 
 /// Objects of add-ons and sets on clusters up to which a snapshot leaves none out.
@@ -17,36 +17,36 @@ const FEW: usize = 2_000;
 #[derive(Clone, Debug)]
 pub struct LeftOut {
     /// The scope that is read.
-    read: Scope,
+    read: PreviewScope,
     /// How many more objects are taken, whatever they belong to.
     room: usize,
     kinds: BTreeSet<Gvk>,
-    workloads: BTreeSet<Workload>,
+    workloads: BTreeSet<PreviewWorkload>,
     /// The add-ons on clusters that name a configuration.
-    naming: BTreeMap<String, BTreeSet<Workload>>,
+    naming: BTreeMap<String, BTreeSet<PreviewWorkload>>,
 }
 
 impl Default for LeftOut {
     fn default() -> Self {
-        Self { room: FEW, ..Self::but(Scope::default()) }
+        Self { room: FEW, ..Self::but(PreviewScope::default()) }
     }
 }
 
 impl LeftOut {
     /// Leaves out the objects of all but a scope.
-    pub fn but(scope: Scope) -> Self {
+    pub fn but(scope: PreviewScope) -> Self {
         let (kinds, workloads, naming) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         Self { read: scope, room: 0, kinds, workloads, naming }
     }
 
     /// Returns what is not left out.
-    pub(super) fn read_scope(&self) -> &Scope {
+    pub(super) fn read_scope(&self) -> &PreviewScope {
         &self.read
     }
 
     /// Returns whether a snapshot takes an object. It looks at the fields of [`Outline`] alone.
     pub fn takes(&mut self, object: &Object) -> bool {
-        let Some(workload) = Workload::on_cluster(object) else { return true };
+        let Some(workload) = PreviewWorkload::on_cluster(object) else { return true };
         if self.room > 0 || self.read.loads(object) {
             self.room = self.room.saturating_sub(1);
             return true;
@@ -81,12 +81,12 @@ impl LeftOut {
     }
 
     /// Returns the add-ons that name a configuration on a cluster.
-    pub(super) fn naming(&self, name: &str) -> impl Iterator<Item = &Workload> {
+    pub(super) fn naming(&self, name: &str) -> impl Iterator<Item = &PreviewWorkload> {
         self.naming.get(name).into_iter().flatten()
     }
 
     /// Returns whether an object of a scope is left out.
-    pub(super) fn lacks(&self, scope: &Scope) -> bool {
+    pub(super) fn lacks(&self, scope: &PreviewScope) -> bool {
         self.workloads.iter().any(|workload| scope.has(workload))
     }
 }

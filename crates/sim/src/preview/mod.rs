@@ -27,7 +27,7 @@ mod timeline;
 
 pub use content::FieldChange;
 pub use error::PreviewError;
-pub use fleet::Workload;
+pub use fleet::PreviewWorkload;
 pub use left_out::LeftOut;
 pub use play::{ProposedCommit, preview};
 pub use reported::{of_report, same_as_applied, with_commits};
@@ -35,5 +35,5 @@ pub use results::{
     ApprovalRequest, Batch, ChangeType, CommitWindow, HeldObjects, HeldRemoval, IncompleteRollout,
     ObjectChange, PlacementPreview, Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,
 };
-pub use scope::Scope;
+pub use scope::PreviewScope;
 pub use snapshot::HubSnapshot;

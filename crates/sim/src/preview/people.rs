@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::fleet::{Workload, all, get};
+use super::fleet::{PreviewWorkload, all, get};
 use super::results::ApprovalRequest;
-use super::scope::Scope;
+use super::scope::PreviewScope;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutStatus};
 use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use object::Key;
@@ -36,7 +36,7 @@ fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> String {
 /// Grants every approval that rollouts of a scope wait for; returns those that were not granted before.
 pub(super) fn approve(
     hub: &mut Store,
-    scope: &Scope,
+    scope: &PreviewScope,
     start: Timestamp,
     now: Timestamp,
 ) -> Vec<ApprovalRequest> {
@@ -44,8 +44,8 @@ pub(super) fn approve(
     for policy in all::<RolloutPolicy>(hub).collect::<Vec<_>>() {
         let key = Key::of(&policy);
         let rollouts = policy.status.iter().flat_map(|status| &status.rollouts);
-        let rollouts =
-            rollouts.filter(|rollout| scope.has(&Workload::named(&rollout.add_on, &rollout.replica_set)));
+        let rollouts = rollouts
+            .filter(|rollout| scope.has(&PreviewWorkload::named(&rollout.add_on, &rollout.replica_set)));
         let waiting = rollouts.flat_map(|rollout| {
             let RolloutStatus { add_on, replica_set, .. } = rollout;
             rollout.waiting_approvals.iter().map(|token| (add_on.clone(), replica_set.clone(), token.clone()))

@@ -11,7 +11,7 @@ use super::fleet::{all, get};
 use super::people::{approve, approve_plans};
 use super::results::{ApprovalRequest, CommitWindow, HeldObjects, Preview, RepoPreview, Verdict};
 use super::runner::Runner;
-use super::scope::{Played, Scope};
+use super::scope::{Played, PreviewScope};
 use super::snapshot::HubSnapshot;
 use super::spokes::Spokes;
 use super::timeline::Timeline;
@@ -56,7 +56,8 @@ pub struct ProposedCommit {
 /// Says what a commit does to a hub that is as the snapshot says.
 ///
 /// # Errors
-/// The ConfigRepo applies nothing, the snapshot lacks kinds or objects, or the controllers never come to rest.
+/// The ConfigRepo applies nothing, the snapshot lacks kinds or objects, or the controllers never come to
+/// rest.
 pub fn preview(
     snapshot: &HubSnapshot,
     commit: &ProposedCommit,
@@ -75,11 +76,11 @@ pub fn preview(
 
 /// Plays a commit on the add-ons and sets of a scope; returns those that it touches, too.
 pub(super) fn preview_of(
-    scope: &Scope,
+    scope: &PreviewScope,
     snapshot: &HubSnapshot,
     commit: &ProposedCommit,
     now: Timestamp,
-) -> Result<(Preview, Scope), PreviewError> {
+) -> Result<(Preview, PreviewScope), PreviewError> {
     let mut hub = snapshot.load(scope, now);
     let repo =
         get::<ConfigRepo>(&hub, &commit.repo).ok_or_else(|| PreviewError::NoRepo(commit.repo.clone()))?;
@@ -248,7 +249,7 @@ impl PreviewRun {
         debug_assert!(written.is_ok(), "{repo}: {written:?}");
     }
 
-    fn touched(&self, snapshot: &HubSnapshot) -> Scope {
+    fn touched(&self, snapshot: &HubSnapshot) -> PreviewScope {
         let Self { before, hub, runner, .. } = self;
         Played { snapshot, before, after: hub, applied: &runner.applied }.touched()
     }

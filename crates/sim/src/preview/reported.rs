@@ -11,7 +11,7 @@ use super::error::PreviewError;
 use super::fleet::get;
 use super::play::of_same_source;
 use super::runner::Runner;
-use super::scope::Scope;
+use super::scope::PreviewScope;
 use super::snapshot::{HubSnapshot, SEED};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, Revision};
@@ -71,7 +71,7 @@ pub fn with_commits(
     commits: &BTreeMap<Key, Arc<Checkout>>,
     now: Timestamp,
 ) -> Result<Vec<Arc<Object>>, PreviewError> {
-    let mut hub = snapshot.load(&Scope::All, now);
+    let mut hub = snapshot.load(&PreviewScope::All, now);
     let mut runner = Runner::of_commits();
     for (key, commit) in commits {
         let repo = get::<ConfigRepo>(&hub, key).ok_or_else(|| PreviewError::NoRepo(key.clone()))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::PreviewError;
-use super::scope::Scope;
+use super::scope::PreviewScope;
 use crate::check::Checker;
 use crate::execute::{Branches, Servers, execute, path};
 use crate::process::{Faults, read};
@@ -16,8 +16,8 @@ use object::duration::later;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{
-    Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation,
-    Scope as WatchScope, Site, Source, SourceIdentity, Subresource, WatchedKind,
+    Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
+    Site, Source, SourceIdentity, Subresource, WatchedKind,
 };
 use store::{Store, Watch};
 
@@ -33,8 +33,8 @@ const APPLIES: &str = "config-repo";
 /// certificates, reports are pushed.
 const EXCLUDED: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
 
-/// The controller that labels clusters with their add-ons. It would remove the labels of those that it does not
-/// see.
+/// The controller that labels clusters with their add-ons. It would remove the labels of those that it does
+/// not see.
 const LABELS: &str = "addon-feature";
 
 /// An object before and after.
@@ -50,7 +50,7 @@ pub(super) struct Runner {
     /// The objects of the commit that were written or deleted.
     pub(super) applied: BTreeMap<ObjectId, Sides>,
     /// The add-ons and sets that the controllers see.
-    scope: Scope,
+    scope: PreviewScope,
     /// The kinds that the controllers read.
     pub(super) kinds: BTreeSet<Gvk>,
 }
@@ -74,20 +74,20 @@ impl Register for Registrar<'_> {
 }
 
 impl Runner {
-    pub(super) fn new(scope: &Scope) -> Self {
+    pub(super) fn new(scope: &PreviewScope) -> Self {
         let is_run: fn(&str) -> bool = match scope {
-            Scope::All => |controller| !EXCLUDED.contains(&controller),
-            Scope::Only(_) => |controller| !EXCLUDED.contains(&controller) && controller != LABELS,
+            PreviewScope::All => |controller| !EXCLUDED.contains(&controller),
+            PreviewScope::Only(_) => |controller| !EXCLUDED.contains(&controller) && controller != LABELS,
         };
         Self::of(is_run, scope.clone())
     }
 
     /// Returns the controller that applies commits alone.
     pub(super) fn of_commits() -> Self {
-        Self::of(|controller| controller == APPLIES, Scope::All)
+        Self::of(|controller| controller == APPLIES, PreviewScope::All)
     }
 
-    fn of(is_run: fn(&str) -> bool, scope: Scope) -> Self {
+    fn of(is_run: fn(&str) -> bool, scope: PreviewScope) -> Self {
         let mut dispatcher = Dispatcher::new(LIMITS, false);
         controllers::hub(&mut Registrar { dispatcher: &mut dispatcher, is_run });
         Self {
@@ -101,7 +101,7 @@ impl Runner {
         }
     }
 
-    pub(super) fn scope(&self) -> &Scope {
+    pub(super) fn scope(&self) -> &PreviewScope {
         &self.scope
     }
 
@@ -149,7 +149,7 @@ impl Runner {
         }
         for KindWatch { kind, watch } in self.feeds.values_mut() {
             let shows = |object: &Object| self.scope.shows(object, kind.representation);
-            for event in read(hub, kind, &WatchScope::Everything, watch, shows) {
+            for event in read(hub, kind, &Scope::Everything, watch, shows) {
                 self.dispatcher.watched(kind, event, now);
             }
         }

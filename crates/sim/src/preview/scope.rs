@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::changes;
-use super::fleet::{Workload, all, decisions, get, objects};
+use super::fleet::{PreviewWorkload, all, decisions, get, objects};
 use super::runner::Sides;
 use super::snapshot::HubSnapshot;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -35,21 +35,21 @@ use store::Store;
 
 /// Add-ons and sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum PreviewScope {
     /// Every one.
     All,
     /// These.
-    Only(BTreeSet<Workload>),
+    Only(BTreeSet<PreviewWorkload>),
 }
 
-impl Default for Scope {
+impl Default for PreviewScope {
     fn default() -> Self {
         Self::Only(BTreeSet::new())
     }
 }
 
-impl Scope {
-    pub(super) fn has(&self, workload: &Workload) -> bool {
+impl PreviewScope {
+    pub(super) fn has(&self, workload: &PreviewWorkload) -> bool {
         match self {
             Self::All => true,
             Self::Only(workloads) => workloads.contains(workload),
@@ -70,7 +70,7 @@ impl Scope {
     /// Returns whether an object is loaded: that of a ConfigRepo always, because an inventory names it, and a
     /// work that defines a kind, because other works of the cluster may have objects of it.
     pub(super) fn loads(&self, object: &Object) -> bool {
-        let left_out = Workload::on_cluster(object).is_some_and(|workload| !self.has(&workload));
+        let left_out = PreviewWorkload::on_cluster(object).is_some_and(|workload| !self.has(&workload));
         !left_out || object.annotations().contains_key(CONFIG_REPO_ANNOTATION) || defines_a_kind(object)
     }
 
@@ -78,7 +78,7 @@ impl Scope {
     /// all.
     pub(super) fn shows(&self, object: &Object, representation: Representation) -> bool {
         representation == Representation::Whole
-            || Workload::of(object).is_none_or(|workload| self.has(&workload))
+            || PreviewWorkload::of(object).is_none_or(|workload| self.has(&workload))
     }
 }
 
@@ -92,7 +92,7 @@ enum Effect {
     /// None, or one that placements show.
     Nothing,
     /// The workload is another one.
-    Of(Workload),
+    Of(PreviewWorkload),
     /// The workloads that the placement selects clusters for may change.
     Placed,
     /// The add-ons that name the object may change.
@@ -112,9 +112,9 @@ pub(super) struct Played<'a> {
 
 impl Played<'_> {
     /// Returns the add-ons and sets that the play has touched.
-    pub(super) fn touched(&self) -> Scope {
+    pub(super) fn touched(&self) -> PreviewScope {
         if self.selects_by_add_on() || self.is_leaving() {
-            return Scope::All;
+            return PreviewScope::All;
         }
         let mut touched = BTreeSet::new();
         let mut placements = self.moved();
@@ -128,16 +128,16 @@ impl Played<'_> {
                     placements.insert(id.key.clone());
                 }
                 Effect::Named => touched.extend(self.naming(&id.key.name)),
-                Effect::All => return Scope::All,
+                Effect::All => return PreviewScope::All,
             }
         }
         touched.extend(self.placed_by(&placements));
-        Scope::Only(touched)
+        PreviewScope::Only(touched)
     }
 
     fn effect(&self, id: &ObjectId, sides: &Sides) -> Effect {
         let mut both = sides.0.iter().chain(&sides.1);
-        if let Some(workload) = both.find_map(|object| Workload::of(object)) {
+        if let Some(workload) = both.find_map(|object| PreviewWorkload::of(object)) {
             return Effect::Of(workload);
         }
         match (id.group.as_str(), id.kind.as_str()) {
@@ -183,7 +183,7 @@ impl Played<'_> {
     }
 
     /// Returns the add-ons that name an object.
-    fn naming(&self, name: &str) -> BTreeSet<Workload> {
+    fn naming(&self, name: &str) -> BTreeSet<PreviewWorkload> {
         let is_it = |text: &str| text == name;
         let add_ons = objects::<ClusterManagementAddOn>(self.after);
         let add_ons =
@@ -191,12 +191,12 @@ impl Played<'_> {
         let kind = Gvk::of::<ManagedClusterAddOn>().kind;
         let on_clusters = self.snapshot.objects.iter().filter(|object| object.kind() == kind);
         let on_clusters = on_clusters.filter(|add_on| has_text(add_on.at(&["spec", "configs"]), &is_it));
-        let read = add_ons.chain(on_clusters).filter_map(|object| Workload::of(object));
+        let read = add_ons.chain(on_clusters).filter_map(|object| PreviewWorkload::of(object));
         read.chain(self.snapshot.left_out.naming(name).cloned()).collect()
     }
 
     /// Returns the add-ons and sets that one of these placements selects clusters for.
-    fn placed_by(&self, placements: &BTreeSet<Key>) -> BTreeSet<Workload> {
+    fn placed_by(&self, placements: &BTreeSet<Key>) -> BTreeSet<PreviewWorkload> {
         let add_ons = all::<ClusterManagementAddOn>(self.after).filter(|add_on| {
             let mut named = add_on.spec.install_strategy.placements.iter();
             named
@@ -206,8 +206,8 @@ impl Played<'_> {
             let mut named = set.spec.placement_refs.iter();
             named.any(|placement| placements.contains(&Key::namespaced(set.namespace(), &placement.name)))
         });
-        let add_ons = add_ons.map(|add_on| Workload::AddOn(add_on.name().to_owned()));
-        add_ons.chain(sets.map(|set| Workload::ReplicaSet(Key::of(&set).to_string()))).collect()
+        let add_ons = add_ons.map(|add_on| PreviewWorkload::AddOn(add_on.name().to_owned()));
+        add_ons.chain(sets.map(|set| PreviewWorkload::ReplicaSet(Key::of(&set).to_string()))).collect()
     }
 }
 

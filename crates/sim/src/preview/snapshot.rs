@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::PreviewError;
 use super::left_out::LeftOut;
 use super::runner::Runner;
-use super::scope::Scope;
+use super::scope::PreviewScope;
 use api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use object::{Gvk, Object, hex};
@@ -49,8 +49,8 @@ impl HubSnapshot {
     /// # Errors
     /// The controllers never come to rest on an empty hub.
     pub fn kinds_of_controllers(now: Timestamp) -> Result<BTreeSet<Gvk>, PreviewError> {
-        let mut runner = Runner::new(&Scope::All);
-        runner.settle(&mut Self::default().load(&Scope::All, now), &mut { now })?;
+        let mut runner = Runner::new(&PreviewScope::All);
+        runner.settle(&mut Self::default().load(&PreviewScope::All, now), &mut { now })?;
         let mut kinds = runner.kinds;
         kinds.insert(Gvk::of::<CustomResourceDefinition>());
         Ok(kinds)
@@ -71,7 +71,7 @@ impl HubSnapshot {
 
     /// Returns a store with the objects that a scope loads, and with the definitions of our kinds where the
     /// snapshot has none.
-    pub(super) fn load(&self, scope: &Scope, now: Timestamp) -> Store {
+    pub(super) fn load(&self, scope: &PreviewScope, now: Timestamp) -> Store {
         let mut base = Store::new(SEED, now);
         crate::user::install(&mut base, crds::hub(), now);
         let definitions = self.objects.iter().filter(|object| object.kind() == "CustomResourceDefinition");

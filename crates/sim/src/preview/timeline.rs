@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::fleet::{Workload, all, decisions};
+use super::fleet::{PreviewWorkload, all, decisions};
 use super::results::{Batch, RolloutWait};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::Conditions as _;
@@ -42,7 +42,7 @@ struct OnCluster {
 
 /// A cluster gets an add-on, other configurations of it, or another template.
 struct Start {
-    workload: Workload,
+    workload: PreviewWorkload,
     cluster: String,
     after: i64,
     /// When they were applied on the cluster.
@@ -116,12 +116,12 @@ impl Timeline {
     }
 
     /// Returns the batches of each add-on and set: the clusters that start at the same moment.
-    pub(super) fn batches(&self) -> BTreeMap<Workload, Vec<Batch>> {
-        let mut starts: BTreeMap<(&Workload, i64), Vec<&Start>> = BTreeMap::new();
+    pub(super) fn batches(&self) -> BTreeMap<PreviewWorkload, Vec<Batch>> {
+        let mut starts: BTreeMap<(&PreviewWorkload, i64), Vec<&Start>> = BTreeMap::new();
         for start in &self.starts {
             starts.entry((&start.workload, start.after)).or_default().push(start);
         }
-        let mut batches: BTreeMap<Workload, Vec<Batch>> = BTreeMap::new();
+        let mut batches: BTreeMap<PreviewWorkload, Vec<Batch>> = BTreeMap::new();
         for ((workload, after), starts) in starts {
             let groups: BTreeSet<&String> = starts.iter().map(|start| &start.group).collect();
             let clusters: BTreeSet<&String> = starts.iter().map(|start| &start.cluster).collect();
@@ -157,13 +157,13 @@ fn path((resource, key): &(String, Key)) -> ResourcePath {
 }
 
 /// Returns the state of an add-on or of a work of a set; `None` if it is gone, or is neither.
-fn read(resource: &str, object: Option<&Object>) -> Option<(Workload, OnCluster)> {
+fn read(resource: &str, object: Option<&Object>) -> Option<(PreviewWorkload, OnCluster)> {
     let object = object?;
     if resource == ADD_ONS {
         let add_on: ManagedClusterAddOn = object.to_typed().ok()?;
-        return Some((Workload::AddOn(add_on.name().to_owned()), OnCluster::of(&add_on)));
+        return Some((PreviewWorkload::AddOn(add_on.name().to_owned()), OnCluster::of(&add_on)));
     }
-    let set = Workload::of_work(object)?;
+    let set = PreviewWorkload::of_work(object)?;
     Some((set, OnCluster::of_work(&object.to_typed().ok()?)))
 }
 

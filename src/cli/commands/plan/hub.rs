@@ -17,8 +17,8 @@ use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Metadata as _, Object, fields};
 use sim::preview::{HubSnapshot, LeftOut, PreviewError};
 
-/// Most rounds of reading. Usual are the kinds of the commit, the kinds that these refer to, and on a large hub
-/// the add-ons that the commit touches.
+/// Most rounds of reading. Usual are the kinds of the commit, the kinds that these refer to, and on a large
+/// hub the add-ons that the commit touches.
 const ROUNDS: usize = 8;
 
 /// Reads kinds of a hub and plans. Reads what the plan asks for beside them, and plans again.

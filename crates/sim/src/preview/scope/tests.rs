@@ -153,7 +153,7 @@ fn set(number: usize, value: u64) -> Value {
 
 /// Plans as for a large hub, of which everything is left out that a plan does not ask for.
 fn read_in_parts(hub: &HubSnapshot, commit: &ProposedCommit, now: Timestamp) -> Preview {
-    let mut left_out = LeftOut::but(Scope::default());
+    let mut left_out = LeftOut::but(PreviewScope::default());
     loop {
         let mut read = |object: &Arc<Object>| {
             let json = RawValue::from_string(serde_json::to_string(&**object).unwrap()).unwrap();
@@ -188,7 +188,7 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
             let succeeds_after = SignedDuration::from_secs(4);
             let commit = ProposedCommit { repo: repo(), base: BTreeMap::new(), head, succeeds_after };
             let snapshot = HubSnapshot::of(&world.hub);
-            let (whole, touched) = preview_of(&Scope::All, &snapshot, &commit, world.now).unwrap();
+            let (whole, touched) = preview_of(&PreviewScope::All, &snapshot, &commit, world.now).unwrap();
             assert_eq!(
                 preview(&snapshot, &commit, world.now).unwrap(),
                 whole,
@@ -196,8 +196,8 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
             );
             assert_eq!(read_in_parts(&snapshot, &commit, world.now), whole, "seed {seed}, commit {number}");
             match touched {
-                Scope::All => all += 1,
-                Scope::Only(workloads) => few += usize::from(workloads.len() < 5),
+                PreviewScope::All => all += 1,
+                PreviewScope::Only(workloads) => few += usize::from(workloads.len() < 5),
             }
             changes += usize::from(!whole.works.is_empty());
             world.commit(&repo(), &commit.head.revision, commit.head.tree.clone());
@@ -210,7 +210,7 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
 
 #[test]
 fn what_an_add_on_owns_on_a_cluster_is_left_out_with_it_but_for_scores() {
-    let add_on = || Some(Workload::AddOn("a".into()));
+    let add_on = || Some(PreviewWorkload::AddOn("a".into()));
     let owner = json!([{"kind": "Other", "name": "o"}, {"kind": "ManagedClusterAddOn", "name": "a"}]);
     let work = |metadata: Value| ("work.open-cluster-management.io/v1", "ManifestWork", metadata);
     let cases = [
@@ -220,7 +220,7 @@ fn what_an_add_on_owns_on_a_cluster_is_left_out_with_it_but_for_scores() {
         (work(json!({"ownerReferences": owner})), add_on()),
         (
             work(json!({"labels": {"work.open-cluster-management.io/manifestworkreplicaset": "ns.set"}})),
-            Some(Workload::ReplicaSet("ns/set".into())),
+            Some(PreviewWorkload::ReplicaSet("ns/set".into())),
         ),
         (work(json!({"name": "of-a-person"})), None),
         (("rbac.authorization.k8s.io/v1", "Role", json!({"ownerReferences": owner})), add_on()),
@@ -236,8 +236,8 @@ fn what_an_add_on_owns_on_a_cluster_is_left_out_with_it_but_for_scores() {
     for ((api_version, kind, metadata), workload) in cases {
         let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
         let object = Object::from_value(object).unwrap();
-        assert_eq!(Workload::on_cluster(&object), workload, "{object:?}");
-        let loads = Scope::default().loads(&object);
+        assert_eq!(PreviewWorkload::on_cluster(&object), workload, "{object:?}");
+        let loads = PreviewScope::default().loads(&object);
         assert_eq!(loads, workload.is_none(), "{object:?}");
     }
 }
