@@ -18,7 +18,7 @@ use object::Object;
 const ANY_CLUSTER: &str = "cluster";
 
 /// What a check refuses beside what no cluster can have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckOptions {
     /// Refuses a variable that nothing defines.
     pub is_strict: bool,

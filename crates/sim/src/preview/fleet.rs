@@ -71,21 +71,20 @@ impl PreviewWorkload {
     /// Returns the add-on or the set of an object that each of its clusters has: an add-on, what an add-on
     /// owns, or a work. The scores that an add-on owns belong to placements.
     pub(super) fn on_cluster(object: &Object) -> Option<Self> {
+        let add_on = |name: &str| Self::AddOn(name.to_owned());
+        let of_label = || object.label(ADDON_NAME_LABEL).map(add_on);
+        let of_owner = || {
+            let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+            let owner = owners.into_iter().flatten().find(|owner| owner["kind"] == ADD_ON)?;
+            owner["name"].as_str().map(add_on)
+        };
         let Gvk { group, kind, version: _ } = object.gvk();
         match (group.as_str(), kind.as_str()) {
-            (ADDON_GROUP, ADD_ON) => return Some(Self::AddOn(object.name().to_owned())),
-            (WORK_GROUP, "ManifestWork") => {
-                let add_on = || object.label(ADDON_NAME_LABEL).map(|name| Self::AddOn(name.to_owned()));
-                if let Some(workload) = Self::of_work(object).or_else(add_on) {
-                    return Some(workload);
-                }
-            }
-            (CLUSTER_GROUP, "AddOnPlacementScore") => return None,
-            _ => {}
+            (ADDON_GROUP, ADD_ON) => Some(add_on(object.name())),
+            (WORK_GROUP, "ManifestWork") => Self::of_work(object).or_else(of_label).or_else(of_owner),
+            (CLUSTER_GROUP, "AddOnPlacementScore") => None,
+            _ => of_owner(),
         }
-        let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
-        let owner = owners.into_iter().flatten().find(|owner| owner["kind"] == ADD_ON)?;
-        Some(Self::AddOn(owner["name"].as_str()?.to_owned()))
     }
 
     /// Returns what a status names by an add-on or, if it is not empty, a set.

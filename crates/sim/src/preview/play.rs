@@ -101,9 +101,9 @@ pub(super) fn preview_of(
             runner.fetch(repo, base, now);
         }
     }
-    runner.settle(&mut hub, &mut now)?;
+    now = runner.settle(&mut hub, now)?;
     if !commit.base.is_empty() && !approve_plans(&mut hub, &repos, now).is_empty() {
-        runner.settle(&mut hub, &mut now)?;
+        now = runner.settle(&mut hub, now)?;
     }
     runner.applied.clear();
     repos.iter().for_each(|repo| runner.fetch(repo, &commit.head, now));
@@ -200,7 +200,7 @@ impl PreviewRun {
         let (end, mut quiet) = (later(self.start, HORIZON), 0);
         let mut last = self.now;
         while quiet < QUIET {
-            let granted = approve(&mut self.hub, self.runner.scope(), self.start, self.now);
+            let granted = approve(&mut self.hub, &self.runner.scope, self.start, self.now);
             let is_granted = !granted.is_empty();
             self.approvals.extend(granted);
             if is_granted | self.spokes.report(&mut self.hub, self.now) {
@@ -225,7 +225,7 @@ impl PreviewRun {
     fn settle(&mut self) -> Result<bool, PreviewError> {
         let mut has_written = false;
         loop {
-            self.runner.settle(&mut self.hub, &mut self.now)?;
+            self.now = self.runner.settle(&mut self.hub, self.now)?;
             let entries = self.hub.take_journal();
             if entries.is_empty() {
                 return Ok(has_written);
@@ -275,8 +275,7 @@ impl PreviewRun {
         let mut objects = changes::objects(&self.runner.applied);
         objects.iter_mut().filter(|object| object.repo == own.repo).for_each(|object| object.repo.clear());
         let has_effect = !objects.is_empty();
-        let removals =
-            if has_effect { changes::removals(&self.hub, self.runner.scope()) } else { Vec::new() };
+        let removals = if has_effect { changes::removals(&self.hub, &self.runner.scope) } else { Vec::new() };
         let waits = |one: &RepoPreview| one.held.is_some() || !one.plan_approval.is_empty();
         let mut all = std::iter::once(&own).chain(&others);
         let needs_approval = all.clone().any(waits) || !removals.is_empty() || !self.approvals.is_empty();
@@ -309,7 +308,7 @@ impl PreviewRun {
             approvals: self.approvals,
             waits: if has_effect { self.timeline.waits() } else { Vec::new() },
             removals,
-            outcomes: if has_effect { changes::outcomes(&self.hub, self.runner.scope()) } else { Vec::new() },
+            outcomes: if has_effect { changes::outcomes(&self.hub, &self.runner.scope) } else { Vec::new() },
             assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),
             warnings: commit.head.tree.collisions().iter().map(ToString::to_string).collect(),
             ends_after: self.now.duration_since(self.start).as_secs(),

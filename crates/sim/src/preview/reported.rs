@@ -84,7 +84,7 @@ pub fn with_commits(
         debug_assert!(written.is_ok(), "{key}: {written:?}");
         runner.fetch(&repo, commit, now);
     }
-    runner.settle(&mut hub, &mut { now })?;
+    runner.settle(&mut hub, now)?;
     Ok(HubSnapshot::of(&hub).objects)
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Runner {
     /// The objects of the commit that were written or deleted.
     pub(super) applied: BTreeMap<ObjectId, Sides>,
     /// The add-ons and sets that the controllers see.
-    scope: PreviewScope,
+    pub(super) scope: PreviewScope,
     /// The kinds that the controllers read.
     pub(super) kinds: BTreeSet<Gvk>,
 }
@@ -101,10 +101,6 @@ impl Runner {
         }
     }
 
-    pub(super) fn scope(&self) -> &PreviewScope {
-        &self.scope
-    }
-
     /// Hands a checkout to the controllers, as the one of a ConfigRepo.
     pub(super) fn fetch(&mut self, repo: &ConfigRepo, checkout: &Arc<Checkout>, now: Timestamp) {
         let (identity, checkout) = (SourceIdentity::of(repo), Some(Arc::clone(checkout)));
@@ -116,13 +112,14 @@ impl Runner {
         self.dispatcher.next_at()
     }
 
-    /// Runs until nothing is left to do, and moves the time on by an instant for what changes cause.
-    pub(super) fn settle(&mut self, hub: &mut Store, now: &mut Timestamp) -> Result<(), PreviewError> {
+    /// Runs until nothing is left to do, and moves the time on by an instant for what changes cause; returns
+    /// the time at the end.
+    pub(super) fn settle(&mut self, hub: &mut Store, mut now: Timestamp) -> Result<Timestamp, PreviewError> {
         for _ in 0..INSTANTS {
-            self.run_instant(hub, *now);
-            let next = self.dispatcher.next_at().filter(|next| *next <= later(*now, INSTANT));
-            let Some(next) = next.filter(|next| *next > *now) else { return Ok(()) };
-            *now = next;
+            self.run_instant(hub, now);
+            let next = self.dispatcher.next_at().filter(|next| *next <= later(now, INSTANT));
+            let Some(next) = next.filter(|next| *next > now) else { return Ok(now) };
+            now = next;
         }
         Err(PreviewError::NeverSettles(INSTANTS))
     }

@@ -163,7 +163,7 @@ impl Played<'_> {
     fn selects_by_add_on(&self) -> bool {
         let selectors = [objects::<Placement>(self.after), objects::<ManagedClusterSet>(self.after)].concat();
         let is_it = |text: &str| text.contains(ADDON_FEATURE_LABEL_PREFIX);
-        selectors.iter().any(|object| has_text(object.0.get("spec"), &is_it))
+        selectors.iter().filter_map(|object| object.0.get("spec")).any(|spec| has_text(spec, &is_it))
     }
 
     /// Returns whether a cluster is being deleted, which waits for its add-ons and works.
@@ -186,11 +186,11 @@ impl Played<'_> {
     fn naming(&self, name: &str) -> BTreeSet<PreviewWorkload> {
         let is_it = |text: &str| text == name;
         let add_ons = objects::<ClusterManagementAddOn>(self.after);
-        let add_ons =
-            add_ons.iter().filter(|add_on| add_on.0.values().any(|part| has_text(Some(part), &is_it)));
+        let add_ons = add_ons.iter().filter(|add_on| add_on.0.values().any(|part| has_text(part, &is_it)));
         let kind = Gvk::of::<ManagedClusterAddOn>().kind;
         let on_clusters = self.snapshot.objects.iter().filter(|object| object.kind() == kind);
-        let on_clusters = on_clusters.filter(|add_on| has_text(add_on.at(&["spec", "configs"]), &is_it));
+        let names_it = |configs: &Value| has_text(configs, &is_it);
+        let on_clusters = on_clusters.filter(|add_on| add_on.at(&["spec", "configs"]).is_some_and(names_it));
         let read = add_ons.chain(on_clusters).filter_map(|object| PreviewWorkload::of(object));
         read.chain(self.snapshot.left_out.naming(name).cloned()).collect()
     }
@@ -226,14 +226,12 @@ fn differs_in_labels_alone(sides: &Sides) -> bool {
 }
 
 /// Returns whether a value has a text, as a key or as a value.
-fn has_text(value: Option<&Value>, is_it: &dyn Fn(&str) -> bool) -> bool {
+fn has_text(value: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
     match value {
-        Some(Value::String(text)) => is_it(text),
-        Some(Value::Array(items)) => items.iter().any(|item| has_text(Some(item), is_it)),
-        Some(Value::Object(fields)) => {
-            fields.iter().any(|(key, value)| is_it(key) || has_text(Some(value), is_it))
-        }
-        Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => false,
+        Value::String(text) => is_it(text),
+        Value::Array(items) => items.iter().any(|item| has_text(item, is_it)),
+        Value::Object(fields) => fields.iter().any(|(key, value)| is_it(key) || has_text(value, is_it)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -50,7 +50,7 @@ impl HubSnapshot {
     /// The controllers never come to rest on an empty hub.
     pub fn kinds_of_controllers(now: Timestamp) -> Result<BTreeSet<Gvk>, PreviewError> {
         let mut runner = Runner::new(&PreviewScope::All);
-        runner.settle(&mut Self::default().load(&PreviewScope::All, now), &mut { now })?;
+        runner.settle(&mut Self::default().load(&PreviewScope::All, now), now)?;
         let mut kinds = runner.kinds;
         kinds.insert(Gvk::of::<CustomResourceDefinition>());
         Ok(kinds)

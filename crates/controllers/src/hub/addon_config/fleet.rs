@@ -20,6 +20,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::RefusedAddOn;
 use api::names::addon_conditions::CONFIGURED;
+use engine::addon::check::CheckOptions;
 use engine::addon::config::Config;
 use engine::addon::hosting::hosting_cluster;
 use engine::addon::{progress, selection::Selection};
@@ -101,8 +102,9 @@ pub(in crate::hub) struct AddOnFleet {
     pub(super) hashes: BTreeMap<String, usize>,
     /// The number of add-ons with a hosting cluster.
     hosted: usize,
-    /// The problems of sets of configurations, as far as they were checked.
-    pub(super) checked: BTreeMap<CheckedSet, Option<ConfigProblem>>,
+    /// The problems of sets of configurations, as far as they were checked. The address of a set has the
+    /// hashes of all contents.
+    pub(super) checked: BTreeMap<(String, CheckOptions), Option<ConfigProblem>>,
     /// The configurations that add-ons of single clusters name.
     own: BTreeMap<ObjectRef, OwnConfig>,
     pub(in crate::hub) selections: Selections,
@@ -119,15 +121,6 @@ pub(in crate::hub) struct AddOnFleet {
     pub(in crate::hub) installation: Installation,
     /// The clusters as a report has them, sorted by name.
     pub(super) reported: Vec<ReportedCluster>,
-}
-
-/// A set of configurations, and how strictly it is checked.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CheckedSet {
-    /// The address of the set, which has the hashes of all contents.
-    pub(super) address: String,
-    pub(super) is_strict: bool,
-    pub(super) is_hosted: bool,
 }
 
 /// Most sets whose problems are remembered; an edit makes a new one.
@@ -247,7 +240,7 @@ impl AddOnFleet {
     }
 
     /// Remembers the problem of a set of configurations.
-    pub(super) fn remember(&mut self, set: CheckedSet, problem: Option<ConfigProblem>) {
+    pub(super) fn remember(&mut self, set: (String, CheckOptions), problem: Option<ConfigProblem>) {
         if self.checked.len() >= MAX_CHECKED {
             self.checked.clear();
         }

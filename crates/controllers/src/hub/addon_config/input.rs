@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
-use super::fleet::{AddOnFleet, AddOnFleets, CheckedSet};
+use super::fleet::{AddOnFleet, AddOnFleets};
 use crate::hub::addon_creation::is_by_placements;
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{Installed, Removal};
@@ -228,16 +228,12 @@ impl AddOnInput {
             let message = format!("{} {} does not exist", config.kind.resource, config.key);
             return Ok(Some(ConfigProblem { reason: MISSING, message }));
         }
-        let set = CheckedSet {
-            address: address(configs),
-            is_strict: self.is_strict(),
-            is_hosted: self.fleet.is_hosted(),
-        };
+        let options = CheckOptions { is_strict: self.is_strict(), is_hosted: self.fleet.is_hosted() };
+        let set = (address(configs), options);
         if let Some(known) = self.fleet.checked.get(&set) {
             return Ok(known.clone());
         }
         let Some(sources) = self.template(configs, view)? else { return Ok(None) };
-        let options = CheckOptions { is_strict: set.is_strict, is_hosted: set.is_hosted };
         let result = sources.and_then(|sources| check(&self.name, &sources, options));
         let invalid = |error: AddOnError| ConfigProblem { reason: INVALID, message: error.to_string() };
         let problem = result.err().map(invalid);

@@ -11,7 +11,6 @@ use super::super::{LeftOut, Preview, PreviewError};
 use super::*;
 use crate::{World, workload};
 
-const ADD_ONS: u64 = 3;
 const ADDON_API: &str = "addon.open-cluster-management.io/v1alpha1";
 
 fn repo() -> Key {
@@ -45,9 +44,8 @@ fn hub(seed: u64) -> World {
 }
 
 /// The content of a repository, number by number.
-#[derive(Clone)]
 struct Content {
-    versions: Vec<Option<u64>>,
+    versions: [Option<u64>; 3],
     sets: [u64; 2],
     strategies: [bool; 2],
     prod: bool,
@@ -174,7 +172,7 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
     for seed in 0..3 {
         let (mut world, mut random) = (hub(seed), Random::new(seed));
         let mut content = Content {
-            versions: vec![Some(0); ADD_ONS as usize],
+            versions: [Some(0); 3],
             sets: [0; 2],
             strategies: [false; 2],
             prod: true,
