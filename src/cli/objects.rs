@@ -9,6 +9,7 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::{CommandError, writer};
+use engine::report::{FLEET_SNAPSHOT, SnapshotReader};
 use object::{Gvk, Object};
 
 /// Largest file that is read whole: 64 MiB hold some 20,000 clusters.
@@ -16,7 +17,7 @@ pub(super) const MAX_FILE: u64 = 64 << 20;
 /// Objects per page of a list, as kubectl asks for them.
 const PAGE: u32 = 500;
 
-/// Reads YAML documents or JSON; a List counts as its items.
+/// Reads YAML documents or JSON; a List counts as its items, and a file of a report's snapshot as its objects.
 ///
 /// # Errors
 /// The file cannot be read, or holds something that is no object.
@@ -47,7 +48,7 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
         };
         serde_saphyr::from_multiple_with_options(text, options)?
     };
-    let mut objects = Vec::new();
+    let (mut objects, mut reader) = (Vec::new(), SnapshotReader::default());
     for (i, document) in documents.into_iter().enumerate() {
         let mut object = Object::from_value(document).with_context(|| format!("document {}", i + 1))?;
         let is_list = object.kind().ends_with("List");
@@ -55,6 +56,9 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
             let items = std::mem::take(items).into_iter().map(Object::from_value);
             let items = items.collect::<Result<Vec<_>, _>>();
             objects.extend(items.with_context(|| format!("items of document {}", i + 1))?);
+        } else if object.kind() == FLEET_SNAPSHOT {
+            let read = reader.read(&object.into_value().to_string());
+            objects.extend(read.with_context(|| format!("document {}", i + 1))?);
         } else {
             objects.push(object);
         }
@@ -114,7 +118,9 @@ mod tests {
     fn lists_and_documents_are_read_alike() {
         let list = r#"{"apiVersion": "v1", "kind": "List", "items": [{"kind": "A"}, {"kind": "B"}]}"#;
         let documents = "kind: A\n---\nkind: B\n";
-        for text in [list, documents] {
+        let of_report =
+            r#"{"kind": "FleetSnapshot", "alike": [{"object": {"kind": "A"}, "others": [[["B", [0]]]]}]}"#;
+        for text in [list, documents, of_report] {
             let kinds: Vec<_> =
                 of_text(text).unwrap().iter().map(|object| object.kind().to_owned()).collect();
             assert_eq!(kinds, ["A", "B"]);

@@ -2,7 +2,8 @@
 //!
 //! Every cluster has every add-on, at rest. The commit gives one add-on another image, in a Progressive
 //! rollout. A small fleet is brought to rest in the simulator and its last cluster is copied, so the objects
-//! are those of the operator. The baseline, in the same run, parses the JSON of the snapshot.
+//! are those of the operator. The plan is made from the JSON of the objects and from a report of them. The
+//! baseline, in the same run, parses the JSON.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -14,12 +15,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::report::{SnapshotReader, snapshot};
 use jiff::{SignedDuration, Timestamp};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Object};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use sim::preview::{HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, Verdict, preview};
+use sim::preview::{
+    HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, Verdict, of_report, preview,
+};
 use sim::{World, workload};
 
 const ADDON_API: &str = "addon.open-cluster-management.io/v1alpha1";
@@ -44,32 +48,59 @@ fn main() {
     );
     println!("bare parsing: {:.2} CPU-s", parsed.as_secs_f64());
 
-    let head = Arc::new(Checkout { revision: "2".repeat(40), tree: files(add_ons, "app:2") });
-    let succeeds_after = SignedDuration::from_secs(35);
-    let commit = ProposedCommit { repo: repo(), base: BTreeMap::new(), head, succeeds_after };
-    // The peak begins anew: see proc_pid_clear_refs(5).
-    std::fs::write("/proc/self/clear_refs", "5").unwrap();
-    let (begin, before) = (cpu(), resident("VmRSS"));
-    let planned = plan(&json, &commit, world.now);
-    let spent = cpu() - begin;
-    assert_eq!(planned.verdict, Verdict::Change);
-    let moved: usize = planned.works.iter().map(|work| work.clusters.len()).sum();
-    assert_eq!(moved, clusters, "every cluster gets the image");
-    let ratio = spent.as_secs_f64() / parsed.as_secs_f64();
+    let begin = cpu();
+    let all = json.iter().map(|object| serde_json::from_str::<Object>(object.get()).unwrap());
+    let report = snapshot(all, world.now).unwrap();
     println!(
-        "plan: {:.2} CPU-s, {ratio:.1} times the bare parsing, at most {} MB more",
-        spent.as_secs_f64(),
-        resident("VmHWM").saturating_sub(before)
+        "snapshot of a report: {} files, {:.1} MB, written in {:.2} CPU-s, parsing included",
+        report.len(),
+        report.values().map(String::len).sum::<usize>() as f64 / 1e6,
+        (cpu() - begin).as_secs_f64()
     );
+
+    let checkout =
+        |number: &str, image| Arc::new(Checkout { revision: number.repeat(40), tree: files(add_ons, image) });
+    let of_json = |left_out: &mut LeftOut| {
+        let objects = json.iter().filter_map(|json| left_out.read(json).unwrap()).map(Arc::new).collect();
+        HubSnapshot { objects, ..HubSnapshot::default() }
+    };
+    let of_report = |left_out: &mut LeftOut| {
+        let mut reader = SnapshotReader::default();
+        let read = |file: &String| left_out.read_reported(&mut reader, file).unwrap();
+        of_report(report.values().flat_map(read).collect(), &repo(), world.now).0
+    };
+    let applied = BTreeMap::from([(repo(), checkout("1", "app:1"))]);
+    let head = checkout("2", "app:2");
+    for (name, base, read) in [
+        ("the objects", BTreeMap::new(), &of_json as &dyn Fn(&mut LeftOut) -> HubSnapshot),
+        ("the report", applied, &of_report),
+    ] {
+        let succeeds_after = SignedDuration::from_secs(35);
+        let commit = ProposedCommit { repo: repo(), base, head: Arc::clone(&head), succeeds_after };
+        // The peak begins anew: see proc_pid_clear_refs(5).
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let (begin, before) = (cpu(), resident("VmRSS"));
+        let planned = plan(read, &commit, world.now);
+        let spent = cpu() - begin;
+        assert_eq!(planned.verdict, Verdict::Change);
+        let moved: usize = planned.works.iter().map(|work| work.clusters.len()).sum();
+        assert_eq!(moved, clusters, "every cluster gets the image");
+        let ratio = spent.as_secs_f64() / parsed.as_secs_f64();
+        println!(
+            "plan from {name}: {:.2} CPU-s, {ratio:.1} times the bare parsing, at most {} MB more",
+            spent.as_secs_f64(),
+            resident("VmHWM").saturating_sub(before)
+        );
+    }
 }
 
-/// Reads the snapshot and plans, and reads again what the plan asks for.
-fn plan(json: &[Box<RawValue>], commit: &ProposedCommit, now: Timestamp) -> Preview {
+/// Reads the fleet and plans, and reads again what the plan asks for.
+fn plan(read: &dyn Fn(&mut LeftOut) -> HubSnapshot, commit: &ProposedCommit, now: Timestamp) -> Preview {
     let mut left_out = LeftOut::default();
     loop {
         let begin = cpu();
-        let objects = json.iter().filter_map(|json| left_out.read(json).unwrap()).map(Arc::new);
-        let snapshot = HubSnapshot { objects: objects.collect(), kinds: None, left_out };
+        let snapshot = read(&mut left_out);
+        let snapshot = HubSnapshot { left_out, ..snapshot };
         let read = cpu() - begin;
         println!("read: {} objects in {:.2} CPU-s", snapshot.objects.len(), read.as_secs_f64());
         match preview(&snapshot, commit, now) {

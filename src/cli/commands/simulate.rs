@@ -16,6 +16,7 @@ use crate::cli::checkout::RepositoryArgs;
 use crate::cli::origin::Origin;
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use controllers::hub::addon_config::PlacementRollout;
+use engine::report::SnapshotReader;
 use engine::rollout::simulation::{
     Outcomes, Scenario, ScenarioError, decision_json, decision_table, run as play, strategy,
 };
@@ -108,7 +109,7 @@ impl Reported {
         let Self { report: _, at, report_path, config_repo: named, repository } = self;
         let repository = repository.open()?;
         let tip = at.as_deref().unwrap_or(branch);
-        let reported = report::read(&repository, tip, report_path.as_deref())?;
+        let reported = report::read(&repository, tip, report_path.as_deref(), SnapshotReader::read)?;
         let repo = config_repo(named.as_ref(), reported.iter())?;
         let (snapshot, applied) = of_report(reported, &repo, now);
         let objects = match applied.is_empty() {

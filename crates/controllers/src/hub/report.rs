@@ -123,7 +123,7 @@ fn missing(repo: &ConfigRepo, push: &Push) -> &'static str {
     if !is_wanted || push.files.keys().any(is_of_snapshot) {
         return "";
     }
-    "without a snapshot: the fleet has more than 64 MiB of objects, one of them cannot be read, or the ConfigRepo does not act as the operator"
+    "without a snapshot: it would have more than 64 MiB, an object cannot be read, or the ConfigRepo does not act as the operator"
 }
 
 /// Returns the last reports at the destination of a push, with the commit of this push. A push that finds the

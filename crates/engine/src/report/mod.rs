@@ -4,6 +4,7 @@
 //! Texts of spokes and users are redacted, escaped and capped. Clusters are counted, the worst few are named
 //! on the pages, and the worst thousand have a file each.
 
+mod alike;
 mod commit_state;
 mod exceptions;
 mod files;
@@ -22,5 +23,5 @@ pub use files::{digest, files};
 pub use input::{FleetReport, Rollout, Workload, WorkloadCluster, last_change, ready_since, version_of};
 pub use message::message;
 pub use placement::PlacementState;
-pub use snapshot::{SNAPSHOT, is_shown, snapshot};
+pub use snapshot::{FLEET_SNAPSHOT, SNAPSHOT, SnapshotReader, is_shown, snapshot};
 pub use work::works;

@@ -3,45 +3,111 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::alike::{Alike, AlikeWriter, fields_of};
 use super::exceptions::shard;
 use super::secrets::{self, HIDDEN, holds_secret};
+use api::gitops::v1alpha1::ConfigRepo;
 use api::names::gitops_conditions::REPORTED;
-use object::Object;
+use object::{Gvk, Object};
 
 /// Directory of the snapshot in the directory of a report.
 pub const SNAPSHOT: &str = "snapshot";
-/// Most bytes of a snapshot: a fleet of some 8,000 clusters with an add-on. The operator writes it again with
-/// every report.
+/// Most bytes of a snapshot: some 200,000 add-ons on clusters. The operator writes it again with every report.
 const MAX_BYTES: usize = 64 << 20;
 /// Most bytes of a file: a plan reads no larger one.
 const MAX_FILE_BYTES: usize = 8 << 20;
+/// Most bytes of objects that are read, as JSON: a file may say that a large object is there a million times.
+const MAX_READ_BYTES: usize = 1 << 30;
+/// The kind of a file.
+pub const FLEET_SNAPSHOT: &str = "FleetSnapshot";
+
+/// The objects of a file that have one kind, one name if they have a namespace, and the same fields.
+type SameFields = (String, String, String);
 
 /// Returns up to 16 files, by path, without the values of Secrets and without fields that change by
-/// themselves; `None` if they would be too large. Each file is a list of objects, an object on each line. All
-/// objects of a cluster are in one file, so that its change leaves the other files as they are.
+/// themselves; `None` if they would be too large. Objects with the same fields are written as one of them and
+/// what the others have in its place, each on a line. All objects of a cluster are in one file, so that its
+/// change leaves the other files as they are.
 pub fn snapshot(
     objects: impl IntoIterator<Item = Object>,
     now: Timestamp,
 ) -> Option<BTreeMap<String, String>> {
-    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut files: BTreeMap<String, BTreeMap<SameFields, AlikeWriter>> = BTreeMap::new();
     let mut bytes = 0;
     for object in objects {
         let path = path(&object);
-        let line = serde_json::to_string(&stripped(object, now)).ok()?;
-        bytes += line.len() + 2;
+        let name = if object.namespace().is_empty() { "" } else { object.name() };
+        let (kind, name) = (object.gvk().to_string(), name.to_owned());
+        let value = stripped(object, now);
+        let alike = files.entry(path).or_default().entry((kind, name, fields_of(&value))).or_default();
+        let before = alike.len();
+        alike.add(&value).ok()?;
+        bytes += alike.len() - before;
         if bytes > MAX_BYTES {
             return None;
         }
-        files.entry(path).or_default().push(line);
     }
-    let text = |mut lines: Vec<String>| {
-        lines.sort();
-        format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[\n{}\n]}}\n", lines.join(",\n"))
+    let text = |alike: BTreeMap<SameFields, AlikeWriter>| {
+        let alike: Vec<String> = alike.into_values().map(AlikeWriter::finish).collect();
+        let api_version = Gvk::of::<ConfigRepo>().api_version();
+        format!(
+            "{{\"apiVersion\":\"{api_version}\",\"kind\":\"{FLEET_SNAPSHOT}\",\"alike\":[\n{}\n]}}\n",
+            alike.join(",\n")
+        )
     };
-    let files: BTreeMap<_, _> = files.into_iter().map(|(path, lines)| (path, text(lines))).collect();
+    let files: BTreeMap<_, _> = files.into_iter().map(|(path, alike)| (path, text(alike))).collect();
     files.values().all(|text| text.len() <= MAX_FILE_BYTES).then_some(files)
+}
+
+/// Reads the files of a snapshot.
+#[derive(Debug)]
+pub struct SnapshotReader {
+    /// The bytes of objects that may still be read.
+    left: usize,
+}
+
+impl Default for SnapshotReader {
+    fn default() -> Self {
+        Self { left: MAX_READ_BYTES }
+    }
+}
+
+impl SnapshotReader {
+    /// Reads every object of a file.
+    ///
+    /// # Errors
+    /// The text is no file of a snapshot, or the objects of all files have more than 1 GiB.
+    pub fn read(&mut self, file: &str) -> serde_json::Result<Vec<Object>> {
+        self.read_taken(file, |_| None, |_| true)
+    }
+
+    /// Reads the objects of a file of which `takes` takes a part. `part` leaves the same fields of each object,
+    /// whatever their values; `None` leaves all. So an object that is not taken is not made.
+    ///
+    /// # Errors
+    /// As [`SnapshotReader::read`].
+    pub fn read_taken(
+        &mut self,
+        file: &str,
+        part: impl Fn(&Object) -> Option<Object>,
+        mut takes: impl FnMut(&Object) -> bool,
+    ) -> serde_json::Result<Vec<Object>> {
+        let file: FleetSnapshot = serde_json::from_str(file)?;
+        let mut objects = Vec::new();
+        for alike in file.alike {
+            objects.extend(alike.objects(&part, &mut takes, &mut self.left)?);
+        }
+        Ok(objects)
+    }
+}
+
+/// A file of a snapshot.
+#[derive(Deserialize)]
+struct FleetSnapshot {
+    alike: Vec<Alike>,
 }
 
 /// Returns whether a snapshot shows all of an object, because it holds no value of a Secret.
@@ -128,6 +194,7 @@ fn hide(value: &mut Value, is_hidden: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::Random;
     use serde_json::json;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -136,9 +203,10 @@ mod tests {
         snapshot([Object::from_value(value).unwrap()], NOW).unwrap().into_values().collect()
     }
 
+    /// Returns an object with a value of that many bytes, which no other cluster has.
     fn config_map(cluster: usize, size: usize) -> Object {
         let metadata = json!({"name": "m", "namespace": format!("cluster-{cluster}")});
-        let data = json!({"k": "x".repeat(size)});
+        let data = json!({"k": format!("{cluster}{}", "x".repeat(size)), "same": "for all clusters"});
         Object::from_value(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}),
         )
@@ -208,23 +276,118 @@ mod tests {
         assert!(score("1969-12-31T23:59:59Z").contains("validUntil"));
     }
 
+    fn read(files: &BTreeMap<String, String>) -> Vec<Object> {
+        let mut reader = SnapshotReader::default();
+        files.values().flat_map(|file| reader.read(file).unwrap()).collect()
+    }
+
     #[test]
     fn a_fleet_that_is_too_large_has_no_snapshot() {
-        assert!(snapshot((0..6_000).map(|number| config_map(number, 10_000)), NOW).is_some());
-        assert!(snapshot((0..7_000).map(|number| config_map(number, 10_000)), NOW).is_none());
-        assert!(snapshot((0..8).map(|_| config_map(0, 1 << 20)), NOW).is_none(), "a file of more than 8 MiB");
+        let of = |clusters: usize| snapshot((0..clusters).map(|number| config_map(number, 10_000)), NOW);
+        assert_eq!(read(&of(6_000).unwrap()).len(), 6_000);
+        assert!(of(7_000).is_none());
+        let of_one = |number: usize| {
+            let mut object = config_map(number, 1 << 20);
+            object.metadata_mut().insert("namespace".into(), "c".into());
+            object
+        };
+        assert!(snapshot((0..8).map(of_one), NOW).is_none(), "a file of more than 8 MiB");
     }
 
     #[test]
     fn a_change_of_a_cluster_changes_one_file_of_sixteen() {
         let fleet = |size: usize| {
-            let objects = (0..500).map(|number| config_map(number, if number == 7 { size } else { 1 }));
+            let objects = (0..500).map(|number| config_map(number, if number == 7 { size } else { 5 }));
             snapshot(objects, NOW).unwrap()
         };
-        let (before, after) = (fleet(1), fleet(2));
+        let (before, after) = (fleet(5), fleet(6));
         let changed = before.iter().filter(|(path, text)| after[*path] != **text).count();
         assert_eq!((before.len(), after.len(), changed), (16, 16, 1));
-        let objects: usize = after.values().map(|text| text.matches("ConfigMap").count()).sum();
-        assert_eq!(objects, 500);
+        assert_eq!(read(&after).len(), 500);
+    }
+
+    /// Returns random JSON with few names and values, so that many are alike.
+    fn random_value(random: &mut Random, depth: u64) -> Value {
+        let inside = |random: &mut Random| random_value(random, depth - 1);
+        match random.below(if depth == 0 { 4 } else { 6 }) {
+            0 => Value::Null,
+            1 => random.below(3).into(),
+            2 => ["", "0", "1", "a"][usize::try_from(random.below(4)).unwrap()].into(),
+            3 => random.chance(500).into(),
+            4 => (0..random.below(3)).map(|_| inside(random)).collect(),
+            _ => (0..random.below(3)).map(|number| (format!("{number}"), inside(random))).collect(),
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_read_as_it_was_written() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let objects = (0..30).map(|number| {
+                let name = format!("m-{}", number % 3);
+                let metadata = json!({"name": name, "namespace": format!("cluster-{}", number / 3)});
+                let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+                object["spec"] = random_value(&mut random, 3);
+                object
+            });
+            let objects: Vec<Object> = objects.map(|it| Object::from_value(it).unwrap()).collect();
+            let files = snapshot(objects.clone(), NOW).unwrap();
+            let in_order = |objects: Vec<Object>| -> BTreeMap<_, _> {
+                objects.into_iter().map(|object| (object.key(), object)).collect()
+            };
+            assert_eq!(in_order(read(&files)), in_order(objects.clone()), "seed {seed}");
+
+            // The part is what the object itself has there.
+            let part = |object: &Object| {
+                let mut part = json!({"metadata": object.at(&["metadata"])});
+                part["spec"] = object.at(&["spec", "1"]).cloned().unwrap_or_default();
+                Object::from_value(part).ok()
+            };
+            let mut parts = Vec::new();
+            let mut reader = SnapshotReader::default();
+            for file in files.values() {
+                let takes = |part: &Object| {
+                    parts.push(part.clone());
+                    part.name() == "m-1"
+                };
+                let taken = reader.read_taken(file, part, takes).unwrap();
+                assert!(taken.iter().all(|object| object.name() == "m-1"), "seed {seed}");
+            }
+            let wanted: BTreeMap<_, _> =
+                objects.iter().map(|object| (object.key(), part(object).unwrap())).collect();
+            let parts: BTreeMap<_, _> = parts.into_iter().map(|part| (part.key(), part)).collect();
+            assert_eq!(parts, wanted, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn what_clusters_have_in_common_is_written_once_in_a_file() {
+        let work = |cluster: usize| {
+            let mut work = config_map(cluster, 5);
+            work.0.insert("spec".into(), json!({"of": "every cluster ".repeat(100)}));
+            work
+        };
+        let files = snapshot((0..1_600).map(work), NOW).unwrap();
+        let bytes: usize = files.values().map(String::len).sum();
+        assert!(bytes < 16 * 2_000 + 1_600 * 60, "{bytes}");
+    }
+
+    #[test]
+    fn a_snapshot_that_is_none_is_refused_and_one_that_says_too_much_is_not_unfolded() {
+        let refused = |others: &str, bytes: usize| {
+            let object =
+                json!({"kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "x".repeat(bytes)}});
+            let file = format!(r#"{{"alike": [{{"object": {object}, "others": [{others}]}}]}}"#);
+            SnapshotReader::default().read(&file).unwrap_err().to_string()
+        };
+        assert_eq!(refused("[]", 1), "difference 1 has no place in 3 values");
+        assert_eq!(refused(r#"[["n", [2]]], [["n", [3]]]"#, 1), "difference 2 has no place in 3 values");
+        assert!(refused(r#"[["n", [-1]]]"#, 1).contains("invalid value"));
+        let many = vec![r#"[["n", [2]]]"#; 1_100].join(",");
+        assert_eq!(refused(&many, 1 << 20), "the objects are too large together");
+        let list = r#"{"apiVersion": "v1", "kind": "List", "items": []}"#;
+        assert!(
+            SnapshotReader::default().read(list).unwrap_err().to_string().contains("missing field `alike`")
+        );
     }
 }

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 
 use super::fleet::PreviewWorkload;
 use super::scope::PreviewScope;
+use api::names::CONFIG_REPO_ANNOTATION;
+use engine::report::SnapshotReader;
 use object::{Gvk, Object, fields};
 
 /// Objects of add-ons and sets on clusters up to which a snapshot leaves none out.
@@ -47,6 +49,10 @@ impl LeftOut {
     /// Returns whether a snapshot takes an object. It looks at the fields of [`Outline`] alone.
     pub fn takes(&mut self, object: &Object) -> bool {
         let Some(workload) = PreviewWorkload::on_cluster(object) else { return true };
+        // A plan from a report asks whether it has what ConfigRepos own.
+        if object.annotations().contains_key(CONFIG_REPO_ANNOTATION) {
+            return true;
+        }
         if self.room > 0 || self.read.loads(object) {
             self.room = self.room.saturating_sub(1);
             return true;
@@ -65,14 +71,25 @@ impl LeftOut {
     /// # Errors
     /// The text is no object.
     pub fn read(&mut self, json: &RawValue) -> serde_json::Result<Option<Object>> {
-        let outline: Outline = serde_json::from_str(json.get())?;
-        let outline = serde_json::from_value(serde_json::to_value(outline)?)?;
-        if !self.takes(&outline) {
+        if !self.takes(&serde_json::from_str::<Outline>(json.get())?.object()?) {
             return Ok(None);
         }
         let mut object = serde_json::from_str(json.get())?;
         fields::pack(&mut object);
         Ok(Some(object))
+    }
+
+    /// Reads the objects of a file of a report's snapshot, but those that are left out.
+    ///
+    /// # Errors
+    /// Those of the reader.
+    pub fn read_reported(
+        &mut self,
+        reader: &mut SnapshotReader,
+        file: &str,
+    ) -> serde_json::Result<Vec<Object>> {
+        let outline = |object: &Object| object.to_typed::<Outline>().ok()?.object().ok();
+        reader.read_taken(file, outline, |outline| self.takes(outline))
     }
 
     /// Returns the kinds of which an object is left out.
@@ -101,6 +118,12 @@ struct Outline {
     metadata: OutlineMetadata,
     #[serde(default)]
     spec: OutlineSpec,
+}
+
+impl Outline {
+    fn object(&self) -> serde_json::Result<Object> {
+        serde_json::from_value(serde_json::to_value(self)?)
+    }
 }
 
 #[derive(Default, Deserialize, Serialize)]

@@ -8,27 +8,45 @@ use serde_json::{Value, json};
 use super::fixtures::{config_repo, repo, seconds};
 use super::previews::{apply, commit, fleet, maps, previewed};
 use api::gitops::v1alpha1::ConfigRepo;
+use engine::report::SnapshotReader;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Object, Random};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{Preview, ProposedCommit, Verdict, of_report, preview, same_as_applied};
+use sim::preview::{
+    HubSnapshot, LeftOut, Preview, PreviewError, PreviewScope, ProposedCommit, Verdict, of_report, preview,
+    same_as_applied,
+};
+
+/// Returns the files of the snapshot of the newest report.
+fn files(world: &World) -> impl Iterator<Item = &str> {
+    let report = world.branches["wheelwright/status"].last().unwrap();
+    let files = report.files.iter().filter(|(path, _)| path.starts_with("snapshot/"));
+    files.map(|(_, text)| text.as_str())
+}
 
 /// Returns the objects of the newest report.
 pub(crate) fn reported(world: &World) -> Vec<Object> {
-    let report = world.branches["wheelwright/status"].last().unwrap();
-    let files = report.files.iter().filter(|(path, _)| path.starts_with("snapshot/"));
-    let lists = files.map(|(_, text)| serde_json::from_str::<Value>(text).unwrap());
-    let items = lists.flat_map(|list| list["items"].as_array().unwrap().clone());
-    items.map(|item| Object::from_value(item).unwrap()).collect()
+    let mut reader = SnapshotReader::default();
+    files(world).flat_map(|file| reader.read(file).unwrap()).collect()
 }
 
-/// Returns the preview from the newest report and the repository alone.
+/// Returns the preview from the newest report and the repository alone. Nothing is read that the plan does not
+/// ask for.
 fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &ProposedCommit) -> Preview {
-    let (snapshot, applied) = of_report(reported(world), &commit.repo, world.now);
-    let checkout = |revision: String| Arc::new(Checkout { tree: trees[&revision].clone(), revision });
-    let base = applied.into_iter().map(|(repo, revision)| (repo, checkout(revision))).collect();
-    preview(&snapshot, &ProposedCommit { base, ..commit.clone() }, world.now).unwrap()
+    let mut left_out = LeftOut::but(PreviewScope::default());
+    loop {
+        let mut reader = SnapshotReader::default();
+        let read = files(world).flat_map(|file| left_out.read_reported(&mut reader, file).unwrap());
+        let (snapshot, applied) = of_report(read.collect(), &commit.repo, world.now);
+        let checkout = |revision: String| Arc::new(Checkout { tree: trees[&revision].clone(), revision });
+        let base = applied.into_iter().map(|(repo, revision)| (repo, checkout(revision))).collect();
+        let snapshot = HubSnapshot { left_out, ..snapshot };
+        match preview(&snapshot, &ProposedCommit { base, ..commit.clone() }, world.now) {
+            Err(PreviewError::LeftOut(scope)) => left_out = LeftOut::but(scope),
+            planned => return planned.unwrap(),
+        }
+    }
 }
 
 /// Compares the plan of a commit from a report with that from the hub; returns the latter.

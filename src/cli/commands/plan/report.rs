@@ -8,9 +8,8 @@ use jiff::Timestamp;
 
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
-use crate::cli::objects;
 use crate::git;
-use engine::report::SNAPSHOT;
+use engine::report::{SNAPSHOT, SnapshotReader};
 use object::text::short_commit;
 use object::tree::{Checkout, FileTree, TreeEntry};
 use object::{Key, Object};
@@ -20,7 +19,7 @@ use sim::preview::{HubSnapshot, same_as_applied};
 const LOST: &str = "fetch the whole history (git fetch --unshallow); where it was rewritten, wheelwright plan --base names the commit to \
                     begin at, and --hub or --snapshot read the hub as it is";
 
-/// Reads the snapshot of the report in a directory, or of the only report.
+/// Reads the snapshot of the report in a directory, or of the only report. `read` reads a file of it.
 ///
 /// # Errors
 /// The branch cannot be read, or has no snapshot, or it has several and no directory is named.
@@ -28,6 +27,7 @@ pub(in crate::cli::commands) fn read(
     repository: &Revisions,
     branch: &str,
     directory: Option<&str>,
+    mut read: impl FnMut(&mut SnapshotReader, &str) -> serde_json::Result<Vec<Object>>,
 ) -> Result<Vec<Object>, CommandError> {
     let tip = repository.checkout(branch)?;
     let directory = match directory {
@@ -35,14 +35,14 @@ pub(in crate::cli::commands) fn read(
         None => only_report(&tip.tree, branch)?,
     };
     let place = if directory.is_empty() { SNAPSHOT.to_owned() } else { format!("{directory}/{SNAPSHOT}") };
-    let mut objects = Vec::new();
+    let (mut objects, mut reader) = (Vec::new(), SnapshotReader::default());
     for (path, entry) in tip.tree.below(&place) {
         let TreeEntry::File(file) = entry else { continue };
         let text = std::str::from_utf8(file).with_context(|| format!("cannot read {path}"))?;
-        objects.extend(objects::of_text(text).with_context(|| format!("cannot read {path}"))?);
+        objects.extend(read(&mut reader, text).with_context(|| format!("cannot read {path}"))?);
     }
     if objects.is_empty() {
-        let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; a fleet of more than 64 MiB has none";
+        let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; the fleet may be too large for one, which the condition Reported of the ConfigRepo says";
         return Err(CommandError::hinted(anyhow!("the branch {branch} has no directory {place}"), hint));
     }
     Ok(objects)

@@ -37,19 +37,14 @@ impl Request<'_> {
         self.plan_from(&repo, snapshot, secrets, self.base_of_all(snapshot))
     }
 
-    /// Plans for the hub of a file. A large one is read again for the add-ons that the commit touches.
+    /// Plans for the hub of a file.
     pub(super) fn plan_of_file(&self, file: &Path) -> Result<Planned, CommandError> {
-        let mut left_out = LeftOut::default();
-        loop {
+        again(|mut left_out| {
             let objects = of_large_file(file, &mut |json| left_out.read(json))?;
             let secrets: Vec<Object> = objects.iter().filter(|it| it.kind() == "Secret").cloned().collect();
             let objects = objects.into_iter().map(Arc::new).collect();
-            let snapshot = HubSnapshot { objects, left_out, ..HubSnapshot::default() };
-            match self.plan(&snapshot, &secrets)? {
-                (Err(PreviewError::LeftOut(scope)), _) => left_out = LeftOut::but(scope),
-                planned => return Ok(planned),
-            }
-        }
+            self.plan(&HubSnapshot { objects, left_out, ..HubSnapshot::default() }, &secrets)
+        })
     }
 
     /// Plans for the fleet of a report, which has no Secrets.
@@ -57,18 +52,23 @@ impl Request<'_> {
         let Args { repository, report_repo, report_path, .. } = self.args;
         let other = report_repo.as_deref().map(|repo| repository.open_other(Some(repo))).transpose()?;
         let source = other.as_ref().unwrap_or(&self.repository);
-        let reported = report::read(source, branch, report_path.as_deref())?;
-        let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
-        let (snapshot, applied) = of_report(reported, &repo, self.now);
-        let (base, warnings) = match self.base {
-            Some(_) => (self.base_of_all(&snapshot), Vec::new()),
-            None => AppliedCommits::read(&self.repository, applied)?.base(&repo, &snapshot, self.now)?,
-        };
-        let mut planned = self.plan_from(&repo, &snapshot, &[], base)?;
-        if let (Ok(preview), _) = &mut planned {
-            preview.warnings.extend(warnings);
-        }
-        Ok(planned)
+        again(|mut left_out| {
+            let reported = report::read(source, branch, report_path.as_deref(), |reader, file| {
+                left_out.read_reported(reader, file)
+            })?;
+            let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
+            let (snapshot, applied) = of_report(reported, &repo, self.now);
+            let snapshot = HubSnapshot { left_out, ..snapshot };
+            let (base, warnings) = match self.base {
+                Some(_) => (self.base_of_all(&snapshot), Vec::new()),
+                None => AppliedCommits::read(&self.repository, applied)?.base(&repo, &snapshot, self.now)?,
+            };
+            let mut planned = self.plan_from(&repo, &snapshot, &[], base)?;
+            if let (Ok(preview), _) = &mut planned {
+                preview.warnings.extend(warnings);
+            }
+            Ok(planned)
+        })
     }
 
     /// Returns the commit that is named as base, for each ConfigRepo.
@@ -115,6 +115,17 @@ impl Request<'_> {
             succeeds_after: self.args.succeeds_after,
         };
         Ok((preview(snapshot, &commit, self.now), unverified))
+    }
+}
+
+/// Plans again while the plan asks for more of a large fleet.
+fn again(mut plan: impl FnMut(LeftOut) -> Result<Planned, CommandError>) -> Result<Planned, CommandError> {
+    let mut left_out = LeftOut::default();
+    loop {
+        match plan(left_out)? {
+            (Err(PreviewError::LeftOut(scope)), _) => left_out = LeftOut::but(scope),
+            planned => return Ok(planned),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub struct ConfigRepoReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_status: Option<CommitStatusProvider>,
     /// Adds the objects of the fleet, without the values of Secrets, for `wheelwright plan --report`. Who
-    /// reads the branch sees them. A fleet of more than 64 MiB has none.
+    /// reads the branch sees them. A snapshot of more than 64 MiB is left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub snapshot: bool,
     /// The rule for a branch that is deleted after a report was pushed to it.
