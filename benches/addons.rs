@@ -1,8 +1,8 @@
-//! Measures the installation of an add-on of four objects and ten edits of its template, with the operator as a
+//! Measures the installation of an add-on of four objects and edits of its template, with the operator as a
 //! process on a real API server. The baseline is a loop of the same writes on objects of the same size, in the
 //! same run.
 //!
-//! `cargo bench --bench addons [-- CLUSTERS]`
+//! `cargo bench --bench addons [-- CLUSTERS [EDITS]]`
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -30,7 +30,6 @@ use serde_json::{Value, json};
 
 const GROUP: &str = "addon.open-cluster-management.io";
 const CLUSTER: &str = "cluster.open-cluster-management.io";
-const EDITS: usize = 10;
 /// Time without a write after which the operator is at rest.
 const QUIET: Duration = Duration::from_secs(3);
 
@@ -50,7 +49,8 @@ struct Bench {
 
 #[tokio::main]
 async fn main() {
-    let clusters = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(200);
+    let mut numbers = std::env::args().filter_map(|word| word.parse::<usize>().ok());
+    let (clusters, edits) = (numbers.next().unwrap_or(200), numbers.next().unwrap_or(10).max(1));
     let server = Cluster::start("bench").await;
     install(&server);
     let client = server.client().await;
@@ -68,19 +68,18 @@ async fn main() {
     println!("clusters: {clusters}");
     let installed = bench.change("0", &objects("0")).await;
     bench.print("first install", &installed);
-    let mut edits = Vec::new();
-    for word in 1..=EDITS {
-        let word = word.to_string();
-        edits.push(bench.change(&word, &[template(&word)]).await);
-    }
-    for (number, edit) in edits.iter().enumerate() {
-        bench.print(&format!("edit {}", number + 1), edit);
+    let mut costs = Vec::new();
+    for number in 1..=edits {
+        let word = number.to_string();
+        let edit = bench.change(&word, &[template(&word)]).await;
+        bench.print(&format!("edit {number}"), &edit);
+        costs.push(edit);
     }
     let Bench { client, operator, .. } = bench;
     drop(operator);
     let bare = bare_loops(&client).await;
     for (name, cost, (took, cpu)) in
-        [("an install", &installed, bare[0]), ("the first edit", &edits[0], bare[1])]
+        [("an install", &installed, bare[0]), ("the first edit", &costs[0], bare[1])]
     {
         println!(
             "bare loop of {name}, {AT_ONCE} at once: {:.2} s, {:.2} CPU-ms per cluster",
@@ -93,8 +92,8 @@ async fn main() {
             cost.cpu / cpu,
         );
     }
-    let grown = edits[EDITS - 1].resident - edits[0].resident;
-    println!("memory after {EDITS} edits, more than after the first: {grown:.1} MB");
+    let grown = costs[edits - 1].resident - costs[0].resident;
+    println!("memory after {edits} edits, more than after the first: {grown:.1} MB");
 }
 
 impl Bench {

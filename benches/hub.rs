@@ -53,14 +53,14 @@ pub(crate) fn install(hub: &Cluster) {
     hub.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &crds);
 }
 
-/// Creates clusters that the hub has accepted.
+/// Creates clusters that the hub has accepted. They have no agents, and do not become unknown during a bench.
 pub(crate) async fn join(client: &Client, clusters: usize) {
     let api: Api<ManagedCluster> = Api::all(client.clone());
     let create = |i: usize| {
         let api = api.clone();
         let cluster = json!({
             "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-            "metadata": {"name": format!("cluster-{i:04}")}, "spec": {"hubAcceptsClient": true},
+            "metadata": {"name": format!("cluster-{i:04}")}, "spec": {"hubAcceptsClient": true, "leaseDurationSeconds": 3600},
         });
         let cluster = serde_json::from_value(cluster).unwrap();
         async move { api.create(&PostParams::default(), &cluster).await.unwrap() }

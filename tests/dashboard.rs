@@ -26,7 +26,7 @@ use wheelwright::apiserver::{Credential, kubeconfig_yaml};
 use crate::cli::server;
 use crate::kube::{Cluster, Directory, Kubectl, helm};
 use crate::rollout::load;
-use crate::sources::write_certificates;
+use crate::webhook::write_certificates;
 use crate::wait::eventually;
 
 const ADD_ON: &str = "managed-serviceaccount";

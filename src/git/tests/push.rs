@@ -121,30 +121,38 @@ fn a_deleted_or_replaced_branch_is_gone_on_from() {
     });
 }
 
-#[test]
-fn no_writer_loses_an_update() {
-    on_both(|forge, open| {
-        const WRITERS: usize = 5;
-        const UPDATES: usize = 8;
-        std::thread::scope(|scope| {
-            for writer in 0..WRITERS {
-                let mirror = open(&format!("cache-{writer}"));
-                scope.spawn(move || {
-                    for update in 0..UPDATES {
-                        let content = format!("{update}");
-                        mirror
-                            .push(&files(&format!("hub-{writer}"), &[("state", &content)]), &QUICK)
-                            .unwrap()
-                            .unwrap();
-                    }
-                });
-            }
-        });
-        assert_eq!(forge.history(BRANCH).len(), WRITERS * UPDATES, "linear, one commit each");
+/// Has five writers push updates to one branch at the same time, and checks that each last one is there.
+fn race(forge: &Forge, open: &dyn Fn(&str) -> Mirror, updates: usize, retry: &Retry) {
+    const WRITERS: usize = 5;
+    std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            assert_eq!(forge.file(BRANCH, &format!("hub-{writer}/state")), Some(format!("{}", UPDATES - 1)));
+            let mirror = open(&format!("cache-{writer}"));
+            scope.spawn(move || {
+                for update in 0..updates {
+                    let report = files(&format!("hub-{writer}"), &[("state", &update.to_string())]);
+                    mirror.push(&report, retry).unwrap().unwrap();
+                }
+            });
         }
     });
+    assert_eq!(forge.history(BRANCH).len(), WRITERS * updates, "linear, one commit each");
+    for writer in 0..WRITERS {
+        assert_eq!(forge.file(BRANCH, &format!("hub-{writer}/state")), Some((updates - 1).to_string()));
+    }
+}
+
+#[test]
+fn no_writer_loses_an_update() {
+    on_both(|forge, open| race(forge, open, 8, &QUICK));
+}
+
+#[test]
+fn no_writer_loses_one_of_two_hundred_updates_with_the_waits_of_the_operator() {
+    let forge = Forge::new();
+    let open = |cache: &str| forge.mirror(cache, &forge.url());
+    let begin = std::time::Instant::now();
+    race(&forge, &open, 200, &Retry::default());
+    eprintln!("RACE {:?}", begin.elapsed());
 }
 
 #[test]

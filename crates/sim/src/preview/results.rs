@@ -132,7 +132,7 @@ impl Preview {
             approval.after = 0;
         }
         let text = serde_json::to_vec(&effects).expect("a preview has no map with keys that are no text");
-        hex(Sha256::digest(text).get(..8).unwrap_or_default())
+        hex(Sha256::digest(text).get(..16).unwrap_or_default())
     }
 
     /// Returns the deletions that wait for approval, of every ConfigRepo.
