@@ -170,17 +170,29 @@ pub(super) fn policy_for(
     })
 }
 
-/// Returns the record, in a policy's status, of the rollout of a subject on the clusters of a placement.
-pub(super) fn remembered<'a>(
-    policy: &'a RolloutPolicy,
+/// Returns the records of the rollouts of a subject, in any policy: they stay known when another policy comes
+/// into force. Those of the policy in force come first.
+pub(super) fn rollouts_of(
     subject: RolloutOwner<'_>,
-    placement: &Key,
-) -> Option<&'a RolloutStatus> {
-    policy.status.as_ref()?.rollouts.iter().find(|rollout| {
-        subject.is_that_of(rollout)
-            && rollout.placement_namespace == placement.namespace
-            && rollout.placement_name == placement.name
+    in_force: Option<&RolloutPolicy>,
+    view: &impl View,
+) -> Read<Vec<RolloutStatus>> {
+    let in_force = in_force.map(|policy| policy.name());
+    let mut policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    policies.sort_by_key(|policy| Some(policy.name()) != in_force);
+    let records = policies.iter().flat_map(|policy| all_rollouts(policy));
+    Ok(records.filter(|rollout| subject.is_that_of(rollout)).cloned().collect())
+}
+
+/// Returns the record of a rollout on the clusters of a placement, the first of [`rollouts_of`].
+pub(super) fn remembered<'a>(records: &'a [RolloutStatus], placement: &Key) -> Option<&'a RolloutStatus> {
+    records.iter().find(|rollout| {
+        rollout.placement_namespace == placement.namespace && rollout.placement_name == placement.name
     })
+}
+
+fn all_rollouts(policy: &RolloutPolicy) -> &[RolloutStatus] {
+    policy.status.as_ref().map(|status| status.rollouts.as_slice()).unwrap_or_default()
 }
 
 /// Gives the next decision what the record of the last one remembers.
@@ -323,17 +335,30 @@ pub(super) fn refused_of(policy: Option<&RolloutPolicy>, add_on: &str) -> BTreeM
     of_add_on.map(|record| (record.cluster.clone(), record.clone())).collect()
 }
 
-/// Returns the writes that drop the records of an add-on that cannot be created from all policies but the one
-/// in force.
-pub(super) fn forget_refused(add_on: &str, in_force: Option<&str>, view: &impl View) -> Read<Vec<Action>> {
-    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+/// Returns the writes that drop the records of a subject from all policies but the one in force, for the step
+/// after the write of its own records: between two writes there are two, and never none. Without a policy in
+/// force the records of rollouts stay.
+pub(super) fn forget_elsewhere(
+    subject: RolloutOwner<'_>,
+    in_force: Option<&RolloutPolicy>,
+    view: &impl View,
+) -> Read<Vec<Action>> {
+    let in_force = in_force.map(|policy| policy.name());
+    let is_dropped = |rollout: &RolloutStatus| in_force.is_some() && subject.is_that_of(rollout);
+    let is_refused = |record: &RefusedAddOn| match subject {
+        RolloutOwner::AddOn(name) => record.add_on == name,
+        RolloutOwner::ReplicaSet(_) => false,
+    };
     let forget = |policy: &Arc<RolloutPolicy>| {
         let mut status = policy.status.clone()?;
-        status.refused.retain(|record| record.add_on != add_on);
+        status.rollouts.retain(|rollout| !is_dropped(rollout));
+        status.refused.retain(|record| !is_refused(record));
         write_status(policy, &status)
     };
-    let is_of = |record: &RefusedAddOn| record.add_on == add_on;
-    let has_record = |policy: &RolloutPolicy| all_refused(policy).iter().any(is_of);
+    let has_record = |policy: &RolloutPolicy| {
+        all_rollouts(policy).iter().any(is_dropped) || all_refused(policy).iter().any(is_refused)
+    };
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let others = policies.iter().filter(|policy| Some(policy.name()) != in_force && has_record(policy));
     Ok(others.filter_map(forget).collect())
 }

@@ -3,18 +3,24 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    addon, images, is_completed, merged, progress, progressive, put, seconds, select, select_all, template,
-    world,
+    ADDON, addon, images, is_completed, merged, progress, progressive, put, seconds, select, select_all,
+    template, world,
 };
+use crate::replica_sets::{SET, bad, refs, set, set_with, settle, values};
 use api::addon::v1alpha1::{AddOnTemplate, ManagedClusterAddOn};
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::Key;
 use sim::World;
 
 fn policy(world: &mut World, spec: Value) {
+    named_policy(world, "p", spec);
+}
+
+fn named_policy(world: &mut World, name: &str, spec: Value) {
     let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
-    put(world, merged(kind, json!({"metadata": {"name": "p"}, "spec": spec})));
+    put(world, merged(kind, json!({"metadata": {"name": name}, "spec": spec})));
 }
 
 #[test]
@@ -94,8 +100,12 @@ fn the_last_valid_strategy_stays_in_force_although_nobody_made_a_policy() {
 
 /// Returns the record of the rollout.
 fn record(world: &World) -> RolloutStatus {
-    let policy: RolloutPolicy = world.get(&Key::cluster("p")).unwrap();
-    policy.status.unwrap_or_default().rollouts.pop().unwrap_or_default()
+    records_in(world, "p").pop().unwrap_or_default()
+}
+
+fn records_in(world: &World, policy: &str) -> Vec<RolloutStatus> {
+    let policy: RolloutPolicy = world.get(&Key::cluster(policy)).unwrap();
+    policy.status.unwrap_or_default().rollouts
 }
 
 /// Returns two clusters. The canary ran 0.4.9 without success and returned to the version before.
@@ -137,6 +147,58 @@ fn a_quarantine_outlasts_a_configuration_that_is_missing_or_invalid_for_a_while(
     let is_tried = |world: &World| images(world).iter().any(|image| image == "0.4.9");
     assert!(!world.run_until(seconds(300), is_tried).unwrap(), "{:?}", progress(&world));
     assert_eq!(record(&world).quarantined, revision);
+}
+
+/// A commit adds a policy that names the add-on, takes its name out again, and out of every policy.
+#[test]
+fn a_quarantine_goes_with_its_add_on_from_policy_to_policy() {
+    let mut world = rolled_back();
+    let before = record(&world);
+    let is_tried = |world: &World| images(world).iter().any(|image| image == "0.4.9");
+    let moves = [
+        ("q", json!({"addOns": [ADDON]}), "q", "p"),
+        ("q", json!({"addOns": ["other"]}), "p", "q"),
+        ("p", json!({"addOns": ["other"], "onBreach": "Rollback"}), "wheelwright-default", "p"),
+    ];
+    for (changed, spec, to, from) in moves {
+        named_policy(&mut world, changed, spec);
+        world.restart_operator();
+        assert!(!world.run_until(seconds(120), is_tried).unwrap(), "{to}: {:?}", progress(&world));
+        let records = records_in(&world, to);
+        let quarantined: Vec<&str> = records.iter().map(|record| record.quarantined.as_str()).collect();
+        assert_eq!(quarantined, [&before.quarantined], "{to}");
+        assert_eq!(
+            (&records[0].strategy, &records[0].last_good),
+            (&before.strategy, &before.last_good),
+            "{to}"
+        );
+        assert!(records_in(&world, from).is_empty(), "{from}");
+    }
+    template(&mut world, "msa", "msa:0.4.1");
+    let arrived = |world: &World| is_completed(world) && images(world) == ["0.4.1"; 2];
+    assert!(world.run_until(seconds(120), arrived).unwrap(), "{:?}", progress(&world));
+}
+
+#[test]
+fn a_quarantine_of_a_set_outlasts_the_policy_that_was_for_it_and_goes_with_the_set() {
+    let mut world = world(4);
+    select_all(&mut world);
+    policy(&mut world, json!({"replicaSets": ["default/settings"], "onBreach": "Rollback"}));
+    set(&mut world, "1", progressive());
+    settle(&mut world);
+    let spec = json!({"manifestWorkTemplate": bad(), "placementRefs": refs("fleet", progressive())});
+    set_with(&mut world, spec);
+    let is_back = |world: &World| !record(world).quarantined.is_empty() && values(world) == ["1"; 4];
+    assert!(world.run_until(seconds(300), is_back).unwrap(), "{:?}", record(&world));
+    policy(&mut world, json!({"replicaSets": ["default/other"]}));
+    let is_tried = |world: &World| values(world).contains(&"bad".to_owned());
+    assert!(!world.run_until(seconds(120), is_tried).unwrap());
+    let held = records_in(&world, "wheelwright-default");
+    assert!(held.len() == 1 && !held[0].quarantined.is_empty() && !held[0].last_good.is_empty(), "{held:?}");
+    assert!(records_in(&world, "p").is_empty());
+    world.delete::<ManifestWorkReplicaSet>(&Key::namespaced("default", SET)).unwrap();
+    world.run_for(seconds(30)).unwrap();
+    assert!(records_in(&world, "wheelwright-default").is_empty());
 }
 
 #[test]

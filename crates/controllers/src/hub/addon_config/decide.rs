@@ -51,6 +51,8 @@ pub(super) struct DecidedAddOn {
     pub(super) removal: Removal,
     /// The RolloutPolicy of the add-on.
     pub(super) policy: Option<Arc<RolloutPolicy>>,
+    /// The records of the last decision.
+    pub(super) records: Vec<RolloutStatus>,
     /// Clusters on which the add-on is installed now, because the policy rolls out its installation.
     pub(super) installed: BTreeSet<String>,
     /// When an installation that was refused is tried again.
@@ -67,6 +69,7 @@ pub(super) struct AddOnContext<'a, V> {
     policy: Result<Policy, Refused>,
     granted: BTreeSet<String>,
     memory: Option<Arc<RolloutPolicy>>,
+    records: Vec<RolloutStatus>,
 }
 
 impl AddOnInput {
@@ -79,13 +82,15 @@ impl AddOnInput {
         if !config_refs::is_managed(&self.cma) {
             return Ok(decided);
         }
-        let (policy, granted) = rollout_policy::policy_for(RolloutOwner::AddOn(&self.name), view)?;
-        let memory = rollout_policy::object_for(RolloutOwner::AddOn(&self.name), view)?;
+        let subject = RolloutOwner::AddOn(&self.name);
+        let (policy, granted) = rollout_policy::policy_for(subject, view)?;
+        let memory = rollout_policy::object_for(subject, view)?;
+        let records = rollout_policy::rollouts_of(subject, memory.as_deref(), view)?;
         let refused = rollout_policy::refused_of(memory.as_deref(), &self.name);
         let changed = self.fleet.take_refused(refused);
         self.changed.extend(changed);
         let status = self.cma.status.clone().unwrap_or_default();
-        let pass = AddOnContext { view, now, status, policy, granted, memory };
+        let pass = AddOnContext { view, now, status, policy, granted, memory, records };
         let placements = std::mem::take(&mut self.placements);
         for node in &placements {
             self.decide_placement(node, &pass, held.remove(&node.placement), &mut decided)?;
@@ -95,7 +100,7 @@ impl AddOnInput {
             self.decide_rest(rest, &mut decided, view)?;
         }
         decided.refused = self.refused(&decided, now);
-        decided.policy = pass.memory;
+        (decided.policy, decided.records) = (pass.memory, pass.records);
         Ok(decided)
     }
 
@@ -121,9 +126,7 @@ impl AddOnInput {
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
         let name = self.name.clone();
         let subject = RolloutOwner::AddOn(&name);
-        let memory = pass.memory.as_ref();
-        let remembered =
-            memory.and_then(|policy| rollout_policy::remembered(policy, subject, &node.placement));
+        let remembered = rollout_policy::remembered(&pass.records, &node.placement);
         if let Some(problem) = problem {
             // A quarantine and the last valid strategy outlast a configuration that is missing for a while. A
             // breach does not: nobody looks whether it stands.

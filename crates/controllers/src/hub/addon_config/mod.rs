@@ -28,7 +28,7 @@ use super::addon_removal::Removal;
 use crate::addon_reads;
 use crate::placement_reads::is_unreachable;
 use crate::rollout_events;
-use crate::rollout_policy;
+use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -80,7 +80,7 @@ impl Controller for AddOnConfigController {
         let Some(cma) = view.get::<ClusterManagementAddOn>(key)? else {
             let mut plan = Plan::nothing();
             plan.step(history::delete_all(&key.name, view)?);
-            plan.step(rollout_policy::forget_refused(&key.name, None, view)?);
+            plan.step(rollout_policy::forget_elsewhere(RolloutOwner::AddOn(&key.name), None, view)?);
             return Ok(plan);
         };
         if cma.metadata.deletion_timestamp.is_some() {

@@ -18,13 +18,13 @@ use api::addon::v1alpha1::{
     ClusterManagementAddOnStatus, ConfigSpecHash, InstallProgression, ManagedClusterAddOn,
 };
 use api::condition::{find_condition, set_condition};
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::RolloutStatus;
 use api::names::SYSTEM_NAMESPACE;
 use api::names::addon_conditions::PROGRESSING;
 use engine::addon::config::Config;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
 use engine::rollout::Strategy;
-use object::{Metadata as _, Object};
+use object::Object;
 use reconcile::{Action, Event, EventType, Plan, Read, StatusWrite, View};
 
 impl AddOnInput {
@@ -34,7 +34,7 @@ impl AddOnInput {
         let mut plan = Plan::nothing();
         if !config_refs::is_managed(&self.cma) {
             let held = self.cma.status.clone().unwrap_or_default();
-            plan.step(rollout_policy::forget_refused(&self.name, None, view)?);
+            plan.step(rollout_policy::forget_elsewhere(RolloutOwner::AddOn(&self.name), None, view)?);
             plan.status = self.status_write(self.status(held.install_progressions));
             self.keep(view)?;
             return Ok(plan);
@@ -49,7 +49,7 @@ impl AddOnInput {
         }
         let rollouts = decided.rollouts.iter().zip(&decided.progressions);
         let events: Vec<_> = rollouts
-            .flat_map(|(rollout, progression)| self.events(rollout, progression, decided.policy.as_deref()))
+            .flat_map(|(rollout, progression)| self.events(rollout, progression, &decided.records))
             .collect();
         let status = self.status(std::mem::take(&mut decided.progressions));
         let truncate_history = self.truncate_history(&decided, &status, view)?;
@@ -85,7 +85,7 @@ impl AddOnInput {
         &self,
         rollout: &PlacementRollout,
         progression: &InstallProgression,
-        policy: Option<&RolloutPolicy>,
+        records: &[RolloutStatus],
     ) -> Vec<Event> {
         let is_same =
             |p: &&InstallProgression| (&p.namespace, &p.name) == (&progression.namespace, &progression.name);
@@ -99,9 +99,7 @@ impl AddOnInput {
             return if old_reason == reason { Vec::new() } else { vec![event] };
         };
         let good = |p: &InstallProgression| config_refs::last_known_good(&p.config_references);
-        let remembered = policy.and_then(|policy| {
-            rollout_policy::remembered(policy, RolloutOwner::AddOn(&self.name), &rollout.placement)
-        });
+        let remembered = rollout_policy::remembered(records, &rollout.placement);
         let old = if desired(before).eq(desired(progression)) { old } else { "" };
         let counts = &decision.counts;
         let begun = counts.starting + counts.progressing + counts.soaking + counts.failed + counts.timed_out;
@@ -124,7 +122,8 @@ impl AddOnInput {
 
     /// Writes snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedAddOn, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedAddOn { assigned, ready, waiting, memories, policy, installed, refused, .. } = decided;
+        let DecidedAddOn { assigned, ready, waiting, memories, policy, records, installed, refused, .. } =
+            decided;
         let mut snapshots = Vec::new();
         for (config, content) in &self.contents {
             // OCM's add-on manager assigns configurations without snapshots.
@@ -140,10 +139,11 @@ impl AddOnInput {
         }
         plan.step(snapshots);
         // A strategy that stops on failures stays in force when an invalid one follows, so it must be
-        // remembered before.
+        // remembered before. The records of a policy that is not in force any more need another one too.
         let strategies = memories.iter().filter_map(|memory| memory.strategy.as_ref());
         let mut valid = strategies.filter_map(|wire| Strategy::read(wire, None).ok());
-        let needs_policy = policy.is_none() && valid.any(|strategy| strategy.stops_on_failures());
+        let has_records = !records.is_empty() || valid.any(|strategy| strategy.stops_on_failures());
+        let needs_policy = policy.is_none() && has_records;
         if let Some(policy) = &policy {
             plan.step(rollout_policy::remember_add_on(policy, &self.name, memories, refused));
         }
@@ -153,8 +153,8 @@ impl AddOnInput {
         let installed = installed.iter().map(|cluster| install(&self.cma, cluster, view));
         let mut writes: Vec<Action> = installed.filter_map(Read::transpose).collect::<Read<_>>()?;
         writes.extend(needs_policy.then(rollout_policy::create_default));
-        let in_force = policy.as_deref().map(|policy| policy.name());
-        writes.extend(rollout_policy::forget_refused(&self.name, in_force, view)?);
+        let subject = RolloutOwner::AddOn(&self.name);
+        writes.extend(rollout_policy::forget_elsewhere(subject, policy.as_deref(), view)?);
         // Most clusters get the same configurations, so their template is read once.
         let mut last: Option<(&Vec<Config>, Option<registration::Sources>)> = None;
         for (cluster, addon) in clusters.into_iter().filter_map(|name| self.fleet.addons.get_key_value(name))

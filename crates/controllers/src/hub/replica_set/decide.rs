@@ -25,6 +25,8 @@ pub(super) struct DecidedRollouts {
     pub(super) rollouts: Vec<PlacementRollout>,
     /// The RolloutPolicy of the set.
     pub(super) policy: Option<Arc<RolloutPolicy>>,
+    /// Whether a policy has records of the last decision.
+    pub(super) has_records: bool,
     /// The record of each placement in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
     /// Clusters that lose their work.
@@ -40,6 +42,7 @@ struct SetContext<'a, V> {
     policy: Result<Policy, Refused>,
     granted: BTreeSet<String>,
     object: Option<Arc<RolloutPolicy>>,
+    records: Vec<RolloutStatus>,
 }
 
 impl SetInput {
@@ -48,10 +51,12 @@ impl SetInput {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let (policy, granted) = rollout_policy::policy_for(subject, view)?;
         let object = rollout_policy::object_for(subject, view)?;
-        let pass = SetContext { view, now, policy, granted, object };
+        let records = rollout_policy::rollouts_of(subject, object.as_deref(), view)?;
+        let pass = SetContext { view, now, policy, granted, object, records };
         let mut decided = DecidedRollouts {
             rollouts: Vec::new(),
             policy: None,
+            has_records: !pass.records.is_empty(),
             memories: Vec::new(),
             removed: BTreeSet::new(),
             read: BTreeSet::new(),
@@ -86,8 +91,7 @@ impl SetInput {
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
         let subject = RolloutOwner::ReplicaSet(&self.key);
-        let object = pass.object.as_ref();
-        let remembered = object.and_then(|policy| rollout_policy::remembered(policy, subject, &placement));
+        let remembered = rollout_policy::remembered(&pass.records, &placement);
         rollout_policy::recall(&mut rules, remembered);
         let good = remembered.map(|memory| Hash(memory.last_good.clone()));
         let good = good.filter(|hash| self.contents.contains_key(hash));

@@ -1,6 +1,7 @@
 //! The deletion of a set.
 
 use crate::rollout_policy::{self, RolloutOwner};
+use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{WORK_REPLICA_SET_FINALIZER, WORK_REPLICA_SET_LABEL};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::{CascadeDeletionPolicy, ManifestWorkReplicaSet};
@@ -21,8 +22,9 @@ pub(super) fn delete(set: &ManifestWorkReplicaSet, view: &impl View) -> Read<Pla
     };
     works.retain(|work| replica_set::is_owned(&key, work));
     plan.step(works.iter().filter(|work| !work.is_terminating()).map(|work| Action::delete(work.as_ref())));
-    let policy = rollout_policy::object_for(RolloutOwner::ReplicaSet(&key), view)?;
-    plan.step(policy.and_then(|p| rollout_policy::remember(&p, RolloutOwner::ReplicaSet(&key), Vec::new())));
+    let subject = RolloutOwner::ReplicaSet(&key);
+    let policies = view.list::<RolloutPolicy>(Query::ALL)?;
+    plan.step(policies.iter().filter_map(|policy| rollout_policy::remember(policy, subject, Vec::new())));
     let waits = match &set.spec.cascade_deletion_policy {
         CascadeDeletionPolicy::Foreground => !works.is_empty(),
         CascadeDeletionPolicy::Background | CascadeDeletionPolicy::Other(_) => false,

@@ -1,6 +1,7 @@
 //! Writes the decisions, in an order that is safe to stop at any point.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, json};
@@ -81,6 +82,9 @@ impl SetInput {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let policy = decided.policy.as_ref();
         plan.step(policy.and_then(|policy| rollout_policy::remember(policy, subject, memories)));
+        let needs_policy = policy.is_none() && decided.has_records;
+        writes.extend(needs_policy.then(rollout_policy::create_default));
+        writes.extend(rollout_policy::forget_elsewhere(subject, policy.map(Arc::as_ref), view)?);
         writes.extend(self.deletions(&decided));
         // A work that cannot be read, or that a list leaves out, may need any of them.
         let is_selected = self.placements.iter().any(|node| node.clusters.iter().next().is_some());
