@@ -38,6 +38,7 @@ const OBJECT_SOURCES: &[&str] = &[
     "crates/controllers/src/agent/managed_namespace.rs",
     "crates/controllers/src/agent/work/status.rs",
     "crates/controllers/src/hub/addon_config/input.rs",
+    "crates/controllers/src/hub/addon_creation.rs",
     "crates/controllers/src/hub/addon_deletion.rs",
     "crates/controllers/src/hub/addon_deploy/status.rs",
     "crates/controllers/src/hub/cluster.rs",

@@ -3,7 +3,8 @@
 //!
 //! The API server may refuse it, as with an admission webhook, a quota or a namespace that is being deleted.
 //! The status of the RolloutPolicy records that, so that the deadline of the cluster passes, and so that the
-//! creation is tried again at times of its own: a failed write delays the next plan of its key.
+//! creation is tried again at times of its own: a failed write delays the next plan of its key. Without a
+//! policy the placement says it.
 //! See docs/hazards.md#refused-creation.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +13,16 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::addon_annotation;
+use crate::placement_reads::Selections;
 use crate::rollout_policy::{self, RolloutOwner};
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallStrategyType, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::condition::ConditionStatus::True;
+use api::condition::{Condition, Observation, set_condition};
 use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy};
 use api::names::INSTALLED_BY_ANNOTATION;
+use api::names::addon_conditions::DEGRADED;
+use engine::plural::counted;
 use object::duration::later;
 use object::text::plain;
 use object::{Gvk, Key, Metadata as _, Object};
@@ -35,6 +41,8 @@ const LAST_RETRY: SignedDuration = SignedDuration::from_mins(1);
 const MAX_REFUSED: usize = 500;
 /// Limit of the characters of an answer of the API server.
 const MESSAGE: usize = 240;
+/// Reason of the condition of a placement with clusters on which the add-on cannot be created.
+const REFUSED: &str = "CreationRefused";
 
 /// Returns whether placements say which clusters get the add-on.
 pub(super) fn is_by_placements(cma: &ClusterManagementAddOn) -> bool {
@@ -105,8 +113,7 @@ pub(super) fn record_refused(
     view: &impl View,
     now: Timestamp,
 ) -> Read<Option<StatusWrite>> {
-    let refused = done.failures().filter_map(|(action, failure)| refused_creation(action, failure));
-    let refused: Vec<(&str, &Failure)> = refused.collect();
+    let refused: Vec<(&str, &Failure)> = refused_creations(done).collect();
     if refused.is_empty() {
         return Ok(None);
     }
@@ -142,6 +149,58 @@ pub(super) fn record_refused(
     }
     rollout_policy::sort_refused(records);
     Ok(StatusWrite::of_status(policy.as_ref(), policy.status.as_ref(), &status))
+}
+
+/// Says on the placements of an add-on on which of their clusters the API server has just refused to create
+/// it, where no policy keeps records. The next plan that succeeds takes that back.
+pub(super) fn report_refused(
+    add_on: &str,
+    done: &Executed,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Option<StatusWrite>> {
+    let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(add_on))? else { return Ok(None) };
+    let mut refused = Vec::new();
+    for (cluster, failure) in refused_creations(done) {
+        if !is_new(cluster, view, now)? {
+            refused.push((cluster, failure));
+        }
+    }
+    let mut progressions = cma.status.iter().flat_map(|status| &status.install_progressions);
+    let stays = if refused.is_empty() {
+        !done.is_success() || !progressions.any(|progression| progression.conditions.iter().any(is_refusal))
+    } else {
+        rollout_policy::object_for(RolloutOwner::AddOn(add_on), view)?.is_some()
+    };
+    if stays {
+        return Ok(None);
+    }
+    let mut new = ClusterManagementAddOn::clone(&cma);
+    for progression in new.status.iter_mut().flat_map(|status| &mut status.install_progressions) {
+        let placement = Key::namespaced(&progression.namespace, &progression.name);
+        let selection = Selections::default().of(&placement, view, now)?;
+        let selected: BTreeSet<&str> = selection.clusters().collect();
+        let mut own = refused.iter().filter(|(cluster, _)| selected.contains(cluster));
+        let Some((_, first)) = own.next() else {
+            progression.conditions.retain(|condition| !is_refusal(condition));
+            continue;
+        };
+        let (clusters, why) = (counted(1 + own.count(), "cluster"), plain(&first.message, MESSAGE));
+        let told = format!("the add-on cannot be created on {clusters}: {why}");
+        let observed = Observation::new(DEGRADED, True, REFUSED).message(told);
+        set_condition(&mut progression.conditions, observed, now);
+    }
+    Ok(StatusWrite::between(cma.as_ref(), &new))
+}
+
+/// Returns whether a condition of a placement is that of [`report_refused`].
+fn is_refusal(condition: &Condition) -> bool {
+    condition.type_ == DEGRADED && condition.reason == REFUSED
+}
+
+/// Returns the clusters on which the API server refuses to create the add-on, and its answers.
+fn refused_creations(done: &Executed) -> impl Iterator<Item = (&str, &Failure)> {
+    done.failures().filter_map(|(action, failure)| refused_creation(action, failure))
 }
 
 /// Returns the cluster of an add-on that the API server refuses to create.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::addon_config::fleet::{AddOnFleet, AddOnFleets};
 use super::addon_config::installation::InstallationBasis;
-use super::addon_creation::{install, is_by_placements, record_refused, retry_at};
+use super::addon_creation::{install, is_by_placements, record_refused, report_refused, retry_at};
 use super::addon_deletion;
 use super::addon_removal::{self, Installed, Removal, is_by_placement};
 use crate::addon_reads;
@@ -124,7 +124,10 @@ impl Controller for AddOnInstallController {
     }
 
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
-        record_refused(&key.name, done, view, now)
+        match record_refused(&key.name, done, view, now)? {
+            Some(recorded) => Ok(Some(recorded)),
+            None => report_refused(&key.name, done, view, now),
+        }
     }
 }
 

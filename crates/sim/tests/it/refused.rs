@@ -11,6 +11,7 @@ use crate::fixtures::{
 use crate::removals::installed;
 use crate::reports::explanation;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::find_condition;
 use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Failure, Outcome};
@@ -101,6 +102,27 @@ fn a_rollout_goes_on_after_the_deadline_of_a_cluster_whose_addon_cannot_be_creat
         assert!(world.run_until(seconds(300), is_completed).unwrap(), "{roll_out}: {:?}", progress(&world));
         assert_eq!((images(&world).len(), recorded(&world).len()), (3, 0), "{roll_out}");
     }
+}
+
+#[test]
+fn an_addon_without_a_policy_says_where_it_cannot_be_created() {
+    let mut world = with(Setup { execute: refuse::<0>, ..Setup::default() }, 7, 3);
+    world.run_for(seconds(60)).unwrap();
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    let told = |world: &World| {
+        let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
+        let placement = &cma.status.unwrap().install_progressions[0];
+        find_condition(&placement.conditions, "Degraded").map(|condition| condition.message.clone())
+    };
+    let why = format!("{CANNOT_WRITE} cluster1/{ADDON}: denied by a webhook.");
+    let want = format!("the add-on cannot be created on 1 cluster: {why}");
+    assert_eq!((told(&world), images(&world).len()), (Some(want), 2));
+    assert!(world.list::<RolloutPolicy>().is_empty());
+    let is_created = |world: &World| told(world).is_none() && images(world).len() == 3;
+    assert!(world.run_until(seconds(300), is_created).unwrap(), "{:?}", told(&world));
 }
 
 #[test]
