@@ -2,6 +2,11 @@
 //! hub does not know which resources a cluster serves. `docs/design/works.md` says where that is a guess, and
 //! what a wrong one does.
 
+use serde_json::Value;
+
+use api::work::v1::{ManifestResourceMeta, ManifestWork};
+use object::{Gvk, Object};
+
 /// Returns the plural name of a kind. It is right for every kind of Kubernetes itself, and for every custom
 /// kind that has a regular plural.
 pub fn plural(kind: &str) -> String {
@@ -16,6 +21,31 @@ pub fn plural(kind: &str) -> String {
         }
         _ => format!("{name}s"),
     }
+}
+
+/// Returns the plural name of a kind if an object is its definition.
+pub fn defined<'a>(object: &'a Object, kind: &Gvk) -> Option<&'a str> {
+    let text = move |path: &[&str]| object.at(path).and_then(Value::as_str);
+    let is_it = object.kind() == "CustomResourceDefinition"
+        && text(&["spec", "group"]) == Some(kind.group.as_str())
+        && text(&["spec", "names", "kind"]) == Some(kind.kind.as_str());
+    text(&["spec", "names", "plural"]).filter(|_| is_it)
+}
+
+/// Returns what the agent of a cluster, which knows its resources, reports about an object of a kind.
+pub fn reported<'a>(
+    works: impl IntoIterator<Item = &'a ManifestWork>,
+    kind: &Gvk,
+) -> Option<&'a ManifestResourceMeta> {
+    let statuses = works.into_iter().filter_map(|work| work.status.as_ref());
+    let mut metas =
+        statuses.flat_map(|status| &status.resource_status.manifests).map(|manifest| &manifest.resource_meta);
+    metas.find(|meta| meta.group == kind.group && meta.kind == kind.kind && is_name(&meta.resource))
+}
+
+/// Returns whether a text is the name of a resource, without a subresource.
+pub(crate) fn is_name(resource: &str) -> bool {
+    !resource.is_empty() && resource.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod health;
 pub mod hook;
 pub mod hosting;
 pub mod live;
+mod orphans;
 mod pack;
 pub mod progress;
 pub mod registration;

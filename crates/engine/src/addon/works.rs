@@ -7,15 +7,14 @@ use serde_json::{Map, Value};
 
 use super::config::{address, annotation};
 use super::hosting::{Place, Target, addon_of};
+use super::orphans::delete_option;
 use super::pack;
 use crate::resource::plural;
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::names::{
-    ADDON_DELETION_ORPHAN, ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION,
-};
+use api::names::{ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
 use api::work::v1::{
-    DeleteOption, DeletePropagationPolicy, FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption,
-    ManifestWork, ManifestWorkSpec, ManifestsTemplate, ResourceIdentifier,
+    FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption, ManifestWork, ManifestWorkSpec,
+    ManifestsTemplate, ResourceIdentifier,
 };
 use object::fields::covers;
 use object::{Gvk, Key, Metadata as _, Object, ObjectRef, refers_to};
@@ -85,7 +84,7 @@ pub(super) fn build(
     let held: BTreeMap<u32, BTreeSet<ObjectRef>> = existing.iter().filter_map(held).collect();
     let packed = pack::pack(&manifests, &held)?;
     let manifest_configs = manifest_configs(&manifests, &author.manifest_configs);
-    let delete_option = delete_option(&manifests, author.delete_option.as_ref());
+    let delete_option = delete_option(&manifests, existing, author.delete_option.as_ref());
     let work = |(index, manifests): (u32, Vec<&Object>)| {
         let annotations =
             annotation(configs).map(|hashes| [(CONFIG_SPEC_HASH_ANNOTATION.to_owned(), hashes)].into());
@@ -104,23 +103,8 @@ pub(super) fn build(
     Ok(packed.into_iter().map(work).collect())
 }
 
-/// Returns what happens to the objects when the add-on is deleted: what its author says, but objects that are
-/// marked to stay do so.
-///
-/// A time to live is left out: the hub would make the work anew when it has passed.
-fn delete_option(manifests: &[Object], author: Option<&DeleteOption>) -> Option<DeleteOption> {
-    let author = author.cloned().unwrap_or_default();
-    let mut option = DeleteOption { ttl_seconds_after_finished: None, ..author };
-    let stays = |manifest: &&Object| manifest.annotations().contains_key(ADDON_DELETION_ORPHAN);
-    let marked: Vec<_> = manifests.iter().filter(stays).map(identifier).collect();
-    if !marked.is_empty() && option.propagation_policy != DeletePropagationPolicy::Orphan {
-        option.propagation_policy = DeletePropagationPolicy::SelectivelyOrphan;
-        option.selectively_orphans.get_or_insert_default().orphaning_rules.extend(marked);
-    }
-    (option != DeleteOption::default()).then_some(option)
-}
-
-/// Returns the name of an object in the configuration of a work.
+/// Returns the name of an object in the configuration of a work. The resource is derived from the kind, which
+/// is right for the kinds of Kubernetes.
 pub(crate) fn identifier(manifest: &Object) -> ResourceIdentifier {
     let reference = manifest.reference();
     ResourceIdentifier {
@@ -268,35 +252,6 @@ mod tests {
             let object = Object::from_value(object).unwrap();
             assert_eq!(reference(&object.0), object.reference());
         }
-    }
-
-    #[test]
-    fn an_object_that_is_to_stay_is_named_to_the_agent_and_others_are_not() {
-        let map = |name: &str, annotations: Value| {
-            let metadata = json!({"name": name, "namespace": "ns", "annotations": annotations});
-            Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
-                .unwrap()
-        };
-        let option = |manifests: &[Object], author: Value| {
-            let author = json!({"workload": {}, "deleteOption": author});
-            let author = serde_json::from_value(author).unwrap();
-            let addon = ManagedClusterAddOn::default();
-            let works = build(&Target::managed(&addon, &[]), manifests.to_vec(), &[], &author).unwrap();
-            serde_json::to_value(&works[0].spec.delete_option).unwrap()
-        };
-        let goes = [map("goes", json!({}))];
-        let both = [goes[0].clone(), map("data", json!({ADDON_DELETION_ORPHAN: ""}))];
-        let rule = |name: &str| json!({"resource": "configmaps", "name": name, "namespace": "ns"});
-        let selectively = |rules: Value| json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": rules}});
-        assert_eq!(option(&both, Value::Null), selectively(json!([rule("data")])));
-        assert_eq!(option(&goes, Value::Null), Value::Null);
-        let orphan = json!({"propagationPolicy": "Orphan"});
-        assert_eq!(option(&both, orphan.clone()), orphan, "everything stays");
-        let author = selectively(json!([rule("other")]));
-        assert_eq!(option(&goes, author.clone()), author);
-        assert_eq!(option(&both, author), selectively(json!([rule("other"), rule("data")])));
-        let foreground = json!({"propagationPolicy": "Foreground", "ttlSecondsAfterFinished": 5});
-        assert_eq!(option(&goes, foreground), Value::Null, "the work is not deleted and made again");
     }
 
     #[test]

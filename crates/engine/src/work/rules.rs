@@ -10,7 +10,7 @@ use object::{Gvk, Object};
 use super::executor::Executor;
 use super::permissions::groups;
 use crate::registration::rbac::RBAC;
-use crate::resource::plural;
+use crate::resource::{is_name, plural};
 
 /// What the agent does with an object of a work. It watches the metadata of the whole kind.
 const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
@@ -74,11 +74,6 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
         rules.push(PolicyRule { resource_names: names, ..rule });
     }
     rules
-}
-
-/// Returns whether a text is the name of a resource, without a subresource.
-fn is_name(resource: &str) -> bool {
-    !resource.is_empty() && resource.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
 fn rule(group: &str, resources: Vec<String>, verbs: &[&str]) -> PolicyRule {

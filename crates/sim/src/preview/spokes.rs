@@ -17,7 +17,7 @@ use api::names::{WORK_FINALIZER, cluster_conditions, work_conditions};
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, progress};
-use engine::resource::plural;
+use engine::resource::{self, plural};
 use engine::work::{Attempt, Live, ManifestResult, Served, Wanted, read, work_status};
 use object::duration::later;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
@@ -167,28 +167,28 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp, assumed: &mut BTreeSe
     write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);
 }
 
-/// Returns how a cluster serves a kind: as the hub does, or as a definition in its works says; `None` without
-/// either.
+/// Returns how a cluster serves a kind: as the hub does, as a definition in its works says, or as its agent
+/// has reported; `None` without any of these.
 fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Option<Served> {
     if let Some(resource) = hub.resource_of(gvk) {
         return Some(Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced });
     }
     let works = hub.list(&ResourcePath::all::<ManifestWork>().within(cluster), &ListOptions::default());
     let works = works.map(|list| list.items).unwrap_or_default();
-    let mut works = works.iter().filter_map(|work| work.to_typed::<ManifestWork>().ok());
-    works.find_map(|work| {
-        work.spec.workload.manifests.iter().find_map(|manifest| defined(&Object(manifest.clone()), gvk))
+    let works: Vec<ManifestWork> = works.iter().filter_map(|work| work.to_typed().ok()).collect();
+    let mut manifests = works.iter().flat_map(|work| &work.spec.workload.manifests);
+    let by_definition = manifests.find_map(|manifest| defined(&Object(manifest.clone()), gvk));
+    by_definition.or_else(|| {
+        let meta = resource::reported(&works, gvk)?;
+        Some(Served::As { resource: meta.resource.clone(), namespaced: !meta.namespace.is_empty() })
     })
 }
 
 /// Returns how a kind is served if an object is its definition.
 fn defined(object: &Object, gvk: &Gvk) -> Option<Served> {
-    let field = |path: &[&str]| object.at(path).and_then(Value::as_str);
-    let is_it = object.kind() == "CustomResourceDefinition"
-        && field(&["spec", "group"]) == Some(&gvk.group)
-        && field(&["spec", "names", "kind"]) == Some(&gvk.kind);
-    let resource = field(&["spec", "names", "plural"]).filter(|_| is_it)?.to_owned();
-    Some(Served::As { resource, namespaced: field(&["spec", "scope"]) != Some("Cluster") })
+    let resource = resource::defined(object, gvk)?.to_owned();
+    let is_of_cluster = object.at(&["spec", "scope"]).and_then(Value::as_str) == Some("Cluster");
+    Some(Served::As { resource, namespaced: !is_of_cluster })
 }
 
 /// Returns the object of a manifest when all is well.
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_only_a_work_defines_has_the_name_and_scope_of_its_definition() {
+    fn a_kind_that_the_hub_does_not_serve_is_as_a_work_of_its_cluster_defines_or_reports_it() {
         let now = Timestamp::UNIX_EPOCH;
         let mut hub = Store::new(1, now);
         crate::user::install(&mut hub, api::crds::hub(), now);
@@ -285,12 +285,18 @@ mod tests {
             });
             (ResourcePath::of::<ManifestWork>(&key), work)
         };
-        let works = [work("definition", json!([definition])), work("objects", json!([proxy, undefined]))];
+        let goose = json!({"apiVersion": "example.com/v1", "kind": "Goose", "metadata": metadata});
+        let objects = work("objects", json!([proxy, undefined, goose]));
+        let works = [work("definition", json!([definition])), objects];
         let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c1"}});
         let place = (ResourcePath::of::<k8s_openapi::api::core::v1::Namespace>(&Key::cluster("c1")), place);
         for (target, object) in [place].into_iter().chain(works) {
             hub.patch(&target, &Patch::Apply(object), &WriteOptions::manager("test"), now).unwrap();
         }
+        let meta = json!({"ordinal": 2, "group": "example.com", "kind": "Goose", "resource": "geese", "namespace": "n"});
+        let reported = json!({"manifests": [{"resourceMeta": meta, "conditions": []}]});
+        let status = json!({"status": {"resourceStatus": reported}});
+        write::<ManifestWork>(&mut hub, &Key::namespaced("c1", "objects"), "status", status, now);
         let mut assumed = BTreeSet::new();
         report_work(&mut hub, &Key::namespaced("c1", "objects"), now, &mut assumed);
         let kinds: Vec<_> = assumed.iter().map(|gvk| gvk.kind.as_str()).collect();
@@ -299,6 +305,6 @@ mod tests {
         let manifests = work.status.unwrap().resource_status.manifests;
         let metas = manifests.iter().map(|one| &one.resource_meta);
         let found: Vec<_> = metas.map(|meta| (meta.resource.as_str(), meta.namespace.as_str())).collect();
-        assert_eq!(found, [("proxies", ""), ("policies", "n")]);
+        assert_eq!(found, [("proxies", ""), ("policies", "n"), ("geese", "n")]);
     }
 }

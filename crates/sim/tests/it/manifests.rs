@@ -37,7 +37,7 @@ fn applied(world: &World, name: &str) -> Vec<String> {
 const APPLIED: &str = "True AppliedManifestComplete: Apply manifest complete";
 
 /// Returns the definition of a cluster-scoped kind with an irregular plural.
-fn definition() -> serde_json::Value {
+pub(crate) fn definition() -> serde_json::Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "geese.example.com"},
@@ -56,7 +56,7 @@ fn goose() -> serde_json::Value {
     json!({"apiVersion": "example.com/v1", "kind": "Goose", "metadata": {"name": "g", "namespace": "ignored"}})
 }
 
-fn geese(world: &World) -> usize {
+pub(crate) fn geese(world: &World) -> usize {
     let all = ResourcePath::resource("example.com", "v1", "geese");
     world.spokes["cluster1"].store.list(&all, &ListOptions::default()).map_or(0, |list| list.items.len())
 }

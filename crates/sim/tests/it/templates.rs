@@ -4,9 +4,10 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, config_maps, images, is_completed, merged, progress, progressive, put, seconds, select_all,
-    template, world,
+    ADDON, addon, config_maps, images, is_completed, merged, progress, progressive, put, put_work, seconds,
+    select_all, template, world,
 };
+use crate::manifests::{definition, geese};
 use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
 use api::condition::find_condition;
 use api::names::{ADDON_DELETION_ORPHAN, STRICT_VARIABLES_ANNOTATION};
@@ -104,6 +105,26 @@ fn an_object_that_is_to_stay_stays_on_the_cluster_and_the_others_go_with_the_add
     world.run_for(seconds(60)).unwrap();
     assert_eq!(world.list::<ManifestWork>().len(), 0);
     assert_eq!(config_maps(&world), ["stays=\"1\""]);
+}
+
+#[test]
+fn an_object_of_an_irregular_kind_that_is_to_stay_stays_on_the_cluster() {
+    let mut world = world(1);
+    let metadata = json!({"name": "definition", "namespace": "cluster1"});
+    put_work(&mut world, metadata, json!({"workload": {"manifests": [definition()]}}));
+    world.run_for(seconds(5)).unwrap();
+    let metadata = json!({"name": "g", "annotations": {ADDON_DELETION_ORPHAN: ""}});
+    let goose = json!({"apiVersion": "example.com/v1", "kind": "Goose", "metadata": metadata});
+    put_manifests(&mut world, &[goose, map("goes", &json!({}), "1")]);
+    addon(&mut world, "msa", json!({"type": "All"}));
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
+    world.run_for(seconds(5)).unwrap();
+    world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
+    world.run_for(seconds(60)).unwrap();
+    let works = world.list::<ManifestWork>();
+    assert_eq!(works.len(), 1, "the work of the definition alone");
+    assert_eq!((geese(&world), config_maps(&world)), (1, Vec::new()));
 }
 
 #[test]
