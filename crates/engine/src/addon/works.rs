@@ -294,4 +294,23 @@ mod tests {
             assert_eq!(serde_json::to_value(&work.spec.executor).unwrap(), executor, "{}", work.name());
         }
     }
+
+    #[test]
+    fn definitions_with_long_descriptions_are_in_works_as_they_are_written() {
+        let definition = |name: &str| {
+            let schema = json!({"openAPIV3Schema": {"type": "object", "description": "x".repeat(300 << 10)}});
+            let spec =
+                json!({"versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]});
+            let metadata = json!({"name": name});
+            let kind = "CustomResourceDefinition";
+            let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec});
+            Object::from_value(object).unwrap()
+        };
+        let manifests = ["as.example.com", "bs.example.com"].map(definition);
+        let addon = ManagedClusterAddOn::default();
+        let author = ManifestWorkSpec::default();
+        let works = build(&Target::managed(&addon, &[]), manifests.to_vec(), &[], &author).unwrap();
+        let written: Vec<_> = works.into_iter().map(|work| work.spec.workload.manifests).collect();
+        assert_eq!(written, manifests.map(|definition| vec![definition.0]));
+    }
 }

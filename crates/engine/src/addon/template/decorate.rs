@@ -113,6 +113,7 @@ impl Decoration {
         Ok(())
     }
 
+    /// Returns whether workloads get the certificates. Without a proxy there is nothing that they certify.
     fn mounts_proxy_ca(&self) -> bool {
         !self.proxy.is_empty() && !self.proxy_ca.is_empty()
     }
@@ -317,9 +318,10 @@ fn proxy_ca_name(addon: &str) -> String {
     format!("{addon}-proxy-ca")
 }
 
-/// Returns the ConfigMap with the certificates of the proxy, in the namespace of the workloads that mount it.
+/// Returns the ConfigMap with the certificates of the proxy, in the namespace of the workloads that mount it;
+/// `None` where no workload does.
 pub(super) fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]) -> Option<Object> {
-    if decoration.proxy_ca.is_empty() {
+    if !decoration.mounts_proxy_ca() {
         return None;
     }
     let workload = objects.iter().find(|o| path_of_pods(o).is_some() && !o.namespace().is_empty());
@@ -358,6 +360,26 @@ mod tests {
             let input = TemplateInput { addon: "a", cluster: "c1", template, config: None, registries: None };
             let told = render(&input).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(told.starts_with(wanted) && told.is_empty() == wanted.is_empty(), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_certificates_of_a_proxy_are_on_the_cluster_where_a_workload_mounts_them() {
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"},
+            "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
+        let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [manifest]}}});
+        let template = &serde_json::from_value(template).unwrap();
+        for (proxy, want) in [
+            (json!({"httpsProxy": "https://p", "caBundle": "Q0E="}), true),
+            (json!({"httpsProxy": "https://p"}), false),
+            (json!({"caBundle": "Q0E="}), false),
+        ] {
+            let config = serde_json::from_value(json!({"proxyConfig": proxy})).unwrap();
+            let config = Some(&config);
+            let input = TemplateInput { addon: "a", cluster: "c1", template, config, registries: None };
+            let objects = render(&input).unwrap();
+            let is_mounted = objects[0].at(&["spec", "template", "spec", "volumes"]).is_some();
+            assert_eq!((is_mounted, objects.len() == 2), (want, want), "{proxy}");
         }
     }
 }
