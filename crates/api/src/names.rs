@@ -226,7 +226,8 @@ pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";
 /// Annotation on a ClusterManagementAddOn: `"true"` refuses a template with a variable that nothing defines.
 pub const STRICT_VARIABLES_ANNOTATION: &str = "gitops.wheelwright.dev/strict-variables";
 /// Annotation on a manifest of an AddOnTemplate of any kind: with `"true"` its pods, also their init
-/// containers, get the environment, mirrors and so on that OCM gives to Deployments and DaemonSets.
+/// containers, get the environment, mirrors and so on that OCM gives to Deployments and DaemonSets, and a
+/// rollout waits for their health.
 pub const DECORATE_ANNOTATION: &str = "gitops.wheelwright.dev/decorate";
 /// On add-ons of clusters: the placement strategy installed it, so it goes when no placement selects the
 /// cluster any more.

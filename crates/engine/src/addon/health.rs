@@ -73,8 +73,7 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
         return WorksStatus::Unreported(why);
     }
     let unhealthy = workloads.iter().find_map(unhealthy);
-    let unfinished = || works.iter().find_map(|work| rules::unfinished(work));
-    unhealthy.or_else(unfinished).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
+    unhealthy.or_else(|| rules::unfinished(works)).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {

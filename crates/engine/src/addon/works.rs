@@ -9,7 +9,9 @@ use super::config::{address, annotation};
 use super::hosting::{Place, Target, addon_of};
 use super::orphans::delete_option;
 use super::pack;
+use super::template::asks;
 use crate::resource::plural;
+use crate::work::health::{add_rules, without_rules};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
 use api::work::v1::{
@@ -138,7 +140,7 @@ fn fence(workload: &mut Object, address: &str) {
 }
 
 /// Returns the probes of workloads, merged with the template author's rules for the same objects, then the
-/// other rules of the author.
+/// other rules of the author. Before them are condition rules for other workloads that ask for it.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().chain(&CAUSES).map(|(name, path)| JsonPath {
         name: (*name).into(),
@@ -170,6 +172,8 @@ fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<
         user.iter().filter(|user| !configs.iter().any(|c| c.resource_identifier == user.resource_identifier));
     let others: Vec<_> = others.cloned().collect();
     configs.extend(others);
+    let judged = manifests.iter().filter(|manifest| !is_workload(&manifest.0) && asks(manifest));
+    add_rules(&mut configs, judged.map(identifier));
     configs
 }
 
@@ -216,7 +220,8 @@ pub(super) fn to_write<'w, 'l>(
 }
 
 /// Returns whether a work is as wanted. Labels and annotations of other writers do not count, and neither do
-/// [`CAUSES`]: a work gets them with its next content, so an upgrade of the hub does not write all works.
+/// [`CAUSES`] and condition rules of the hub: a work gets them with its next content, so an upgrade of the
+/// hub does not write all works.
 pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
     let metadata = |work: &ManifestWork| {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
@@ -228,11 +233,13 @@ pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bo
         && existing.spec.executor == *executor
         && existing.spec.unknown == *unknown
         && (existing.spec.manifest_configs == *manifest_configs
-            || without_causes(&existing.spec.manifest_configs) == without_causes(manifest_configs))
+            || without_additions(&existing.spec.manifest_configs) == without_additions(manifest_configs))
 }
 
-fn without_causes(configs: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
+/// Returns configurations without what a work gets with its next content.
+fn without_additions(configs: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let mut configs = configs.to_vec();
+    without_rules(&mut configs);
     for rule in configs.iter_mut().flat_map(|config| &mut config.feedback_rules) {
         rule.json_paths.retain(|path| CAUSES.iter().all(|(name, _)| path.name != *name));
     }
@@ -242,6 +249,7 @@ fn without_causes(configs: &[ManifestConfigOption]) -> Vec<ManifestConfigOption>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::names::DECORATE_ANNOTATION;
     use serde_json::json;
 
     #[test]
@@ -276,6 +284,40 @@ mod tests {
         assert!(!is_as_wanted(&other, wanted), "the other paths count");
         before.spec.workload.manifests[0].insert("spec".into(), json!({"replicas": 2}));
         assert!(!is_as_wanted(&before, wanted), "the content counts");
+    }
+
+    #[test]
+    fn a_workload_that_asks_for_it_has_condition_rules_where_its_author_has_none() {
+        let built = |asks: &str, configs: Value| {
+            let annotations = json!({DECORATE_ANNOTATION: asks});
+            let workload = |kind: &str, version: &str| {
+                let metadata = json!({"name": "w", "namespace": "ns", "annotations": annotations});
+                Object::from_value(json!({"apiVersion": version, "kind": kind, "metadata": metadata}))
+                    .unwrap()
+            };
+            let kinds = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"];
+            let mut manifests = kinds.map(|kind| workload(kind, "apps/v1")).to_vec();
+            manifests.extend(["Job", "CronJob"].map(|kind| workload(kind, "batch/v1")));
+            manifests.extend([workload("Pod", "v1"), workload("StatefulSet", "example.com/v1")]);
+            let author = serde_json::from_value(json!({"workload": {}, "manifestConfigs": configs})).unwrap();
+            let addon = ManagedClusterAddOn::default();
+            build(&Target::managed(&addon, &[]), manifests, &[], &author).unwrap().remove(0)
+        };
+        let judged = |work: &ManifestWork| {
+            let configs = work.spec.manifest_configs.iter().filter(|one| !one.condition_rules.is_empty());
+            configs.map(|config| config.resource_identifier.resource.clone()).collect::<Vec<_>>()
+        };
+        let asks = built("true", json!([]));
+        assert_eq!(judged(&asks), ["statefulsets", "replicasets", "jobs", "pods"]);
+        assert!(judged(&built("false", json!([]))).is_empty());
+        let rule = json!({"type": "CEL", "condition": "Progressing", "celExpressions": ["false"]});
+        let identifier = json!({"group": "x.io", "resource": "xs", "name": "x"});
+        let author = built("true", json!([{"resourceIdentifier": identifier, "conditionRules": [rule]}]));
+        assert_eq!(judged(&author), ["xs"]);
+        let mut before = asks.clone();
+        before.spec.manifest_configs.retain(|config| config.condition_rules.is_empty());
+        assert!(is_as_wanted(&before, &asks), "no work is written for the rules alone");
+        assert!(!is_as_wanted(&author, &asks), "the rules of an author count");
     }
 
     #[test]

@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::{Map, Value, json};
 
-use super::health::without_rules;
 use crate::addon::snapshot;
 use crate::addon::spec_hash::content_hash;
 use crate::rollout::cluster::Hash;
+use crate::work::health::without_rules;
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWorkSpec;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -22,7 +22,7 @@ use object::{Key, Metadata as _};
 /// same meaning are equal, and without the rules for the health of its workloads that works get.
 pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
-    without_rules(&mut spec);
+    without_rules(&mut spec.manifest_configs);
     for manifest in &mut spec.workload.manifests {
         drop_null_times(manifest);
     }

@@ -12,8 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 
 use super::content;
-use super::health::{SuccessNeeds, has_rules, with_rules};
+use super::health::{SuccessNeeds, with_rules};
 use crate::rollout::cluster::{Cluster, Hash, Health, Report};
+use crate::work::health::has_rules;
 use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _};
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
@@ -196,7 +197,7 @@ pub struct SuccessRule<'a> {
 /// the work got for the health of its workloads count where a success needs it, and where the agent knows
 /// rules.
 pub fn report(work: &ManifestWork, needs: SuccessNeeds) -> Report {
-    let is_judged_here = has_rules(&work.spec);
+    let is_judged_here = has_rules(&work.spec.manifest_configs);
     let current = |type_| {
         work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
     };

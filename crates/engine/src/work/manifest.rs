@@ -186,7 +186,8 @@ impl Wanted {
     }
 }
 
-fn applies(identifier: &ResourceIdentifier, meta: &ManifestResourceMeta) -> bool {
+/// Returns whether an identifier names an object of a work.
+pub(crate) fn applies(identifier: &ResourceIdentifier, meta: &ManifestResourceMeta) -> bool {
     let ResourceIdentifier { group, resource, name, namespace, unknown: _ } = identifier;
     *group == meta.group
         && *resource == meta.resource

@@ -137,8 +137,8 @@ fn path_of_pods(object: &Object) -> Option<&'static [&'static str]> {
     (is_ocms || asks(object)).then_some(path)
 }
 
-/// Returns whether a manifest asks for more than OCM decorates.
-fn asks(object: &Object) -> bool {
+/// Returns whether a manifest asks for what OCM does for Deployments and DaemonSets only.
+pub(in crate::addon) fn asks(object: &Object) -> bool {
     object.annotations().get(DECORATE_ANNOTATION) == Some(&"true")
 }
 

@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
 
 use crate::placement::filter::cel::Expressions;
-use crate::replica_set::health::{has_rules, with_rules};
+use crate::replica_set::health::with_rules;
 use crate::replica_set::{DesiredWork, SuccessNeeds, WorkRecord, content, hash, report};
 use crate::rollout::cluster::Report;
+use crate::work::health::has_rules;
 use api::work::v1::{ConditionRuleType, ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 
@@ -67,7 +68,11 @@ fn a_deployment_is_healthy_when_its_newest_pods_are_available() {
 #[test]
 fn other_workloads_are_healthy_as_kubectl_waits_for_them() {
     let check = |kind: &str, spec: Value, status: Value, want: (bool, bool)| {
-        let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+        let version = match kind {
+            "Job" => "batch/v1",
+            "Pod" => "v1",
+            _ => "apps/v1",
+        };
         let found = judged(version, kind, json!({"spec": spec, "status": status}));
         assert_eq!(found, want, "{kind} {spec} {status}");
     };
@@ -86,6 +91,15 @@ fn other_workloads_are_healthy_as_kubectl_waits_for_them() {
     check("DaemonSet", json!({}), daemons(2, 3), BUSY);
     check("DaemonSet", json!({}), daemons(3, 2), BUSY);
     check("DaemonSet", json!({}), daemons(3, 3), HEALTHY);
+    check("ReplicaSet", json!({"replicas": 3}), Value::Null, BUSY);
+    check("ReplicaSet", json!({"replicas": 3}), set(3, 2), BUSY);
+    check("ReplicaSet", json!({"replicas": 3}), set(0, 3), HEALTHY);
+    let pod = |phase: &str, ready: &str| json!({"phase": phase, "conditions": [{"type": "Ready", "status": ready}]});
+    check("Pod", json!({}), Value::Null, BUSY);
+    check("Pod", json!({}), pod("Running", "False"), BUSY);
+    check("Pod", json!({}), pod("Running", "True"), HEALTHY);
+    check("Pod", json!({}), pod("Succeeded", "False"), HEALTHY);
+    check("Pod", json!({}), pod("Failed", "False"), FAILED);
     let ended = |type_: &str| json!({"conditions": [{"type": type_, "status": "True"}]});
     check("Job", json!({}), Value::Null, HEALTHY);
     check("Job", json!({}), ended("Complete"), HEALTHY);
@@ -119,7 +133,7 @@ fn a_set_judges_workloads_that_its_author_does_not_and_its_template_stays_the_sa
 
     let rule = json!({"condition": "Complete", "type": "WellKnownConditions"});
     let judged = template(json!([{"resourceIdentifier": identifier, "conditionRules": [rule]}]));
-    assert_eq!((with_rules(&judged), has_rules(&judged)), (judged.clone(), false));
+    assert_eq!((with_rules(&judged), has_rules(&judged.manifest_configs)), (judged.clone(), false));
 }
 
 /// Returns a work of generation 2 with conditions `(type, status, observedGeneration)`.
@@ -185,7 +199,7 @@ fn rules_come_with_a_new_template_and_not_with_an_upgrade_of_the_hub() {
     assert!(healthy.is_met_by(&without), "no work is written for the rules alone");
     assert_eq!(healthy.work("c", Some(&without)).spec, spec, "nor when its annotations change");
     let with = healthy.work("c", None);
-    assert!(has_rules(&with.spec) && healthy.is_met_by(&with) && available.is_met_by(&with));
+    assert!(has_rules(&with.spec.manifest_configs) && healthy.is_met_by(&with) && available.is_met_by(&with));
     let mut other = with.clone();
     other.spec.workload.manifests.pop();
     assert!(!healthy.is_met_by(&other));
