@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef};
 
 use api::addon::v1alpha1::{AddOnDeploymentConfigSpec, ManagedClusterAddOn, Subject};
 use api::cluster::v1::ManagedCluster;
@@ -43,6 +43,9 @@ pub struct AddOnOptions {
     /// Permissions of the agent on the hub, in the namespace of its cluster; `None` if it has no identity
     /// there. The manager needs these permissions itself to give them.
     pub hub_permissions: Option<Vec<PolicyRule>>,
+    /// Roles on the hub that an agent with an identity there has beside these permissions. The manager needs
+    /// what they permit itself, or the verb `bind` for them.
+    pub hub_roles: Vec<HubRole>,
     /// Signers of further certificates of the agent.
     pub signers: Vec<Signer>,
     /// Feedback and update rules of the ManifestWorks, beside those that find the health of workloads.
@@ -60,6 +63,7 @@ impl Default for AddOnOptions {
         Self {
             health: HealthProber::Lease,
             hub_permissions: Some(Vec::new()),
+            hub_roles: Vec::new(),
             signers: Vec::new(),
             manifest_configs: Vec::new(),
             hosted: false,
@@ -67,11 +71,27 @@ impl Default for AddOnOptions {
     }
 }
 
+/// A role that exists on the hub, and the namespace in which the agent has it, as in an AddOnTemplate.
+pub enum HubRole {
+    /// A ClusterRole of this name, in the namespace of the agent's cluster.
+    CurrentCluster(&'static str),
+    /// A Role or a ClusterRole, in one namespace that is the same for all clusters.
+    SingleNamespace {
+        /// The namespace.
+        namespace: &'static str,
+        /// The role.
+        role: RoleRef,
+    },
+}
+
 /// How the health of an add-on is found.
 pub enum HealthProber {
     /// The agent renews a Lease on its cluster ([`agent::run`](crate::agent::run)), and the registration agent
     /// of the cluster reports it.
     Lease,
+    /// [`HealthProber::Lease`], and the agent calls this function before each renewal. It does not renew the
+    /// Lease while the function fails or does not return. The error is for the log of the agent.
+    AgentProbe(fn() -> Result<(), String>),
     /// The objects are applied, and the Deployments and DaemonSets among them are available.
     Workloads,
     /// [`HealthProber::Workloads`], and this function of the works with the feedback in their status agrees.

@@ -56,14 +56,9 @@ pub async fn run<A: AddOn>(register: impl Fn(&mut Registrar)) -> Result<(), Erro
             manager::run::<A>(ManagerOptions { kubeconfig, lease_namespace, listen }, stop).await
         }
         Command::Agent { cluster_name, namespace, hub_kubeconfig, spoke_kubeconfig } => {
-            let options = AddOnAgentOptions {
-                addon: A::NAME.to_owned(),
-                cluster: cluster_name,
-                namespace,
-                hub_kubeconfig,
-                spoke_kubeconfig,
-            };
-            agent::run(options, register, stop).await
+            let options =
+                AddOnAgentOptions { cluster: cluster_name, namespace, hub_kubeconfig, spoke_kubeconfig };
+            agent::run::<A>(options, register, stop).await
         }
     }
 }

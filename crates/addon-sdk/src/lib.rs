@@ -23,7 +23,7 @@ pub mod manager;
 mod manifests;
 mod score;
 
-pub use addon::{AddOn, AddOnOptions, HealthProber, Installation, SignFn, Signer};
+pub use addon::{AddOn, AddOnOptions, HealthProber, HubRole, Installation, SignFn, Signer};
 pub use manifests::render;
 pub use score::score;
 

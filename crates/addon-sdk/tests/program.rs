@@ -30,20 +30,19 @@ async fn run_manager(kubeconfig: PathBuf, stop: CancellationToken) -> Result<(),
 
 async fn run_agent(spoke: PathBuf, hub: PathBuf, stop: CancellationToken) -> Result<(), Error> {
     let options = AddOnAgentOptions {
-        addon: Demo::NAME.to_owned(),
         cluster: "c1".to_owned(),
         namespace: "demo".to_owned(),
         hub_kubeconfig: hub,
         spoke_kubeconfig: Some(spoke),
     };
-    agent::run(options, |_: &mut Registrar| {}, stop).await
+    agent::run::<Demo>(options, |_: &mut Registrar| {}, stop).await
 }
 
 /// Keeps the Lease of an agent without controllers.
 async fn keep_lease(stop: CancellationToken) {
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let spoke = kube::Client::try_from(config).unwrap();
-    agent::keep_lease(&spoke, "demo", Demo::NAME, &stop).await;
+    agent::keep_lease::<Demo>(&spoke, "demo", &stop).await;
 }
 
 #[test]

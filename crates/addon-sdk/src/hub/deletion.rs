@@ -15,7 +15,7 @@ use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 impl<A: AddOn> AddOnDeployment<A> {
     /// Runs the jobs, with the configuration that the hub has now: no rollout assigns a deleted add-on
     /// another one. When they are complete, deletes the works on other clusters and removes the finalizers.
-    /// The garbage collector deletes the other works and the permissions of the add-on after it.
+    /// The other works and the permissions go after the add-on.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         let addon = &*self.live.addon;

@@ -15,6 +15,7 @@ use api::cluster::v1::ManagedCluster;
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
 use engine::addon::live::{AddOnPart, DeployWrites, NeededFinalizers};
+use engine::addon::registration;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
@@ -46,9 +47,11 @@ impl<A: AddOn> Controller for DeployController<A> {
             Some(cma) if cma.name() == A::NAME => installations::<A>(view),
             Some(_) | None => Vec::new(),
         });
-        watches.on::<Role>(|change, _| change.latest().and_then(permissions::addon_of).into_iter().collect());
+        watches.on::<Role>(|change, _| {
+            change.latest().and_then(registration::addon_of_permission).into_iter().collect()
+        });
         watches.on::<RoleBinding>(|change, _| {
-            change.latest().and_then(permissions::addon_of).into_iter().collect()
+            change.latest().and_then(registration::addon_of_permission).into_iter().collect()
         });
         watches.on_observed(
             |change, view| {
@@ -112,8 +115,6 @@ impl<A: AddOn> AddOnDeployment<A> {
                 plan.step([write]);
                 return plan;
             }
-            let rules = self.options.hub_permissions.as_deref().unwrap_or_default();
-            plan.step(self.permissions.give(&self.live.addon, rules));
             self.deploy(&mut plan, made);
         }
         let empty = |parts: Option<Vec<AddOnPart>>| {
@@ -133,14 +134,19 @@ impl<A: AddOn> AddOnDeployment<A> {
         add.or_else(|| Action::remove_finalizers(&*self.live.addon, &unneeded))
     }
 
-    /// Writes the works that differ, then deletes those that are not wanted any more. They stay as they are
-    /// while the hub cannot deploy to the cluster that hosts the add-on.
+    /// Gives the permissions and writes the works, each only if it differs; then deletes the works that are
+    /// not wanted any more, and takes the other permissions. The works stay as they are while the hub cannot
+    /// deploy to the cluster that hosts the add-on.
     fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
+        let wanted = permissions::Wanted::of(&self.live.addon, &self.options);
+        plan.step(self.permissions.give(&wanted));
         let Some(DeployWrites { steps, surplus }) = self.live.writes(parts) else { return };
         for step in steps {
             plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
         }
         plan.step(surplus.into_iter().map(Action::delete));
+        // The agent of the earlier version needed its permissions until now.
+        plan.step(self.permissions.revoke_others(&wanted));
     }
 }
 

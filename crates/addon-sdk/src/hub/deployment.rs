@@ -97,7 +97,7 @@ impl<A: AddOn> AddOnDeployment<A> {
             ..ConfigGroupResource::default()
         }];
         status.health_check.get_or_insert_default().mode = match self.options.health {
-            HealthProber::Lease => HealthCheckMode::Lease,
+            HealthProber::Lease | HealthProber::AgentProbe(_) => HealthCheckMode::Lease,
             HealthProber::Workloads | HealthProber::Probe(_) => HealthCheckMode::Customized,
         };
     }

@@ -1,67 +1,100 @@
-//! The permissions of the agent of an add-on on the hub: a Role and its RoleBinding in the namespace of the
-//! cluster.
+//! The permissions of the agent of an add-on on the hub: a Role of its own with a RoleBinding in the
+//! namespace of the cluster, and RoleBindings for roles that exist.
 //!
-//! Both belong to the add-on on the cluster, and go after it.
+//! Those in the namespace of the cluster belong to the add-on there, and the garbage collector deletes them
+//! after it. No owner reference leads to another namespace.
 
 use std::sync::Arc;
 
-use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding, RoleRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::addon::{AddOnOptions, HubRole};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use engine::addon::registration;
-use object::{Key, Kind, Metadata as _};
-use reconcile::{Action, Read, View};
+use object::{Key, Metadata as _};
+use reconcile::{Action, Query, Read, View};
+
+/// The permissions that the agent should have.
+#[derive(Default)]
+pub(super) struct Wanted {
+    role: Option<Role>,
+    bindings: Vec<RoleBinding>,
+}
+
+impl Wanted {
+    /// Returns what the options of an add-on give its agent. An agent without an identity gets nothing.
+    pub(super) fn of(addon: &ManagedClusterAddOn, options: &AddOnOptions) -> Self {
+        let Some(rules) = &options.hub_permissions else { return Self::default() };
+        let metadata = metadata(addon);
+        let rules = Some(rules.clone()).filter(|rules| !rules.is_empty());
+        let role = rules.map(|rules| Role { metadata: metadata.clone(), rules: Some(rules) });
+        let own = role.as_ref().map(|role| RoleBinding {
+            metadata,
+            role_ref: role_ref("Role", role.name()),
+            subjects: Some(registration::subjects(addon)),
+        });
+        let existing = options.hub_roles.iter().map(|role| match role {
+            HubRole::CurrentCluster(name) => {
+                registration::role_binding(addon, None, role_ref("ClusterRole", name))
+            }
+            HubRole::SingleNamespace { namespace, role } => {
+                registration::role_binding(addon, Some((*namespace).to_owned()), role.clone())
+            }
+        });
+        let bindings = own.into_iter().chain(existing).collect();
+        Self { role, bindings }
+    }
+}
 
 /// The permissions that the agent has.
 pub(super) struct Held {
     role: Option<Arc<Role>>,
-    binding: Option<Arc<RoleBinding>>,
-}
-
-/// Returns the name of both objects.
-fn name(addon: &str) -> String {
-    format!("open-cluster-management:{addon}:agent")
-}
-
-/// Returns the add-on on a cluster that a Role or a RoleBinding is for.
-pub(super) fn addon_of<K: Kind>(object: &K) -> Option<Key> {
-    let addon = object.label(ADDON_NAME_LABEL)?;
-    (object.name() == name(addon)).then(|| Key::namespaced(object.namespace(), addon))
+    bindings: Vec<Arc<RoleBinding>>,
 }
 
 impl Held {
     pub(super) fn read(addon: &Key, view: &impl View) -> Read<Self> {
-        let key = Key::namespaced(&addon.namespace, name(&addon.name));
-        Ok(Self { role: view.get(&key)?, binding: view.get(&key)? })
+        let mut bindings = view.list::<RoleBinding>(Query::label(CLUSTER_NAME_LABEL, &addon.namespace))?;
+        bindings.retain(|binding| registration::addon_of_permission(&**binding).as_ref() == Some(addon));
+        let role = view.get(&Key::namespaced(&addon.namespace, name(&addon.name)))?;
+        Ok(Self { role, bindings })
     }
 
-    /// Gives these permissions, and takes all others.
-    pub(super) fn give(&self, addon: &ManagedClusterAddOn, rules: &[PolicyRule]) -> Vec<Action> {
-        if rules.is_empty() {
-            return self.revoke();
-        }
-        let metadata = metadata(addon);
-        let role = Role { metadata: metadata.clone(), rules: Some(rules.to_vec()) };
-        let role_ref = RoleRef {
-            api_group: Some("rbac.authorization.k8s.io".into()),
-            kind: "Role".into(),
-            name: name(addon.name()),
-        };
-        let subjects = Some(registration::subjects(addon));
-        let binding = RoleBinding { metadata, role_ref, subjects };
-        let role = Action::ensure(&role, self.role.as_deref());
-        let binding = Action::ensure(&binding, self.binding.as_deref());
-        role.into_iter().chain(binding).collect()
+    /// Gives these permissions.
+    pub(super) fn give(&self, wanted: &Wanted) -> Vec<Action> {
+        let role = wanted.role.iter().filter_map(|role| Action::ensure(role, self.role.as_deref()));
+        let held =
+            |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
+        let bindings = wanted.bindings.iter();
+        let bindings = bindings.filter_map(|wanted| Action::ensure(wanted, held(wanted).map(Arc::as_ref)));
+        role.chain(bindings).collect()
+    }
+
+    /// Takes all permissions but these.
+    pub(super) fn revoke_others(&self, wanted: &Wanted) -> Vec<Action> {
+        let is_wanted =
+            |held: &RoleBinding| wanted.bindings.iter().any(|wanted| Key::of(wanted) == Key::of(held));
+        let bindings = self.bindings.iter().map(Arc::as_ref);
+        let bindings = bindings.filter(|binding| !binding.is_terminating() && !is_wanted(binding));
+        let role = self.role.as_deref().filter(|role| !role.is_terminating() && wanted.role.is_none());
+        bindings.map(Action::delete).chain(role.map(Action::delete)).collect()
     }
 
     /// Takes all permissions.
     pub(super) fn revoke(&self) -> Vec<Action> {
-        let role = self.role.as_deref().filter(|role| !role.is_terminating());
-        let binding = self.binding.as_deref().filter(|binding| !binding.is_terminating());
-        binding.map(Action::delete).into_iter().chain(role.map(Action::delete)).collect()
+        self.revoke_others(&Wanted::default())
     }
+}
+
+/// Returns the name of the Role of an agent and of its RoleBinding.
+fn name(addon: &str) -> String {
+    format!("open-cluster-management:{addon}:agent")
+}
+
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef { api_group: Some("rbac.authorization.k8s.io".into()), kind: kind.into(), name: name.into() }
 }
 
 fn metadata(addon: &ManagedClusterAddOn) -> ObjectMeta {
@@ -77,3 +110,7 @@ fn metadata(addon: &ManagedClusterAddOn) -> ObjectMeta {
         ..ObjectMeta::default()
     }
 }
+
+#[cfg(test)]
+#[path = "tests/permissions.rs"]
+mod tests;

@@ -75,7 +75,7 @@ impl<A: AddOn> AddOnDeployment<A> {
             Host::None | Host::Valid(_) => health::availability(A::NAME, works),
         };
         match self.options.health {
-            HealthProber::Lease => None,
+            HealthProber::Lease | HealthProber::AgentProbe(_) => None,
             HealthProber::Probe(probe) if available.status == True => {
                 let judged = probe(works).map_err(|why| {
                     Observation::new(AVAILABLE, False, "ProbeUnavailable")

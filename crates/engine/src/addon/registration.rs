@@ -19,7 +19,7 @@ use api::names::{
     ADDON_GROUP, ADDON_NAME_LABEL, ADDON_TEMPLATE_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER,
     SUBJECT_PREFIX,
 };
-use object::{Key, Metadata as _};
+use object::{Key, Kind, Metadata as _};
 
 /// The contents of the configurations of an add-on on one cluster.
 #[derive(Clone, Debug)]
@@ -123,35 +123,45 @@ pub fn role_bindings(
     addon: &ManagedClusterAddOn,
     template: &AddOnTemplateSpec,
 ) -> Result<Vec<RoleBinding>, AddOnError> {
-    let cluster = addon.metadata.namespace.clone().unwrap_or_default();
-    let name = addon.name().to_owned();
-    let subjects = subjects(addon);
     let permissions = template
         .registration
         .iter()
         .filter_map(|r| r.kube_client.as_ref())
         .flat_map(|KubeClientRegistration { hub_permissions, unknown: _ }| hub_permissions);
     let binding = |permission: &HubPermission| {
-        let (single, role_ref) = granted(permission)?;
-        let owned = single.is_none();
-        let namespace = single.unwrap_or_else(|| cluster.clone());
-        let labels = [
-            (ADDON_NAME_LABEL.to_owned(), name.clone()),
-            (CLUSTER_NAME_LABEL.to_owned(), cluster.clone()),
-            (ADDON_TEMPLATE_NAME_LABEL.to_owned(), String::new()),
-        ];
-        let kind = role_ref.kind.to_lowercase();
-        let of_cluster = if owned { String::new() } else { format!(":{cluster}") };
-        let metadata = ObjectMeta {
-            namespace: Some(namespace),
-            name: Some(format!("{}{kind}:{}:agent{of_cluster}", binding_prefix(&name), role_ref.name)),
-            labels: Some(labels.into()),
-            owner_references: owned.then(|| vec![addon.owner_reference()]),
-            ..ObjectMeta::default()
-        };
-        Ok(RoleBinding { metadata, role_ref, subjects: Some(subjects.clone()) })
+        let (namespace, role_ref) = granted(permission)?;
+        let mut binding = role_binding(addon, namespace, role_ref);
+        let labels = binding.metadata.labels.get_or_insert_default();
+        labels.insert(ADDON_TEMPLATE_NAME_LABEL.to_owned(), String::new());
+        Ok(binding)
     };
     permissions.map(binding).collect()
+}
+
+/// Returns the binding that gives an add-on's agent a role in a namespace; without one, in the namespace of
+/// its cluster. [`role_bindings`] says who the subject is.
+pub fn role_binding(
+    addon: &ManagedClusterAddOn,
+    namespace: Option<String>,
+    role_ref: RoleRef,
+) -> RoleBinding {
+    let cluster = addon.namespace();
+    let owned = namespace.is_none();
+    let labels = [
+        (ADDON_NAME_LABEL.to_owned(), addon.name().to_owned()),
+        (CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned()),
+    ];
+    let kind = role_ref.kind.to_lowercase();
+    let of_cluster = if owned { String::new() } else { format!(":{cluster}") };
+    let name = format!("{}{kind}:{}:agent{of_cluster}", binding_prefix(addon.name()), role_ref.name);
+    let metadata = ObjectMeta {
+        namespace: Some(namespace.unwrap_or_else(|| cluster.to_owned())),
+        name: Some(name),
+        labels: Some(labels.into()),
+        owner_references: owned.then(|| vec![addon.owner_reference()]),
+        ..ObjectMeta::default()
+    };
+    RoleBinding { metadata, role_ref, subjects: Some(subjects(addon)) }
 }
 
 /// Returns the role of a permission, and its namespace; without one the permission is for the namespace of
@@ -202,13 +212,17 @@ fn binding_prefix(addon: &str) -> String {
     format!("open-cluster-management:{addon}:")
 }
 
+/// Returns the add-on on a cluster whose agent has a permission by a Role or a RoleBinding.
+pub fn addon_of_permission<K: Kind>(permission: &K) -> Option<Key> {
+    let addon = permission.label(ADDON_NAME_LABEL)?;
+    let cluster = permission.label(CLUSTER_NAME_LABEL)?;
+    let is_of_agent = permission.name().starts_with(&binding_prefix(addon));
+    is_of_agent.then(|| Key::namespaced(cluster, addon))
+}
+
 /// Returns the add-on on a cluster that a RoleBinding was made for by [`role_bindings`].
 pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
-    let addon = binding.label(ADDON_NAME_LABEL)?;
-    let cluster = binding.label(CLUSTER_NAME_LABEL)?;
-    let is_ours = binding.label(ADDON_TEMPLATE_NAME_LABEL).is_some()
-        && binding.name().starts_with(&binding_prefix(addon));
-    is_ours.then(|| Key::namespaced(cluster, addon))
+    addon_of_permission(binding).filter(|_| binding.label(ADDON_TEMPLATE_NAME_LABEL).is_some())
 }
 
 /// Returns the add-on of a RoleBinding that [OCM's manager of templates] made. Its name has neither the role

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::hub::deploy::DeployController;
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use crate::hub::tests::{Demo, World, message, variables, words};
 use object::Key;
 use reconcile::Controller as _;
@@ -73,12 +74,15 @@ fn a_job_that_takes_long_or_fails_is_told() {
 fn an_addon_that_is_gone_leaves_no_works_and_no_permissions_without_a_garbage_collector() {
     let mut world = World::new(&[]);
     let owner = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn", "name": "a", "uid": "u", "controller": true});
-    let labels = json!({"open-cluster-management.io/addon-name": "a"});
+    let labels = json!({ADDON_NAME_LABEL: "a", CLUSTER_NAME_LABEL: "c1"});
     let of_addon = |name: &str| json!({"metadata": {"name": name, "namespace": "c1", "uid": "u", "labels": labels, "ownerReferences": [owner]}, "spec": {}});
     let permission = "open-cluster-management:a:agent";
     let mut binding = of_addon(permission);
     binding["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": permission});
-    (world.roles, world.bindings) = (vec![of_addon(permission)], vec![binding]);
+    let mut shared = binding.clone();
+    shared["metadata"]["namespace"] = json!("shared");
+    shared["metadata"]["name"] = json!("open-cluster-management:a:role:reader:agent:c1");
+    (world.roles, world.bindings) = (vec![of_addon(permission)], vec![binding, shared]);
     let mut foreign = of_addon("w");
     foreign["metadata"]["ownerReferences"] = json!([]);
     let works = [of_addon("addon-a-deploy-0"), foreign];
@@ -92,5 +96,5 @@ fn an_addon_that_is_gone_leaves_no_works_and_no_permissions_without_a_garbage_co
     assert_eq!(words(&first), ["delete ManifestWork"]);
     assert!(first.wake_at.is_some(), "an agent that keeps the work loses its permissions");
     world.works.remove(0);
-    assert_eq!(words(&plan(&world, now)), ["delete RoleBinding", "delete Role"]);
+    assert_eq!(words(&plan(&world, now)), ["delete RoleBinding", "delete RoleBinding", "delete Role"]);
 }
