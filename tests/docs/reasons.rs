@@ -50,6 +50,7 @@ const OBJECT_SOURCES: &[&str] = &[
     "crates/controllers/src/hub/replica_set/write.rs",
     "crates/controllers/src/registration_operator/cluster_manager.rs",
     "crates/controllers/src/registration_operator/klusterlet.rs",
+    "crates/engine/src/addon/degraded.rs",
     "crates/engine/src/addon/health.rs",
     "crates/engine/src/addon/hook.rs",
     "crates/engine/src/addon/hosting.rs",

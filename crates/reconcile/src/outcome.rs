@@ -115,6 +115,14 @@ impl Failure {
         Self { kind, message: format!("cannot write {target}: {message}") }
     }
 
+    /// Returns whether the server refuses the write until a person changes something.
+    pub fn is_refusal(&self) -> bool {
+        match self.kind {
+            FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
+            FailureKind::Conflict | FailureKind::FieldConflict | FailureKind::Unavailable => false,
+        }
+    }
+
     /// Returns a kind that the API server does not serve.
     pub fn not_served(gvk: &Gvk) -> Self {
         let message = format!(

@@ -76,7 +76,7 @@ impl<A: AddOn> Controller for DeployController<A> {
             return Ok(done.plan.status.clone());
         }
         let addon = view.get::<ManagedClusterAddOn>(key)?;
-        Ok(addon.and_then(|addon| status::refused_permission(&addon, done, now)))
+        Ok(addon.and_then(|addon| status::refused_write(&addon, done, now)))
     }
 }
 

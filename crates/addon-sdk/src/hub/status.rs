@@ -1,4 +1,4 @@
-//! The conditions that the manager of an add-on writes: its registration, its works and its health.
+//! The status that the manager of an add-on writes: its registration, its works and its health.
 //!
 //! The hub judges the rollout (`Configured`, `Progressing`), so the manager never writes these.
 
@@ -11,17 +11,20 @@ use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, set_condition};
-use api::names::addon_conditions::{AVAILABLE, MANIFEST_APPLIED, REGISTRATION_APPLIED};
+use api::names::addon_conditions::{
+    AVAILABLE, DEGRADED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
+};
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
-use engine::addon::health;
+use engine::addon::health::{self, WorksStatus};
 use engine::addon::hosting::{Host, Place};
-use object::Metadata as _;
-use reconcile::{Action, Executed, StatusWrite};
+use engine::addon::{config_refs, degraded, progress};
+use object::{Key, Metadata as _};
+use reconcile::{Executed, StatusWrite};
 
 impl<A: AddOn> AddOnDeployment<A> {
-    /// Fills in the conditions. `made` says which parts of the add-on have no objects at all, or why they
-    /// could not be made.
+    /// Fills in the conditions and the related objects. `made` says which parts of the add-on have no objects
+    /// at all, or why they could not be made.
     pub(super) fn report(
         &self,
         new: &mut ManagedClusterAddOn,
@@ -30,9 +33,17 @@ impl<A: AddOn> AddOnDeployment<A> {
     ) {
         let places = [Some(Place::Managed), self.live.host.name().map(|_| Place::Hosting)];
         let places: Vec<Place> = places.into_iter().flatten().collect();
-        let works: Vec<&ManifestWork> = places.iter().flat_map(|place| self.live.works_at(*place)).collect();
+        let works = [Place::Managed, Place::Hosting].into_iter().flat_map(|place| self.live.works_at(place));
+        let works: Vec<&ManifestWork> = works.collect();
         let is_registered = new.status.as_ref().is_some_and(|status| !status.supported_configs.is_empty());
-        let conditions = &mut new.status.get_or_insert_default().conditions;
+        let is_empty = |empty: &Vec<Place>| places.iter().all(|place| empty.contains(place));
+        let degraded = self.degraded(&works, made.as_ref().map(is_empty).map_err(String::as_str));
+        let status = new.status.get_or_insert_default();
+        status.related_objects = degraded::related_objects(&works);
+        let conditions = &mut status.conditions;
+        if let Some(degraded) = degraded {
+            set_condition(conditions, degraded, now);
+        }
         if is_registered {
             let registered = Observation::new(REGISTRATION_APPLIED, True, "SetPermissionApplied")
                 .message("Registration of the addon agent is configured");
@@ -61,6 +72,28 @@ impl<A: AddOn> AddOnDeployment<A> {
         if let Some(available) = self.availability(&works) {
             set_condition(conditions, available, now);
         }
+    }
+
+    /// Returns whether the add-on works as its configuration says, after the hub has judged the rollout on
+    /// the cluster. `made` says whether the add-on has no objects at all, or why they could not be made.
+    fn degraded(&self, works: &[&ManifestWork], made: Result<bool, &str>) -> Option<Observation> {
+        let addon = &self.live.addon;
+        let ends = [progress::COMPLETED, progress::FAILED, progress::UNSUPPORTED];
+        let progressing = addon.condition(PROGRESSING);
+        let is_judged = progressing.is_some_and(|progressing| ends.contains(&progressing.reason.as_str()));
+        // A refusal may end without a rollout.
+        if made.is_ok() && !is_judged && !addon.holds(DEGRADED) {
+            return None;
+        }
+        let configs = config_refs::assigned(addon).unwrap_or_default();
+        let status = match (health::works_status(works, &configs, true), &self.options.health) {
+            (WorksStatus::NoWorks, _) if made == Ok(true) => WorksStatus::Done,
+            (WorksStatus::Done, HealthProber::Probe(probe)) => {
+                probe(works).map_or_else(WorksStatus::NotHealthy, |()| WorksStatus::Done)
+            }
+            (status, _) => status,
+        };
+        degraded::condition(&self.live.host, made.err(), &status)
     }
 
     /// Returns the health of the add-on; `None` if its agent reports it.
@@ -94,19 +127,25 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
     available.is_some_and(|available| available.status == Unknown)
 }
 
-/// Says that the hub refuses the permissions of an agent: the manager can give only those that it has itself.
-pub(super) fn refused_permission(
+/// Says that the API server refuses a permission of the agent, which the manager can give only if it has it
+/// itself, or a work.
+pub(super) fn refused_write(
     addon: &ManagedClusterAddOn,
     done: &Executed,
     now: Timestamp,
 ) -> Option<StatusWrite> {
-    let is_permission = |action: &Action| {
-        action.gvk().is_some_and(|gvk| ["Role", "RoleBinding"].contains(&gvk.kind.as_str()))
-    };
-    let (_, failure) = done.failures().find(|(action, _)| is_permission(action))?;
-    let refused = Observation::new(REGISTRATION_APPLIED, False, "SetPermissionFailed")
-        .message(format!("Failed to set permission for hub agent: {failure}"));
+    let key = Key::of(addon);
+    let mut refusals = done.failures().filter(|(_, failure)| failure.is_refusal());
+    let refused = refusals
+        .find_map(|(action, failure)| degraded::refused_write(&key, &action.target()?, &failure.message))?;
     let mut new = addon.clone();
-    set_condition(&mut new.status.get_or_insert_default().conditions, refused, now);
+    let conditions = &mut new.status.get_or_insert_default().conditions;
+    for condition in refused {
+        set_condition(conditions, condition, now);
+    }
     StatusWrite::between(addon, &new)
 }
+
+#[cfg(test)]
+#[path = "tests/status.rs"]
+mod tests;

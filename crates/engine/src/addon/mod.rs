@@ -8,6 +8,7 @@
 pub mod check;
 pub mod config;
 pub mod config_refs;
+pub mod degraded;
 pub mod error;
 pub mod health;
 pub mod hook;

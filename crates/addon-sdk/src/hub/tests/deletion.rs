@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::hub::deploy::DeployController;
-use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use crate::hub::tests::{Demo, World, message, variables, words};
+use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL};
 use object::Key;
 use reconcile::Controller as _;
 use serde_json::{Value, json};

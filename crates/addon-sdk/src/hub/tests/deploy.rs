@@ -77,6 +77,7 @@ fn objects_that_cannot_be_made_are_a_condition_and_the_works_stay() {
     assert_eq!(words(&plan), [""; 0]);
     let why = "False: failed to get manifest from agent interface: the moon is full";
     assert_eq!(message(&plan, "ManifestApplied").unwrap(), why);
+    assert_eq!(message(&plan, "Degraded").unwrap(), why.replacen("False", "True", 1));
 }
 
 #[test]

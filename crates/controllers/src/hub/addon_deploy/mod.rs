@@ -36,7 +36,7 @@ use api::work::v1::ManifestWork;
 use engine::addon::health::WorksStatus;
 use engine::addon::hosting::FINALIZERS;
 use engine::addon::hosting::addon_of;
-use engine::addon::{config_refs, registration};
+use engine::addon::{config_refs, degraded, registration};
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Executed, Plan, Query, Read, StatusWrite, View, Watches};
 
@@ -110,8 +110,9 @@ impl Controller for AddOnDeployController {
             return Ok(done.plan.status.clone());
         }
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
-        let mut failures = done.failures();
-        let refused = failures.find_map(|(action, failure)| status::refused_write(key, action, failure));
+        let mut refusals = done.failures().filter(|(_, failure)| failure.is_refusal());
+        let refused = refusals
+            .find_map(|(action, failure)| degraded::refused_write(key, &action.target()?, &failure.message));
         let mut new = ManagedClusterAddOn::clone(&addon);
         let conditions = &mut new.status.get_or_insert_default().conditions;
         for condition in refused.into_iter().flatten() {

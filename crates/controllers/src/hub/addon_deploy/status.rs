@@ -4,21 +4,19 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::deployment::AddOnDeployment;
 use api::Condition;
-use api::addon::v1alpha1::{AddOnConfig, HealthCheckMode, ManagedClusterAddOn, ObjectReference};
+use api::addon::v1alpha1::{AddOnConfig, HealthCheckMode, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::names::addon_conditions::{
-    AVAILABLE, DEGRADED, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
+    AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
 };
 use api::names::cluster_conditions;
-use api::work::v1::ManifestWork;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::hosting::{Host, Place, hosting_cluster};
-use engine::addon::progress;
+use engine::addon::{degraded, progress};
 use object::duration::later;
-use object::{Gvk, Key, Metadata as _};
-use reconcile::{Action, Failure, FailureKind, Plan};
+use reconcile::Plan;
 
 /// How long a rollout on the cluster may take before the status says why it takes so long, after the hub has
 /// written what the agent needs: in a large fleet its own writes take as long, and one more for each cluster
@@ -52,30 +50,6 @@ impl DeployOutcome {
     }
 }
 
-/// Returns the conditions of an add-on when the API server refuses its agent's permissions or its works: the
-/// operator can give only permissions that it has itself.
-pub(super) fn refused_write(addon: &Key, action: &Action, failure: &Failure) -> Option<[Observation; 2]> {
-    let is_refused = match failure.kind {
-        FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
-        FailureKind::Conflict | FailureKind::FieldConflict | FailureKind::Unavailable => false,
-    };
-    let (type_, reason, message) = match action.gvk()?.kind.as_str() {
-        "RoleBinding" => {
-            (REGISTRATION_APPLIED, "SetPermissionFailed", "Failed to set permission for hub agent")
-        }
-        "ManifestWork" => {
-            let is_here = action.target().is_some_and(|work| work.key.namespace == addon.namespace);
-            let type_ = if is_here { MANIFEST_APPLIED } else { HOSTING_MANIFEST_APPLIED };
-            (type_, "ManifestWorkApplyFailed", "failed to apply manifestWork")
-        }
-        _ => return None,
-    };
-    let failed = |type_: &str, status| {
-        Observation::new(type_, status, reason).message(format!("{message}: {failure}"))
-    };
-    is_refused.then(|| [failed(type_, False), failed(DEGRADED, True)])
-}
-
 /// Returns when the hub first wrote for a rollout that is assigned since `started`. `deployed` is when it did
 /// before this plan, perhaps for an earlier assignment.
 fn first_write(
@@ -88,17 +62,6 @@ fn first_write(
     let counts =
         |deployed: &Timestamp| *deployed <= now && started.is_none_or(|started| *deployed >= started);
     deployed.filter(counts).or(writes.then_some(now))
-}
-
-/// Returns a work as an object that helps to find out what the add-on does.
-fn related(work: &ManifestWork) -> ObjectReference {
-    ObjectReference {
-        group: Gvk::of::<ManifestWork>().group,
-        resource: "manifestworks".into(),
-        namespace: work.namespace().to_owned(),
-        name: work.name().to_owned(),
-        ..ObjectReference::default()
-    }
 }
 
 impl AddOnDeployment {
@@ -141,7 +104,7 @@ impl AddOnDeployment {
             }
         }
         if self.has_template {
-            status.related_objects = self.works().into_iter().map(related).collect();
+            status.related_objects = degraded::related_objects(&self.works());
             if let Some(degraded) = self.degraded(&verdict).filter(|_| has_ended) {
                 set_condition(&mut status.conditions, degraded, now);
             }
@@ -209,26 +172,13 @@ impl AddOnDeployment {
     }
 
     /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has
-    /// ended; `None` until the agent has reported about works that were written since, as in a take-over from
-    /// OCM's add-on manager. OCM defines the condition and leaves it out.
+    /// ended.
     fn degraded(&self, verdict: &DeployOutcome) -> Option<Observation> {
-        let DeployOutcome { error, refused_since: _, deployed: _, empty: _, misses_works: _ } = verdict;
-        let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
-        if let Host::Invalid(why) = &self.live.host {
-            return degraded("HostingClusterInvalid", why);
-        }
-        match (error, &self.works_status) {
-            (Some(why), _) => degraded("ManifestWorkApplyFailed", why),
-            (None, WorksStatus::Refused(why)) => degraded("AddonManifestAppliedFailed", why),
-            (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why)) => {
-                degraded("ProbeUnavailable", why)
-            }
-            (None, WorksStatus::NoWorks) if !verdict.is_empty() => degraded("WorkNotFound", "no addon works"),
-            (None, WorksStatus::Unreported(_)) => None,
-            (None, WorksStatus::NoWorks | WorksStatus::OtherConfig | WorksStatus::Done) => {
-                Some(Observation::new(DEGRADED, False, "AsExpected"))
-            }
-        }
+        let works = match &self.works_status {
+            WorksStatus::NoWorks if verdict.is_empty() => &WorksStatus::Done,
+            works => works,
+        };
+        degraded::condition(&self.live.host, verdict.error.as_deref(), works)
     }
 
     /// Returns whether the objects of each part of the add-on are applied, as far as that is known.

@@ -1,0 +1,68 @@
+//! What is wrong with an add-on on its cluster, and the objects that help to find out why.
+//!
+//! OCM defines the condition `Degraded` and `relatedObjects`, and writes neither.
+
+use super::health::WorksStatus;
+use super::hosting::Host;
+use api::addon::v1alpha1::ObjectReference;
+use api::condition::ConditionStatus::{False, True};
+use api::condition::Observation;
+use api::names::addon_conditions::{
+    DEGRADED, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, REGISTRATION_APPLIED,
+};
+use api::work::v1::ManifestWork;
+use object::{Gvk, Key, Metadata as _, ObjectRef};
+
+/// Returns whether an add-on works as its configuration says; `None` until the agent has reported about works
+/// that were written since, as in a take-over from OCM's add-on manager.
+///
+/// `error` says why it has no manifests. The works of an add-on without manifests count as
+/// [`WorksStatus::Done`].
+pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Option<Observation> {
+    let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
+    if let Host::Invalid(why) = host {
+        return degraded("HostingClusterInvalid", why);
+    }
+    match (error, works) {
+        (Some(why), _) => degraded("ManifestWorkApplyFailed", why),
+        (None, WorksStatus::Refused(why)) => degraded("AddonManifestAppliedFailed", why),
+        (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why)) => {
+            degraded("ProbeUnavailable", why)
+        }
+        (None, WorksStatus::NoWorks) => degraded("WorkNotFound", "no addon works"),
+        (None, WorksStatus::Unreported(_)) => None,
+        (None, WorksStatus::OtherConfig | WorksStatus::Done) => {
+            Some(Observation::new(DEGRADED, False, "AsExpected"))
+        }
+    }
+}
+
+/// Returns the conditions of an add-on when the API server refuses a permission of its agent or a work: who
+/// deploys the add-on can give only permissions that it has itself. `None` where the object is another one.
+pub fn refused_write(addon: &Key, target: &ObjectRef, why: &str) -> Option<[Observation; 2]> {
+    let failed = match target.gvk.kind.as_str() {
+        "Role" | "RoleBinding" => Observation::new(REGISTRATION_APPLIED, False, "SetPermissionFailed")
+            .message(format!("Failed to set permission for hub agent: {why}")),
+        "ManifestWork" => {
+            let is_here = target.key.namespace == addon.namespace;
+            let type_ = if is_here { MANIFEST_APPLIED } else { HOSTING_MANIFEST_APPLIED };
+            Observation::new(type_, False, "ManifestWorkApplyFailed")
+                .message(format!("failed to apply manifestWork: {why}"))
+        }
+        _ => return None,
+    };
+    let degraded = Observation { type_: DEGRADED.into(), status: True, ..failed.clone() };
+    Some([failed, degraded])
+}
+
+/// Returns works as objects that help to find out what their add-on does.
+pub fn related_objects(works: &[&ManifestWork]) -> Vec<ObjectReference> {
+    let related = |work: &&ManifestWork| ObjectReference {
+        group: Gvk::of::<ManifestWork>().group,
+        resource: "manifestworks".into(),
+        namespace: work.namespace().to_owned(),
+        name: work.name().to_owned(),
+        ..ObjectReference::default()
+    };
+    works.iter().map(related).collect()
+}
