@@ -12,11 +12,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, json};
 
+use super::addon_creation::is_by_placements;
 use crate::addon_reads;
-use crate::placement_reads::is_unreachable;
+use crate::placement_reads::{group_size, is_unreachable, selection};
 use crate::rollout_policy::{self, RolloutOwner, policy_for};
-use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::{RecentRemoval, RemovalStatus};
 use api::names::{
     ADDON_NAME_LABEL, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
@@ -24,8 +26,11 @@ use api::names::{
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
 use engine::plural::counted;
+use engine::rollout::cluster::Group;
 use engine::rollout::policy::RollOut;
-use engine::rollout::removal::{RemovalDecision, RemovalInput, remove, within_window};
+use engine::rollout::removal::{RemovalDecision, RemovalInput, RemovalOrder, remove, within_window};
+use engine::rollout::strategy::Progressive;
+use engine::rollout::{Size, Strategy};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
@@ -35,7 +40,7 @@ pub struct Removal {
     /// The decision of the engine.
     pub decision: RemovalDecision,
     /// Clusters that lose the add-on after the ones before them have lost it: with the policy
-    /// `InstallAndContent` it leaves in batches of the removal budget.
+    /// `InstallAndContent` it leaves in the order of the strategy, in batches of the removal budget at most.
     pub later: Vec<String>,
     /// Name of the RolloutPolicy in which a person approves.
     pub policy: String,
@@ -147,8 +152,13 @@ impl Installed<'_> {
         if let Some(policy) = policy.as_ref().ok().filter(|policy| !policy.paused) {
             decision.removed.splice(0..0, going);
             if policy.roll_out == RollOut::InstallAndContent && !decision.removed.is_empty() {
-                let batch = policy.removals.of(total).max(1).saturating_sub(self.leaving(view)?);
-                later = decision.removed.split_off(batch.min(decision.removed.len()));
+                let leaving = self.leaving(view)?;
+                let batch = policy.removals.of(total).max(1).saturating_sub(leaving.len());
+                let order = RemovalOrder::of(&self.placements(view)?, total);
+                let next = order.next(&decision.removed, &leaving).into_iter().take(batch);
+                let next: BTreeSet<String> = next.collect();
+                (decision.removed, later) =
+                    decision.removed.into_iter().partition(|cluster| next.contains(cluster));
             }
         } else {
             decision.kept.extend(going);
@@ -164,24 +174,53 @@ impl Installed<'_> {
         Ok(Removal { decision, later, policy, hold, is_deletion: self.deletion.is_some() })
     }
 
-    /// Returns the number of clusters that answer and that the add-on has not left completely. A cluster that
-    /// cannot be read counts as one that does not answer, as in a rollout.
-    fn leaving(&self, view: &impl View) -> Read<usize> {
+    /// Returns the strategy of each placement and, where the add-on is being deleted, its groups: a cluster
+    /// that no placement selects is in no group.
+    ///
+    /// A Placement that does not exist has the groups of the decisions that are left of it. Under a strategy
+    /// that is not valid, clusters lose the add-on one by one: nobody knows how many may.
+    fn placements(&self, view: &impl View) -> Read<Vec<(Strategy, Vec<Group>)>> {
+        let cma = view.get_readable::<ClusterManagementAddOn>(&Key::cluster(self.add_on))?;
+        let cma = cma.filter(|cma| is_by_placements(cma));
+        let (mut placements, mut taken) = (Vec::new(), BTreeSet::new());
+        for named in cma.iter().flat_map(|cma| &cma.spec.install_strategy.placements) {
+            let key = Key::namespaced(&named.namespace, &named.name);
+            let size = view.get::<Placement>(&key)?.as_deref().and_then(group_size);
+            let one_by_one = Progressive { concurrency: Some(Size::Count(1)), ..Progressive::default() };
+            let strategy = Strategy::read(&named.rollout_strategy, size);
+            let strategy = strategy.unwrap_or(Strategy::Progressive(one_by_one));
+            let mut groups = Vec::new();
+            if self.deletion.is_some() {
+                let selection = selection(&key, view)?;
+                groups = selection.without(&taken);
+                taken.extend(selection.clusters().map(str::to_owned));
+            }
+            placements.push((strategy, groups));
+        }
+        Ok(placements)
+    }
+
+    /// Returns the clusters that answer and that the add-on has not left completely. A cluster that cannot be
+    /// read counts as one that does not answer, as in a rollout, and so does one with an add-on that cannot.
+    fn leaving(&self, view: &impl View) -> Read<BTreeSet<String>> {
         let on_clusters = addon_reads::of_clusters(self.add_on, view)?;
         let (leaving, staying): (Vec<_>, Vec<_>) =
             on_clusters.addons.iter().partition(|addon| addon.is_terminating());
-        let stays: BTreeSet<&str> = staying.iter().map(|addon| addon.namespace()).collect();
+        let unreadable = on_clusters.unreadable.iter().map(String::as_str);
+        let stays: BTreeSet<&str> = staying.iter().map(|addon| addon.namespace()).chain(unreadable).collect();
         let mut clusters: BTreeSet<String> =
             leaving.iter().map(|addon| addon.namespace().to_owned()).collect();
         let works = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, self.add_on))?;
         let left_over = works.iter().filter_map(|work| addon_of(work)).map(|addon| addon.namespace);
         clusters.extend(left_over.filter(|cluster| !stays.contains(cluster.as_str())));
-        let mut count = 0;
+        let mut answering = BTreeSet::new();
         for cluster in clusters {
-            let managed = view.get_readable::<ManagedCluster>(&Key::cluster(cluster))?;
-            count += usize::from(managed.is_some_and(|managed| !is_unreachable(&managed)));
+            let managed = view.get_readable::<ManagedCluster>(&Key::cluster(&cluster))?;
+            if managed.is_some_and(|managed| !is_unreachable(&managed)) {
+                answering.insert(cluster);
+            }
         }
-        Ok(count)
+        Ok(answering)
     }
 
     /// Records the decision before any add-on is removed. Without a policy to record it in, the plan makes

@@ -2,14 +2,19 @@
 //!
 //! The budget counts clusters over a window of time, so that a placement that shrinks again and again cannot
 //! empty a fleet in small steps. Removals above the budget wait for a person, or for the window to pass.
+//!
+//! Where a policy rolls removals out, a [`RemovalOrder`] says which of the decided ones are made first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use super::cluster::Group;
 use super::policy::Policy;
 use super::refused::Refused;
+use super::stage::{StagePlan, grouped, stages};
+use super::strategy::Strategy;
 use object::duration::later;
 use object::hex;
 
@@ -91,6 +96,69 @@ fn end(at: Timestamp, policy: &Policy) -> Timestamp {
     later(at, policy.removal_window)
 }
 
+/// The order in which clusters lose their content: those of each placement by the stages of its strategy, and
+/// then those that are in no stage.
+///
+/// A stage starts when the decided removals of the stages before it are complete. There is no soak: a cluster
+/// that has lost its content reports nothing about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovalOrder {
+    /// The stages of each placement.
+    placements: Vec<Vec<RemovalStage>>,
+    /// How many clusters that are in no stage may lose the content together.
+    rest: usize,
+}
+
+/// Clusters that lose their content before those of the next stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RemovalStage {
+    clusters: Vec<String>,
+    slots: usize,
+}
+
+impl RemovalStage {
+    fn of(plan: &StagePlan<'_>) -> Self {
+        let clusters = plan.members.iter().map(|member| member.name.to_owned()).collect();
+        // A removal has to end.
+        Self { clusters, slots: plan.slots.max(1) }
+    }
+}
+
+impl RemovalOrder {
+    /// Returns the order by the strategies of placements and their groups, among `total` clusters.
+    ///
+    /// It is not known which placement selected a cluster that is in no group, so the smallest
+    /// `maxConcurrency` of all of them limits these clusters.
+    pub fn of(placements: &[(Strategy, Vec<Group>)], total: usize) -> Self {
+        let rules = placements.iter().flat_map(|(strategy, _)| strategy.stages());
+        let others = rules.filter(|rule| rule.groups.is_none());
+        let rest = others.map(|rule| rule.slots.of(total).max(1)).min().unwrap_or(total);
+        let stages_of = |(strategy, groups): &(Strategy, Vec<Group>)| -> Vec<RemovalStage> {
+            let plans = stages(Some(strategy), &Policy::default(), grouped(groups, &BTreeMap::new()));
+            plans.iter().map(RemovalStage::of).collect()
+        };
+        Self { placements: placements.iter().map(stages_of).collect(), rest }
+    }
+
+    /// Returns the clusters of `decided` that may lose the content now, while those of `leaving` lose it.
+    pub fn next(&self, decided: &[String], leaving: &BTreeSet<String>) -> Vec<String> {
+        let waiting: BTreeSet<&str> = decided.iter().map(String::as_str).collect();
+        let is_open = |cluster: &String| waiting.contains(cluster.as_str()) || leaving.contains(cluster);
+        let is_unfinished = |stage: &&RemovalStage| stage.clusters.iter().any(is_open);
+        let unfinished = self.placements.iter().filter_map(|stages| stages.iter().find(is_unfinished));
+        let unfinished: Vec<&RemovalStage> = unfinished.collect();
+        if unfinished.is_empty() {
+            return decided.iter().take(self.rest.saturating_sub(leaving.len())).cloned().collect();
+        }
+        let next = |stage: &RemovalStage| -> Vec<String> {
+            let busy = stage.clusters.iter().filter(|cluster| leaving.contains(*cluster)).count();
+            let decided = stage.clusters.iter().filter(|cluster| waiting.contains(cluster.as_str()));
+            decided.take(stage.slots.saturating_sub(busy)).cloned().collect()
+        };
+        unfinished.into_iter().flat_map(next).collect()
+    }
+}
+
 /// Returns the approval token for the removal of exactly these clusters.
 pub(super) fn removal_token(names: &[String]) -> String {
     let sum = Sha256::digest(names.join("\n"));
@@ -100,7 +168,9 @@ pub(super) fn removal_token(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rollout::cluster::GroupKey;
     use crate::rollout::size::Size;
+    use crate::rollout::strategy::{All, Mandatory, Progressive, ProgressivePerGroup};
     use jiff::SignedDuration;
 
     fn at(minute: i64) -> Timestamp {
@@ -171,5 +241,64 @@ mod tests {
     fn a_time_ahead_of_the_clock_counts() {
         assert_eq!(Policy::default().removal_window, SignedDuration::from_hours(1));
         assert_eq!(decide(&["c"], &[("a", 600), ("b", 600)], &[], 0).kept, ["c"]);
+    }
+
+    fn groups(groups: &[&[&str]]) -> Vec<Group> {
+        let group = |(index, clusters): (i32, &&[&str])| Group {
+            key: GroupKey { index, name: String::new() },
+            clusters: names(clusters),
+        };
+        (0..).zip(groups).map(group).collect()
+    }
+
+    /// Returns the second group as the canary, and a number of clusters after it.
+    fn progressive(concurrency: Size) -> Strategy {
+        let mandatory = vec![Mandatory::Index(1)];
+        Strategy::Progressive(Progressive {
+            mandatory,
+            concurrency: Some(concurrency),
+            ..Progressive::default()
+        })
+    }
+
+    #[test]
+    fn a_removal_goes_by_the_stages_of_the_strategy_and_its_slots() {
+        let per_group = Strategy::ProgressivePerGroup(ProgressivePerGroup::default());
+        let all = Strategy::All(All::default());
+        let two = progressive(Size::Count(2));
+        let fleet = || groups(&[&["a", "c", "d"], &["b"]]);
+        for (strategy, decided, leaving, next) in [
+            (&two, vec!["a", "b", "c", "d", "x"], vec![], vec!["b"]),
+            (&two, vec!["a", "c", "d", "x"], vec!["b"], vec![]),
+            (&two, vec!["a", "c", "d", "x"], vec![], vec!["a", "c"]),
+            (&two, vec!["d", "x"], vec!["c"], vec!["d"]),
+            (&two, vec!["x"], vec!["d"], vec![]),
+            (&two, vec!["x", "y", "z"], vec!["w"], vec!["x"]),
+            (&progressive(Size::Percent(34)), vec!["d"], vec!["c"], vec!["d"]),
+            (&progressive(Size::Percent(33)), vec!["d"], vec!["c"], vec![]),
+            (&progressive(Size::Count(0)), vec!["c", "d"], vec![], vec!["c"]),
+            (&per_group, vec!["a", "b", "c", "x"], vec!["d"], vec!["a", "c"]),
+            (&per_group, vec!["b", "x"], vec![], vec!["b"]),
+            (&all, vec!["a", "b", "x"], vec!["c", "d"], vec!["a", "b"]),
+            (&all, vec!["x", "y", "z"], vec![], vec!["x", "y", "z"]),
+        ] {
+            let order = RemovalOrder::of(&[(strategy.clone(), fleet())], 7);
+            let leaving: BTreeSet<String> = names(&leaving).into_iter().collect();
+            let found = order.next(&names(&decided), &leaving);
+            assert_eq!(found, names(&next), "{strategy:?} {decided:?} {leaving:?}");
+        }
+    }
+
+    #[test]
+    fn placements_do_not_wait_for_each_other_and_the_smallest_number_limits_clusters_of_none() {
+        let two = (progressive(Size::Count(2)), groups(&[&["a"], &["b"]]));
+        let all = (Strategy::All(All::default()), groups(&[&["c", "d"]]));
+        let next = |placements: &[(Strategy, Vec<Group>)], decided: &[&str]| {
+            RemovalOrder::of(placements, 4).next(&names(decided), &BTreeSet::new())
+        };
+        let both = [two, all];
+        assert_eq!(next(&both, &["a", "b", "c", "d", "x"]), ["b", "c", "d"]);
+        assert_eq!(next(&both, &["x", "y", "z"]), ["x", "y"]);
+        assert_eq!(next(&[], &["x", "y", "z"]), ["x", "y", "z"]);
     }
 }

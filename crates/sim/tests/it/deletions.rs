@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{ADDON, merged, progress, put, seconds};
-use crate::removals::{default_policy, installed, most_leaving, select_some};
+use crate::fixtures::{ADDON, addon, merged, progress, progressive, put, seconds};
+use crate::removals::{default_policy, departures, installed, most_leaving, select_some};
 use crate::reports::explanation;
 use crate::unreadable::{TIMES, add_condition};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -124,7 +124,22 @@ fn a_deleted_addon_leaves_in_batches_where_the_policy_says_so() {
     policy(&mut world, approved);
     let gone = world.run_until(seconds(120), |world| cma(world).is_none());
     assert!(gone.unwrap(), "{} add-ons are left", have(&world));
-    assert_eq!(most_leaving(&mut world), 1, "one of four is the budget");
+    assert_eq!(most_leaving(&departures(&mut world)), 1, "one of four is the budget");
+}
+
+#[test]
+fn a_deleted_addon_leaves_the_canary_first_where_the_policy_says_so() {
+    let mut world = installed(Setup::default(), 4);
+    addon(&mut world, "msa", progressive());
+    policy(&mut world, json!({"rollOut": "InstallAndContent", "removalBudget": "100%"}));
+    world.keep_history();
+    world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
+    let gone = world.run_until(seconds(120), |world| cma(world).is_none());
+    assert!(gone.unwrap(), "{} add-ons are left", have(&world));
+    let departures = departures(&mut world);
+    let of_canary = departures.iter().take_while(|(_, cluster)| cluster == "cluster1").count();
+    assert_eq!(of_canary, 2, "its add-on and its work: {departures:?}");
+    assert!(most_leaving(&departures) <= 2, "two is the concurrency: {departures:?}");
 }
 
 #[test]

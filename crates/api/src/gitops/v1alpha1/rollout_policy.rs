@@ -165,7 +165,8 @@ open_enum! {
     pub enum RollOut {
         /// The configurations of add-ons. An add-on is installed on all clusters of a placement at once.
         Content = "Content",
-        /// An add-on is installed on a cluster when its turn comes, and removed in batches of the removal budget.
+        /// An add-on is installed on a cluster and removed from it when its turn comes. No more clusters lose
+        /// it at a time than the removal budget.
         InstallAndContent = "InstallAndContent",
     }
 }

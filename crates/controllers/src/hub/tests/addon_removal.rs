@@ -10,6 +10,7 @@ use crate::hub::addon_removal::{AddOnDeletion, Installed, Removal, mark};
 use crate::rollout_policy;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::{RemovalStatus, RolloutPolicy};
 use api::names::{
     ADDON_NAME_LABEL, DEFAULT_ROLLOUT_POLICY, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
@@ -28,6 +29,9 @@ const LONG_AGO: &str = "2023-11-14T20:00:00Z";
 /// The objects of a hub with the add-on `a`.
 #[derive(Default)]
 pub(super) struct Fleet {
+    pub(super) add_ons: Vec<Value>,
+    pub(super) placements: Vec<Value>,
+    pub(super) decisions: Vec<Value>,
     pub(super) clusters: Vec<Value>,
     pub(super) addons: Vec<Value>,
     pub(super) works: Vec<Value>,
@@ -39,12 +43,14 @@ impl Fleet {
     pub(super) fn new(addons: Vec<Value>, policy: &Value) -> Self {
         let policy = json!({"metadata": {"name": "p"}, "spec": policy});
         let clusters = CLUSTERS.iter().map(|name| cluster(name)).collect();
-        Self { clusters, addons, works: Vec::new(), policies: vec![policy] }
+        Self { clusters, addons, policies: vec![policy], ..Self::default() }
     }
 
     pub(super) fn caches(&self) -> Caches {
         let mut caches = Caches::default();
-        replace::<ClusterManagementAddOn>(&mut caches, &[]);
+        replace::<ClusterManagementAddOn>(&mut caches, &self.add_ons);
+        replace::<Placement>(&mut caches, &self.placements);
+        replace::<PlacementDecision>(&mut caches, &self.decisions);
         replace::<ManagedCluster>(&mut caches, &self.clusters);
         replace::<ManagedClusterAddOn>(&mut caches, &self.addons);
         replace::<ManifestWork>(&mut caches, &self.works);
@@ -52,7 +58,7 @@ impl Fleet {
         caches
     }
 
-    fn removal(&self, selected: &[&str], deletion: Option<AddOnDeletion>) -> Removal {
+    pub(super) fn removal(&self, selected: &[&str], deletion: Option<AddOnDeletion>) -> Removal {
         let view = self.caches();
         let addons = view.list::<ManagedClusterAddOn>(Query::ALL).unwrap();
         let selected: BTreeSet<String> = names(selected).into_iter().collect();
@@ -71,7 +77,7 @@ impl Fleet {
     }
 }
 
-fn names(names: &[&str]) -> Vec<String> {
+pub(super) fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
@@ -80,7 +86,7 @@ pub(super) fn cluster(name: &str) -> Value {
 }
 
 /// Returns a cluster that does not answer.
-fn silent(name: &str) -> Value {
+pub(super) fn silent(name: &str) -> Value {
     let mut cluster = cluster(name);
     cluster["status"] = json!({"conditions": [{
         "type": "ManagedClusterConditionAvailable", "status": "Unknown", "reason": "R", "message": "",
@@ -96,13 +102,13 @@ pub(super) fn addon(cluster: &str) -> Value {
 }
 
 /// Returns the add-on of a cluster, which is marked: its removal was decided.
-fn decided(cluster: &str) -> Value {
+pub(super) fn decided(cluster: &str) -> Value {
     let mut addon = addon(cluster);
     addon["metadata"]["annotations"][REMOVAL_DECIDED_ANNOTATION] = json!("true");
     addon
 }
 
-fn terminating(mut object: Value) -> Value {
+pub(super) fn terminating(mut object: Value) -> Value {
     object["metadata"]["deletionTimestamp"] = json!("2023-01-01T00:00:00Z");
     object
 }

@@ -7,6 +7,7 @@ mod custom_signer;
 mod floods;
 mod kept;
 pub(crate) mod memory_hub;
+mod removal_order;
 mod unreadable;
 mod wakes;
 pub(crate) mod work;

@@ -15,14 +15,14 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ClusterDecision, ConfigRepo, RolloutPolicy};
 use api::names::{
-    ADDON_REMOVAL_FINALIZER, CLUSTER_DECISION_ANNOTATION, INSTALLED_BY_ANNOTATION,
-    REFRESH_APPLICATION_SETS_ANNOTATION,
+    ADDON_NAME_LABEL, ADDON_REMOVAL_FINALIZER, CLUSTER_DECISION_ANNOTATION, INSTALLED_BY_ANNOTATION,
+    REFRESH_APPLICATION_SETS_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
 };
 use api::work::v1::ManifestWork;
 use engine::rollout::ClusterState;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use object::{Key, Kind};
-use reconcile::{Caches, Controller, Delta, Plan, Site, Unreadable, View as _};
+use reconcile::{Action, Caches, Controller, Delta, Plan, Site, Unreadable, View as _};
 
 const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
 
@@ -264,4 +264,26 @@ fn removals_in_batches_go_on_although_a_cluster_that_the_addon_leaves_cannot_be_
     let plan = AddOnInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH).unwrap();
     let written = serde_json::to_string(&plan).unwrap();
     assert!(written.contains(r#""cluster":"c4""#), "the removal is recorded: {written}");
+}
+
+#[test]
+fn a_deletion_in_batches_goes_on_although_the_addon_of_one_cluster_cannot_be_read() {
+    let mut caches = fleet();
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"rollOut": "InstallAndContent"}});
+    caches.replace::<RolloutPolicy>(Site::Hub, vec![typed(policy)], "2");
+    let cma = caches.get::<ClusterManagementAddOn>(&Key::cluster("a")).unwrap().unwrap();
+    let mut cma = json!(*cma);
+    cma["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
+    cma["metadata"]["annotations"] = json!({REMOVAL_DECIDED_ANNOTATION: "u"});
+    caches.replace::<ClusterManagementAddOn>(Site::Hub, vec![typed(cma)], "2");
+    let metadata = json!({"namespace": "c3", "name": "w", "labels": {ADDON_NAME_LABEL: "a"}});
+    let work = json!({"metadata": metadata, "spec": {}});
+    caches.replace::<ManifestWork>(Site::Hub, vec![typed(work)], "1");
+    let addon = json!({"metadata": {"namespace": "c1", "name": "a"}});
+    caches.replace::<ManagedClusterAddOn>(Site::Hub, vec![typed(addon)], "2");
+    refuse::<ManagedClusterAddOn>(&mut caches, Key::namespaced("c3", "a"));
+    let plan = AddOnInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH).unwrap();
+    let is_deletion = |action: &&Action| matches!(action, Action::Delete { .. });
+    let deleted = plan.steps.iter().flatten().filter(is_deletion).filter_map(Action::target);
+    assert_eq!(deleted.map(|addon| addon.key).collect::<Vec<_>>(), [Key::namespaced("c1", "a")]);
 }
