@@ -231,6 +231,14 @@ impl Error {
         }
     }
 
+    /// Returns whether another content of a Secret may end the failure.
+    pub(crate) fn is_of_secret(&self) -> bool {
+        matches!(
+            self,
+            Self::Credentials(_) | Self::Auth { .. } | Self::HostKey { .. } | Self::NotVerified { .. }
+        )
+    }
+
     /// Returns the error for a repository whose objects have SHA-256 names.
     pub(super) fn sha256(url: &str) -> Self {
         Self::Content(format!(

@@ -97,6 +97,19 @@ fn a_token_is_replaced_before_it_ends() {
 }
 
 #[test]
+fn a_token_that_a_server_refuses_is_replaced_within_the_fetch() {
+    let server = Server::start(3600);
+    let mut mirror = server.forge.mirror("cache", &server.web.url);
+    let commit = server.forge.commit("main", &[("a", "1")]);
+    let credentials = server.credentials(&server.key, server.now);
+    let ends = server.now + SignedDuration::from_hours(1);
+    credentials.github_app().unwrap().keep("ghs_0".into(), ends);
+    mirror.set_credentials(credentials).unwrap();
+    let fetched = mirror.fetch(&RefSpec::branch("main").unwrap(), History::default()).unwrap();
+    assert_eq!((fetched.revision.as_str(), server.issued()), (commit.as_str(), 1));
+}
+
+#[test]
 fn another_key_of_the_app_gets_no_token_and_the_message_says_what_to_check() {
     let server = Server::start(3600);
     let mut mirror = server.forge.mirror("cache", &server.web.url);

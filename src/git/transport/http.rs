@@ -103,17 +103,34 @@ impl Write for Exchange {
     }
 }
 
-/// Sends a request over a connection of its own. Returns the body of the answer.
+/// Sends a request, and again with a new token of the GitHub App if the server refuses the one that was
+/// requested earlier. Returns the body of the answer.
 async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Result<Incoming, Error> {
+    let body = Bytes::from(body);
+    let has_token = session.credentials.github_app().is_some_and(|app| app.login().is_some());
+    let mut answer = send_once(session, part, command, body.clone()).await?;
+    if has_token && answer.status() == StatusCode::UNAUTHORIZED {
+        answer = send_once(session, part, command, body).await?;
+    }
+    let kind = match part {
+        Part::Advertisement => "advertisement",
+        Part::PackReader => "result",
+    };
+    check(session, &answer, &format!("application/x-{command}-{kind}"))?;
+    Ok(answer.into_body())
+}
+
+/// Sends a request over a connection of its own. A token that the server refuses is not used again.
+async fn send_once(
+    session: &Session,
+    part: Part,
+    command: &str,
+    body: Bytes,
+) -> Result<Response<Incoming>, Error> {
     let path = session.remote.path().trim_end_matches('/');
-    let (method, path, expected) = match part {
-        Part::Advertisement => {
-            let path = format!("{path}/info/refs?service={command}");
-            (Method::GET, path, format!("application/x-{command}-advertisement"))
-        }
-        Part::PackReader => {
-            (Method::POST, format!("{path}/{command}"), format!("application/x-{command}-result"))
-        }
+    let (method, path) = match part {
+        Part::Advertisement => (Method::GET, format!("{path}/info/refs?service={command}")),
+        Part::PackReader => (Method::POST, format!("{path}/{command}")),
     };
     let mut request = Request::builder()
         .method(method)
@@ -126,15 +143,14 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
     if let Some(login) = login::authorization(session).await? {
         request = request.header(AUTHORIZATION, login);
     }
-    let request = request.body(Full::new(Bytes::from(body))).map_err(|e| session.unreachable(e))?;
+    let request = request.body(Full::new(body)).map_err(|e| session.unreachable(e))?;
     let answer = exchange(session, &session.remote, request).await?;
     if answer.status() == StatusCode::UNAUTHORIZED
         && let Some(app) = session.credentials.github_app()
     {
         app.forget();
     }
-    check(session, &answer, &expected)?;
-    Ok(answer.into_body())
+    Ok(answer)
 }
 
 fn check(session: &Session, answer: &Response<Incoming>, expected: &str) -> Result<(), Error> {

@@ -64,7 +64,7 @@ impl CommitStatuses {
         }
         let service = (secret, format!("{address} {}", repository.host().unwrap_or_default()));
         self.check_pause(&service, &url, now)?;
-        let credentials = self.mirrors.credentials(Some(&service.0)).await?;
+        let credentials = self.mirrors.secrets.credentials(Some(&service.0)).await?;
         let state = state.as_str().to_owned();
         let request = StatusRequest { provider, address, repository, commit, context, state, description };
         let (egress, cancel) = (self.mirrors.egress(), CancellationToken::new());
@@ -86,7 +86,7 @@ impl CommitStatuses {
             return Err(Error::Url(why.into()));
         }
         let remote = self.mirrors.remote(&url)?;
-        let credentials = self.mirrors.credentials(Some(&secret)).await?;
+        let credentials = self.mirrors.secrets.credentials(Some(&secret)).await?;
         let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
         let note = Note { commit, context, text: format!("{}: {description}", state.as_str()), time: now };
         let push = move |mirror: &mut Mirror| mirror.push_note(&note, &Retry::default());

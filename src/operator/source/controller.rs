@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use super::commit_status::CommitStatuses;
@@ -62,6 +63,8 @@ struct RepoState {
     trigger: FetchTrigger,
     source: Source,
     watcher: Option<RefWatcher>,
+    /// Asks for a fetch when a Secret changes that may mend the last one.
+    secrets: Option<AbortOnDropHandle<()>>,
 }
 
 /// A fetch that is cancelled when no task awaits its result.
@@ -104,6 +107,8 @@ impl FetchTrigger {
 struct Fetched {
     key: Key,
     source: Source,
+    /// [`RepoState::secrets`].
+    secrets: Option<AbortOnDropHandle<()>>,
 }
 
 impl SourceController {
@@ -194,12 +199,12 @@ impl SourceController {
                     next = next.min(due);
                     continue;
                 }
-                one.due = None;
+                (one.due, one.secrets) = (None, None);
                 if one.trigger.generation != trigger.generation || one.watcher.is_none() {
                     one.watcher = watch_local(&self.mirrors, &repo, &changed);
                 }
                 (one.trigger, one.began) = (trigger, Some(now()));
-                let task = fetch(Arc::clone(&self.mirrors), repo, one.source.clone());
+                let task = fetch(Arc::clone(&self.mirrors), repo, one.source.clone(), changed.clone());
                 one.running = Some(RunningFetch { task: fetches.spawn(task), hinted: one.hinted.take() });
             }
         }
@@ -260,20 +265,43 @@ fn fetch_panicked(
     let fetched = Fetched {
         key: key.clone(),
         source: Source { identity: one.identity.clone(), failure, ..one.source.clone() },
+        secrets: None,
     };
     finish(handle, mirrors, states, fetched);
 }
 
-async fn fetch(mirrors: Arc<Mirrors>, repo: Arc<ConfigRepo>, before: Source) -> Fetched {
+/// Fetches a repository. If this is not the first fetch that fails, and a Secret may mend it, `changed`
+/// receives the ConfigRepo when one of its Secrets has changed since this fetch began.
+async fn fetch(
+    mirrors: Arc<Mirrors>,
+    repo: Arc<ConfigRepo>,
+    before: Source,
+    changed: mpsc::Sender<Key>,
+) -> Fetched {
     let (key, identity) = (Key::of(&*repo), SourceIdentity::of(&repo));
-    let source = match mirrors.fetch(&repo, &before).await {
-        Ok(checkout) => Source { identity, checkout: Some(checkout), failure: None },
+    // After the first failure, the wait for the next fetch is short.
+    let versions = match &before.failure {
+        Some(_) => mirrors.secrets.versions(&repo).await,
+        None => Vec::new(),
+    };
+    let fetched = mirrors.fetch(&repo, &before).await;
+    match fetched {
+        Ok(checkout) => {
+            let source = Source { identity, checkout: Some(checkout), failure: None };
+            Fetched { key, source, secrets: None }
+        }
         Err(FetchError { kept, error }) => {
             let failure = SourceFailure { reason: error.reason(), message: message(&error) };
-            Source { identity, checkout: kept, failure: Some(failure) }
+            let source = Source { identity, checkout: kept, failure: Some(failure) };
+            let is_mended_by_secrets = error.is_of_secret() && !versions.is_empty();
+            let look = async move {
+                mirrors.secrets.changed(&repo, &versions).await;
+                let _ = changed.send(Key::of(&*repo)).await;
+            };
+            let secrets = is_mended_by_secrets.then(|| AbortOnDropHandle::new(tokio::spawn(look)));
+            Fetched { key, source, secrets }
         }
-    };
-    Fetched { key, source }
+    }
 }
 
 /// Returns the error, and the hint that needs a name of the hub API.
@@ -301,7 +329,7 @@ fn trace(tracer: Option<&Tracer>, handle: &Handle, states: &BTreeMap<Key, RepoSt
 
 /// Passes on the result of a fetch, and schedules the next.
 fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
-    let Fetched { key, source } = fetched;
+    let Fetched { key, source, secrets } = fetched;
     let Some(one) = states.get_mut(&key).filter(|one| one.identity == source.identity) else { return };
     let took = one.began.map(|began| now().duration_since(began)).unwrap_or_default();
     handle.fetched(
@@ -317,7 +345,7 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
         .flatten()
         .map_or(DEFAULT_INTERVAL, |repo| interval(&repo));
     let interval = spread(&key, interval);
-    one.running = None;
+    (one.running, one.secrets) = (None, secrets);
     one.failures = if source.failure.is_some() { one.failures.saturating_add(1) } else { 0 };
     let wait = match one.failures {
         0 => interval,

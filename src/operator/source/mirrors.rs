@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::Client;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -16,16 +14,17 @@ use super::cache::{Cache, SharedMirror};
 use super::failure::failure;
 use super::fetch_places::{FetchPlace, FetchPlaces};
 use super::report_commit::report_commit;
+use super::secrets::{SecretData, Secrets};
 use crate::git::{
     Arrivals, CommitSigner, Credentials, Egress, Error, History, Keyring, Mirror, RefSpec, Remote, Retry,
     SignedPart, Verification,
 };
 use crate::pki;
-use crate::shell::{REQUEST_TIMEOUT, now};
+use crate::shell::now;
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, Verify, VerifyMode};
 use api::names;
+use object::hex;
 use object::tree::Checkout;
-use object::{Key, hex};
 use reconcile::{Answer, Outcome, Push, Source};
 
 /// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
@@ -61,8 +60,6 @@ pub(super) enum Purpose {
     Write,
 }
 
-pub(crate) type SecretData = BTreeMap<String, ByteString>;
-
 /// Namespaces share no mirrors: a client that knows a commit of a private repository is not thereby allowed
 /// to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +88,7 @@ pub(super) struct FetchError {
 
 /// The mirrors of one operator.
 pub(super) struct Mirrors {
-    hub: Client,
+    pub(super) secrets: Secrets,
     options: SourceOptions,
     slots: Mutex<BTreeMap<MirrorKey, Slot>>,
     places: FetchPlaces,
@@ -117,7 +114,7 @@ fn process_name() -> String {
 impl Mirrors {
     pub(super) fn new(hub: Client, options: SourceOptions) -> Self {
         Self {
-            hub,
+            secrets: Secrets::new(hub),
             cache: Arc::new(Cache::new(&options.cache)),
             arrivals: Arc::default(),
             options,
@@ -149,7 +146,8 @@ impl Mirrors {
         Ok(remote)
     }
 
-    /// Fetches the commit that a ConfigRepo follows.
+    /// Fetches the commit that a ConfigRepo follows. If the server refuses the credentials and the Secret has
+    /// others by then, it is asked once more.
     pub(super) async fn fetch(
         &self,
         repo: &ConfigRepo,
@@ -157,10 +155,28 @@ impl Mirrors {
     ) -> Result<Arc<Checkout>, FetchError> {
         let failed = |error| FetchError { kept: before.checkout.clone(), error };
         let remote = self.remote(&repo.spec.url).map_err(failed)?;
-        let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
         let secret = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&namespace));
-        let credentials = self.credentials(secret.as_ref()).await.map_err(failed)?;
+        let credentials = self.secrets.credentials(secret.as_ref()).await.map_err(failed)?;
+        let fetched = self.fetch_with(credentials.clone(), remote.clone(), repo, before).await;
+        if let Err(FetchError { error: Error::Auth { .. }, .. }) = &fetched
+            && let Some(replaced) = self.secrets.replaced(secret.as_ref(), &credentials).await
+        {
+            return self.fetch_with(replaced, remote, repo, before).await;
+        }
+        fetched
+    }
+
+    async fn fetch_with(
+        &self,
+        credentials: Credentials,
+        remote: Remote,
+        repo: &ConfigRepo,
+        before: &Source,
+    ) -> Result<Arc<Checkout>, FetchError> {
+        let failed = |error| FetchError { kept: before.checkout.clone(), error };
+        let want = ref_spec(&repo.spec.r#ref).map_err(failed)?;
+        let namespace = repo.metadata.namespace.clone().unwrap_or_default();
         let (accepted, allowed) = history(repo, before);
         let verification = match &repo.spec.verify {
             None => None,
@@ -196,19 +212,29 @@ impl Mirrors {
 
     async fn try_push(&self, push: Push) -> Result<Option<String>, Error> {
         let remote = self.remote(&push.url)?;
-        let credentials = self.credentials(push.secret.as_ref()).await?;
+        let secret = push.secret.clone();
+        let credentials = self.secrets.credentials(secret.as_ref()).await?;
         let signer = match &push.signing {
-            Some(key) => Some(CommitSigner::from_secret(&self.secret(key).await?)?),
+            Some(key) => Some(CommitSigner::from_secret(&self.secrets.read(key).await?)?),
             None => None,
         };
         let place = (remote.identity(), push.branch.clone(), push.directory.clone(), push.owner.clone());
         let has_pushed = self.pushed.lock().expect("no task panics while it holds the set").contains(&place);
         let namespace = push.repo.namespace.clone();
-        let commit = report_commit(push, has_pushed, self.writer.clone(), signer);
+        let commit = Arc::new(report_commit(push, has_pushed, self.writer.clone(), signer));
         let key = MirrorKey { purpose: Purpose::Write, namespace, remote: remote.identity() };
-        let pushed = self
-            .with_mirror(key, remote, credentials, move |mirror| mirror.push(&commit, &Retry::default()))
-            .await??;
+        let attempt = |credentials| {
+            let commit = Arc::clone(&commit);
+            let work = move |mirror: &mut Mirror| mirror.push(&commit, &Retry::default());
+            self.with_mirror(key.clone(), remote.clone(), credentials, work)
+        };
+        let mut pushed = attempt(credentials.clone()).await?;
+        if let Err(Error::Auth { .. }) = &pushed
+            && let Some(replaced) = self.secrets.replaced(secret.as_ref(), &credentials).await
+        {
+            pushed = attempt(replaced).await?;
+        }
+        let pushed = pushed?;
         if pushed.is_some() {
             self.pushed.lock().expect("no task panics while it holds the set").insert(place);
         }
@@ -318,33 +344,8 @@ impl Mirrors {
         verify: &Verify,
         accepted: Option<String>,
     ) -> Result<Verification, Error> {
-        let secret = self.secret(&verify.secret_ref.key(namespace)).await?;
+        let secret = self.secrets.read(&verify.secret_ref.key(namespace)).await?;
         verification(verify, &secret, accepted)
-    }
-
-    pub(super) async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
-        match secret {
-            Some(secret) => Ok(Credentials::from_secret(&self.secret(secret).await?)?.at(now())),
-            None => Ok(Credentials::default()),
-        }
-    }
-
-    /// Reads a Secret from the API server each time, so that a change counts from the next operation on.
-    pub(super) async fn secret(&self, key: &Key) -> Result<SecretData, Error> {
-        let Key { namespace, name } = key;
-        let refuse =
-            |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
-        let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
-        let secret = timeout(REQUEST_TIMEOUT, secrets.get(name))
-            .await
-            .map_err(|_| refuse("the hub does not answer".into()))?;
-        let secret = secret.map_err(|error| match error {
-            kube::Error::Api(status) if status.is_not_found() => {
-                refuse("it does not exist; create it".into())
-            }
-            error => refuse(error.to_string()),
-        })?;
-        Ok(secret.data.unwrap_or_default())
     }
 }
 

@@ -2,8 +2,8 @@
 //! reports.
 //!
 //! A repository is fetched when its interval has passed, when a local repository changes, when its spec or an
-//! annotation asks for a fetch, and after a failure with growing waits. The controllers decide what a commit
-//! means.
+//! annotation asks for a fetch, and after a failure with growing waits, which a change of its Secrets ends.
+//! The controllers decide what a commit means.
 
 mod cache;
 mod commit_status;
@@ -13,6 +13,7 @@ mod failure;
 mod fetch_places;
 mod mirrors;
 mod report_commit;
+mod secrets;
 mod webhook;
 
 pub use controller::SourceController;

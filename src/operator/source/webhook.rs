@@ -67,7 +67,7 @@ impl Webhooks {
         let Webhook { secret_ref, unknown: _ } =
             webhook.ok_or("there is no such ConfigRepo with a spec.webhook")?;
         let secret = secret_ref.key(&repo.namespace);
-        let secret = self.mirrors.secret(&secret).await.map_err(|e| e.to_string())?;
+        let secret = self.mirrors.secrets.read(&secret).await.map_err(|e| e.to_string())?;
         let token = secret.get(TOKEN).ok_or("the Secret of spec.webhook has no key token")?;
         let notice = delivery::open(headers, body, &token.0)?;
         let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;

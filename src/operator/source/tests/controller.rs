@@ -1,4 +1,8 @@
+use std::time::Duration;
+
 use super::*;
+use crate::git::tests::forge::Forge;
+use crate::operator::source::mirrors::tests::{mirrors_of, rotated, with_secret};
 
 #[test]
 fn hints_are_one_fetch_and_no_more_than_one_a_second() {
@@ -71,10 +75,29 @@ async fn local_changes_beyond_the_queue_are_dropped_and_block_nothing() {
             let name = format!("refs/heads/{round}-{branch}");
             repository.reference(&name, commit, true, "test").unwrap();
         }
-        let key = tokio::time::timeout(std::time::Duration::from_secs(60), changes.recv()).await;
+        let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
         assert_eq!(key.expect("a change arrives").unwrap(), Key::namespaced("a", "fleet"));
         assert!(changes.len() <= 1);
     }
+}
+
+#[tokio::test]
+async fn a_secret_that_changes_after_fetches_were_refused_has_the_repository_fetched() {
+    let (forge, dir) = (Forge::new(), tempfile::tempdir().unwrap());
+    forge.commit("main", &[("a", "1")]);
+    let first = "first222";
+    // The version, the credentials, the same again after the refusal, and two looks.
+    let (web, hub) = rotated(&forge, &[first, first, first, first, "second22"]);
+    let mut mirrors = mirrors_of(&hub.address.to_string(), dir.path(), true);
+    mirrors.secrets.look = Duration::from_millis(1);
+    let failure = SourceFailure { reason: "SourceUnauthorized", message: String::new() };
+    let before = Source { failure: Some(failure), ..Source::default() };
+    let (changed, mut changes) = mpsc::channel(1);
+    let fetched = fetch(Arc::new(mirrors), Arc::new(with_secret(&web.url)), before, changed).await;
+    assert_eq!(fetched.source.failure.map(|failure| failure.reason), Some("SourceUnauthorized"));
+    let key = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+    assert_eq!(key.expect("the change arrives"), Some(Key::namespaced("a", "fleet")));
+    assert_eq!(hub.requests().len(), 5);
 }
 
 #[test]

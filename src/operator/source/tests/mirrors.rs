@@ -6,6 +6,8 @@ use std::sync::mpsc::channel;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use git2::{Repository, Signature};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::*;
@@ -14,6 +16,7 @@ use crate::git::tests::recorder::Recorder;
 use crate::git::tests::web::{Behaviour, Web};
 use crate::operator::source::fetch_places::{MAX_CONCURRENT_FETCHES, MAX_NAMESPACE_FETCHES};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, RewrittenPolicy, SecretRef};
+use object::Key;
 use reconcile::{FailureKind, ReportTakeover};
 
 /// Returns a hub that is never asked: no ConfigRepo here has a Secret.
@@ -22,7 +25,7 @@ pub(in crate::operator::source) fn mirrors(cache: &Path, local_repositories: boo
 }
 
 /// Returns mirrors that read Secrets from a hub.
-fn mirrors_of(hub: &str, cache: &Path, local_repositories: bool) -> Mirrors {
+pub(in crate::operator::source) fn mirrors_of(hub: &str, cache: &Path, local_repositories: bool) -> Mirrors {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let hub = kube::Config::new(format!("http://{hub}").parse().unwrap());
     let options = SourceOptions { cache: cache.to_owned(), local_repositories, hosts: Vec::new() };
@@ -192,23 +195,40 @@ async fn an_operator_does_not_follow_a_report_on_its_branch() {
     assert_eq!(fetched.revision, commit);
 }
 
+/// Returns a git server that takes the token `second22` only, and a hub whose Secret has one token after the
+/// other.
+pub(in crate::operator::source) fn rotated(forge: &Forge, tokens: &[&str]) -> (Web, Recorder) {
+    let authorization = Some(format!("Basic {}", STANDARD.encode("git:second22")));
+    let web = Web::start(forge, Behaviour { authorization, ..Behaviour::default() });
+    let answer = |token: &&str| {
+        let metadata = ObjectMeta { resource_version: Some((*token).into()), ..ObjectMeta::default() };
+        let data = Some(web.secret(&[("token", *token)]));
+        let secret = serde_json::to_string(&Secret { metadata, data, ..Secret::default() }).unwrap();
+        format!("200 OK\nContent-Type: application/json\n\n{secret}")
+    };
+    let answers: Vec<String> = tokens.iter().map(answer).collect();
+    let answers: Vec<&str> = answers.iter().map(String::as_str).collect();
+    let hub = Recorder::start(&answers);
+    (web, hub)
+}
+
+/// Returns a ConfigRepo with a Secret.
+pub(in crate::operator::source) fn with_secret(url: &str) -> ConfigRepo {
+    let mut repo = repo("a", url);
+    repo.spec.secret_ref = Some(SecretRef { name: "token".into(), ..SecretRef::default() });
+    repo
+}
+
 #[tokio::test]
 async fn a_secret_that_changes_counts_from_the_next_fetch_and_the_next_push_on() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
-    let authorization = Some(format!("Basic {}", STANDARD.encode("git:second22")));
-    let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
-    let answer = |token: &str| {
-        let data = Some(web.secret(&[("token", token)]));
-        let secret = serde_json::to_string(&Secret { data, ..Secret::default() }).unwrap();
-        format!("200 OK\nContent-Type: application/json\n\n{secret}")
-    };
-    let answers = ["first222", "first222", "second22", "second22"].map(answer);
-    let hub = Recorder::start(&answers.each_ref().map(String::as_str));
+    // What is refused is read again, and the same as before.
+    let (first, second) = ("first222", "second22");
+    let (web, hub) = rotated(&forge, &[first, first, first, first, second, second]);
     let dir = tempfile::tempdir().unwrap();
     let mirrors = mirrors_of(&hub.address.to_string(), dir.path(), true);
-    let mut repo = repo("a", &web.url);
-    repo.spec.secret_ref = Some(SecretRef { name: "token".into(), ..SecretRef::default() });
+    let repo = with_secret(&web.url);
     let report = || report(web.url.clone(), Some(Key::namespaced("a", "token")));
 
     let refused = mirrors.fetch(&repo, &Source::default()).await.err().unwrap().error;
@@ -218,7 +238,23 @@ async fn a_secret_that_changes_counts_from_the_next_fetch_and_the_next_push_on()
     mirrors.push(report()).await.unwrap();
     assert!(forge.tip("status").is_some());
     let read: Vec<_> = hub.requests().into_iter().map(|request| request.line).collect();
-    assert_eq!(read, ["GET /api/v1/namespaces/a/secrets/token HTTP/1.1"; 4]);
+    assert_eq!(read, ["GET /api/v1/namespaces/a/secrets/token HTTP/1.1"; 6]);
+}
+
+#[tokio::test]
+async fn a_secret_that_changes_during_a_fetch_or_a_push_is_read_again_once() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let (first, second) = ("first222", "second22");
+    let (web, hub) = rotated(&forge, &[first, second, first, second, first, "third333"]);
+    let dir = tempfile::tempdir().unwrap();
+    let mirrors = mirrors_of(&hub.address.to_string(), dir.path(), true);
+    let repo = with_secret(&web.url);
+    assert_eq!(mirrors.fetch(&repo, &Source::default()).await.ok().unwrap().revision, commit);
+    mirrors.push(report(web.url.clone(), Some(Key::namespaced("a", "token")))).await.unwrap();
+    assert!(forge.tip("status").is_some());
+    let refused = mirrors.fetch(&repo, &Source::default()).await.err().unwrap().error;
+    assert_eq!((refused.reason(), hub.requests().len()), ("SourceUnauthorized", 6));
 }
 
 #[tokio::test]

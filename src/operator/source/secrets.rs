@@ -1,0 +1,100 @@
+//! Reads the Secrets of ConfigRepos.
+//!
+//! A Secret is read from the API server each time, so that a change counts from the next operation on. None
+//! is watched: the role of the operator lets it read a Secret, and not list those of a namespace.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use tokio::time::{sleep, timeout};
+
+use crate::git::{Credentials, Error};
+use crate::shell::{REQUEST_TIMEOUT, now};
+use api::gitops::v1alpha1::ConfigRepo;
+use object::Key;
+
+/// Time between two looks at the Secrets of a ConfigRepo whose fetch they may mend. 100 such ConfigRepos cost
+/// the hub 10 requests a second.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The values of a Secret by their keys.
+pub(super) type SecretData = BTreeMap<String, ByteString>;
+
+/// The Secrets of a hub.
+pub(super) struct Secrets {
+    hub: Client,
+    pub(super) look: Duration,
+}
+
+impl Secrets {
+    pub(super) fn new(hub: Client) -> Self {
+        Self { hub, look: LOOK }
+    }
+
+    /// Reads credentials; those of no Secret prove nothing.
+    ///
+    /// # Errors
+    /// Returns [`Error::Credentials`] if the Secret cannot be read or used.
+    pub(super) async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
+        match secret {
+            Some(secret) => Ok(Credentials::from_secret(&self.read(secret).await?)?.at(now())),
+            None => Ok(Credentials::default()),
+        }
+    }
+
+    /// Reads credentials again that a server refused; `None` if they are the same.
+    pub(super) async fn replaced(&self, secret: Option<&Key>, refused: &Credentials) -> Option<Credentials> {
+        let read = self.credentials(secret).await.ok()?;
+        (read != *refused).then_some(read)
+    }
+
+    /// Reads the data of a Secret.
+    ///
+    /// # Errors
+    /// Returns [`Error::Credentials`] if it cannot be read.
+    pub(super) async fn read(&self, key: &Key) -> Result<SecretData, Error> {
+        Ok(self.get(key).await?.data.unwrap_or_default())
+    }
+
+    /// Returns the versions of the Secrets that a fetch of a ConfigRepo reads; `None` for one that cannot be
+    /// read.
+    pub(super) async fn versions(&self, repo: &ConfigRepo) -> Vec<Option<String>> {
+        let namespace = repo.metadata.namespace.clone().unwrap_or_default();
+        let verify = repo.spec.verify.as_ref().map(|verify| &verify.secret_ref);
+        let mut versions = Vec::new();
+        for secret in repo.spec.secret_ref.iter().chain(verify) {
+            let secret = self.get(&secret.key(&namespace)).await;
+            versions.push(secret.ok().and_then(|secret| secret.metadata.resource_version));
+        }
+        versions
+    }
+
+    /// Waits until the Secrets that a fetch of a ConfigRepo reads have other versions.
+    pub(super) async fn changed(&self, repo: &ConfigRepo, versions: &[Option<String>]) {
+        loop {
+            sleep(self.look).await;
+            if self.versions(repo).await != versions {
+                return;
+            }
+        }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Secret, Error> {
+        let Key { namespace, name } = key;
+        let refuse =
+            |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
+        let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
+        let secret = timeout(REQUEST_TIMEOUT, secrets.get(name))
+            .await
+            .map_err(|_| refuse("the hub does not answer".into()))?;
+        secret.map_err(|error| match error {
+            kube::Error::Api(status) if status.is_not_found() => {
+                refuse("it does not exist; create it".into())
+            }
+            error => refuse(error.to_string()),
+        })
+    }
+}
