@@ -64,8 +64,7 @@ pub enum Error {
     },
     /// The reference moved to a commit that does not follow the one we have.
     #[error(
-        "{what} moved from {from} to {to}, which does not follow it (a force-push, a rewind, or a tag that moved or is gone); {from} stays \
-         applied"
+        "{what} moved from {from} to {to}, which does not follow it (a force-push, a rewind, or a tag that moved or is gone)"
     )]
     Rewound {
         /// Kind and name of the reference.

@@ -104,6 +104,7 @@ async fn a_secret_that_changes_after_fetches_were_refused_has_the_repository_fet
 fn a_rewind_comes_with_the_annotation_that_accepts_it() {
     let rewound = git::Error::Rewound { what: "branch main".into(), from: "a1".into(), to: "b2".into() };
     let message = message(&rewound);
+    assert!(!message.contains("applied"), "it knows what was fetched, not what was applied: {message}");
     assert!(
         message.ends_with("annotate the ConfigRepo: gitops.wheelwright.dev/accept-revision=a1..b2"),
         "{message}"

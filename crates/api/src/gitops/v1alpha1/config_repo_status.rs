@@ -24,6 +24,11 @@ pub struct ConfigRepoStatus {
     /// The last revision that was rendered and applied without an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Revision>,
+    /// The last revision that was applied in part: later stages wait for the health of earlier ones, a write
+    /// failed, or an object waits for its namespace or for an approval. Absent once a revision is applied as
+    /// a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Revision>,
     /// The last revision whose objects were all healthy, as kstatus judges them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Revision>,

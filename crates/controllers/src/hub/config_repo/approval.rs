@@ -34,7 +34,7 @@ pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readin
     let message = format!(
         "{revision} waits for the approval of its plan; {}{other}. `wheelwright plan --hub KUBECONFIG --head {revision}` shows the plan. \
          To approve it, annotate the ConfigRepo: {APPROVE_PLAN_ANNOTATION}={hash}",
-        still_applied(applied)
+        still_applied(&draft.status)
     );
     draft.status.held_plan = hash;
     Some(Readiness::new(Phase::Stalled, PLAN_NOT_APPROVED, message))

@@ -25,7 +25,9 @@ const MAX_WAY: usize = 50;
 /// # Errors
 /// A ConfigRepo could not be read.
 pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Read<Option<Readiness>> {
-    let applied = repo.status.as_ref().and_then(|status| status.applied.as_ref());
+    let unknown = ConfigRepoStatus::default();
+    let status = repo.status.as_ref().unwrap_or(&unknown);
+    let applied = status.applied.as_ref();
     if repo.spec.depends_on.is_empty() || applied.is_some_and(|applied| applied.commit == checkout.revision) {
         return Ok(None);
     }
@@ -34,7 +36,7 @@ pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) ->
         let message = format!(
             "spec.dependsOn leads back to this ConfigRepo: {}; remove one of them; {}",
             way.join(" -> "),
-            still_applied(applied)
+            still_applied(status)
         );
         return Ok(Some(Readiness::new(Phase::Stalled, "DependencyCycle", message)));
     }
@@ -46,7 +48,7 @@ pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) ->
         };
         if let Some(why) = why {
             let message =
-                format!("{commit} waits for the ConfigRepo {key}, which {why}; {}", still_applied(applied));
+                format!("{commit} waits for the ConfigRepo {key}, which {why}; {}", still_applied(status));
             return Ok(Some(Readiness::new(Phase::Reconciling, "DependencyNotReady", message)));
         }
     }

@@ -98,12 +98,18 @@ impl<'a> Draft<'a> {
     /// Reports that no commit is applied, and why.
     pub(super) fn refuse(&mut self, problems: &[Problem]) {
         self.status.held_plan.clear();
-        self.readiness = Some(Readiness::refused(problems, self.status.applied.as_ref()));
+        self.readiness = Some(Readiness::refused(problems, &self.status));
+    }
+
+    /// Says whether a commit is applied as a whole or in part.
+    pub(super) fn applied(&self, commit: &str) -> String {
+        let part = if self.status.partial.is_some() { " in part" } else { "" };
+        format!("{commit} is applied{part}")
     }
 
     /// Reports that a commit is being rendered.
     pub(super) fn wait_for_rendering(&mut self, commit: &str) {
-        let applied = still_applied(self.status.applied.as_ref());
+        let applied = still_applied(&self.status);
         self.wait(commit, "Rendering", &format!("{} is being rendered; {applied}", short_commit(commit)));
     }
 

@@ -35,6 +35,6 @@ pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Result<Option
         }
     };
     let revision = short_commit(&commit.checkout.revision);
-    let message = format!("{revision} waits for {what}; {}", still_applied(applied));
+    let message = format!("{revision} waits for {what}; {}", still_applied(&draft.status));
     Ok(Some(Readiness::new(phase, reason, message)))
 }

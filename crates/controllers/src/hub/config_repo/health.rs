@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::commit::Commit;
 use super::draft::{Draft, MAX_LISTED};
-use super::status::{Phase, Readiness, revision};
+use super::status::{Phase, Readiness, applied_before, revision};
 use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
 use engine::sync::{ObjectHealth, ObjectId, Unhealthy};
 use object::duration::{self, later, whole_second};
@@ -45,8 +45,11 @@ pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_
                 Some(revision(before.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
         }
         let message = match found.is_held {
-            true => format!("{name} is being applied; later stages wait until earlier ones are healthy"),
-            false => format!("{name} is applied; not all of its objects are healthy yet"),
+            true => format!(
+                "{name} is being applied; later stages wait until earlier ones are healthy{}",
+                applied_before(&draft.status, &checkout.revision)
+            ),
+            false => format!("{}; not all of its objects are healthy yet", draft.applied(name)),
         };
         return (waits && !timeout.is_zero())
             .then(|| Readiness::new(Phase::Reconciling, "WaitingForHealth", message));
@@ -64,8 +67,9 @@ pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_
         return None;
     }
     if let Some(way) = &draft.cycle {
+        let state = if found.is_held { format!("{name} is applied in part") } else { draft.applied(name) };
         let message = format!(
-            "{name} is applied, but these ConfigRepos wait for each other: {}; set spec.healthTimeout of one of them to 0s, or let \
+            "{state}, but these ConfigRepos wait for each other: {}; set spec.healthTimeout of one of them to 0s, or let \
              another repository hold it",
             way.join(" -> ")
         );
@@ -75,7 +79,13 @@ pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_
     let more = found.unhealthy.len() - 1;
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     let (object, why) = (&first.object, why(&first.health));
-    let held = if found.is_held { "; later stages of the commit are not applied" } else { "" };
+    let held = match found.is_held {
+        true => {
+            let before = applied_before(&draft.status, &checkout.revision);
+            format!("; later stages of the commit are not applied{before}")
+        }
+        false => String::new(),
+    };
     if end > draft.now {
         draft.plan.wake(end);
         let message = format!("{name} waits until {end} for {object}{others}: {why}{held}");

@@ -52,6 +52,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
     let (total, commit_name) = (desired.objects.len(), short_commit(name));
     draft.readiness = Some(match differing.first() {
         None => {
+            draft.status.partial = None;
             let applied = draft.status.applied.take();
             draft.status.applied =
                 Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));

@@ -68,7 +68,7 @@ fn reconcile_source(
         return Ok(());
     }
     let phase = if TRANSIENT.contains(&failure.reason) { Phase::Reconciling } else { Phase::Stalled };
-    let message = format!("{}; {}", failure.message, still_applied(draft.status.applied.as_ref()));
+    let message = format!("{}; {}", failure.message, still_applied(&draft.status));
     draft.readiness = Some(Readiness::new(phase, failure.reason, message));
     Ok(())
 }

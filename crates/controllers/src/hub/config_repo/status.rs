@@ -55,19 +55,29 @@ impl Readiness {
     }
 
     /// Returns a commit that is refused for its problems.
-    pub(super) fn refused(problems: &[Problem], applied: Option<&Revision>) -> Self {
+    pub(super) fn refused(problems: &[Problem], status: &ConfigRepoStatus) -> Self {
         let reason = problems.first().map_or("Refused", |problem| problem.reason);
-        let message = format!("{}; {}", sync::summary(problems), still_applied(applied));
+        let message = format!("{}; {}", sync::summary(problems), still_applied(status));
         Self::new(Phase::Stalled, reason, message)
     }
 }
 
-/// Names the commit that stays applied.
-pub(super) fn still_applied(applied: Option<&Revision>) -> String {
-    match applied {
-        Some(applied) => format!("{} stays applied", short_commit(&applied.commit)),
-        None => "nothing has been applied yet".into(),
+/// Names the commit that stays applied, and a later one that is applied in part.
+pub(super) fn still_applied(status: &ConfigRepoStatus) -> String {
+    match (&status.partial, &status.applied) {
+        (Some(Revision { commit, .. }), _) => {
+            format!("{} stays applied in part{}", short_commit(commit), applied_before(status, commit))
+        }
+        (None, Some(applied)) => format!("{} stays applied", short_commit(&applied.commit)),
+        (None, None) => "nothing has been applied yet".into(),
     }
+}
+
+/// Names the commit that was applied before one that is applied in part.
+pub(super) fn applied_before(status: &ConfigRepoStatus, commit: &str) -> String {
+    let before = status.applied.as_ref().filter(|applied| applied.commit != commit);
+    let named = before.map(|applied| format!(", and {} was applied before", short_commit(&applied.commit)));
+    named.unwrap_or_default()
 }
 
 /// Returns whether the status is about a commit (an empty one means any), and about the present spec.
@@ -239,13 +249,17 @@ pub(super) fn failed(
         "cannot apply {}: {}; {}",
         short_commit(&commit),
         sync::summary(&problems),
-        left_applied(desired.as_deref(), &commit, status.applied.as_ref(), view)
+        left_applied(desired.as_deref(), &commit, status, view)
     );
     let readiness = Readiness::new(phase, reason, message);
     let draft = done.plan.status.as_ref().and_then(|draft| drafted(repo, draft));
     let planned = draft.unwrap_or_else(|| repo.clone()).status.unwrap_or_default();
     // Whether the plan waits for an approval does not depend on its writes.
     (status.held_plan, status.held_changes) = (planned.held_plan, planned.held_changes);
+    let digest = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.digest.clone());
+    if has_applied(done) && digest(&planned.seen) != digest(&status.applied) {
+        status.partial.clone_from(&planned.seen);
+    }
     let planned = planned.seen.map(|seen| seen.commit);
     // A newer commit may have been fetched since.
     if let Some(checkout) = checkout.filter(|checkout| planned.as_ref() == Some(&checkout.revision)) {
@@ -257,6 +271,12 @@ pub(super) fn failed(
     }
     conclude(status, generation, &readiness, now);
     StatusWrite::between(repo, &new)
+}
+
+/// Returns whether a plan has applied an object of its commit.
+fn has_applied(done: &Executed) -> bool {
+    let mut results = done.results();
+    results.any(|(action, outcome)| matches!(action, Action::Apply { dry_run: false, .. }) && outcome.is_ok())
 }
 
 /// The end of a message about a field that cannot change, if the object is recreated.
@@ -308,7 +328,7 @@ fn recreated(
 fn left_applied(
     desired: Option<&Desired>,
     commit: &str,
-    applied: Option<&Revision>,
+    status: &ConfigRepoStatus,
     view: &impl View,
 ) -> String {
     let objects = desired.map_or(&[][..], |desired| &desired.objects);
@@ -318,10 +338,8 @@ fn left_applied(
     };
     let (done, all) = (objects.iter().filter(is_applied).count(), objects.len());
     if done == 0 {
-        return still_applied(applied);
+        return still_applied(status);
     }
-    let before = applied.map_or_else(String::new, |applied| {
-        format!(", and {} was applied before", short_commit(&applied.commit))
-    });
+    let before = applied_before(status, commit);
     format!("{done} of {all} objects are as in {}{before}", short_commit(commit))
 }

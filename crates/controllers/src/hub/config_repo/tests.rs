@@ -28,6 +28,7 @@ mod inventory;
 mod loosening;
 mod moves;
 mod moves_awaited;
+mod partial;
 mod rendering;
 mod restart;
 mod rules;

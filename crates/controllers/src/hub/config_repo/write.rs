@@ -7,7 +7,7 @@ use super::inventory::Recorded;
 use super::status::{Phase, Readiness, revision};
 use super::{approval, deletion, drift, freeze, moves, terminating};
 use api::names::approval_reasons;
-use engine::sync::{Apply, Desired, SyncPlan};
+use engine::sync::{Apply, SyncPlan};
 use jiff::SignedDuration;
 use object::duration::later;
 use object::text::short_commit;
@@ -41,10 +41,16 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     for stage in &sync.delete {
         draft.plan.step(stage.iter().map(|one| identity.delete(one)));
     }
-    if !sync.is_held {
+    if sync.is_held {
+        if !sync.apply.is_empty() {
+            draft.status.partial.clone_from(&draft.status.seen);
+        }
+    } else {
         let applied =
             revision(draft.status.applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now);
         draft.status.applied = Some(applied);
+        let lacks_objects = !sync.pending_namespace.is_empty() || draft.held_policies.is_some();
+        draft.status.partial = draft.status.seen.clone().filter(|_| lacks_objects);
     }
     let found = Found {
         unhealthy: &sync.unhealthy,
@@ -63,10 +69,11 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         Readiness::new(Phase::Stalled, approval_reasons::POLICY_HELD, message)
     });
     let stuck = terminating::stuck(draft, &sync.terminating);
+    let state = draft.applied(name);
     draft.readiness = Some(match waiting {
         Some(waiting) if sync.is_held => waiting,
-        waiting => moves::awaiting(draft, &applied(name), sync.awaiting_requests)
-            .unwrap_or_else(|| readiness(name, desired, sync, held.or(drift).or(waiting).or(stuck))),
+        waiting => moves::awaiting(draft, &state, sync.awaiting_requests)
+            .unwrap_or_else(|| readiness(&state, commit, sync, held.or(drift).or(waiting).or(stuck))),
     });
 }
 
@@ -80,7 +87,7 @@ fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
         draft.plan.step(recorded.request(draft.repo, &sync.requests));
         draft.plan.wake(later(draft.now, REFUSAL_RECHECK));
     }
-    let refused = || Readiness::refused(&sync.problems, draft.status.applied.as_ref());
+    let refused = || Readiness::refused(&sync.problems, &draft.status);
     let waiting = draft.unmet.clone().or_else(|| (!sync.problems.is_empty()).then(refused));
     if let (None, Some(first)) = (&waiting, sync.unread.first()) {
         draft.wait(&checkout.revision, "Waiting", first);
@@ -109,36 +116,34 @@ fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
 fn on_hold(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readiness> {
     approval::unmet(draft, commit).or_else(|| match freeze::unmet(draft, commit) {
         Ok(waiting) => waiting,
-        Err(problem) => Some(Readiness::refused(&[problem], draft.status.applied.as_ref())),
+        Err(problem) => Some(Readiness::refused(&[problem], &draft.status)),
     })
 }
 
-fn applied(commit: &str) -> String {
-    format!("{commit} is applied")
-}
-
-/// Reports the progress of a commit that is applied; `waiting` says what it waits for.
-fn readiness(commit: &str, desired: &Desired, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
+/// Reports the progress of a commit that is applied; `state` says how much of it, and `waiting` what it waits
+/// for.
+fn readiness(state: &str, commit: &Commit<'_>, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
     if let Some(hold) = &sync.hold {
-        return deletion::held(&applied(commit), hold);
+        return deletion::held(state, hold);
     }
     if let Some(waiting) = waiting {
         return waiting;
     }
+    let name = short_commit(&commit.checkout.revision);
     if let Some(first) = sync.pending_namespace.first() {
         let more = sync.pending_namespace.len().saturating_sub(1);
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         let message = format!(
-            "{commit} is applied except {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
+            "{name} is applied except {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
              the namespace of a cluster comes with the cluster, any other belongs into the repository",
             first.key.namespace
         );
         return Readiness::new(Phase::Reconciling, "NamespaceNotFound", message);
     }
-    if let Some(deleting) = terminating::progress(&applied(commit), &sync.terminating) {
+    if let Some(deleting) = terminating::progress(state, &sync.terminating) {
         return deleting;
     }
-    let count = desired.objects.len();
+    let count = commit.desired.objects.len();
     let objects = if count == 1 { "object" } else { "objects" };
-    Readiness::new(Phase::Ready, "Applied", format!("applied {commit} ({count} {objects})"))
+    Readiness::new(Phase::Ready, "Applied", format!("applied {name} ({count} {objects})"))
 }

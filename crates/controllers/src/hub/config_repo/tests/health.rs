@@ -5,8 +5,8 @@ use api::addon::v1alpha1::ClusterManagementAddOn;
 use k8s_openapi::api::apps::v1::Deployment;
 
 /// A workload of an early stage, and an add-on of a late one.
-const WORKLOAD: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 2\n  selector:\n    matchLabels: {app: web}\n  template:\n    metadata:\n      labels: {app: web}\n    spec:\n      containers:\n      - name: web\n        image: web:1\n";
-const ADDON: &str = "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: late\nspec: {}\n";
+pub(super) const WORKLOAD: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 2\n  selector:\n    matchLabels: {app: web}\n  template:\n    metadata:\n      labels: {app: web}\n    spec:\n      containers:\n      - name: web\n        image: web:1\n";
+pub(super) const ADDON: &str = "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: late\nspec: {}\n";
 
 impl Hub {
     fn has_addon(&self) -> bool {

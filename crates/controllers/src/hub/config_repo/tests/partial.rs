@@ -1,0 +1,71 @@
+//! What conditions say of a commit that was applied in part.
+
+use super::health::{ADDON, WORKLOAD};
+use super::*;
+
+/// A file that no commit can be rendered with.
+const BROKEN: &[(&str, &str)] = &[("broken.yaml", "{")];
+
+const IN_PART: &str = "000000000000 stays applied in part, and 000000000000 was applied before";
+
+impl Hub {
+    /// Returns the numbers of the commits that were applied as a whole and in part last.
+    fn applied(&self) -> [Option<usize>; 2] {
+        let status = self.status();
+        let number =
+            |revision: gitops::Revision| revision.commit.trim_start_matches('0').parse::<usize>().unwrap();
+        [status.applied, status.partial].map(|revision| revision.map(number))
+    }
+}
+
+#[test]
+fn a_commit_whose_later_stages_wait_is_named_until_another_is_applied() {
+    let mut hub = Hub::new(json!({}));
+    assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
+    assert_eq!(hub.applied(), [Some(1), None]);
+    let files = [("a.yaml", map("a", "2")), ("web.yaml", WORKLOAD.into()), ("addon.yaml", ADDON.into())];
+    let files: Vec<_> = files.iter().map(|(path, text): &(_, String)| (*path, text.as_str())).collect();
+    let message = hub.commit(&files);
+    let waits = "later stages of the commit are not applied, and 000000000000 was applied before";
+    assert!(message.starts_with("Reconciling WaitingForHealth") && message.ends_with(waits), "{message}");
+    assert_eq!((hub.data("a").as_deref(), hub.applied()), (Some("2"), [Some(1), Some(2)]));
+
+    let message = hub.commit(BROKEN);
+    assert!(message.starts_with("Stalled RenderFailed") && message.ends_with(IN_PART), "{message}");
+    assert_eq!(hub.applied(), [Some(1), Some(2)]);
+    assert!(hub.commit(&[("a.yaml", &map("a", "3"))]).starts_with("Ready"));
+    assert_eq!(hub.applied(), [Some(4), None]);
+    let message = hub.commit(BROKEN);
+    assert!(message.ends_with("; 000000000000 stays applied"), "{message}");
+}
+
+#[test]
+fn a_commit_whose_write_failed_in_a_later_stage_is_named_until_another_is_applied() {
+    let mut hub = Hub::new(json!({}));
+    assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
+    let refused = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  \"no key\": x\n";
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: new\n";
+    let message = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", refused), ("ns.yaml", namespace)]);
+    assert!(message.starts_with("Stalled InvalidObject"), "{message}");
+    assert_eq!(hub.applied(), [Some(1), Some(2)]);
+    let message = hub.commit(BROKEN);
+    assert!(message.ends_with(IN_PART), "{message}");
+    hub.world.restart_operator();
+    assert_eq!((hub.run(), hub.applied()), (message, [Some(1), Some(2)]));
+}
+
+#[test]
+fn a_commit_with_an_object_that_waits_for_its_namespace_is_applied_in_part() {
+    let mut hub = Hub::new(json!({}));
+    let elsewhere = map("b", "1").replace("  name: b", "  name: b\n  namespace: cluster-1");
+    let files = [("a.yaml", map("a", "1")), ("b.yaml", elsewhere)];
+    let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    hub.commit(&files);
+    assert_eq!(hub.applied(), [Some(1), Some(1)]);
+    let message = hub.commit(BROKEN);
+    assert!(message.ends_with("; 000000000000 stays applied in part"), "{message}");
+    hub.commit(&files);
+    hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cluster-1"}}));
+    assert!(hub.run().starts_with("Ready"), "{}", hub.message());
+    assert_eq!(hub.applied(), [Some(3), None]);
+}
