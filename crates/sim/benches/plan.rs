@@ -1,8 +1,8 @@
-//! Measures the cost of a plan: `cargo bench -p wheelwright-sim --bench plan [-- CLUSTERS [ADDONS]]`.
+//! Measures the cost of a plan: `cargo bench -p wheelwright-sim --bench plan [-- CLUSTERS [ADDONS [report]]]`.
 //!
 //! Every cluster has every add-on, at rest. The commit gives one add-on another image, in a Progressive
 //! rollout. A small fleet is brought to rest in the simulator and its last cluster is copied, so the objects
-//! are those of the operator. The plan is made from the JSON of the objects and from a report of them. The
+//! are those of the operator. The plan is made from the JSON of the objects, or from a report of them. The
 //! baseline, in the same run, parses the JSON.
 #![allow(
     clippy::unwrap_used,
@@ -69,29 +69,27 @@ fn main() {
         let read = |file: &String| left_out.read_reported(&mut reader, file).unwrap();
         of_report(report.values().flat_map(read).collect(), &repo(), world.now).0
     };
-    let applied = BTreeMap::from([(repo(), checkout("1", "app:1"))]);
-    let head = checkout("2", "app:2");
-    for (name, base, read) in [
-        ("the objects", BTreeMap::new(), &of_json as &dyn Fn(&mut LeftOut) -> HubSnapshot),
-        ("the report", applied, &of_report),
-    ] {
-        let succeeds_after = SignedDuration::from_secs(35);
-        let commit = ProposedCommit { repo: repo(), base, head: Arc::clone(&head), succeeds_after };
-        // The peak begins anew: see proc_pid_clear_refs(5).
-        std::fs::write("/proc/self/clear_refs", "5").unwrap();
-        let (begin, before) = (cpu(), resident("VmRSS"));
-        let planned = plan(read, &commit, world.now);
-        let spent = cpu() - begin;
-        assert_eq!(planned.verdict, Verdict::Change);
-        let moved: usize = planned.works.iter().map(|work| work.clusters.len()).sum();
-        assert_eq!(moved, clusters, "every cluster gets the image");
-        let ratio = spent.as_secs_f64() / parsed.as_secs_f64();
-        println!(
-            "plan from {name}: {:.2} CPU-s, {ratio:.1} times the bare parsing, at most {} MB more",
-            spent.as_secs_f64(),
-            resident("VmHWM").saturating_sub(before)
-        );
-    }
+    let (base, read): (_, &dyn Fn(&mut LeftOut) -> HubSnapshot) =
+        match std::env::args().any(|word| word == "report") {
+            true => (BTreeMap::from([(repo(), checkout("1", "app:1"))]), &of_report),
+            false => (BTreeMap::new(), &of_json),
+        };
+    let succeeds_after = SignedDuration::from_secs(35);
+    let commit = ProposedCommit { repo: repo(), base, head: checkout("2", "app:2"), succeeds_after };
+    // The peak begins anew: see proc_pid_clear_refs(5).
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let (begin, before) = (cpu(), resident("VmRSS"));
+    let planned = plan(read, &commit, world.now);
+    let spent = cpu() - begin;
+    assert_eq!(planned.verdict, Verdict::Change);
+    let moved: usize = planned.works.iter().map(|work| work.clusters.len()).sum();
+    assert_eq!(moved, clusters, "every cluster gets the image");
+    let ratio = spent.as_secs_f64() / parsed.as_secs_f64();
+    println!(
+        "plan: {:.2} CPU-s, {ratio:.1} times the bare parsing, at most {} MB more",
+        spent.as_secs_f64(),
+        resident("VmHWM").saturating_sub(before)
+    );
 }
 
 /// Reads the fleet and plans, and reads again what the plan asks for.
