@@ -22,7 +22,7 @@ impl AddOn for ResourceScore {
         };
         let hub_permissions = vec![
             may(&["get", "list", "watch"], "addon", "managedclusteraddons"),
-            may(&["get", "list", "watch", "create"], "cluster", "addonplacementscores"),
+            may(&["get", "list", "watch", "create", "delete"], "cluster", "addonplacementscores"),
             may(&["patch"], "cluster", "addonplacementscores/status"),
         ];
         AddOnOptions { hub_permissions: Some(hub_permissions), ..AddOnOptions::default() }

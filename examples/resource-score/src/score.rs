@@ -37,16 +37,29 @@ impl Controller for ScoreController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<Node>(Site::Spoke, |_, view| view.keys::<ManagedClusterAddOn>(Query::ALL));
         watches.on_site::<Pod>(Site::Spoke, |_, view| view.keys::<ManagedClusterAddOn>(Query::ALL));
-        watches.on::<AddOnPlacementScore>(|_, view| view.keys::<ManagedClusterAddOn>(Query::ALL));
+        // The score has the name of the add-on. It may outlive it.
+        watches.on::<AddOnPlacementScore>(|change, _| change.sides().map(Key::of).collect());
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
-        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(plan) };
-        if key.name != ResourceScore::NAME || addon.is_terminating() {
+        if key.name != ResourceScore::NAME {
             return Ok(plan);
         }
-        let Some(held) = view.get::<AddOnPlacementScore>(key)? else {
+        let held = view.get::<AddOnPlacementScore>(key)?;
+        let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else {
+            // The hub may have no garbage collector. It is asked, because a list may leave the add-on out.
+            if let Some(held) = held
+                && !view.is_on_hub::<ManagedClusterAddOn>(key)?
+            {
+                plan.step([Action::delete(held.as_ref())]);
+            }
+            return Ok(plan);
+        };
+        if addon.is_terminating() {
+            return Ok(plan);
+        }
+        let Some(held) = held else {
             plan.step([Action::create(Object::from_typed(&empty(&addon)))]);
             return Ok(plan);
         };
@@ -77,7 +90,7 @@ impl Controller for ScoreController {
     }
 }
 
-/// Returns a score without values. The garbage collector of the hub deletes it after the add-on.
+/// Returns a score without values, which the add-on owns.
 fn empty(addon: &ManagedClusterAddOn) -> AddOnPlacementScore {
     let metadata = ObjectMeta {
         namespace: Some(addon.namespace().to_owned()),
@@ -116,6 +129,25 @@ fn free(capacity: Option<i128>, requested: Option<i128>) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::ObjectRef;
+    use reconcile::{Caches, Lookup, LookupAnswer};
+
+    #[test]
+    fn a_score_goes_after_the_addon_without_a_garbage_collector() {
+        let key = Key::namespaced("c1", ResourceScore::NAME);
+        let mut addon = ManagedClusterAddOn::default();
+        (addon.metadata.namespace, addon.metadata.name) = (Some("c1".into()), Some(key.name.clone()));
+        let score = empty(&addon);
+        let mut caches = Caches::default();
+        caches.replace::<ManagedClusterAddOn>(Site::Hub, Vec::new(), "1");
+        caches.replace(Site::Hub, vec![score.clone()], "1");
+        let addon = Lookup::OnHub(ObjectRef::of::<ManagedClusterAddOn>(key.clone()));
+        for (is_on_hub, expected) in [(true, vec![]), (false, vec![vec![Action::delete(&score)]])] {
+            caches.set_answer(addon.clone(), Ok(LookupAnswer::OnHub(is_on_hub)));
+            let plan = ScoreController::plan(&key, &caches, Timestamp::UNIX_EPOCH).unwrap();
+            assert_eq!(plan.steps, expected, "the hub has the add-on: {is_on_hub}");
+        }
+    }
 
     #[test]
     fn a_score_is_the_free_part_of_what_pods_may_request() {

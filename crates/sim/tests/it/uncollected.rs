@@ -9,7 +9,8 @@ use crate::fixtures::{
 };
 use api::addon::v1alpha1::{AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::names::ADDON_NAME_LABEL;
+use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::names::{ADDON_NAME_LABEL, PLACEMENT_LABEL};
 use api::work::v1::ManifestWork;
 use object::{Key, Kind, Metadata as _};
 use sim::{Setup, World};
@@ -100,4 +101,38 @@ fn a_work_that_the_addon_does_not_own_stays_when_the_addon_goes() {
     let in_cluster: Vec<&str> =
         works.iter().filter(|work| work.namespace() == "cluster2").map(|work| work.name()).collect();
     assert_eq!(in_cluster, ["of-a-person"]);
+}
+
+#[test]
+fn the_decisions_of_a_placement_that_is_deleted_go_and_its_addons_stay() {
+    let mut world = installed();
+    assert_eq!(world.list::<PlacementDecision>().len(), 2);
+    world.delete::<Placement>(&Key::namespaced("default", "fleet")).unwrap();
+    let metadata =
+        json!({"name": "of-a-person", "namespace": "default", "labels": {PLACEMENT_LABEL: "fleet"}});
+    let kind =
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision"});
+    put(&mut world, merged(kind, json!({"metadata": metadata})));
+    world.run_for(seconds(60)).unwrap();
+    let left = world.list::<PlacementDecision>();
+    assert_eq!(left.iter().map(|decision| decision.name()).collect::<Vec<_>>(), ["of-a-person"]);
+    assert_eq!((world.list::<ManagedClusterAddOn>().len(), of_addon::<ManifestWork>(&world)), (2, 2));
+}
+
+#[test]
+fn a_placement_that_is_created_again_at_once_keeps_its_decisions() {
+    let mut world = installed();
+    let uids = |world: &World| -> Vec<String> {
+        world.list::<PlacementDecision>().iter().map(|decision| decision.uid().to_owned()).collect()
+    };
+    let before = uids(&world);
+    world.delete::<Placement>(&Key::namespaced("default", "fleet")).unwrap();
+    select_all(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(uids(&world), before);
+    let placement: Placement = world.get(&Key::namespaced("default", "fleet")).unwrap();
+    for decision in world.list::<PlacementDecision>() {
+        let owners = decision.metadata.owner_references.as_deref().unwrap_or_default();
+        assert!(owners.iter().all(|owner| owner.uid == placement.uid()), "{owners:?}");
+    }
 }

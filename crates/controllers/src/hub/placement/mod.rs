@@ -2,6 +2,7 @@
 
 mod explain;
 mod index;
+mod leftovers;
 mod plan;
 mod read;
 mod users;
@@ -57,7 +58,7 @@ impl Controller for PlacementController {
     }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
-        let Some(placement) = view.get::<Placement>(key)? else { return Ok(Plan::nothing()) };
+        let Some(placement) = view.get::<Placement>(key)? else { return leftovers::delete(key, view) };
         if placement.is_terminating() || is_disabled(&placement) {
             return Ok(Plan::nothing());
         }

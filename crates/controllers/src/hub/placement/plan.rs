@@ -14,7 +14,7 @@ use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Site, StatusWrite, Subresource};
 
 /// Plans a schedule. If a placement was deleted and created again, the new one first adopts the decisions of
-/// the old one, before they are garbage-collected.
+/// the old one, before they are deleted.
 pub(super) fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
     let known = decisions.iter().map(|decision| (decision.name(), &**decision)).collect();
     let mut writes = Writes { placement, known, written: BTreeSet::new() };
