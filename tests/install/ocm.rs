@@ -8,7 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::run;
-use crate::kube::{Cluster, Kubectl, built};
+use crate::kube::{Cluster, Kubectl, built, free_port, helm};
+use crate::running::Running;
+use crate::wait::eventually;
 
 const KINDS: [&str; 2] = [
     "clustermanagementaddons.addon.open-cluster-management.io",
@@ -63,6 +65,29 @@ fn stored(kubectl: &Kubectl) -> Vec<Value> {
         .collect()
 }
 
+/// Starts an operator that converts, and waits until the API server answers for the newer version. Nothing
+/// routes the Service here, so it becomes another name of this machine, and the port is that of the operator.
+async fn converts(hub: &Cluster, kubectl: &Kubectl) {
+    let service = ["service", "wheelwright-webhook", "-n", helm::NAMESPACE];
+    kubectl.run(&[&["delete"][..], &service].concat());
+    let external = ["create", "service", "externalname", "--external-name=127.0.0.1"];
+    kubectl.run(&[&external[..], &service[1..]].concat());
+    let port = free_port();
+    let listen = format!("--webhook-listen=127.0.0.1:{port}");
+    let kubeconfig = ["--kubeconfig", hub.kubeconfig.to_str().unwrap()];
+    let args = [&["operator", "--controllers=clusterset", &listen][..], &kubeconfig].concat();
+    let mut operator = Running::start("converting-operator", &hub.path(""), &args);
+    let client = json!({"service": {"port": port}});
+    let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}}).to_string();
+    eventually("the newer version is served", async || {
+        assert!(operator.is_running());
+        kubectl.run(&["patch", "crd", KINDS[0], "--type=merge", "-p", &patch]);
+        let read = ["get", NEW, "a", "-o", "jsonpath={.spec.defaultConfigs[0].name}"];
+        kubectl.command(&read).output().unwrap().stdout == b"d"
+    })
+    .await;
+}
+
 /// Adds where a schema of ours drops a field of OCM's, takes another type for it, or wants one that OCM's
 /// does not.
 fn differences(path: &str, theirs: &Value, ours: &Value, found: &mut Vec<String>) {
@@ -112,7 +137,7 @@ fn every_field_of_ocms_definitions_is_in_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_their_conversion() {
+async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_takes_their_conversion_over() {
     let hub = Cluster::start("install-ocm").await;
     let kubectl = hub.kubectl();
     let wanted = conversion(&hub);
@@ -144,16 +169,22 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_their_con
         serde_json::from_str(&kubectl.run(&["get", "crd", kind, "-o", "json"])).unwrap()
     };
     let left = "left as it is: another component of Open Cluster Management owns it\n";
-    for (arguments, told) in [
-        (&["install", "--wait", "0"][..], left),
-        (&["install", "--wait", "0", "--take-ownership"], "configured\n"),
-        (&["upgrade", "--wait", "0"], "unchanged\n"),
+    let mut ours = wanted.clone();
+    let service = &mut ours["webhook"]["clientConfig"]["service"];
+    (service["namespace"], service["name"]) = (json!(helm::NAMESPACE), json!("wheelwright-webhook"));
+    for (arguments, told, conversion) in [
+        (&["install", "--wait", "0"][..], left, &wanted),
+        (&["upgrade", "--wait", "0", "--take-ownership", "--dry-run"], "configured (dry run)\n", &wanted),
+        (&["install", "--wait", "0", "--take-ownership"], "configured\n", &ours),
+        (&["upgrade", "--wait", "0"], "unchanged\n", &ours),
     ] {
         let printed = run(&hub, arguments);
         for kind in KINDS {
             assert!(printed.contains(&format!("{kind} {told}")), "{arguments:?}: {printed}");
+            let is_taken = printed.contains(&format!("{kind} names the conversion webhook of the operator"));
+            assert_eq!(is_taken, arguments.contains(&"--take-ownership"), "{arguments:?}: {printed}");
             let definition = definition(kind);
-            assert_eq!(definition["spec"]["conversion"], wanted, "{arguments:?}");
+            assert_eq!(definition["spec"]["conversion"], *conversion, "{arguments:?}");
             assert_eq!(definition["status"]["storedVersions"], json!(["v1alpha1"]), "{arguments:?}");
             for version in definition["spec"]["versions"].as_array().unwrap() {
                 let is_old = version["name"] == "v1alpha1";
@@ -163,12 +194,14 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_their_con
         assert_eq!(stored(&kubectl), before, "{arguments:?}");
     }
 
-    // OCM's webhook is away. Clients of the stored version read and write.
+    // Nobody converts yet. Clients of the stored version read and write.
     let edit = json!({"metadata": {"labels": {"during": "outage"}}}).to_string();
     for (resource, namespace) in OLD.iter().zip(["default", "c1"]) {
         kubectl.run(&["patch", resource, "a", "-n", namespace, "--type=merge", "-p", &edit]);
     }
     let refused = kubectl.fails(&["get", NEW, "a"]);
     assert!(refused.contains("conversion webhook"), "{refused}");
+    assert_eq!(stored(&kubectl), before);
+    converts(&hub, &kubectl).await;
     assert_eq!(stored(&kubectl), before);
 }

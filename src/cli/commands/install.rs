@@ -10,6 +10,7 @@ use object::{Gvk, Key, Object, ObjectRef};
 use crate::cli::connect::{HubArgs, is_embedded};
 use crate::cli::installation::{
     ApplyResult, Deadline, Installer, OptionArgs, definitions_served, deployment_available, manifests,
+    take_conversion,
 };
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
@@ -37,7 +38,8 @@ pub(crate) struct Args {
     namespace: String,
     #[command(flatten)]
     options: OptionArgs,
-    /// Take over objects that exist already, such as the definitions of Open Cluster Management.
+    /// Take over objects that exist already, such as the definitions of Open Cluster Management and their
+    /// conversion.
     #[arg(long)]
     take_ownership: bool,
     /// Seconds to wait until the operator runs; 0 does not wait.
@@ -151,6 +153,14 @@ async fn install(
         print(ui, args.output, &wanted)?;
     } else if !args.dry_run {
         await_operator(args, installer, deadline, ui).await?;
+    }
+    // The last step: OCM's webhook may answer until the operator runs.
+    if args.take_ownership {
+        for name in take_conversion(installer, &args.namespace).await? {
+            if !is_quiet {
+                ui.line(format!("{name} names the conversion webhook of the operator{mark}"))?;
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

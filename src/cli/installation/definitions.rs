@@ -1,14 +1,42 @@
-//! Keeps or removes the conversion webhook in the definitions of add-on kinds.
+//! Names or removes the conversion webhook in the definitions of add-on kinds.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use object::{Key, ObjectRef};
 use serde_json::{Value, json};
 
+use super::Installer;
 use crate::cli::CommandError;
 use crate::cli::writer::failed;
 use api::crds::CONVERTIBLE;
 use api::names::WEBHOOK;
+use engine::cluster_manager::with_our_webhook;
+
+/// Names the webhook of a namespace in the definitions that name the one of OCM's hub side. Returns the names
+/// of the definitions.
+///
+/// The operator enters its authority within a minute.
+pub(in crate::cli) async fn take_conversion(
+    installer: &Installer,
+    namespace: &str,
+) -> Result<Vec<&'static str>, CommandError> {
+    let ours = Key::namespaced(namespace, WEBHOOK);
+    let definitions: Api<CustomResourceDefinition> = Api::all(installer.hub.clone());
+    let params = PatchParams { dry_run: installer.dry_run, ..PatchParams::default() };
+    let mut taken = Vec::new();
+    for name in CONVERTIBLE {
+        let target = ObjectRef::of::<CustomResourceDefinition>(Key::cluster(name));
+        let found = installer.find(&target).await?;
+        let Some(patch) = found.and_then(|definition| with_our_webhook(&ours, &definition)) else {
+            continue;
+        };
+        let patched = definitions.patch(name, &params, &Patch::Merge(patch)).await;
+        patched.map_err(failed(format!("change the definition {name}")))?;
+        taken.push(name);
+    }
+    Ok(taken)
+}
 
 /// Removes the webhook from the definitions that name it, and stops serving the versions that need it. Returns the names of the definitions.
 ///

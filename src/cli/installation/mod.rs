@@ -8,6 +8,6 @@ mod options;
 mod wait;
 
 pub(super) use apply::{ApplyResult, Installer};
-pub(super) use definitions::stop_conversion;
+pub(super) use definitions::{stop_conversion, take_conversion};
 pub(super) use options::{OptionArgs, manifests};
 pub(super) use wait::{Deadline, definitions_served, deployment_available, gone};

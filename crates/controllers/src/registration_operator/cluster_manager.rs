@@ -109,9 +109,9 @@ impl Hub {
             let deleted = webhooks.iter().filter_map(|target| self.live.get(target)).map(delete);
             let definitions =
                 of("CustomResourceDefinition").filter_map(|one| self.live.get(&one.reference()));
-            let name = &self.settings.name;
-            let converted =
-                definitions.filter_map(|one| Some(merge(one, cluster_manager::with_our_webhook(name, one)?)));
+            let ours = Key::namespaced(NAMESPACE, WEBHOOK);
+            let converted = definitions
+                .filter_map(|one| Some(merge(one, cluster_manager::with_our_webhook(&ours, one)?)));
             plan.step(deleted.chain(converted));
             plan.step(theirs.into_iter().filter_map(drain));
         }

@@ -6,7 +6,7 @@ use super::{ClusterManagerSettings, NAMESPACE};
 use crate::installation::{self, InstallationError, MANAGED_BY};
 use crate::klusterlet::with_digest;
 use crate::registration::rbac::{BOOTSTRAP_ROLE, RBAC};
-use api::names::{AUTO_APPROVE_BINDING, WEBHOOK};
+use api::names::AUTO_APPROVE_BINDING;
 use object::{Gvk, Key, Object, ObjectRef};
 
 /// The value of the label [`MANAGED_BY`] on all objects of a ClusterManager.
@@ -102,13 +102,14 @@ pub fn replaced(name: &str) -> (Vec<ObjectRef>, Vec<ObjectRef>) {
     (PARTS.into_iter().map(deployment).collect(), webhooks)
 }
 
-/// Returns a merge patch that names our conversion webhook in a definition that names the one of OCM's hub
-/// side, which ends. Until our operator serves it and enters its authority, requests for versions that are
-/// not stored fail; without a webhook they would lose fields.
-pub fn with_our_webhook(name: &str, definition: &Object) -> Option<Map<String, Value>> {
+/// Returns a merge patch that names the Service of our conversion webhook in a definition that names the one
+/// of OCM's hub side, which ends. Until our operator serves it and enters its authority, requests for
+/// versions that are not stored fail; without a webhook they would lose fields.
+pub fn with_our_webhook(ours: &Key, definition: &Object) -> Option<Map<String, Value>> {
     let service = definition.at(&["spec", "conversion", "webhook", "clientConfig", "service"])?;
-    let is_theirs = service["namespace"] == NAMESPACE && service["name"] == format!("{name}-addon-webhook");
-    let client = json!({"service": {"name": WEBHOOK}});
+    let is_addon_webhook = service["name"].as_str().is_some_and(|name| name.ends_with("-addon-webhook"));
+    let is_theirs = service["namespace"] == NAMESPACE && is_addon_webhook;
+    let client = json!({"service": {"namespace": ours.namespace, "name": ours.name}});
     let patch = json!({"spec": {"conversion": {"webhook": {"clientConfig": client}}}});
     is_theirs.then(|| patch.as_object().cloned()).flatten()
 }

@@ -1,7 +1,7 @@
 //! Specs, and the objects and conditions that follow from them.
 
 use api::operator::v1::ClusterManager;
-use object::Object;
+use object::{Key, Object};
 use serde_json::{Value, json};
 
 use super::*;
@@ -127,11 +127,12 @@ fn only_the_webhook_of_ocms_hub_side_is_replaced_by_ours() {
         let conversion = json!({"webhook": {"clientConfig": {"service": service}}});
         let definition =
             Object::from_value(json!({"kind": "K", "spec": {"conversion": conversion}})).unwrap();
-        with_our_webhook("cluster-manager", &definition).map(Value::Object)
+        let ours = Key::namespaced("elsewhere", api::names::WEBHOOK);
+        with_our_webhook(&ours, &definition).map(Value::Object)
     };
     let patch = named(NAMESPACE, "cluster-manager-addon-webhook").unwrap();
     let client = &patch["spec"]["conversion"]["webhook"]["clientConfig"];
-    assert_eq!(*client, json!({"service": {"name": api::names::WEBHOOK}}));
+    assert_eq!(*client, json!({"service": {"namespace": "elsewhere", "name": api::names::WEBHOOK}}));
     assert_eq!(named(NAMESPACE, "wheelwright-webhook"), None);
     assert_eq!(named("other", "cluster-manager-addon-webhook"), None);
 }
