@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
+use super::same_objects::without_commits;
 use crate::hub::addon_config::{self, AddOnFleets, is_config};
 use crate::hub::config_repo::RepoIdentity;
 use crate::hub::replica_set;
@@ -174,6 +175,13 @@ impl<'a> Workloads<'a> {
             placements,
             ..FleetReport::read(self.repo, &clusters)
         })
+    }
+
+    /// Returns a report with the hashes of objects in place of the names of commits.
+    pub(super) fn without_commits(&self, fleet: &FleetReport) -> FleetReport {
+        let FleetReport { seen, applied, condition, .. } =
+            FleetReport::read(&without_commits(self.repo), &[]);
+        FleetReport { seen, applied, condition, ..fleet.clone() }
     }
 }
 
