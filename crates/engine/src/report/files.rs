@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::limits::{MAX_FILES, MESSAGE};
-use super::{FleetReport, Rollout, Workload, exceptions, placement, timeline};
+use super::{FleetReport, Rollout, Workload, config_repo, exceptions, placement, timeline};
 use exceptions::CLUSTERS;
 use object::hex;
 use object::text::{clip, markdown, plain, short_commit};
@@ -101,6 +101,7 @@ fn readme(fleet: &FleetReport, exceptions: usize) -> String {
         table("ManifestWorkReplicaSet", REPLICA_SETS, &fleet.replica_sets),
         table("ManifestWork", WORKS, &fleet.works),
         placement::table(&fleet.placements),
+        config_repo::table(&fleet.others),
     ];
     let tables: Vec<String> = tables.into_iter().filter(|table| !table.is_empty()).collect();
     page.push_str(if tables.is_empty() { "No add-ons.\n" } else { "" });
@@ -229,6 +230,7 @@ fn summary_of(fleet: &FleetReport, exceptions: usize, worst: usize, listed: usiz
         "replicaSets": values(&fleet.replica_sets),
         "works": values(&fleet.works),
         "placements": placement::values(&fleet.placements, listed),
+        "otherConfigRepos": config_repo::values(&fleet.others, listed),
     });
     let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
     text.push('\n');

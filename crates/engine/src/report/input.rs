@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::config_repo::ConfigRepoState;
 use super::placement::PlacementState;
 use crate::plural::counted;
 use crate::rollout::ClusterState;
@@ -296,10 +297,13 @@ pub struct FleetReport {
     pub works: Vec<Workload>,
     /// The placements, by namespace and name; those that select too few clusters first.
     pub placements: Vec<PlacementState>,
+    /// The other ConfigRepos, by namespace and name; those that are not ready first.
+    pub others: Vec<ConfigRepoState>,
 }
 
 impl FleetReport {
-    /// Reads the state of a repository and of clusters, without its workloads and placements.
+    /// Reads the state of a repository and of clusters, without its workloads, placements and other
+    /// ConfigRepos.
     pub fn read(repo: &ConfigRepo, clusters: &[Arc<ManagedCluster>]) -> Self {
         let status = repo.status.clone().unwrap_or_default();
         let commit = |revision: Option<Revision>| revision.map(|r| r.commit).unwrap_or_default();
@@ -321,6 +325,7 @@ impl FleetReport {
             replica_sets: Vec::new(),
             works: Vec::new(),
             placements: Vec::new(),
+            others: Vec::new(),
         }
     }
 

@@ -2,6 +2,6 @@
 
 /// Limit of the characters of a message.
 pub(super) const MESSAGE: usize = 240;
-/// Limit of the add-ons with a file of their own, of the sets, and of the works; also of the placements that
-/// the first page lists.
+/// Limit of the add-ons with a file of their own, of the sets, and of the works; also of the placements and
+/// the other ConfigRepos that the first page lists.
 pub(super) const MAX_FILES: usize = 500;

@@ -6,6 +6,7 @@
 
 mod alike;
 mod commit_state;
+mod config_repo;
 mod exceptions;
 mod files;
 mod input;
@@ -19,6 +20,7 @@ mod timeline;
 mod work;
 
 pub use commit_state::{commit_state, is_news};
+pub use config_repo::ConfigRepoState;
 pub use files::{digest, files};
 pub use input::{FleetReport, Rollout, Workload, WorkloadCluster, last_change, ready_since, version_of};
 pub use message::message;

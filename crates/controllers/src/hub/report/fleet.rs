@@ -22,10 +22,10 @@ use api::names::{self, ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL, work_conditions
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config_refs;
-use engine::report::{self, FleetReport, PlacementState, Workload};
+use engine::report::{self, ConfigRepoState, FleetReport, PlacementState, Workload};
 use engine::sync::{Inventory, ObjectId, owner, recorded};
 use object::{Gvk, Key, Kind, Metadata as _};
-use reconcile::{Index, Observes, Plan, Query, Read, View, Watches};
+use reconcile::{Change, Index, Observes, Plan, Query, Read, View, Watches};
 
 /// The conditions that say whether a work is done. One that is done may still be unavailable.
 const STATE_OF_WORK: [&str; 3] =
@@ -100,6 +100,7 @@ pub(in crate::hub) struct Workloads<'a> {
     sets: Vec<Arc<ManifestWorkReplicaSet>>,
     works: Vec<Arc<ManifestWork>>,
     placements: Vec<Arc<Placement>>,
+    others: Vec<Arc<ConfigRepo>>,
 }
 
 impl<'a> Workloads<'a> {
@@ -120,6 +121,7 @@ impl<'a> Workloads<'a> {
             sets: reported.among(view.list_readable(Query::ALL)?),
             works: reported.among(works),
             placements: reported.among(view.list_readable(Query::ALL)?),
+            others: others(repo, identity, view)?,
         })
     }
 
@@ -173,16 +175,41 @@ impl<'a> Workloads<'a> {
             replica_sets,
             works,
             placements,
+            others: self.states_of_others(ConfigRepoState::read),
             ..FleetReport::read(self.repo, &clusters)
         })
+    }
+
+    fn states_of_others(&self, read: impl Fn(&ConfigRepo) -> ConfigRepoState) -> Vec<ConfigRepoState> {
+        let mut states: Vec<_> = self.others.iter().map(|other| read(other)).collect();
+        states.sort_by_key(|state| state.ready);
+        states
     }
 
     /// Returns a report with the hashes of objects in place of the names of commits.
     pub(super) fn without_commits(&self, fleet: &FleetReport) -> FleetReport {
         let FleetReport { seen, applied, condition, .. } =
             FleetReport::read(&without_commits(self.repo), &[]);
-        FleetReport { seen, applied, condition, ..fleet.clone() }
+        let others = self.states_of_others(|other| ConfigRepoState::read(&without_commits(other)));
+        FleetReport { seen, applied, condition, others, ..fleet.clone() }
     }
+}
+
+/// Returns the other ConfigRepos that the report of one tells of.
+fn others(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<Vec<Arc<ConfigRepo>>> {
+    // The service account of a namespace may not read those of other namespaces.
+    let query = match identity {
+        RepoIdentity::Operator => Query::ALL,
+        RepoIdentity::ServiceAccount(_) => Query::namespace(repo.namespace()),
+    };
+    let mut others = view.list_readable::<ConfigRepo>(query)?;
+    others.retain(|other| Key::of(other.as_ref()) != Key::of(repo));
+    Ok(others)
+}
+
+/// Returns every repository that reports, where what the report of another one tells of a ConfigRepo differs.
+pub(super) fn told_of(change: &Change<ConfigRepo>, view: &impl View) -> Vec<Key> {
+    reporting_where(change.differs_in(ConfigRepoState::read), view)
 }
 
 /// Returns when the last rollout of an add-on or a set of a repository ended; `None` while one goes on.

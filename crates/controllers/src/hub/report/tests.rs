@@ -139,7 +139,14 @@ fn a_confined_repository_reports_nothing_of_the_fleet() {
             "url": "https://git.example/fleet", "report": {}, "mode": "Observe", "serviceAccountName": account,
         });
         let metadata = json!({"namespace": "config", "name": "fleet"});
+        let repo = |namespace: &str| {
+            let metadata = json!({"namespace": namespace, "name": "other"});
+            json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": {"url": "https://git.example/other"}})
+        };
         let others = [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}}),
+            repo("tenant"),
+            repo("config"),
             json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}),
             json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": {"name": "theirs"}, "spec": {}}),
             json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c1"}, "spec": {}}),
@@ -154,11 +161,14 @@ fn a_confined_repository_reports_nothing_of_the_fleet() {
     };
     let fleet = |text: &str| {
         let summary: Value = serde_json::from_str(text).unwrap();
-        (summary["clusters"].clone(), text.contains("theirs"))
+        let repos: Vec<String> = summary["otherConfigRepos"].as_object().unwrap().keys().cloned().collect();
+        (summary["clusters"].clone(), text.contains("theirs"), repos)
     };
     assert!(fleet(&summary("")).1);
     assert!(!fleet(&summary("deployer")).1);
     assert_ne!(fleet(&summary("")).0, fleet(&summary("deployer")).0);
+    assert_eq!(fleet(&summary("")).2, ["config/other", "tenant/other"]);
+    assert_eq!(fleet(&summary("deployer")).2, ["config/other"]);
 }
 
 #[test]

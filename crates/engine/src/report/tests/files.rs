@@ -34,6 +34,7 @@ fn fleet(clusters: Vec<WorkloadCluster>) -> FleetReport {
         replica_sets: Vec::new(),
         works: Vec::new(),
         placements: Vec::new(),
+        others: Vec::new(),
     }
 }
 

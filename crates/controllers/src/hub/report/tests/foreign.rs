@@ -1,4 +1,4 @@
-//! Branches that others follow, and objects of others.
+//! Branches that others follow, objects of others, and other ConfigRepos.
 
 use super::*;
 use api::names::CONFIG_REPO_ANNOTATION;
@@ -53,4 +53,27 @@ fn an_object_is_not_reported_because_it_names_the_repository() {
     let files = &world.branches[BRANCH].last().unwrap().files;
     assert!(files.contains_key("addons/msa.md"), "{:?}", files.keys());
     assert!(!files.values().any(|text| text.contains("foreign")), "{:?}", files.keys());
+}
+
+#[test]
+fn a_report_tells_which_commit_another_config_repo_has_applied() {
+    let mut world = world(json!({}));
+    let metadata = json!({"namespace": "config", "name": "other"});
+    world
+        .apply(object(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": {"url": "https://git.example/other"}})))
+        .unwrap();
+    commit(&mut world, '1', "msa");
+    run(&mut world, 120);
+    let told = |world: &World| -> Value {
+        let newest = world.branches[BRANCH].last().unwrap();
+        let summary: Value = serde_json::from_str(&newest.files["summary.json"]).unwrap();
+        summary["otherConfigRepos"]["config/other"].clone()
+    };
+    assert_eq!((&told(&world)["applied"], &told(&world)["ready"]), (&json!(""), &json!(false)));
+    let file = add_on_file("proxy", '2');
+    let tree: FileTree = [("addon.yaml", file.as_bytes())].into_iter().collect();
+    world.commit(&Key::namespaced("config", "other"), &"2".repeat(40), tree);
+    run(&mut world, 120);
+    let applied = json!({"applied": "2".repeat(40), "ready": true, "reason": "Applied", "unhealthy": 0});
+    assert_eq!(told(&world), applied);
 }
