@@ -116,7 +116,7 @@ impl Register for Unreliable<'_> {
 }
 
 /// Returns the files of a repository with a namespace for each tenant.
-fn tenants(range: Range<usize>, data: &str) -> FileTree {
+pub(crate) fn tenants(range: Range<usize>, data: &str) -> FileTree {
     let file = |i: usize| {
         let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: tenant-{i}}}\n");
         let map =
@@ -128,7 +128,7 @@ fn tenants(range: Range<usize>, data: &str) -> FileTree {
 }
 
 /// Returns four clusters with an add-on and a work of a set, a list for Argo CD, and a repository of tenants.
-fn fleet() -> World {
+pub(crate) fn fleet() -> World {
     let setup = Setup { hub: |process| controllers::hub(&mut Unreliable(process)), ..Setup::default() };
     let mut world = removals::installed(setup, 4);
     annotate(&mut world, "gitops.wheelwright.dev/cluster-decision", "canary");
@@ -157,17 +157,17 @@ fn decided(world: &World) -> usize {
     list.status.unwrap().decisions.len()
 }
 
-fn minutes(world: &mut World, minutes: i64) {
+pub(crate) fn minutes(world: &mut World, minutes: i64) {
     world.run_for(SignedDuration::from_mins(minutes)).unwrap();
 }
 
 /// Asserts that nothing was deleted on the hub and on the clusters since the last call.
-fn nothing_is_deleted(world: &mut World, incident: &str) {
+pub(crate) fn nothing_is_deleted(world: &mut World, incident: &str) {
     nothing_else_is_deleted(world, &[], incident);
 }
 
 /// Asserts that nothing was deleted but objects of some kinds.
-fn nothing_else_is_deleted(world: &mut World, kinds: &[&str], incident: &str) {
+pub(crate) fn nothing_else_is_deleted(world: &mut World, kinds: &[&str], incident: &str) {
     let history = world.take_history();
     let is_alive = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| !it.is_terminating());
     let deleted = history.iter().filter(|write| is_alive(&write.before) && !is_alive(&write.after));

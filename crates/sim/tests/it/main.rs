@@ -19,6 +19,7 @@ mod clocks;
 mod commit_statuses;
 mod crashes;
 mod deletions;
+mod emptied;
 mod events;
 mod fixtures;
 mod histories;
