@@ -8,6 +8,7 @@ mod hostile;
 mod hostile_branch;
 mod mirror;
 mod notes;
+mod openpgp;
 mod push;
 pub(crate) mod recorder;
 mod report_branch;

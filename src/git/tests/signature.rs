@@ -13,7 +13,7 @@ use crate::git::{
     Commit, CommitSigner, Error, History, Keyring, RefSpec, Retry, SignedPart, Verification, verify_commit,
 };
 
-fn keys(secret: &[(&str, &str)]) -> Verification {
+pub(super) fn keys(secret: &[(&str, &str)]) -> Verification {
     let data = secret.iter().map(|(name, value)| ((*name).to_owned(), ByteString(value.as_bytes().to_vec())));
     let data = data.collect();
     let keys = Arc::new(Keyring::from_secret(&data).unwrap_or_else(|e| panic!("{e}: {data:?}")));
@@ -29,7 +29,7 @@ fn since(verification: &Verification, commit: &str, part: SignedPart) -> Verific
 }
 
 #[track_caller]
-fn refused(result: Result<String, Error>, reason: &str, parts: &[&str]) {
+pub(super) fn refused(result: Result<String, Error>, reason: &str, parts: &[&str]) {
     let error = result.unwrap_err();
     assert_eq!(error.reason(), reason, "{error}");
     for part in parts {
@@ -110,7 +110,7 @@ fn an_ssh_signature_for_another_purpose_is_refused() {
 }
 
 /// Puts a commit with a signature in the place of the tip.
-fn replace(author: &Author, payload: &[u8], signature: &str) -> String {
+pub(super) fn replace(author: &Author, payload: &[u8], signature: &str) -> String {
     let payload = String::from_utf8(payload.to_vec()).unwrap();
     let folded = signature.trim_end().replace('\n', "\n ");
     let (head, message) = payload.split_once("\n\n").unwrap();
