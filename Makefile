@@ -31,8 +31,8 @@ interop: ## Run our programs beside those of Open Cluster Management and in thei
 	$(CARGO) test --test it -- interop:: --ignored --nocapture --test-threads=2
 
 .PHONY: chaos
-chaos: ## Kill the embedded hub and every process of the chain, crash before and after every write, and send 10,000 random sequences of requests
-	CRASHES=all $(CARGO) test -p wheelwright-sim --test it -- crashes:: --nocapture
+chaos: ## Kill the embedded hub and every process of the chain, crash before and after every write, send 10,000 random sequences of requests, and compare the plans of 1,000 commits with what follows
+	CRASHES=all WHEELWRIGHT_PREVIEWS=250 $(CARGO) test -p wheelwright-sim --test it -- crashes:: previews:: --nocapture
 	HUB_KILLS=200 CHAIN_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: faults:: both_hubs_answer --nocapture
 
 .PHONY: fuzz

@@ -8,8 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::fixtures::{config_repo, put, repo};
+use super::preview_looks::{compare, look};
 use super::preview_reports::reported;
-use super::previews::{apply, commit, compare, fleet, look, previewed};
+use super::previews::{apply, commit, fleet, previewed};
 use api::addon::v1alpha1::AddOnTemplate;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use api::names::GITOPS_GROUP;

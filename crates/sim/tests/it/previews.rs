@@ -1,25 +1,25 @@
 //! Compares previews with what then happens.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::fixtures::{config_repo, put, repo, seconds};
-use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::cluster::v1beta1::PlacementDecision;
+use super::preview_content::FleetContent;
+use super::preview_looks::{compare, look};
+use super::preview_rollouts::{compare_rollouts, roll_out};
 use api::gitops::v1alpha1::ConfigRepo;
-use api::names::{APPLIED_DIGEST_ANNOTATION, APPROVE_PLAN_ANNOTATION, CONFIG_REPO_ANNOTATION, GITOPS_GROUP};
-use api::work::v1::ManifestWork;
+use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use object::tree::{Checkout, Collision, FileTree};
-use object::{Key, Metadata as _, Random};
+use object::{Key, Random};
 use sim::history::Content;
 use sim::preview::{ChangeType, HubSnapshot, Preview, ProposedCommit, Verdict, preview};
 use sim::{World, workload};
 
-/// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250` plays 1,000
-/// commits.
+/// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250`, as in `make
+/// chaos`, plays 1,000 commits.
 const HISTORIES: u64 = 8;
 const COMMITS: u64 = 4;
 
@@ -57,121 +57,18 @@ pub(crate) fn apply(world: &mut World, commit: &ProposedCommit) {
     world.run_for(SignedDuration::from_mins(4)).unwrap();
 }
 
-/// The state of a hub, as far as a preview describes it.
-pub(crate) struct Look {
-    /// The digests of the objects of the repository.
-    objects: BTreeMap<String, String>,
-    placements: BTreeMap<String, BTreeSet<String>>,
-    add_ons: BTreeSet<(String, String)>,
-    works: BTreeMap<(String, String), Value>,
-    applied: String,
-    approval: String,
-}
-
-pub(crate) fn look(world: &World) -> Look {
-    let owner = repo().to_string();
-    let objects = HubSnapshot::of(&world.hub).objects.into_iter().filter(|object| {
-        object.annotations().get(CONFIG_REPO_ANNOTATION) == Some(&owner.as_str()) && !object.is_terminating()
-    });
-    let mut placements: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for decision in world.list::<PlacementDecision>() {
-        let placement = decision.label(api::names::PLACEMENT_LABEL).unwrap();
-        let clusters = placements.entry(format!("{}/{placement}", decision.namespace())).or_default();
-        clusters.extend(decision.status.into_iter().flat_map(|it| it.decisions).map(|it| it.cluster_name));
-    }
-    let works = world.list::<ManifestWork>().into_iter().filter(|work| !work.is_terminating());
-    let add_ons = world.list::<ManagedClusterAddOn>().into_iter().filter(|add_on| !add_on.is_terminating());
-    let status = world.get::<ConfigRepo>(&repo()).unwrap().status.unwrap_or_default();
-    Look {
-        objects: objects
-            .map(|object| {
-                (object.reference().to_string(), object.annotations()[APPLIED_DIGEST_ANNOTATION].to_owned())
-            })
-            .collect(),
-        placements,
-        add_ons: add_ons.map(|it| (it.name().to_owned(), it.namespace().to_owned())).collect(),
-        works: works
-            .map(|it| {
-                ((it.namespace().to_owned(), it.name().to_owned()), serde_json::to_value(it.spec).unwrap())
-            })
-            .collect(),
-        applied: status.applied.map(|applied| applied.commit).unwrap_or_default(),
-        approval: status.held_deletions.map(|held| held.approval).unwrap_or_default(),
-    }
-}
-
-fn strings<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
-    names.cloned().collect()
-}
-
-/// Compares a preview with the hub before and after the commit.
-pub(crate) fn compare(preview: &Preview, before: &Look, after: &Look) -> Result<(), String> {
-    let equal = |what: &str, preview: String, found: String| {
-        if preview == found { Ok(()) } else { Err(format!("{what}: preview {preview}, found {found}")) }
-    };
-    let keys = strings(before.objects.keys().chain(after.objects.keys()));
-    let changed =
-        keys.into_iter().filter_map(|key| match (before.objects.get(&key), after.objects.get(&key)) {
-            (None, Some(_)) => Some((key, ChangeType::Created)),
-            (Some(_), None) => Some((key, ChangeType::Deleted)),
-            (Some(old), Some(new)) if old != new => Some((key, ChangeType::Changed)),
-            _ => None,
-        });
-    let found: BTreeMap<String, ChangeType> = changed.collect();
-    let objects: BTreeMap<String, ChangeType> =
-        preview.objects.iter().map(|it| (it.object.clone(), it.change)).collect();
-    equal("objects", format!("{objects:?}"), format!("{found:?}"))?;
-    let is_refused = after.applied != preview.commit;
-    equal("refused", format!("{}", preview.verdict == Verdict::Refused), format!("{is_refused}"))?;
-    let approval = preview.held.as_ref().map(|held| held.approval.clone()).unwrap_or_default();
-    let held = if is_refused { String::new() } else { after.approval.clone() };
-    equal("held", approval, held)?;
-
-    let none = BTreeSet::new();
-    for placement in strings(before.placements.keys().chain(after.placements.keys())) {
-        let of = |look: &Look| look.placements.get(&placement).unwrap_or(&none).clone();
-        let (old, new) = (of(before), of(after));
-        let preview = preview.placements.iter().find(|it| it.placement == placement);
-        let moves = |list: fn(&sim::preview::PlacementPreview) -> &Vec<String>| {
-            strings(preview.into_iter().flat_map(list))
-        };
-        let found = (&new - &old, &old - &new);
-        equal(
-            &placement,
-            format!("{:?}", (moves(|it| &it.enter), moves(|it| &it.leave))),
-            format!("{found:?}"),
-        )?;
-    }
-    let add_ons = |list: fn(&sim::preview::WorkloadPreview) -> &Vec<String>| -> BTreeSet<(String, String)> {
-        preview.add_ons.iter().flat_map(|it| list(it).iter().map(|c| (it.name.clone(), c.clone()))).collect()
-    };
-    let found = (&after.add_ons - &before.add_ons, &before.add_ons - &after.add_ons);
-    equal(
-        "add-ons",
-        format!("{:?}", (add_ons(|it| &it.enter), add_ons(|it| &it.leave))),
-        format!("{found:?}"),
-    )?;
-    let works: BTreeSet<(String, String)> = preview
-        .works
-        .iter()
-        .flat_map(|it| it.clusters.iter().map(|c| (c.clone(), it.work.clone())))
-        .collect();
-    let all: BTreeSet<_> = before.works.keys().chain(after.works.keys()).collect();
-    let found = all.into_iter().filter(|key| before.works.get(key) != after.works.get(key));
-    equal("works", format!("{works:?}"), format!("{:?}", found.cloned().collect::<BTreeSet<_>>()))
-}
-
-/// Plays the commits of a seed; returns how many changed something.
-fn play(seed: u64) -> Result<usize, String> {
+/// Plays the commits of a seed; returns how many changed something, and how many add-ons and sets rolled out
+/// in several batches.
+fn play(seed: u64) -> Result<(usize, usize), String> {
     let mut random = Random::new(seed ^ 0x7072_6576);
     let mut world = fleet(seed, 2 + random.below(4));
-    let mut content = Content::first(&mut random);
-    let mut changes = 0;
+    let mut content = FleetContent::first(&mut random);
+    let (mut changes, mut in_batches) = (0, 0);
     for number in 1..=COMMITS {
         let commit = commit(number, content.files());
         let preview = previewed(&world, &commit);
         let before = look(&world);
-        apply(&mut world, &commit);
+        let rollout = roll_out(&mut world, &commit);
         let failed = |why| {
             format!(
                 "seed {seed}, commit {number}: {why}\n{}",
@@ -179,12 +76,13 @@ fn play(seed: u64) -> Result<usize, String> {
             )
         };
         compare(&preview, &before, &look(&world)).map_err(failed)?;
+        compare_rollouts(&preview, &rollout).map_err(failed)?;
         if preview.verdict != Verdict::Refused {
             let again = previewed(&world, &commit);
             let has_effect = |preview: &Preview| {
-                let Preview { objects, placements, add_ons, works, approvals, .. } = preview;
-                let parts = [objects.len(), placements.len(), add_ons.len(), works.len(), approvals.len()];
-                parts.iter().sum::<usize>() > 0
+                let Preview { objects, placements, add_ons, replica_sets, works, approvals, .. } = preview;
+                let workloads = add_ons.len() + replica_sets.len();
+                objects.len() + placements.len() + workloads + works.len() + approvals.len() > 0
             };
             // Deletions above the budget are held again.
             let held = again.held.is_some();
@@ -194,24 +92,29 @@ fn play(seed: u64) -> Result<usize, String> {
             }
         }
         changes += usize::from(!preview.objects.is_empty());
+        let workloads = preview.add_ons.iter().chain(&preview.replica_sets);
+        in_batches += workloads.filter(|workload| workload.batches.len() > 1).count();
         content.change(&mut random);
     }
-    Ok(changes)
+    Ok((changes, in_batches))
 }
 
 #[test]
 fn a_preview_tells_what_a_commit_then_does() {
     let histories = std::env::var("WHEELWRIGHT_PREVIEWS").map_or(HISTORIES, |count| count.parse().unwrap());
-    let mut changes = 0;
+    let (mut changes, mut in_batches) = (0, 0);
     let mut failures = Vec::new();
     for seed in 0..histories {
         match play(seed) {
-            Ok(changed) => changes += changed,
+            Ok((changed, batched)) => {
+                changes += changed;
+                in_batches += batched;
+            }
             Err(failure) => failures.push(failure),
         }
     }
     assert!(failures.is_empty(), "{} of {histories}:\n{}", failures.len(), failures.join("\n"));
-    assert!(changes > 12, "{changes} commits changed something");
+    assert!(changes > 12 && in_batches > 0, "{changes} commits changed something, {in_batches} in batches");
 }
 
 /// Returns the hash of the plan that the operator holds.
