@@ -26,8 +26,8 @@ use wheelwright::apiserver::{Credential, kubeconfig_yaml};
 use crate::cli::server;
 use crate::kube::{Cluster, Directory, Kubectl, helm};
 use crate::rollout::load;
-use crate::webhook::write_certificates;
 use crate::wait::eventually;
+use crate::webhook::write_certificates;
 
 const ADD_ON: &str = "managed-serviceaccount";
 const PAUSE: &str = "verb=pause&subject=managed-serviceaccount";

@@ -150,9 +150,7 @@ fn no_writer_loses_an_update() {
 fn no_writer_loses_one_of_two_hundred_updates_with_the_waits_of_the_operator() {
     let forge = Forge::new();
     let open = |cache: &str| forge.mirror(cache, &forge.url());
-    let begin = std::time::Instant::now();
     race(&forge, &open, 200, &Retry::default());
-    eprintln!("RACE {:?}", begin.elapsed());
 }
 
 #[test]
