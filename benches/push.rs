@@ -1,6 +1,6 @@
-//! Measures the time from a webhook to the first write of its commit, with the operator as a process on a real
-//! API server where nothing else happens, and git's own server. The baseline, in the same run, is a fetch by
-//! git and a write, one after the other.
+//! Measures the time from a webhook to the first write of its commit, with git's own server and the operator as
+//! a process on a real API server where nothing else happens. The baseline, in the same run, is a fetch by git
+//! and a write, one after the other.
 //!
 //! `cargo bench --bench push [-- PUSHES]`
 #![allow(

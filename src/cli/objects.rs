@@ -17,7 +17,8 @@ pub(super) const MAX_FILE: u64 = 64 << 20;
 /// Objects per page of a list, as kubectl asks for them.
 const PAGE: u32 = 500;
 
-/// Reads YAML documents or JSON; a List counts as its items, and a file of a report's snapshot as its objects.
+/// Reads YAML documents or JSON; a List counts as its items, and a file of a report's snapshot as its
+/// objects.
 ///
 /// # Errors
 /// The file cannot be read, or holds something that is no object.

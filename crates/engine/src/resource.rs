@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use api::work::v1::{ManifestResourceMeta, ManifestWork};
+use api::work::v1::{ManifestResourceMeta, ManifestWork, ResourceIdentifier};
 use object::{Gvk, Object};
 
 /// Returns the plural name of a kind. It is right for every kind of Kubernetes itself, and for every custom
@@ -20,6 +20,19 @@ pub fn plural(kind: &str) -> String {
             format!("{name}es")
         }
         _ => format!("{name}s"),
+    }
+}
+
+/// Returns the name of an object in the configuration of a work. The resource is derived from the kind, which
+/// is right for the kinds of Kubernetes.
+pub fn identifier(manifest: &Object) -> ResourceIdentifier {
+    let reference = manifest.reference();
+    ResourceIdentifier {
+        group: reference.gvk.group.clone(),
+        resource: plural(&reference.gvk.kind),
+        name: reference.key.name,
+        namespace: reference.key.namespace,
+        ..ResourceIdentifier::default()
     }
 }
 

@@ -1,4 +1,6 @@
-//! Measures the cost of a plan: `cargo bench -p wheelwright-sim --bench plan [-- CLUSTERS [ADDONS [report]]]`.
+//! Measures the cost of a plan.
+//!
+//! `cargo bench -p wheelwright-sim --bench plan [-- CLUSTERS [ADDONS [report]]]`
 //!
 //! Every cluster has every add-on, at rest. The commit gives one add-on another image, in a Progressive
 //! rollout. A small fleet is brought to rest in the simulator and its last cluster is copied, so the objects

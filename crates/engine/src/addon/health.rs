@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::config::{Config, address, annotation};
 use super::hosting::Place;
 use super::{rules, works};
+use crate::resource::identifier;
 use crate::work::culprit;
 use api::Condition;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
@@ -180,8 +181,8 @@ fn workload<'a>(
 /// autoscaler.
 fn wanted_replicas(manifest: &Object, configs: &[ManifestConfigOption]) -> i64 {
     let asked = manifest.at(&["spec", "replicas"]).and_then(serde_json::Value::as_i64);
-    let identifier = works::identifier(manifest);
-    let config = configs.iter().find(|config| config.resource_identifier == identifier);
+    let named = identifier(manifest);
+    let config = configs.iter().find(|config| config.resource_identifier == named);
     let apply = config.and_then(|config| config.update_strategy.as_ref()?.server_side_apply.as_ref());
     let is_left = apply.is_some_and(|apply| apply.ignore_fields.iter().any(names_replicas));
     asked.filter(|asked| *asked == 0 || !is_left).unwrap_or(1)

@@ -8,7 +8,8 @@ use std::fmt::{Display, Formatter, Write as _};
 use jiff::{SignedDuration, Timestamp};
 
 use super::hosting::{Place, Target};
-use super::works::{identifier, is_as_wanted, is_hook};
+use super::works::{is_as_wanted, is_hook};
+use crate::resource::identifier;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::ConditionStatus::False;
 use api::condition::{Condition, Observation, find_condition, set_condition};

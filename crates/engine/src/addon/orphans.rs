@@ -1,7 +1,6 @@
 //! The objects of an add-on that stay on their cluster when it is deleted.
 
-use super::works::identifier;
-use crate::resource::{defined, reported};
+use crate::resource::{defined, identifier, reported};
 use api::names::ADDON_DELETION_ORPHAN;
 use api::work::v1::{DeleteOption, DeletePropagationPolicy, ManifestWork, ResourceIdentifier};
 use object::Object;
@@ -42,10 +41,7 @@ fn rule(manifest: &Object, manifests: &[Object], existing: &[&ManifestWork]) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::hosting::Target;
-    use super::super::works;
     use super::*;
-    use api::addon::v1alpha1::ManagedClusterAddOn;
     use serde_json::{Value, json};
 
     #[test]
@@ -56,12 +52,8 @@ mod tests {
                 .unwrap()
         };
         let option = |manifests: &[Object], author: Value| {
-            let author = json!({"workload": {}, "deleteOption": author});
-            let author = serde_json::from_value(author).unwrap();
-            let addon = ManagedClusterAddOn::default();
-            let works =
-                works::build(&Target::managed(&addon, &[]), manifests.to_vec(), &[], &author).unwrap();
-            serde_json::to_value(&works[0].spec.delete_option).unwrap()
+            let author: Option<DeleteOption> = serde_json::from_value(author).unwrap();
+            serde_json::to_value(delete_option(manifests, &[], author.as_ref())).unwrap()
         };
         let goes = [map("goes", json!({}))];
         let both = [goes[0].clone(), map("data", json!({ADDON_DELETION_ORPHAN: ""}))];

@@ -10,13 +10,13 @@ use super::hosting::{Place, Target, addon_of};
 use super::orphans::delete_option;
 use super::pack;
 use super::template::asks;
-use crate::resource::plural;
+use crate::resource::identifier;
 use crate::work::health::{add_rules, without_rules};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::{ADDON_PRE_DELETE, CONFIG_FENCE_ANNOTATION, CONFIG_SPEC_HASH_ANNOTATION};
 use api::work::v1::{
     FeedbackRule, FeedbackType, JsonPath, ManifestConfigOption, ManifestWork, ManifestWorkSpec,
-    ManifestsTemplate, ResourceIdentifier,
+    ManifestsTemplate,
 };
 use object::fields::covers;
 use object::{Gvk, Key, Metadata as _, Object, ObjectRef, refers_to};
@@ -103,19 +103,6 @@ pub(super) fn build(
         ManifestWork { metadata, spec, ..ManifestWork::default() }
     };
     Ok(packed.into_iter().map(work).collect())
-}
-
-/// Returns the name of an object in the configuration of a work. The resource is derived from the kind, which
-/// is right for the kinds of Kubernetes.
-pub(crate) fn identifier(manifest: &Object) -> ResourceIdentifier {
-    let reference = manifest.reference();
-    ResourceIdentifier {
-        group: reference.gvk.group.clone(),
-        resource: plural(&reference.gvk.kind),
-        name: reference.key.name,
-        namespace: reference.key.namespace,
-        ..ResourceIdentifier::default()
-    }
 }
 
 /// Returns whether a manifest runs before the add-on is deleted instead of when it is installed.

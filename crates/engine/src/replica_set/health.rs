@@ -4,7 +4,7 @@
 //! rules get rules for their workloads, which OCM's agents know too. They are no part of the template: its
 //! hash, its snapshots and the comparison with live works leave them out. See docs/design/rollout-states.md.
 
-use crate::addon::works::identifier;
+use crate::resource::identifier;
 use crate::work::health::add_rules;
 use api::names::WORKLOAD_HEALTH_ANNOTATION;
 use api::work::v1::ManifestWorkSpec;

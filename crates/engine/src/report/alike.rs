@@ -101,8 +101,8 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// Returns the objects of which `takes` takes a part. `part` leaves the same fields of each object. `left`
-    /// counts the bytes of JSON that may still be read.
+    /// Returns the objects of which `takes` takes a part. `part` leaves the same fields of each object.
+    /// `left` counts the bytes of JSON that may still be read.
     ///
     /// # Errors
     /// An object differs in no value, or in one that the first object does not have, or there are more bytes

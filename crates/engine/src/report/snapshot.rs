@@ -15,7 +15,8 @@ use object::{Gvk, Object};
 
 /// Directory of the snapshot in the directory of a report.
 pub const SNAPSHOT: &str = "snapshot";
-/// Most bytes of a snapshot: some 200,000 add-ons on clusters. The operator writes it again with every report.
+/// Most bytes of a snapshot: some 200,000 add-ons on clusters. The operator writes it again with every
+/// report.
 const MAX_BYTES: usize = 64 << 20;
 /// Most bytes of a file: a plan reads no larger one.
 const MAX_FILE_BYTES: usize = 8 << 20;
@@ -84,8 +85,8 @@ impl SnapshotReader {
         self.read_taken(file, |_| None, |_| true)
     }
 
-    /// Reads the objects of a file of which `takes` takes a part. `part` leaves the same fields of each object,
-    /// whatever their values; `None` leaves all. So an object that is not taken is not made.
+    /// Reads the objects of a file of which `takes` takes a part. `part` leaves the same fields of each
+    /// object, whatever their values; `None` leaves all. So an object that is not taken is not made.
     ///
     /// # Errors
     /// As [`SnapshotReader::read`].

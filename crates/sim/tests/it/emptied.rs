@@ -1,4 +1,4 @@
-//! What the hub derives its clusters and objects from is empty, cut off, elsewhere or lost. Nothing is deleted
+//! What the hub derives clusters and objects from is empty, cut off, elsewhere or lost. Nothing is deleted
 //! here. See docs/hazards.md#lost-labels and the rows below it.
 
 use serde_json::json;

@@ -31,8 +31,8 @@ pub(crate) fn reported(world: &World) -> Vec<Object> {
     files(world).flat_map(|file| reader.read(file).unwrap()).collect()
 }
 
-/// Returns the preview from the newest report and the repository alone. Nothing is read that the plan does not
-/// ask for.
+/// Returns the preview from the newest report and the repository alone. Nothing is read that the plan does
+/// not ask for.
 fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &ProposedCommit) -> Preview {
     let mut left_out = LeftOut::but(PreviewScope::default());
     loop {

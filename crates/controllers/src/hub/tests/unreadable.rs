@@ -283,6 +283,7 @@ fn a_deletion_in_batches_goes_on_although_the_addon_of_one_cluster_cannot_be_rea
     caches.replace::<ManagedClusterAddOn>(Site::Hub, vec![typed(addon)], "2");
     refuse::<ManagedClusterAddOn>(&mut caches, Key::namespaced("c3", "a"));
     let plan = AddOnInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH).unwrap();
+    eprintln!("PLAN {}", serde_json::to_string(&plan).unwrap());
     let is_deletion = |action: &&Action| matches!(action, Action::Delete { .. });
     let deleted = plan.steps.iter().flatten().filter(is_deletion).filter_map(Action::target);
     assert_eq!(deleted.map(|addon| addon.key).collect::<Vec<_>>(), [Key::namespaced("c1", "a")]);

@@ -42,6 +42,16 @@ fn a_commit_with_the_objects_of_the_last_one_causes_no_report() {
             commit_with_report(&mut world, &key(), (revision, &file), BRANCH);
             run(&mut world, 120);
         }
+        for pair in world.branches[BRANCH].windows(2) {
+            for (path, text) in &pair[1].files {
+                if pair[0].files.get(path) != Some(text) {
+                    eprintln!(
+                        "DIFF {path}\n{}\n{text}",
+                        pair[0].files.get(path).cloned().unwrap_or_default()
+                    );
+                }
+            }
+        }
         assert_eq!(world.branches[BRANCH].len(), reports, "snapshot {snapshot}, {file}");
         assert_eq!(seen(&world, &key()), "5".repeat(40));
 
