@@ -39,8 +39,6 @@ pub struct Push {
     pub takes_over: ReportTakeover,
     /// All files of the owner below that directory.
     pub files: BTreeMap<String, String>,
-    /// Hash of the report, which stays while only the names of commits change.
-    pub digest: String,
     /// Commit message with its trailers.
     pub message: String,
     /// Time of the commit: the time of the last change in the report, so that the same report gives the same

@@ -1,12 +1,11 @@
 //! Pushes reports to the status branch of a repository.
 //!
 //! It pushes no report without a change, no two reports within the report's interval, and none while changes
-//! still arrive; only the end of a rollout is reported at once. Another commit with the same objects is no
-//! change. A report that cannot be pushed is a condition and delays nothing else.
+//! still arrive; only the end of a rollout is reported at once. A report that cannot be pushed is a condition
+//! and delays nothing else.
 
 pub(super) mod fleet;
 mod fleet_snapshot;
-mod same_objects;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoReport, PushedReport, ReportStatus, SecretRef};
 use api::names::gitops_conditions::REPORTED;
-use engine::report::{self, FleetReport};
+use engine::report;
 use fleet::Workloads;
 use object::duration::{self, later, whole_second};
 use object::text;
@@ -30,7 +29,6 @@ use reconcile::{
     Action, Answer, Controller, Event, EventType, Executed, Failure, FailureKind, Plan, Push, Query, Read,
     ReportTakeover, StatusWrite, View, Watches,
 };
-use same_objects::without_commits;
 
 /// How long after the last change a report waits for more of them.
 const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
@@ -100,7 +98,7 @@ impl Controller for ReportController {
                 let commit =
                     if let Answer::Commit(commit) = answer { commit.clone() } else { push.last.clone() };
                 let (url, branch, path) = (push.url.clone(), push.branch.clone(), push.directory.clone());
-                let (digest, error) = (push.digest.clone(), String::new());
+                let (digest, error) = (report::digest(&push.files), String::new());
                 let history = history(&tried, push, &commit);
                 let pushed = ReportStatus { url, branch, path, commit, digest, error, history, ..tried };
                 (pushed, Observation::new(REPORTED, True, "Pushed").message(missing(&repo, push)))
@@ -182,6 +180,11 @@ fn plan(
     let condition = find_condition(&status.conditions, REPORTED);
     // If a person edited the spec after a refusal, the next attempt comes at once.
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
+    let takes_over = match condition.is_some_and(|condition| condition.reason == FENCED) {
+        false => ReportTakeover::Continued,
+        true if answered => ReportTakeover::Always,
+        true => ReportTakeover::Never,
+    };
     let mut plan = Plan::default();
     let is_flush = match moment {
         Moment::Usual => flushes(repo, &identity, view, now)?,
@@ -203,15 +206,11 @@ fn plan(
         return Ok(plan);
     }
     let fleet = workloads.fleet(&mut plan, view, now)?;
-    let has_snapshot = spec.snapshot && identity == RepoIdentity::Operator;
-    let files = |fleet: &FleetReport, told: fn(&ConfigRepo) -> ConfigRepo| -> Read<BTreeMap<_, _>> {
-        let mut files = report::files(fleet);
-        if has_snapshot {
-            files.extend(fleet_snapshot::snapshot(view, now, told)?.into_iter().flatten());
-        }
-        Ok(files)
-    };
-    let digest = report::digest(&files(&workloads.without_commits(&fleet), without_commits)?);
+    let mut files = report::files(&fleet);
+    if spec.snapshot && identity == RepoIdentity::Operator {
+        files.extend(fleet_snapshot::snapshot(view, now)?.into_iter().flatten());
+    }
+    let digest = report::digest(&files);
     let hub = hub_uid(view)?;
     let push = to_branch(repo, spec, &hub);
     let is_on_branch = last.url == push.url && last.branch == push.branch;
@@ -236,23 +235,13 @@ fn plan(
             .map(|it| it.commit)
             .unwrap_or_default(),
         last: if is_on_branch { last.commit } else { String::new() },
-        takes_over: takeover(condition, answered),
+        takes_over,
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
-        files: files(&fleet, ConfigRepo::clone)?,
-        digest,
+        files,
         time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
         ..push
     }))]);
     Ok(plan)
-}
-
-/// Returns when a report replaces that of another process.
-fn takeover(condition: Option<&Condition>, answered: bool) -> ReportTakeover {
-    match condition.is_some_and(|condition| condition.reason == FENCED) {
-        false => ReportTakeover::Continued,
-        true if answered => ReportTakeover::Always,
-        true => ReportTakeover::Never,
-    }
 }
 
 /// Returns a push to the branch of the spec, without contents.
@@ -286,7 +275,6 @@ fn to_branch(repo: &ConfigRepo, spec: &ConfigRepoReport, hub: &str) -> Push {
         on_rewritten: on_rewritten.clone(),
         history_limit: *history_limit,
         takes_over: ReportTakeover::Never,
-        digest: String::new(),
         message: String::new(),
         files: BTreeMap::new(),
         time: Timestamp::UNIX_EPOCH,

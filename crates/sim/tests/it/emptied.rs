@@ -40,6 +40,22 @@ fn keeps_everything(mut world: World, select: fn(&mut World, bool), incident: &s
     world.take_history();
     select(&mut world, false);
     minutes(&mut world, 90);
+    eprintln!(
+        "DEBUG {:?}",
+        world
+            .list::<PlacementDecision>()
+            .iter()
+            .map(|d| serde_json::to_string(d).unwrap())
+            .collect::<Vec<_>>()
+    );
+    eprintln!(
+        "DEBUG {:?}",
+        world
+            .list::<ManagedCluster>()
+            .iter()
+            .map(|d| serde_json::to_string(&(&d.metadata.labels, &d.spec, &d.status)).unwrap())
+            .collect::<Vec<_>>()
+    );
     assert_eq!(selected(&world), 0, "{incident}");
     world.restart_operator();
     minutes(&mut world, 15);

@@ -95,7 +95,8 @@ fn places(preview: &Preview) -> BTreeMap<(String, String), usize> {
 }
 
 /// Compares the order of the batches and the approvals of a preview with what happened. Clusters of one batch
-/// may start at different times: they take the time that they take.
+/// may start at different times: they take the time that they take. Batches whose works succeed at once start at the
+/// same time.
 pub(crate) fn compare_rollouts(preview: &Preview, rollout: &Rollout) -> Result<(), String> {
     let Rollout { starts, approvals } = rollout;
     let asked = preview
@@ -112,7 +113,7 @@ pub(crate) fn compare_rollouts(preview: &Preview, rollout: &Rollout) -> Result<(
     }
     for (one, place) in &places {
         for (other, later) in places.iter().filter(|(other, later)| other.0 == one.0 && *later > place) {
-            if starts[one] >= starts[other] {
+            if starts[one] > starts[other] {
                 return Err(format!("{one:?} ({place}) before {other:?} ({later}): found {starts:?}"));
             }
         }

@@ -174,7 +174,6 @@ fn report(url: String, secret: Option<Key>) -> Push {
         history_limit: 10,
         takes_over: ReportTakeover::Continued,
         files: BTreeMap::new(),
-        digest: String::new(),
         message: String::new(),
         time: jiff::Timestamp::UNIX_EPOCH,
         author: None,

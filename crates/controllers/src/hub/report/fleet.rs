@@ -6,7 +6,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
-use super::same_objects::without_commits;
 use crate::hub::addon_config::{self, AddOnFleets, is_config};
 use crate::hub::config_repo::RepoIdentity;
 use crate::hub::replica_set;
@@ -170,28 +169,16 @@ impl<'a> Workloads<'a> {
         let mut placements: Vec<_> =
             self.placements.iter().map(|placement| PlacementState::read(placement)).collect();
         placements.sort_by_key(|placement| placement.satisfied);
+        let mut others: Vec<_> = self.others.iter().map(|other| ConfigRepoState::read(other)).collect();
+        others.sort_by_key(|other| other.ready);
         Ok(FleetReport {
             add_ons,
             replica_sets,
             works,
             placements,
-            others: self.states_of_others(ConfigRepoState::read),
+            others,
             ..FleetReport::read(self.repo, &clusters)
         })
-    }
-
-    fn states_of_others(&self, read: impl Fn(&ConfigRepo) -> ConfigRepoState) -> Vec<ConfigRepoState> {
-        let mut states: Vec<_> = self.others.iter().map(|other| read(other)).collect();
-        states.sort_by_key(|state| state.ready);
-        states
-    }
-
-    /// Returns a report with the hashes of objects in place of the names of commits.
-    pub(super) fn without_commits(&self, fleet: &FleetReport) -> FleetReport {
-        let FleetReport { seen, applied, condition, .. } =
-            FleetReport::read(&without_commits(self.repo), &[]);
-        let others = self.states_of_others(|other| ConfigRepoState::read(&without_commits(other)));
-        FleetReport { seen, applied, condition, others, ..fleet.clone() }
     }
 }
 

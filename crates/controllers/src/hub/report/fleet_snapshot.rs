@@ -40,26 +40,20 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<ControllerRevision>();
 }
 
-/// Returns the files of the snapshot, by path, with ConfigRepos as `told` returns them; `None` if the fleet
-/// is too large for one, or an object of it cannot be read: a plan must not take that object for absent.
+/// Returns the files of the snapshot, by path; `None` if the fleet is too large for one, or an object of it
+/// cannot be read: a plan must not take that object for absent.
 ///
 /// # Errors
 /// A kind has not been read.
-pub(super) fn snapshot(
-    view: &impl View,
-    now: Timestamp,
-    told: fn(&ConfigRepo) -> ConfigRepo,
-) -> Read<Option<BTreeMap<String, String>>> {
-    match objects(view, told) {
+pub(super) fn snapshot(view: &impl View, now: Timestamp) -> Read<Option<BTreeMap<String, String>>> {
+    match objects(view) {
         Err(error) if error.is_unreadable() => Ok(None),
         objects => Ok(report::snapshot(objects?, now)),
     }
 }
 
 /// Returns the objects one by one, so that a fleet that is too large is not converted to its end.
-fn objects(view: &impl View, told: fn(&ConfigRepo) -> ConfigRepo) -> Read<impl Iterator<Item = Object>> {
-    let repos = view.list::<ConfigRepo>(Query::ALL)?.into_iter();
-    let repos = repos.map(move |repo| Object::from_typed(&told(&repo)));
+fn objects(view: &impl View) -> Read<impl Iterator<Item = Object>> {
     let lists = [
         list::<ManagedCluster>(view)?,
         list::<ManagedClusterSet>(view)?,
@@ -72,7 +66,7 @@ fn objects(view: &impl View, told: fn(&ConfigRepo) -> ConfigRepo) -> Read<impl I
         list::<ManifestWork>(view)?,
         list::<ManifestWorkReplicaSet>(view)?,
         list::<RolloutPolicy>(view)?,
-        Box::new(repos),
+        list::<ConfigRepo>(view)?,
         list::<ConfigRepoInventory>(view)?,
         list::<ControllerRevision>(view)?,
         list::<Namespace>(view)?,
@@ -156,15 +150,12 @@ mod tests {
 
     #[test]
     fn a_report_has_no_snapshot_while_an_object_cannot_be_read() {
-        assert!(
-            snapshot(&Caches::default(), Timestamp::UNIX_EPOCH, ConfigRepo::clone).is_err(),
-            "nothing has been read"
-        );
+        assert!(snapshot(&Caches::default(), Timestamp::UNIX_EPOCH).is_err(), "nothing has been read");
         let mut caches = listed();
-        assert!(snapshot(&caches, Timestamp::UNIX_EPOCH, ConfigRepo::clone).unwrap().is_some());
+        assert!(snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap().is_some());
         let refused = Unreadable { key: Key::cluster("c1"), labels: None, why: "spec: not a map".into() };
         caches.apply::<ManagedCluster>(Site::Hub, Delta::Unreadable(refused));
-        assert_eq!(snapshot(&caches, Timestamp::UNIX_EPOCH, ConfigRepo::clone).unwrap(), None);
+        assert_eq!(snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap(), None);
     }
 
     #[test]
@@ -200,15 +191,12 @@ mod tests {
         let add_on: ManagedClusterAddOn = serde_json::from_value(add_on).unwrap();
         caches.replace(Site::Hub, vec![cma], "2");
         caches.replace(Site::Hub, vec![add_on], "2");
-        assert!(
-            snapshot(&caches, Timestamp::UNIX_EPOCH, ConfigRepo::clone).is_err(),
-            "the templates have not been listed"
-        );
+        assert!(snapshot(&caches, Timestamp::UNIX_EPOCH).is_err(), "the templates have not been listed");
         let names = ["default", "of-placement", "of-cluster", "secret", "other"];
         let templates: Vec<Object> = names.map(template).into();
         let kind = templates[0].gvk();
         caches.replace_observed(&kind, templates, "2");
-        let files = snapshot(&caches, Timestamp::UNIX_EPOCH, ConfigRepo::clone).unwrap().unwrap();
+        let files = snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap().unwrap();
         let mut reader = report::SnapshotReader::default();
         let read: Vec<_> = files.values().flat_map(|file| reader.read(file).unwrap()).collect();
         let of_kind = |object: &&Object| object.kind() == "AddOnTemplate";

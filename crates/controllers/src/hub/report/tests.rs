@@ -13,7 +13,6 @@ use reconcile::{Answer, Caches, Delta, Outcome, ReportTakeover, Site};
 use sim::World;
 
 mod foreign;
-mod loops;
 
 const BRANCH: &str = "wheelwright/status";
 
@@ -39,17 +38,12 @@ fn world(report: Value) -> World {
     world
 }
 
-/// Commits an add-on, which each revision changes.
 fn commit(world: &mut World, revision: char, add_on: &str) {
-    let file = add_on_file(add_on, revision);
+    let file = format!(
+        "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: {add_on}\nspec: {{}}\n"
+    );
     let tree: FileTree = [("addon.yaml", file.as_bytes())].into_iter().collect();
     world.commit(&key(), &revision.to_string().repeat(40), tree);
-}
-
-fn add_on_file(name: &str, revision: char) -> String {
-    let metadata = json!({"name": name, "annotations": {"revision": revision}});
-    json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": metadata, "spec": {}})
-        .to_string()
 }
 
 fn run(world: &mut World, seconds: i64) {

@@ -275,7 +275,9 @@ fn a_deletion_in_batches_goes_on_although_the_addon_of_one_cluster_cannot_be_rea
     let mut cma = json!(*cma);
     cma["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
     cma["metadata"]["annotations"] = json!({REMOVAL_DECIDED_ANNOTATION: "u"});
-    caches.replace::<ClusterManagementAddOn>(Site::Hub, vec![typed(cma)], "2");
+    let mut cma: ClusterManagementAddOn = typed(cma);
+    cma.metadata.resource_version = Some("2".into());
+    caches.replace(Site::Hub, vec![cma], "2");
     let metadata = json!({"namespace": "c3", "name": "w", "labels": {ADDON_NAME_LABEL: "a"}});
     let work = json!({"metadata": metadata, "spec": {}});
     caches.replace::<ManifestWork>(Site::Hub, vec![typed(work)], "1");
@@ -283,7 +285,6 @@ fn a_deletion_in_batches_goes_on_although_the_addon_of_one_cluster_cannot_be_rea
     caches.replace::<ManagedClusterAddOn>(Site::Hub, vec![typed(addon)], "2");
     refuse::<ManagedClusterAddOn>(&mut caches, Key::namespaced("c3", "a"));
     let plan = AddOnInstallController::plan(&Key::cluster("a"), &caches, Timestamp::UNIX_EPOCH).unwrap();
-    eprintln!("PLAN {}", serde_json::to_string(&plan).unwrap());
     let is_deletion = |action: &&Action| matches!(action, Action::Delete { .. });
     let deleted = plan.steps.iter().flatten().filter(is_deletion).filter_map(Action::target);
     assert_eq!(deleted.map(|addon| addon.key).collect::<Vec<_>>(), [Key::namespaced("c1", "a")]);

@@ -70,8 +70,9 @@ fn a_report_tells_which_commit_another_config_repo_has_applied() {
         summary["otherConfigRepos"]["config/other"].clone()
     };
     assert_eq!((&told(&world)["applied"], &told(&world)["ready"]), (&json!(""), &json!(false)));
-    let file = add_on_file("proxy", '2');
-    let tree: FileTree = [("addon.yaml", file.as_bytes())].into_iter().collect();
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "config"}});
+    let tree: FileTree = [("map.yaml", map.to_string().as_bytes())].into_iter().collect();
     world.commit(&Key::namespaced("config", "other"), &"2".repeat(40), tree);
     run(&mut world, 120);
     let applied = json!({"applied": "2".repeat(40), "ready": true, "reason": "Applied", "unhealthy": 0});
