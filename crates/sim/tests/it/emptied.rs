@@ -4,13 +4,13 @@
 use serde_json::json;
 
 use crate::fixtures::{cluster, config_repo, repo, select};
-use crate::incidents::{fleet, minutes, nothing_else_is_deleted, nothing_is_deleted, tenants};
+use crate::incidents::{fleet_of, minutes, nothing_else_is_deleted, nothing_is_deleted, tenants};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::PlacementDecision;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use object::Key;
-use sim::World;
+use sim::{Setup, World};
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Sets a label of every cluster, or takes it away.
@@ -40,22 +40,6 @@ fn keeps_everything(mut world: World, select: fn(&mut World, bool), incident: &s
     world.take_history();
     select(&mut world, false);
     minutes(&mut world, 90);
-    eprintln!(
-        "DEBUG {:?}",
-        world
-            .list::<PlacementDecision>()
-            .iter()
-            .map(|d| serde_json::to_string(d).unwrap())
-            .collect::<Vec<_>>()
-    );
-    eprintln!(
-        "DEBUG {:?}",
-        world
-            .list::<ManagedCluster>()
-            .iter()
-            .map(|d| serde_json::to_string(&(&d.metadata.labels, &d.spec, &d.status)).unwrap())
-            .collect::<Vec<_>>()
-    );
     assert_eq!(selected(&world), 0, "{incident}");
     world.restart_operator();
     minutes(&mut world, 15);
@@ -68,7 +52,7 @@ fn keeps_everything(mut world: World, select: fn(&mut World, bool), incident: &s
 
 #[test]
 fn clusters_that_all_lose_the_label_of_their_placement_keep_what_they_have() {
-    let mut world = fleet();
+    let mut world = fleet_of(Setup::default());
     label(&mut world, true);
     select(&mut world, json!({"site": "here"}));
     minutes(&mut world, 2);
@@ -77,12 +61,12 @@ fn clusters_that_all_lose_the_label_of_their_placement_keep_what_they_have() {
 
 #[test]
 fn clusters_that_all_fall_silent_keep_what_they_have() {
-    keeps_everything(fleet(), connect, "silence");
+    keeps_everything(fleet_of(Setup::default()), connect, "silence");
 }
 
 #[test]
 fn a_config_repo_that_follows_another_directory_by_mistake_deletes_nothing_by_itself() {
-    let mut world = fleet();
+    let mut world = fleet_of(Setup::default());
     let mut files = tenants(0..20, "1");
     files.insert(
         "other/map.yaml",
@@ -104,7 +88,7 @@ fn a_config_repo_that_follows_another_directory_by_mistake_deletes_nothing_by_it
 #[test]
 fn a_config_repo_whose_inventory_is_lost_deletes_nothing_by_itself() {
     for minutes_between in [0, 5] {
-        let mut world = fleet();
+        let mut world = fleet_of(Setup::default());
         let parts = world.list::<ConfigRepoInventory>();
         assert!(!parts.is_empty());
         for part in &parts {

@@ -128,8 +128,11 @@ pub(crate) fn tenants(range: Range<usize>, data: &str) -> FileTree {
 }
 
 /// Returns four clusters with an add-on and a work of a set, a list for Argo CD, and a repository of tenants.
-pub(crate) fn fleet() -> World {
-    let setup = Setup { hub: |process| controllers::hub(&mut Unreliable(process)), ..Setup::default() };
+fn fleet() -> World {
+    fleet_of(Setup { hub: |process| controllers::hub(&mut Unreliable(process)), ..Setup::default() })
+}
+
+pub(crate) fn fleet_of(setup: Setup) -> World {
     let mut world = removals::installed(setup, 4);
     annotate(&mut world, "gitops.wheelwright.dev/cluster-decision", "canary");
     replica_sets::set(&mut world, "1", json!({"type": "All"}));
@@ -166,15 +169,15 @@ pub(crate) fn nothing_is_deleted(world: &mut World, incident: &str) {
     nothing_else_is_deleted(world, &[], incident);
 }
 
-/// Asserts that nothing was deleted but objects of some kinds.
+/// Asserts the same of all but some kinds.
 pub(crate) fn nothing_else_is_deleted(world: &mut World, kinds: &[&str], incident: &str) {
     let history = world.take_history();
     let is_alive = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| !it.is_terminating());
     let deleted = history.iter().filter(|write| is_alive(&write.before) && !is_alive(&write.after));
     let deleted =
         deleted.filter(|write| !kinds.contains(&write.id.kind.as_str()) && write.id.kind != "Event");
-    let deleted: Vec<_> = deleted.map(|write| (&write.spoke, &write.id)).collect();
-    assert!(deleted.is_empty(), "{incident}: {deleted:?}");
+    let deleted: Vec<_> = deleted.map(|write| (&write.spoke, &write.id, write.at, &write.by)).collect();
+    assert!(deleted.is_empty(), "{incident}: {deleted:#?} {}", world.now);
     assert_eq!(decided(world), 4, "{incident}");
 }
 

@@ -95,8 +95,7 @@ fn places(preview: &Preview) -> BTreeMap<(String, String), usize> {
 }
 
 /// Compares the order of the batches and the approvals of a preview with what happened. Clusters of one batch
-/// may start at different times: they take the time that they take. Batches whose works succeed at once start at the
-/// same time.
+/// may start at different times, and batches whose works succeed at once start at the same time.
 pub(crate) fn compare_rollouts(preview: &Preview, rollout: &Rollout) -> Result<(), String> {
     let Rollout { starts, approvals } = rollout;
     let asked = preview
