@@ -124,7 +124,7 @@ impl Installed<'_> {
     /// Decides about the clusters that no placement selects any more.
     pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
         let (policy, granted) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
-        let recent = recent(&rollout_policy::removals_of(self.add_on, view)?);
+        let recent = recent(&rollout_policy::removals_of(self.add_on, view)?.recent);
         let window = policy.as_ref().map(|policy| within_window(&recent, policy, now)).unwrap_or_default();
         let is_ours = |addon: &&Arc<ManagedClusterAddOn>| self.deletion.is_some() || is_by_placement(addon);
         let ours = self.addons.iter().filter(is_ours);
@@ -237,13 +237,11 @@ impl Installed<'_> {
         let RemovalDecision { removed: _, counted, kept, approval, recheck: _ } = &removal.decision;
         let before = rollout_policy::removals_of(self.add_on, view)?;
         let (policy, _) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
-        let known = recent(&before);
+        let known = recent(&before.recent);
         let mut recent = policy.map(|policy| within_window(&known, &policy, now)).unwrap_or(known);
         // The end of a record causes no write by itself.
         let current = RemovalStatus { recent: entries(&recent), ..before };
-        // The window must not end early because the record has whole seconds.
-        let seconds = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
-        recent.extend(counted.iter().map(|cluster| (cluster.clone(), seconds)));
+        count(&mut recent, counted, now);
         let wanted = RemovalStatus {
             add_on: self.add_on.to_owned(),
             held: i32::try_from(kept.len()).unwrap_or(i32::MAX),
@@ -265,11 +263,20 @@ impl Installed<'_> {
     }
 }
 
-fn recent(record: &RemovalStatus) -> BTreeMap<String, Timestamp> {
-    record.recent.iter().map(|removal| (removal.cluster.clone(), removal.time.0)).collect()
+/// Returns when clusters lost what a record is about.
+pub(super) fn recent(record: &[RecentRemoval]) -> BTreeMap<String, Timestamp> {
+    record.iter().map(|removal| (removal.cluster.clone(), removal.time.0)).collect()
 }
 
-fn entries(recent: &BTreeMap<String, Timestamp>) -> Vec<RecentRemoval> {
+/// Adds clusters that lose it now.
+pub(super) fn count(recent: &mut BTreeMap<String, Timestamp>, clusters: &[String], now: Timestamp) {
+    // The window must not end early because the record has whole seconds.
+    let seconds = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
+    recent.extend(clusters.iter().map(|cluster| (cluster.clone(), seconds)));
+}
+
+/// Returns the record of removals.
+pub(super) fn entries(recent: &BTreeMap<String, Timestamp>) -> Vec<RecentRemoval> {
     let entry = |(cluster, at): (&String, &Timestamp)| RecentRemoval {
         cluster: cluster.clone(),
         time: Time(*at),

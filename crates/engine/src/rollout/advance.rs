@@ -11,7 +11,7 @@ use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
 use super::input::Input;
 use super::policy::{Joining, Policy, Superseding};
-use super::removal::{RemovalDecision, RemovalInput, remove};
+use super::removal::{RemovalDecision, RemovalInput, remove, within_window};
 use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::{Breach, ClusterState, Wait};
@@ -67,6 +67,7 @@ pub(super) fn decide(
         late_since,
         approvals: BTreeSet::new(),
         removed: Vec::new(),
+        counted: Vec::new(),
         kept: Vec::new(),
         recheck: reports_until,
         counts: Counts::default(),
@@ -300,16 +301,16 @@ impl StageContext<'_> {
 
     /// Removes the content of clusters that left their groups, unless they are suspiciously many.
     fn remove(&self, left: &[String], decision: &mut RolloutDecision) {
-        let input = RemovalInput {
-            left,
-            total: decision.counts.total + left.len(),
-            recent: &BTreeMap::new(),
-            policy: &self.input.policy,
-            granted: &self.input.granted,
-        };
-        let RemovalDecision { removed, counted: _, kept, approval, recheck: _ } = remove(&input, self.now);
+        let Input { recent_removals, policy, granted, .. } = self.input;
+        let recent = policy.as_ref().map(|policy| within_window(recent_removals, policy, self.now));
+        let recent = recent.unwrap_or_default();
+        let gone = recent.keys().filter(|name| left.binary_search(name).is_err()).count();
+        let total = decision.counts.total + left.len() + gone;
+        let input = RemovalInput { left, total, recent: &recent, policy, granted };
+        let RemovalDecision { removed, counted, kept, approval, recheck } = remove(&input, self.now);
         decision.approvals.extend(approval);
-        (decision.removed, decision.kept) = (removed, kept);
+        decision.recheck = decision.recheck.into_iter().chain(recheck).min();
+        (decision.removed, decision.counted, decision.kept) = (removed, counted, kept);
     }
 }
 

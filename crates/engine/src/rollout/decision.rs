@@ -37,8 +37,11 @@ pub struct RolloutDecision {
     pub approvals: BTreeSet<String>,
     /// Clusters that left the groups and lose their content now.
     pub removed: Vec<String>,
-    /// Clusters that left the groups and keep their content until the removal is approved or the pause is
-    /// over.
+    /// Clusters of `removed` that count against the removal budget and have to be recorded before.
+    #[serde(skip)]
+    pub counted: Vec<String>,
+    /// Clusters that left the groups and keep their content until the removal is approved, its window has
+    /// passed, or the pause is over.
     pub kept: Vec<String>,
     /// When to call again although no input changed.
     pub recheck: Option<Timestamp>,

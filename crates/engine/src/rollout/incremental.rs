@@ -126,6 +126,7 @@ impl IncrementalRollout {
             clusters: _,
             quarantined,
             late_since,
+            recent_removals,
             began,
             granted,
         } = rules;
@@ -138,6 +139,7 @@ impl IncrementalRollout {
         (held.revision, held.strategy, held.last_strategy) = (revision, strategy, last_strategy);
         (held.policy, held.granted) = (policy, granted);
         (held.quarantined, held.late_since, held.began) = (quarantined, late_since, began);
+        held.recent_removals = recent_removals;
     }
 
     /// Decides the next assignments, as [`advance`](super::advance()) does.

@@ -1,6 +1,6 @@
 //! The input of the engine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -35,6 +35,9 @@ pub struct Input {
     /// Since when a breach of this revision that needs late clusters is on record: the last
     /// [`RolloutDecision::late_since`](super::RolloutDecision::late_since). One in the future counts as now.
     pub late_since: Option<Timestamp>,
+    /// When clusters lost their content without an approval: those that were
+    /// [`RolloutDecision::counted`](super::RolloutDecision::counted).
+    pub recent_removals: BTreeMap<String, Timestamp>,
     /// When the rollout of `revision` began. If absent, it began at the earliest known time at which a
     /// cluster was moved.
     pub began: Option<Timestamp>,
@@ -54,6 +57,7 @@ impl Input {
             clusters: Vec::new(),
             quarantined: None,
             late_since: None,
+            recent_removals: BTreeMap::new(),
             began: None,
             granted: BTreeSet::new(),
         }

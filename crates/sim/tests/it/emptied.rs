@@ -3,25 +3,31 @@
 
 use serde_json::json;
 
+use crate::deletions;
 use crate::fixtures::{cluster, config_repo, repo, select};
 use crate::incidents::{fleet_of, minutes, nothing_else_is_deleted, nothing_is_deleted, tenants};
+use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::PlacementDecision;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
-use object::Key;
+use api::names::WORK_REPLICA_SET_LABEL;
+use api::work::v1::ManifestWork;
+use object::{Key, Metadata as _};
 use sim::{Setup, World};
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Sets a label of every cluster, or takes it away.
 fn label(world: &mut World, is_set: bool) {
+    (0..4).for_each(|i| label_one(world, i, is_set));
+}
+
+fn label_one(world: &mut World, number: usize, is_set: bool) {
+    let path = ResourcePath::of::<ManagedCluster>(&Key::cluster(cluster(number)));
+    let value = is_set.then_some("here");
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"site": value}}}));
     let now = world.now;
-    for i in 0..4 {
-        let path = ResourcePath::of::<ManagedCluster>(&Key::cluster(cluster(i)));
-        let value = is_set.then_some("here");
-        let patch = Patch::Merge(json!({"metadata": {"labels": {"site": value}}}));
-        world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
-    }
+    world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
 }
 
 fn connect(world: &mut World, connected: bool) {
@@ -61,7 +67,33 @@ fn clusters_that_all_lose_the_label_of_their_placement_keep_what_they_have() {
 
 #[test]
 fn clusters_that_all_fall_silent_keep_what_they_have() {
-    keeps_everything(fleet_of(Setup::default()), connect, "silence");
+    let mut world = fleet_of(Setup::default());
+    // By default the first one within an hour loses what it has.
+    deletions::policy(&mut world, json!({"removalBudget": 0}));
+    keeps_everything(world, connect, "silence");
+}
+
+#[test]
+fn clusters_that_leave_one_after_the_other_lose_no_more_than_the_budget_in_its_window() {
+    let mut world = fleet_of(Setup::default());
+    label(&mut world, true);
+    select(&mut world, json!({"site": "here"}));
+    minutes(&mut world, 2);
+    let has = |world: &World| -> [usize; 2] {
+        let works = world.list::<ManifestWork>();
+        let of_set = works.iter().filter(|work| work.label(WORK_REPLICA_SET_LABEL).is_some()).count();
+        [of_set, world.list::<ManagedClusterAddOn>().len()]
+    };
+    assert_eq!(has(&world), [4, 4]);
+    for number in 0..4 {
+        label_one(&mut world, number, false);
+        minutes(&mut world, 5);
+        world.restart_operator();
+    }
+    minutes(&mut world, 20);
+    assert_eq!((selected(&world), has(&world)), (0, [3, 3]));
+    minutes(&mut world, 60);
+    assert_eq!(has(&world), [3, 3], "three are more than the budget of any window");
 }
 
 #[test]

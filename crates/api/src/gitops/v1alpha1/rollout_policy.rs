@@ -78,13 +78,12 @@ pub struct RolloutPolicySpec {
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "ten_percent")]
     #[schemars(extend("pattern" = names::COUNT_PATTERN))]
     pub unreachable_budget: IntOrString,
-    /// Number or percentage, rounded up, of clusters that may lose an add-on within the window; more wait for
-    /// approval. At most 1,000 do without one, but 100% sets no limit.
+    /// Number or percentage, rounded up, of clusters that may lose an add-on, or their works of a set, within
+    /// the window; more wait for approval. At most 1,000 do without one, but 100% sets no limit.
     #[serde(deserialize_with = "crate::lenient::int_or_string", default = "two_percent")]
     #[schemars(extend("pattern" = names::COUNT_PATTERN))]
     pub removal_budget: IntOrString,
-    /// How long a removal counts against the budget. The works of ManifestWorkReplicaSets have no window: the
-    /// budget counts each removal of theirs alone.
+    /// How long a removal counts against the budget.
     #[serde(default = "one_hour")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub removal_window: String,

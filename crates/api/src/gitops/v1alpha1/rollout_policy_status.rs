@@ -72,6 +72,11 @@ pub struct RolloutStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub late_since: Option<Time>,
+    /// The clusters that lost a work of the set within the window without an approval. Those of an add-on are
+    /// in `removals`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
+    pub recent_removals: Vec<RecentRemoval>,
     /// The reason why nothing more is started, and the time until which that holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hold: String,
@@ -112,7 +117,7 @@ pub struct RemovalStatus {
     pub unknown: Unknown,
 }
 
-/// A cluster that lost an add-on.
+/// A cluster that lost an add-on, or a work of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecentRemoval {
     /// Name of the cluster.

@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::fleet::{KeptSetRollout, SetRolloutBasis};
 use super::input::{SetInput, SetPlacement};
+use super::removals;
 use crate::hub::addon_config::PlacementRollout;
+use crate::hub::addon_removal::recent;
 use crate::placement_reads::{answers_since, is_unreachable};
 use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use crate::rollout_policy::{self, RolloutOwner};
@@ -29,6 +31,8 @@ pub(super) struct DecidedRollouts {
     pub(super) has_records: bool,
     /// The record of each placement in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
+    /// Whether a cluster of `removed` counts against the removal budget.
+    pub(super) is_counted: bool,
     /// Clusters that lose their work.
     pub(super) removed: BTreeSet<String>,
     /// Clusters that were read again.
@@ -58,6 +62,7 @@ impl SetInput {
             policy: None,
             has_records: !pass.records.is_empty(),
             memories: Vec::new(),
+            is_counted: false,
             removed: BTreeSet::new(),
             read: BTreeSet::new(),
         };
@@ -93,6 +98,7 @@ impl SetInput {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let remembered = rollout_policy::remembered(&pass.records, &placement);
         rollout_policy::recall(&mut rules, remembered);
+        rules.recent_removals = remembered.map(|it| recent(&it.recent_removals)).unwrap_or_default();
         let good = remembered.map(|memory| Hash(memory.last_good.clone()));
         let good = good.filter(|hash| self.contents.contains_key(hash));
         let basis = self.basis(&rules, good, pass);
@@ -104,12 +110,14 @@ impl SetInput {
         let decision = kept.members.rollout.advance(pass.now);
         let input = Arc::clone(kept.members.rollout.input());
         decided.removed.extend(decision.removed.iter().cloned());
+        decided.is_counted |= !decision.counted.is_empty();
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
         let good = kept.basis.good.as_ref();
         let last_good = if decision.counts.is_complete() { Some(&revision) } else { good };
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
         let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
         rollout_policy::record_failure(&mut memory, &failure);
+        memory.recent_removals = removals::record(&input, &decision, pass.now);
         decided.memories.push(memory);
         let (input, decision) = (Some(input), Ok(decision));
         decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });

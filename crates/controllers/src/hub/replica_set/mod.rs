@@ -9,6 +9,7 @@ mod decide;
 mod deletion;
 mod fleet;
 mod input;
+mod removals;
 mod report;
 mod wakes;
 mod write;

@@ -82,10 +82,13 @@ impl SetInput {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let policy = decided.policy.as_ref();
         plan.step(policy.and_then(|policy| rollout_policy::remember(policy, subject, memories)));
-        let needs_policy = policy.is_none() && decided.has_records;
+        let needs_policy = policy.is_none() && (decided.has_records || decided.is_counted);
         writes.extend(needs_policy.then(rollout_policy::create_default));
         writes.extend(rollout_policy::forget_elsewhere(subject, policy.map(Arc::as_ref), view)?);
-        writes.extend(self.deletions(&decided));
+        // What counts against the budget is recorded before. The new policy wakes the key.
+        if policy.is_some() || !decided.is_counted {
+            writes.extend(self.deletions(&decided));
+        }
         // A work that cannot be read, or that a list leaves out, may need any of them.
         let is_selected = self.placements.iter().any(|node| node.clusters.iter().next().is_some());
         let SetFleet { works, unreadable, .. } = &self.fleet;
