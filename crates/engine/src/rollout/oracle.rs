@@ -41,6 +41,7 @@ use super::policy::{Approval, Joining, OnBreach, Policy, Superseding};
 use super::removal::removal_token;
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Strategy};
+use object::duration::later;
 
 /// The longest time that late clusters have to report.
 const CATCH_UP: SignedDuration = SignedDuration::from_mins(5);
@@ -465,13 +466,21 @@ impl<'a> Checker<'a> {
 
     /// Checks promise 9.
     fn check_removals(&self, decision: &RolloutDecision) -> CheckResult {
-        let budget = self.policy.removals.of(self.members().count() + self.left.len());
-        let is_granted = self.input.granted.contains(&removal_token(&self.left));
-        let may_leave = self.has_policy && !self.policy.paused && (self.left.len() <= budget || is_granted);
-        let (removed, kept) = if may_leave {
-            (self.left.as_slice(), [].as_slice())
-        } else {
-            ([].as_slice(), self.left.as_slice())
+        let still_counts = |at: Timestamp| later(at, self.policy.removal_window) > self.now;
+        let recent =
+            self.input.recent_removals.iter().filter(|(_, at)| self.has_policy && still_counts(**at));
+        let recent: BTreeSet<&String> = recent.map(|(name, _)| name).collect();
+        let (counted, new): (Vec<_>, Vec<_>) =
+            self.left.iter().cloned().partition(|name| recent.contains(name));
+        let total = self.members().count() + new.len() + recent.len();
+        let budget = self.policy.removals.of(total);
+        let is_granted = self.input.granted.contains(&removal_token(&new));
+        let is_within = budget >= total || new.len() + recent.len() <= budget;
+        let may_leave = self.has_policy && !self.policy.paused;
+        let (removed, kept) = match may_leave {
+            true if is_within || is_granted => (self.left.clone(), Vec::new()),
+            true => (counted, new),
+            false => (Vec::new(), self.left.clone()),
         };
         ensure(decision.removed == removed, "removals stay within their budget", "")?;
         ensure(decision.kept == kept, "a cluster that left keeps its content or loses it", "")

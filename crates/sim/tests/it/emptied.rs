@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use crate::deletions;
-use crate::fixtures::{cluster, config_repo, repo, select};
-use crate::incidents::{fleet_of, minutes, nothing_else_is_deleted, nothing_is_deleted, tenants};
+use crate::fixtures::{cluster, config_repo, repo, select, tenants};
+use crate::incidents::{fleet_of, minutes, nothing_else_is_deleted, nothing_is_deleted};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::PlacementDecision;

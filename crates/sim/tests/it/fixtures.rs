@@ -1,5 +1,7 @@
 //! Fleets with clusters and one add-on, with everything from the add-on to the workloads of its clusters.
 
+use std::ops::Range;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -7,6 +9,7 @@ use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::work::v1::ManifestWork;
+use object::tree::FileTree;
 use object::{Key, Object};
 use sim::{Setup, World, workload};
 use store::{ListOptions, ResourcePath};
@@ -190,4 +193,16 @@ pub(crate) fn work_of(world: &mut World, name: &str, maps: &[(&str, &str)]) {
         json!({"workload": {"manifests": manifests}}),
     );
     world.run_for(seconds(10)).unwrap();
+}
+
+/// Returns the files of a repository with a namespace for each tenant.
+pub(crate) fn tenants(range: Range<usize>, data: &str) -> FileTree {
+    let file = |i: usize| {
+        let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: tenant-{i}}}\n");
+        let map =
+            format!("kind: ConfigMap\nmetadata: {{name: m, namespace: tenant-{i}}}\ndata: {{k: {data:?}}}\n");
+        (format!("{i}.yaml"), format!("{namespace}---\napiVersion: v1\n{map}"))
+    };
+    let files: Vec<_> = range.map(file).collect();
+    files.iter().map(|(path, text)| (path.clone(), text.as_bytes())).collect()
 }
