@@ -23,6 +23,8 @@ struct WorkChanges {
     assigned: BTreeMap<String, Hash>,
     /// Clusters without a work after the plan.
     lost: BTreeSet<String>,
+    /// Whether the plan makes the policy that records removals, before which there are none.
+    makes_policy: bool,
 }
 
 impl Checker {
@@ -83,6 +85,10 @@ impl WorkChanges {
                     deleted.insert(target.key.clone());
                     None
                 }
+                Action::Create { object, .. } if object.kind() == "RolloutPolicy" => {
+                    changes.makes_policy = true;
+                    None
+                }
                 _ => None,
             };
             let Some(work) = work else { continue };
@@ -110,6 +116,9 @@ impl WorkChanges {
         for (name, assignment) in &mut decision.clusters {
             let stays = || runs(name).filter(|_| !self.lost.contains(name));
             assignment.assigned = self.assigned.get(name).cloned().or_else(stays);
+        }
+        if self.makes_policy && self.lost.is_empty() {
+            return;
         }
         let mut left: Vec<String> = decision.removed.drain(..).chain(decision.kept.drain(..)).collect();
         left.sort();
