@@ -124,6 +124,7 @@ fn go_template(template: &str, entry: &Value) -> String {
 #[test]
 fn the_application_set_makes_the_applications_of_a_cluster_decision() {
     let mut world = world(Setup::default());
+    put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}}));
     put(
         &mut world,
         json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
