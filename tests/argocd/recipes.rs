@@ -17,6 +17,7 @@ use sim::workload::Environment;
 use sim::{Setup, World, Write};
 use store::{Patch, ResourcePath, WriteOptions};
 
+use super::argo_cd::argo_cd;
 use crate::docs::blocks;
 
 /// Returns the objects of the page.
@@ -150,25 +151,6 @@ fn the_application_set_makes_the_applications_of_a_cluster_decision() {
     let fields = ["/metadata/name", "/spec/source/path", "/spec/destination/name"];
     let fields = fields.map(|field| text(made.pointer(field).unwrap()));
     assert_eq!(fields, ["shop-cluster1", "overlays/eu", "cluster1"]);
-}
-
-/// Returns the namespace of Argo CD and the definition of its kind.
-fn argo_cd() -> [(ResourcePath, Value); 2] {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "applications.argoproj.io"},
-        "spec": {
-            "group": "argoproj.io", "scope": "Namespaced",
-            "names": {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "ApplicationList"},
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}],
-        },
-    });
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
-    [
-        (ResourcePath::resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), definition),
-        (ResourcePath::resource("", "v1", "namespaces"), namespace),
-    ]
 }
 
 /// Returns a hub and a cluster with Argo CD, and the controller of the pull model.

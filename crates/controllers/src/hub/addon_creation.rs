@@ -26,7 +26,7 @@ use engine::plural::counted;
 use object::duration::later;
 use object::text::plain;
 use object::{Gvk, Key, Metadata as _, Object};
-use reconcile::{Action, Executed, Failure, FailureKind, Read, StatusWrite, View, Watches};
+use reconcile::{Action, Executed, Failure, Read, StatusWrite, View, Watches};
 
 /// The age of a cluster from which on a refusal is recorded. The namespace of a new one may not exist yet.
 const NEW_CLUSTER: SignedDuration = SignedDuration::from_secs(10);
@@ -205,13 +205,9 @@ fn refused_creations(done: &Executed) -> impl Iterator<Item = (&str, &Failure)> 
 
 /// Returns the cluster of an add-on that the API server refuses to create.
 fn refused_creation<'a>(action: &'a Action, failure: &'a Failure) -> Option<(&'a str, &'a Failure)> {
-    let is_refused = match failure.kind {
-        FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
-        FailureKind::Conflict | FailureKind::FieldConflict | FailureKind::Unavailable => false,
-    };
     let Action::Create { object, .. } = action else { return None };
     let is_addon = object.gvk() == Gvk::of::<ManagedClusterAddOn>();
-    (is_refused && is_addon).then(|| (object.namespace(), failure))
+    (failure.is_refusal() && is_addon).then(|| (object.namespace(), failure))
 }
 
 fn is_new(cluster: &str, view: &impl View, now: Timestamp) -> Read<bool> {

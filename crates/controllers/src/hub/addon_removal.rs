@@ -30,7 +30,7 @@ use engine::rollout::cluster::Group;
 use engine::rollout::policy::RollOut;
 use engine::rollout::removal::{RemovalDecision, RemovalInput, RemovalOrder, remove, within_window};
 use engine::rollout::strategy::Progressive;
-use engine::rollout::{Size, Strategy};
+use engine::rollout::{Policy, Refused, Size, Strategy};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
@@ -237,8 +237,7 @@ impl Installed<'_> {
         let RemovalDecision { removed: _, counted, kept, approval, recheck: _ } = &removal.decision;
         let before = rollout_policy::removals_of(self.add_on, view)?;
         let (policy, _) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
-        let known = recent(&before.recent);
-        let mut recent = policy.map(|policy| within_window(&known, &policy, now)).unwrap_or(known);
+        let mut recent = still_counting(recent(&before.recent), &policy, now);
         // The end of a record causes no write by itself.
         let current = RemovalStatus { recent: entries(&recent), ..before };
         count(&mut recent, counted, now);
@@ -266,6 +265,15 @@ impl Installed<'_> {
 /// Returns when clusters lost what a record is about.
 pub(super) fn recent(record: &[RecentRemoval]) -> BTreeMap<String, Timestamp> {
     record.iter().map(|removal| (removal.cluster.clone(), removal.time.0)).collect()
+}
+
+/// Returns the removals that count; all of them under a policy that is not valid.
+pub(super) fn still_counting(
+    recent: BTreeMap<String, Timestamp>,
+    policy: &Result<Policy, Refused>,
+    now: Timestamp,
+) -> BTreeMap<String, Timestamp> {
+    policy.as_ref().map(|policy| within_window(&recent, policy, now)).unwrap_or(recent)
 }
 
 /// Adds clusters that lose it now.

@@ -116,14 +116,12 @@ impl Alike {
         let first = Value::Object(self.object.0);
         let mut values = Vec::new();
         values_of(&first, &mut values);
-        let values: Vec<Value> = values.into_iter().cloned().collect();
         let mut numbered = first.clone();
         let mut places = 0..;
         each_value(&mut numbered, &mut |value| {
             *value = places.next().map_or(Value::Null, |place: usize| place.to_string().into());
         });
-        let numbered = object_of(numbered)?;
-        let part = part(&numbered).unwrap_or(numbered).into_value();
+        let part = part(&object_of(numbered.clone())?).map_or_else(|| numbered.clone(), Object::into_value);
         let [bytes, bytes_of_part] = [&first, &part].map(|value| value.to_string().len());
         let mut objects = Vec::new();
         for (number, differences) in std::iter::once(Vec::new()).chain(self.others).enumerate() {
@@ -132,33 +130,28 @@ impl Alike {
             let changed: BTreeMap<usize, &Value> = all.collect();
             let last = changed.keys().next_back();
             if number > 0 && last.is_none_or(|place| *place >= values.len()) {
-                return Err(Error::custom(format!(
-                    "difference {number} has no place in {} values",
-                    values.len()
-                )));
+                let places = values.len();
+                return Err(Error::custom(format!("difference {number} has no place in {places} values")));
             }
-            let mut seen = part.clone();
-            each_value(&mut seen, &mut |value| {
-                let Some(place) = value.as_str().and_then(|place| place.parse().ok()) else { return };
-                if let Some(known) = changed.get(&place).copied().or_else(|| values.get(place)) {
-                    known.clone_into(value);
-                }
-            });
-            if !takes(&object_of(seen)?) {
-                continue;
+            let at = |place: usize| changed.get(&place).or_else(|| values.get(place)).copied();
+            if takes(&filled(&part, at)?) {
+                take(left, bytes)?;
+                objects.push(filled(&numbered, at)?);
             }
-            take(left, bytes)?;
-            let mut object = first.clone();
-            let mut places = 0..;
-            each_value(&mut object, &mut |value| {
-                if let Some(known) = places.next().and_then(|place: usize| changed.get(&place)) {
-                    (*known).clone_into(value);
-                }
-            });
-            objects.push(object_of(object)?);
         }
         Ok(objects)
     }
+}
+
+/// Returns an object whose values are places, with the values at these places.
+fn filled<'v>(numbered: &Value, at: impl Fn(usize) -> Option<&'v Value>) -> serde_json::Result<Object> {
+    let mut object = numbered.clone();
+    each_value(&mut object, &mut |value| {
+        if let Some(known) = value.as_str().and_then(|place| at(place.parse().ok()?)) {
+            known.clone_into(value);
+        }
+    });
+    object_of(object)
 }
 
 fn take(left: &mut usize, bytes: usize) -> serde_json::Result<()> {

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use crate::argo_cd::argo_cd;
 use crate::fixtures::{put, seconds, with, world};
 use api::argoproj::v1alpha1::Application;
 use api::names::argo::{PULL_CLUSTER_ANNOTATION, PULL_FINALIZER, PULL_LABEL, SKIP_RECONCILE_ANNOTATION};
@@ -32,25 +33,6 @@ fn control(world: &mut World, patch: Value) {
     let options = WriteOptions::manager("argocd-application-controller");
     spoke.store.patch(&target, &Patch::Merge(patch), &options, now).unwrap();
     world.run_for(seconds(70)).unwrap();
-}
-
-/// Returns the namespace of Argo CD, and the definition of its kind, which has no subresource for the status.
-fn argo_cd() -> [(ResourcePath, Value); 2] {
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "applications.argoproj.io"},
-        "spec": {
-            "group": "argoproj.io", "scope": "Namespaced",
-            "names": {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "ApplicationList"},
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}],
-        },
-    });
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
-    [
-        (ResourcePath::resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), definition),
-        (ResourcePath::resource("", "v1", "namespaces"), namespace),
-    ]
 }
 
 /// Installs Argo CD on the cluster.

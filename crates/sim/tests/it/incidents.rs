@@ -113,10 +113,12 @@ impl Register for Unreliable<'_> {
     }
 }
 
-/// Returns four clusters with an add-on and a work of a set, a list for Argo CD, and a repository of tenants.
+/// Returns a fleet whose hub reads no kind whose list fails.
 fn fleet() -> World {
     fleet_of(Setup { hub: |process| controllers::hub(&mut Unreliable(process)), ..Setup::default() })
 }
+
+/// Returns four clusters with an add-on and a work of a set, a list for Argo CD, and a repository of tenants.
 pub(crate) fn fleet_of(setup: Setup) -> World {
     let mut world = removals::installed(setup, 4);
     annotate(&mut world, "gitops.wheelwright.dev/cluster-decision", "canary");
@@ -159,10 +161,10 @@ pub(crate) fn nothing_is_deleted(world: &mut World, incident: &str) {
 pub(crate) fn nothing_else_is_deleted(world: &mut World, kinds: &[&str], incident: &str) {
     let history = world.take_history();
     let is_alive = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| !it.is_terminating());
-    let mut deleted: Vec<_> = history.iter().map(|write| (&write.spoke, &write.id, write)).collect();
-    deleted.retain(|(_, id, write)| is_alive(&write.before) && !is_alive(&write.after) && id.kind != "Event");
-    deleted.retain(|(_, id, _)| !kinds.contains(&id.kind.as_str()));
-    let deleted: Vec<_> = deleted.iter().map(|(spoke, id, _)| (spoke, id)).collect();
+    let deleted = history.iter().filter(|write| is_alive(&write.before) && !is_alive(&write.after));
+    let deleted =
+        deleted.filter(|write| !kinds.contains(&write.id.kind.as_str()) && write.id.kind != "Event");
+    let deleted: Vec<_> = deleted.map(|write| (&write.spoke, &write.id)).collect();
     assert!(deleted.is_empty(), "{incident}: {deleted:?}");
 }
 

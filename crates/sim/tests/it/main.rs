@@ -10,6 +10,7 @@ mod addon_hazards;
 mod addon_progress;
 mod addons;
 mod argo;
+mod argo_cd;
 mod argo_pull;
 mod argo_secrets;
 mod broken;

@@ -7,9 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::fleet::{KeptSetRollout, SetRolloutBasis};
 use super::input::{SetInput, SetPlacement};
-use super::removals;
 use crate::hub::addon_config::PlacementRollout;
-use crate::hub::addon_removal::recent;
+use crate::hub::addon_removal::{count, entries, recent, still_counting};
 use crate::placement_reads::{answers_since, is_unreachable};
 use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use crate::rollout_policy::{self, RolloutOwner};
@@ -117,7 +116,9 @@ impl SetInput {
         memory.last_good = last_good.map(|hash| hash.0.clone()).unwrap_or_default();
         let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
         rollout_policy::record_failure(&mut memory, &failure);
-        memory.recent_removals = removals::record(&input, &decision, pass.now);
+        let mut removals = still_counting(input.recent_removals.clone(), &input.policy, pass.now);
+        count(&mut removals, &decision.counted, pass.now);
+        memory.recent_removals = entries(&removals);
         decided.memories.push(memory);
         let (input, decision) = (Some(input), Ok(decision));
         decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });

@@ -1,0 +1,23 @@
+//! A cluster with Argo CD.
+
+use serde_json::{Value, json};
+use store::ResourcePath;
+
+/// Returns the namespace of Argo CD, and the definition of its kind, which has no subresource for the status.
+pub(crate) fn argo_cd() -> [(ResourcePath, Value); 2] {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "applications.argoproj.io"},
+        "spec": {
+            "group": "argoproj.io", "scope": "Namespaced",
+            "names": {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "ApplicationList"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
+    [
+        (ResourcePath::resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), definition),
+        (ResourcePath::resource("", "v1", "namespaces"), namespace),
+    ]
+}
