@@ -73,6 +73,11 @@ impl MemberRollout {
         }
     }
 
+    /// Keeps changes for the next decision.
+    pub(super) fn postpone(&mut self, changed: &BTreeSet<String>) {
+        self.timed.extend(changed.iter().cloned());
+    }
+
     /// Returns whether the rollout leaves a cluster of the placement out.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.absent.contains(name)

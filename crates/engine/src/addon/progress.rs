@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::config::{Config, address};
 use super::config_refs;
+use super::selection::UNDECIDED;
 use crate::plural::counted;
 use crate::rollout::RolloutDecision;
 use crate::rollout::cluster::{Cluster, Hash, Health, Report};
@@ -155,6 +156,14 @@ pub fn placement_condition(
     for more in decision.corrections().chain(decision.hold.iter().map(ToString::to_string)) {
         message = format!("{message} {more}.");
     }
+    Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
+}
+
+/// Returns the condition of a rollout on `selected` clusters that waits for the decisions of placements.
+pub fn undecided_condition(selected: usize) -> Observation {
+    let message = format!(
+        "selected clusters {selected}. configured addons 0/{selected} progressing..., 0 failed 0 timeout. {UNDECIDED}."
+    );
     Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
 }
 

@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::rollout::cluster::{Group, GroupKey};
-use api::cluster::v1beta1::{Placement, PlacementDecision};
+use api::cluster::v1beta1::{DecisionGroupStatus, Placement, PlacementDecision};
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 use object::duration::later;
 
 /// Time for which the decisions of another scheduler have to stay the same to count as complete. A scheduler
 /// that dies between two pages is started again within five minutes, the longest back-off of a kubelet.
 const UNCHANGED_FOR: SignedDuration = SignedDuration::from_mins(10);
+
+/// Why a rollout waits for the list of a placement.
+pub const UNDECIDED: &str = "the decisions of a placement are not complete yet";
 
 /// The clusters of one placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +30,10 @@ pub struct Selection {
 impl Selection {
     /// Reads the decisions of a placement.
     ///
-    /// They are complete when the placement exists, has been scheduled, and has as many clusters as its
-    /// status says. While a cluster moves from one page to another, it is on neither for a moment. See
-    /// docs/hazards.md#cluster-between-pages.
+    /// They are complete when the placement exists, has been scheduled, and has as many clusters in each group
+    /// as its status says. While a cluster moves from one page to another, it is on neither for a moment. See
+    /// docs/hazards.md#cluster-between-pages. A page may get its group after its clusters. See
+    /// docs/hazards.md#late-group.
     pub fn read<'a>(
         placement: Option<&Placement>,
         decisions: impl IntoIterator<Item = &'a PlacementDecision>,
@@ -54,7 +58,8 @@ impl Selection {
         let expected =
             placement.and_then(|p| p.status.as_ref()).filter(|status| !status.conditions.is_empty());
         let settled = expected.is_some_and(|status| {
-            usize::try_from(status.number_of_selected_clusters).ok() == Some(clusters.len())
+            let selected = usize::try_from(status.number_of_selected_clusters);
+            selected == Ok(clusters.len()) && has_groups(&groups, &status.decision_groups)
         });
         let groups = groups.into_iter().map(|(key, clusters)| Group { key, clusters }).collect();
         Self { groups, settled, settles: None }
@@ -70,6 +75,12 @@ impl Selection {
         }
     }
 
+    /// Returns whether a rollout goes by the list: it is complete, or nothing will tell that it is. Clusters
+    /// that are not on an incomplete list may come before those that are. See docs/hazards.md#first-page.
+    pub fn is_decided(&self) -> bool {
+        self.settled || self.settles.is_some()
+    }
+
     /// Returns the clusters.
     pub fn clusters(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flat_map(|group| &group.clusters).map(String::as_str)
@@ -82,6 +93,17 @@ impl Selection {
         };
         self.groups.iter().map(|group| Group { key: group.key.clone(), clusters: left(group) }).collect()
     }
+}
+
+/// Returns whether the groups have the clusters that a status counts in them. Pages whose index is no number are
+/// in no group of a status.
+fn has_groups(groups: &BTreeMap<GroupKey, Vec<String>>, counted: &[DecisionGroupStatus]) -> bool {
+    let has = |group: &DecisionGroupStatus| {
+        let key = GroupKey { index: group.decision_group_index, name: group.decision_group_name.clone() };
+        let clusters = groups.get(&key).map_or(0, Vec::len);
+        usize::try_from(group.cluster_count) == Ok(clusters)
+    };
+    groups.keys().any(|key| key.index == i32::MAX) || counted.iter().all(has)
 }
 
 #[cfg(test)]
@@ -117,6 +139,21 @@ mod tests {
         assert!(!Selection::read(Some(&Placement::default()), &[]).settled, "nobody has scheduled it");
         let twice = [page("0", &["a", "b"]), page("0", &["b"])];
         assert!(Selection::read(Some(&placement(2)), &twice).settled, "a cluster on two pages counts once");
+    }
+
+    #[test]
+    fn a_list_is_complete_when_its_pages_have_the_groups_of_the_status() {
+        let mut placement = placement(2);
+        let groups = json!([{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["d"], "clusterCount": 1},
+            {"decisionGroupIndex": 1, "decisionGroupName": "", "decisions": ["e"], "clusterCount": 1}]);
+        placement.status.as_mut().unwrap().decision_groups = serde_json::from_value(groups).unwrap();
+        let is_settled = |pages: &[PlacementDecision]| Selection::read(Some(&placement), pages).settled;
+        assert!(is_settled(&[page("0", &["a"]), page("1", &["b"])]));
+        assert!(!is_settled(&[page("0", &["a"]), page("0", &["b"])]), "the second page has its old group");
+        assert!(
+            is_settled(&[page("0", &["a"]), page("x", &["b"])]),
+            "an index that is no number stops nothing"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::addon::selection::UNDECIDED;
 use crate::rollout::RolloutDecision;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
@@ -164,7 +165,9 @@ fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
 
 /// Returns the reason why the rollout on a placement is held, if it is. OCM's controller gives none.
 fn explanation(placement: &PlacementProgress<'_>) -> Option<String> {
-    let decision = placement.decision?;
+    let Some(decision) = placement.decision else {
+        return placement.exists.then(|| format!("placement {}: {UNDECIDED}", placement.name));
+    };
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
     let hold = decision.hold.as_ref().map(ToString::to_string);
     let approvals = decision.approvals.iter().map(|token| {

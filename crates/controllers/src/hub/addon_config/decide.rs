@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::PlacementRollout;
 use super::fleet::{AddOnFleet, KeptRollout};
 use super::input::{AddOnInput, ConfigProblem, INVALID, MISSING, PlacementNode};
-use crate::hub::addon_creation::{is_by_placements, retry_at};
+use crate::hub::addon_creation::is_by_placements;
 use crate::hub::addon_removal::{Removal, is_by_placement};
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
@@ -20,10 +20,10 @@ use api::condition::{Condition, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions;
 use engine::addon::config::{Config, address, resolve};
+use engine::addon::selection::UNDECIDED;
 use engine::addon::{config_refs, progress};
 use engine::plural::counted;
 use engine::rollout::cluster::{Cluster, Hash};
-use engine::rollout::policy::RollOut;
 use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
 use object::text::plain;
 use object::{Key, Metadata as _};
@@ -70,6 +70,22 @@ pub(super) struct AddOnContext<'a, V> {
     granted: BTreeSet<String>,
     memory: Option<Arc<RolloutPolicy>>,
     records: Vec<RolloutStatus>,
+    /// Whether the decisions of the placements are complete, so that it is known which placement decides about
+    /// a cluster, and when its turn is.
+    is_decided: bool,
+}
+
+impl DecidedAddOn {
+    fn add(
+        &mut self,
+        rollout: PlacementRollout,
+        progression: InstallProgression,
+        memory: Option<RolloutStatus>,
+    ) {
+        self.rollouts.push(rollout);
+        self.progressions.push(progression);
+        self.memories.extend(memory);
+    }
 }
 
 impl AddOnInput {
@@ -90,7 +106,9 @@ impl AddOnInput {
         let changed = self.fleet.take_refused(refused);
         self.changed.extend(changed);
         let status = self.cma.status.clone().unwrap_or_default();
-        let pass = AddOnContext { view, now, status, policy, granted, memory, records };
+        let is_decided = |node: &PlacementNode| !node.exists || node.clusters.selection.is_decided();
+        let is_decided = self.placements.iter().all(is_decided);
+        let pass = AddOnContext { view, now, status, policy, granted, memory, records, is_decided };
         let placements = std::mem::take(&mut self.placements);
         for node in &placements {
             self.decide_placement(node, &pass, held.remove(&node.placement), &mut decided)?;
@@ -131,15 +149,20 @@ impl AddOnInput {
             // A quarantine and the last valid strategy outlast a configuration that is missing for a while. A
             // breach does not: nobody looks whether it stands.
             let kept = remembered.cloned().map(|memory| RolloutStatus { late_since: None, ..memory });
-            decided.memories.extend(kept);
             let condition = problem.of_placement();
-            decided.rollouts.push(PlacementRollout::undecided(
-                placement,
-                revision,
-                condition.message.clone(),
-            ));
+            let rollout = PlacementRollout::undecided(placement, revision, condition.message.clone());
             set_condition(&mut progression.conditions, condition, pass.now);
-            decided.progressions.push(progression);
+            decided.add(rollout, progression, kept);
+            return Ok(());
+        }
+        if !pass.is_decided {
+            self.postpone(&placement, held);
+            if condition.is_none() || !progress::is_of(&progression, &desired) {
+                let observed = progress::undecided_condition(node.clusters.count());
+                set_condition(&mut progression.conditions, observed, pass.now);
+            }
+            let rollout = PlacementRollout::undecided(placement, revision, UNDECIDED.to_owned());
+            decided.add(rollout, progression, remembered.cloned());
             return Ok(());
         }
         let mut rules = Input::new(revision.clone(), Strategy::read(&node.rollout_strategy, node.group_size));
@@ -175,38 +198,10 @@ impl AddOnInput {
         memory.strategy =
             if input.strategy.is_ok() { Some(node.rollout_strategy.clone()) } else { last_strategy };
         rollout_policy::record_failure(&mut memory, &failure);
-        decided.memories.push(memory);
-        decided.progressions.push(progression);
         let (input, decision) = (Some(input), Ok(decision));
-        decided.rollouts.push(PlacementRollout { placement, revision, input, decision, failure });
+        let rollout = PlacementRollout { placement, revision, input, decision, failure };
+        decided.add(rollout, progression, Some(memory));
         Ok(())
-    }
-
-    /// Collects the clusters on which a rollout installs the add-on now. Where that was refused, it is tried
-    /// again while the rollout goes on.
-    fn install(&self, input: &Input, decision: &RolloutDecision, now: Timestamp, decided: &mut DecidedAddOn) {
-        let is_rolled_out = |policy: &Policy| policy.roll_out == RollOut::InstallAndContent && !policy.paused;
-        if !input.policy.as_ref().is_ok_and(is_rolled_out) {
-            return;
-        }
-        let AddOnFleet { addons, unreadable, refused, .. } = &self.fleet;
-        let is_started = |state: &ClusterState| {
-            matches!(
-                state,
-                ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::TimedOut
-            )
-        };
-        for (name, assignment) in &decision.clusters {
-            if !is_started(&assignment.state) || addons.contains_key(name) || unreadable.contains(name) {
-                continue;
-            }
-            match retry_at(refused, name, now) {
-                Some(at) => decided.retry = decided.retry.into_iter().chain([at]).min(),
-                None => {
-                    decided.installed.insert(name.clone());
-                }
-            }
-        }
     }
 
     /// Returns the record of the clusters on which the API server refuses to create the add-on. The turns of
@@ -238,13 +233,13 @@ impl AddOnInput {
         removal: &Removal,
     ) -> Observation {
         let own = node.clusters.count();
-        let (selected, is_decided) = (node.clusters.selection.clusters().count(), node.waits_for.is_none());
-        let mut condition = progress::placement_condition(selected, own, is_decided, decision);
+        let selected = node.clusters.selection.clusters().count();
+        let mut condition = progress::placement_condition(selected, own, node.exists, decision);
         if !failure.is_empty() {
             condition.message.push_str(&format!(" {}.", failure.trim_end_matches('.')));
         }
-        if let Some(wait) = node.waits_for {
-            condition.message.push_str(&format!(" {wait}"));
+        if !node.exists {
+            condition.message.push_str(" The placement does not exist.");
         }
         if let Some(at) = node.clusters.selection.settles
             && self.fleet.unselected_addons().iter().any(|addon| is_by_placement(addon))

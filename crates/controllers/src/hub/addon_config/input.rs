@@ -70,8 +70,7 @@ pub(super) struct PlacementNode {
     pub(super) configs: Vec<Config>,
     pub(super) clusters: PlacementClusters,
     pub(super) group_size: Option<Size>,
-    /// The reason why the placement is not settled; `None` if it is.
-    pub(super) waits_for: Option<&'static str>,
+    pub(super) exists: bool,
 }
 
 impl AddOnInput {
@@ -126,11 +125,6 @@ impl AddOnInput {
             .filter_map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)))
             .collect();
         let placement = view.get::<Placement>(&key)?;
-        let waits_for = match &placement {
-            None => Some("The placement does not exist."),
-            Some(_) if selection.settled || selection.settles.is_some() => None,
-            Some(_) => Some("The placement is not decided yet."),
-        };
         self.settled &= selection.settled;
         let configs = self.with_content(None, config_refs::named(configs, &held), view)?;
         self.placements.push(PlacementNode {
@@ -139,7 +133,7 @@ impl AddOnInput {
             configs,
             clusters: PlacementClusters { selection, taken: Arc::default() },
             group_size: placement.as_deref().and_then(group_size),
-            waits_for,
+            exists: placement.is_some(),
         });
         Ok(())
     }

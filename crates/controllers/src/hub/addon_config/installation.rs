@@ -1,8 +1,17 @@
-//! The clusters that the installation of an add-on has to look at, so that it costs what changed.
+//! The installation of an add-on: the clusters that it has to look at, so that it costs what changed, and
+//! those on which a rollout installs it.
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::decide::DecidedAddOn;
+use super::fleet::AddOnFleet;
+use super::input::AddOnInput;
+use crate::hub::addon_creation::retry_at;
+use engine::rollout::policy::RollOut;
+use engine::rollout::{ClusterState, Input, Policy, RolloutDecision};
 
 /// The memory of the installation of an add-on.
 #[derive(Default)]
@@ -42,5 +51,40 @@ impl Installation {
     /// Records that nothing is to be written on a cluster until something changes.
     pub(in crate::hub) fn set_done(&mut self, cluster: &str) {
         self.open.remove(cluster);
+    }
+}
+
+impl AddOnInput {
+    /// Collects the clusters on which a rollout installs the add-on now. Where that was refused, it is tried
+    /// again while the rollout goes on.
+    pub(super) fn install(
+        &self,
+        input: &Input,
+        decision: &RolloutDecision,
+        now: Timestamp,
+        decided: &mut DecidedAddOn,
+    ) {
+        let is_rolled_out = |policy: &Policy| policy.roll_out == RollOut::InstallAndContent && !policy.paused;
+        if !input.policy.as_ref().is_ok_and(is_rolled_out) {
+            return;
+        }
+        let AddOnFleet { addons, unreadable, refused, .. } = &self.fleet;
+        let is_started = |state: &ClusterState| {
+            matches!(
+                state,
+                ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::TimedOut
+            )
+        };
+        for (name, assignment) in &decision.clusters {
+            if !is_started(&assignment.state) || addons.contains_key(name) || unreadable.contains(name) {
+                continue;
+            }
+            match retry_at(refused, name, now) {
+                Some(at) => decided.retry = decided.retry.into_iter().chain([at]).min(),
+                None => {
+                    decided.installed.insert(name.clone());
+                }
+            }
+        }
     }
 }

@@ -67,6 +67,14 @@ impl AddOnInput {
         Ok(())
     }
 
+    /// Keeps a rollout for a decision that comes when the decisions of the placements are complete.
+    pub(super) fn postpone(&mut self, placement: &Key, held: Option<KeptRollout>) {
+        if let Some(mut held) = held {
+            held.members.postpone(&self.changed);
+            self.fleet.rollouts.insert(placement.clone(), held);
+        }
+    }
+
     /// Returns the input that the clusters of a placement with these configurations share.
     pub(super) fn basis(&self, configs: &[Config], good: Option<Vec<Config>>) -> RolloutBasis {
         RolloutBasis {

@@ -14,6 +14,7 @@ use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
+use engine::addon::selection::UNDECIDED;
 use engine::replica_set::{self, SuccessNeeds, SuccessRule};
 use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::{Input, Policy, Refused, Strategy};
@@ -46,6 +47,9 @@ struct SetContext<'a, V> {
     granted: BTreeSet<String>,
     object: Option<Arc<RolloutPolicy>>,
     records: Vec<RolloutStatus>,
+    /// Whether the decisions of the placements are complete, so that it is known which placement decides about
+    /// a cluster, and when its turn is.
+    is_decided: bool,
 }
 
 impl SetInput {
@@ -55,7 +59,9 @@ impl SetInput {
         let (policy, granted) = rollout_policy::policy_for(subject, view)?;
         let object = rollout_policy::object_for(subject, view)?;
         let records = rollout_policy::rollouts_of(subject, object.as_deref(), view)?;
-        let pass = SetContext { view, now, policy, granted, object, records };
+        let is_decided = |node: &SetPlacement| !node.exists || node.clusters.selection.is_decided();
+        let is_decided = self.placements.iter().all(is_decided);
+        let pass = SetContext { view, now, policy, granted, object, records, is_decided };
         let mut decided = DecidedRollouts {
             rollouts: Vec::new(),
             policy: None,
@@ -85,17 +91,25 @@ impl SetInput {
         decided: &mut DecidedRollouts,
     ) -> Read<Option<KeptSetRollout>> {
         let (placement, revision) = (node.placement.clone(), self.revision.clone());
-        if !node.exists {
-            let why = "there is no such placement; its works stay as they are".to_owned();
-            decided.rollouts.push(PlacementRollout::undecided(placement, revision, why));
-            return Ok(None);
+        let remembered = rollout_policy::remembered(&pass.records, &placement);
+        if !node.exists || !pass.is_decided {
+            let why = if node.exists {
+                UNDECIDED
+            } else {
+                "there is no such placement; its works stay as they are"
+            };
+            decided.memories.extend(remembered.cloned());
+            decided.rollouts.push(PlacementRollout::undecided(placement, revision, why.to_owned()));
+            return Ok(held.map(|mut held| {
+                held.members.postpone(&self.changed);
+                held
+            }));
         }
         let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
         let mut rules = Input::new(revision.clone(), strategy);
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
         let subject = RolloutOwner::ReplicaSet(&self.key);
-        let remembered = rollout_policy::remembered(&pass.records, &placement);
         rollout_policy::recall(&mut rules, remembered);
         rules.recent_removals = remembered.map(|it| recent(&it.recent_removals)).unwrap_or_default();
         let good = remembered.map(|memory| Hash(memory.last_good.clone()));

@@ -52,9 +52,10 @@ pub(in crate::hub) fn report(
         let decision = match &rollout.decision {
             Ok(decision) => decision,
             Err(why) => {
+                let exists = input.placements.iter().any(|it| it.placement == rollout.placement && it.exists);
                 rollouts.push(Rollout {
                     placement: rollout.placement.to_string(),
-                    state: "PlacementDecisionNotFound".into(),
+                    state: if exists { "Progressing" } else { "PlacementDecisionNotFound" }.into(),
                     message: why.clone(),
                     ..Rollout::default()
                 });

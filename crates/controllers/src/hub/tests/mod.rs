@@ -8,6 +8,7 @@ mod floods;
 mod kept;
 pub(crate) mod memory_hub;
 mod removal_order;
+mod undecided;
 mod unreadable;
 mod wakes;
 pub(crate) mod work;

@@ -58,10 +58,12 @@ fn fleet() -> Caches {
         },
         "status": {"decisions": decisions},
     });
-    let group = json!({"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["fleet-decision-1"], "clustersCount": 3});
+    let group = json!({"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["fleet-decision-1"], "clusterCount": 3});
+    let scheduled = json!({"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"});
     let placement = json!({
         "metadata": {"namespace": "default", "name": "fleet", "generation": 1},
-        "spec": {}, "status": {"numberOfSelectedClusters": 3, "decisionGroups": [group]},
+        "spec": {},
+        "status": {"numberOfSelectedClusters": 3, "decisionGroups": [group], "conditions": [scheduled]},
     });
     let mut caches = Caches::default();
     caches.replace::<ClusterManagementAddOn>(Site::Hub, vec![typed(cma)], "1");
@@ -198,12 +200,10 @@ fn an_add_on_or_a_placement_that_cannot_be_read_holds_back_no_other() {
     assert!(own.unwrap_err().to_string().contains("not a map"), "it waits itself");
 }
 
-/// Completes the schedule of the placement, and asks for its list of clusters.
-fn settle(caches: &mut Caches) {
+/// Asks for the list of the clusters of the placement.
+fn ask_for_list(caches: &mut Caches) {
     let key = Key::namespaced("default", "fleet");
     let mut placement = Placement::clone(&caches.get::<Placement>(&key).unwrap().unwrap());
-    let scheduled = json!([{"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
-    placement.status.as_mut().unwrap().conditions = serde_json::from_value(scheduled).unwrap();
     placement.metadata.resource_version = Some("2".into());
     placement.metadata.annotations = Some([(CLUSTER_DECISION_ANNOTATION.to_owned(), String::new())].into());
     caches.replace(Site::Hub, vec![placement], "2");
@@ -213,7 +213,7 @@ fn settle(caches: &mut Caches) {
 fn a_list_for_argo_cd_keeps_the_entry_of_a_cluster_that_cannot_be_read() {
     let mut caches = fleet();
     let key = Key::namespaced("default", "fleet");
-    settle(&mut caches);
+    ask_for_list(&mut caches);
     let held = json!({"clusterName": "c2", "group": "", "wave": "0", "revision": "held"});
     let list = json!({
         "metadata": {"namespace": "default", "name": "fleet"}, "status": {"decisions": [held], "clusters": 1},
@@ -231,7 +231,7 @@ fn a_list_for_argo_cd_keeps_the_entry_of_a_cluster_that_cannot_be_read() {
 fn a_list_for_argo_cd_does_not_wait_for_application_sets_that_may_not_be_read() {
     let mut caches = fleet();
     let key = Key::namespaced("default", "fleet");
-    settle(&mut caches);
+    ask_for_list(&mut caches);
     let mut placement = Placement::clone(&caches.get::<Placement>(&key).unwrap().unwrap());
     let named = [(REFRESH_APPLICATION_SETS_ANNOTATION.to_owned(), "shop".to_owned())];
     placement.metadata.annotations.as_mut().unwrap().extend(named);
@@ -246,7 +246,6 @@ fn a_list_for_argo_cd_does_not_wait_for_application_sets_that_may_not_be_read() 
 #[test]
 fn removals_in_batches_go_on_although_a_cluster_that_the_addon_leaves_cannot_be_read() {
     let mut caches = fleet();
-    settle(&mut caches);
     let policy = json!({"metadata": {"name": "p"}, "spec": {"rollOut": "InstallAndContent"}});
     caches.replace::<RolloutPolicy>(Site::Hub, vec![typed(policy)], "2");
     caches.replace::<ManifestWork>(Site::Hub, Vec::new(), "1");
