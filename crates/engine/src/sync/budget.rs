@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
-use super::ObjectId;
+use super::{ObjectId, Uninstall};
 use crate::plural::counted;
 use api::names::{CLUSTER_GROUP, PRUNE_ANNOTATION};
 use object::duration::later;
@@ -102,9 +102,8 @@ pub(super) struct Deletions<'a> {
     pub(super) recent: &'a Recent,
     /// The objects of the commit.
     pub(super) desired: &'a BTreeSet<&'a ObjectId>,
-    /// How many clusters lose an add-on or a work with an object, for the objects with which more lose it
-    /// than may.
-    pub(super) uninstalls: &'a BTreeMap<ObjectId, usize>,
+    /// The objects with which more clusters lose an add-on or a work than may.
+    pub(super) uninstalls: &'a BTreeMap<ObjectId, Uninstall>,
     /// The ConfigRepos that delete their objects when they are deleted, and how many these are.
     pub(super) config_repos: &'a BTreeMap<ObjectId, i32>,
     /// The objects whose annotation asks for an approval.
@@ -179,10 +178,15 @@ pub(super) fn spend(
         format!("deleting {id} deletes everything in it")
     } else if let Some((id, owned)) = config_repos.first_key_value() {
         format!("deleting {id} deletes what it owns, {} now", counted(owned, "object"))
-    } else if let Some((id, clusters)) = objects.keys().find_map(|id| uninstalls.get_key_value(id)) {
+    } else if let Some((id, uninstall)) = objects.keys().find_map(|id| uninstalls.get_key_value(id)) {
+        until = uninstall.until;
+        let clusters = counted(uninstall.clusters, "cluster");
+        let after = match uninstall.recent.len() {
+            0 => String::new(),
+            others => format!(", after {} that lost it lately", counted(others, "other")),
+        };
         format!(
-            "deleting {id} removes what it installs from {}, more than may lose it at once",
-            counted(clusters, "cluster")
+            "deleting {id} removes what it installs from {clusters}{after}, more than may lose it at once"
         )
     } else if let Some(id) = confirm.first() {
         format!("the annotation {PRUNE_ANNOTATION} of {id} asks for an approval")

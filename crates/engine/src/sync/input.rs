@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::{Budget, IgnoreRule, Inventory, ObjectId, Recent};
+use super::{Budget, IgnoreRule, Inventory, ObjectId, Recent, Uninstall};
 use object::Key;
 
 /// The input of a plan beside the commit.
@@ -68,9 +68,8 @@ pub struct SyncPolicy {
     pub budget: Option<Budget>,
     /// The approval of deletions above the budget; empty if there is none.
     pub approved: String,
-    /// How many clusters lose an add-on when an object is deleted, for the objects with which more clusters
-    /// lose it than may at once.
-    pub uninstalls: BTreeMap<ObjectId, usize>,
+    /// The objects with which more clusters lose an add-on or a work than may at once.
+    pub uninstalls: BTreeMap<ObjectId, Uninstall>,
     /// Whether a stage waits until the objects of the stages before it are healthy.
     pub waits_for_health: bool,
     /// Fields that are left as they are on the hub.

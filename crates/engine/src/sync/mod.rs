@@ -21,6 +21,7 @@ mod ownership;
 mod plan;
 mod problem;
 mod prune;
+mod uninstall;
 mod writes;
 
 #[cfg(test)]
@@ -38,4 +39,5 @@ pub use kubectl::ManagedFields;
 pub use ownership::is_secret;
 pub use plan::plan;
 pub use problem::{Problem, summary};
+pub use uninstall::Uninstall;
 pub use writes::{Apply, Correction, Deletion, HandOver, SyncPlan, Terminating, Unhealthy};

@@ -9,26 +9,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::commit;
 use super::deletion::{clusters_of, owner};
 use crate::addon_reads;
 use crate::followed::follows;
 use crate::hub::addon_deletion;
-use crate::hub::addon_removal::AddOnDeletion;
-use crate::rollout_policy::{RolloutOwner, choose, policy_for};
+use crate::hub::addon_removal::{AddOnDeletion, recent, still_counting};
+use crate::rollout_policy::{self, RolloutOwner, choose, policy_for};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
-use engine::rollout::{Policy, Refused};
-use engine::sync::{self, DeletionHold, Desired, Inventory, ObjectId, Withheld};
+use engine::rollout::Policy;
+use engine::sync::{self, DeletionHold, Desired, Inventory, ObjectId, Uninstall, Withheld};
 use object::tree::Checkout;
 use object::{Gvk, Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
 /// ClusterManagementAddOns and ManifestWorkReplicaSets that leave a repository and whose deletion takes them
-/// from more clusters than their policy lets lose them at once, with the number of the clusters.
-pub(super) type Uninstalls = BTreeMap<ObjectId, usize>;
+/// from more clusters than their policy lets lose them at once.
+pub(super) type Uninstalls = BTreeMap<ObjectId, Uninstall>;
 
 /// Finds what leaves an inventory and clusters lose, and compares it with the policies as they are on the
 /// hub.
@@ -39,6 +41,7 @@ pub(super) fn uninstalls(
     inventory: &Inventory,
     stays: &BTreeSet<ObjectId>,
     view: &impl View,
+    now: Timestamp,
 ) -> Read<Uninstalls> {
     let mut uninstalls = Uninstalls::new();
     let leave = inventory.keys().filter(|id| !stays.contains(*id));
@@ -53,16 +56,26 @@ pub(super) fn uninstalls(
             RolloutOwner::AddOn(name) => add_ons.get(name).copied().unwrap_or_default(),
             RolloutOwner::ReplicaSet(key) => clusters_of(key, view)?,
         };
-        if !allows(&policy_for(owner, view)?.0, clusters) {
-            uninstalls.insert(id.clone(), clusters);
+        let policy = policy_for(owner, view)?.0;
+        let recent = still_counting(recent_of(owner, view)?, &policy, now).into_values().collect();
+        let mut uninstall = Uninstall { clusters, recent, until: None };
+        uninstall.until = policy.as_ref().ok().and_then(|policy| uninstall.allowed_from(policy));
+        if uninstall.until.is_none_or(|until| until > now) {
+            uninstalls.insert(id.clone(), uninstall);
         }
     }
     Ok(uninstalls)
 }
 
-/// Returns whether a policy lets that many clusters lose something at once.
-fn allows(policy: &Result<Policy, Refused>, clusters: usize) -> bool {
-    policy.as_ref().is_ok_and(|policy| !policy.paused && clusters <= policy.removals.of(clusters))
+/// Returns when clusters lost an add-on or a work, as the policies record it.
+fn recent_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<BTreeMap<String, Timestamp>> {
+    Ok(match owner {
+        RolloutOwner::AddOn(name) => recent(&rollout_policy::removals_of(name, view)?.recent),
+        RolloutOwner::ReplicaSet(_) => {
+            let records = rollout_policy::rollouts_of(owner, None, view)?;
+            records.iter().flat_map(|record| recent(&record.recent_removals)).collect()
+        }
+    })
 }
 
 /// The RolloutPolicies of a commit that must not take effect before a person approves a deletion.
@@ -94,23 +107,26 @@ impl Loosened {
         (checkout, desired): (&Arc<Checkout>, &Desired),
         (inventory, uninstalls): (&Inventory, &Uninstalls),
         view: &impl View,
+        now: Timestamp,
     ) -> Read<Self> {
         let policies = Policies::of(inventory, desired);
         let mut loosened = Self::default();
         if !policies.change(view)? {
             return Ok(loosened);
         }
-        loosened.own = policies.that_allow(uninstalls, view)?.0;
+        loosened.own = policies.that_allow(uninstalls, view, now)?.0;
         let others = Siblings::of(repo, checkout, view)?;
-        let at_risk = others.uninstalls(&desired.ids(), view)?;
-        let (written, dropped) = policies.that_allow(&at_risk, view)?;
+        let at_risk = others.uninstalls(&desired.ids(), view, now)?;
+        let (written, dropped) = policies.that_allow(&at_risk, view, now)?;
         if written.is_empty() && dropped.is_empty() {
             return Ok(loosened);
         }
         // Some of these objects may stay, or move to another of the ConfigRepos.
         let leaving = others.leaving(repo, checkout, at_risk, view)?;
-        (loosened.of_others, loosened.dropped) = policies.that_allow(&leaving, view)?;
-        let of_owner = |(id, clusters): (ObjectId, usize)| Some((id.clone(), (others.owner(&id)?, clusters)));
+        (loosened.of_others, loosened.dropped) = policies.that_allow(&leaving, view, now)?;
+        let of_owner = |(id, uninstall): (ObjectId, Uninstall)| {
+            Some((id.clone(), (others.owner(&id)?, uninstall.clusters)))
+        };
         loosened.elsewhere = leaving.into_iter().filter_map(of_owner).collect();
         Ok(loosened)
     }
@@ -197,7 +213,7 @@ impl Policies {
     /// Puts the policies on those of the hub one by one, and takes away those that the commit drops. Returns
     /// the names of those with which, and without which, a deletion would be allowed; they stay as they are
     /// on the hub.
-    fn that_allow(&self, uninstalls: &Uninstalls, view: &impl View) -> Read<(Names, Names)> {
+    fn that_allow(&self, uninstalls: &Uninstalls, view: &impl View, now: Timestamp) -> Read<(Names, Names)> {
         let (mut written, mut dropped) = (Names::new(), Names::new());
         if uninstalls.is_empty() {
             return Ok((written, dropped));
@@ -208,7 +224,7 @@ impl Policies {
         for policy in &self.written {
             let name = policy.name().to_owned();
             let before = in_force.insert(name.clone(), policy.clone());
-            if let Some(id) = allowed(&in_force, uninstalls) {
+            if let Some(id) = allowed(&in_force, uninstalls, now) {
                 match before {
                     Some(before) => in_force.insert(name.clone(), before),
                     None => in_force.remove(&name),
@@ -218,7 +234,7 @@ impl Policies {
         }
         for name in &self.dropped {
             let Some(before) = in_force.remove(name) else { continue };
-            if let Some(id) = allowed(&in_force, uninstalls) {
+            if let Some(id) = allowed(&in_force, uninstalls, now) {
                 in_force.insert(name.clone(), before);
                 dropped.insert(name.clone(), id.clone());
             }
@@ -231,11 +247,13 @@ impl Policies {
 fn allowed<'u>(
     in_force: &BTreeMap<String, RolloutPolicy>,
     uninstalls: &'u Uninstalls,
+    now: Timestamp,
 ) -> Option<&'u ObjectId> {
     let policies: Vec<&RolloutPolicy> = in_force.values().collect();
-    let is_allowed = |(id, clusters): &(&ObjectId, &usize)| {
+    let is_allowed = |(id, uninstall): &(&ObjectId, &Uninstall)| {
         let chosen = owner(id).and_then(|owner| choose(&policies, owner));
-        allows(&chosen.map_or_else(|| Ok(Policy::default()), |it| Policy::read(&it.spec)), **clusters)
+        let policy = chosen.map_or_else(|| Ok(Policy::default()), |it| Policy::read(&it.spec));
+        policy.is_ok_and(|policy| uninstall.allowed_from(&policy).is_some_and(|from| from <= now))
     };
     uninstalls.iter().find(is_allowed).map(|(id, _)| id)
 }
@@ -272,12 +290,12 @@ impl Siblings {
 
     /// Returns what they own and the commit of this ConfigRepo does not have. What is being deleted with an
     /// approval waits for no policy.
-    fn uninstalls(&self, stays: &BTreeSet<ObjectId>, view: &impl View) -> Read<Uninstalls> {
+    fn uninstalls(&self, stays: &BTreeSet<ObjectId>, view: &impl View, now: Timestamp) -> Read<Uninstalls> {
         let mut all = Uninstalls::new();
         for other in &self.0 {
-            for (id, clusters) in uninstalls(&other.inventory, stays, view)? {
+            for (id, uninstall) in uninstalls(&other.inventory, stays, view, now)? {
                 if !is_leaving(&id, view)? {
-                    all.insert(id, clusters);
+                    all.insert(id, uninstall);
                 }
             }
         }

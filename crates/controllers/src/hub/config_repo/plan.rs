@@ -141,8 +141,9 @@ fn apply(
             return Ok(());
         }
     };
-    let uninstalls = uninstalls(inventory, &desired.ids(), view)?;
-    let loosened = Loosened::of(draft.repo, (checkout, desired), (inventory, &uninstalls), view)?;
+    let uninstalls = uninstalls(inventory, &desired.ids(), view, draft.now)?;
+    let deletions = (inventory, &uninstalls);
+    let loosened = Loosened::of(draft.repo, (checkout, desired), deletions, view, draft.now)?;
     let unjudged = moves.unjudged.or_else(|| loosened.why_dropped());
     let withheld = loosened.withheld();
     let input = SyncInput {

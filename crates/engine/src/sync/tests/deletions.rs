@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::hub::{Hub, commit, config_map, object};
-use crate::sync::{Budget, ObjectId, Recent};
+use crate::sync::{Budget, ObjectId, Recent, Uninstall};
 
 fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(minute * 60).unwrap()
@@ -126,6 +126,6 @@ fn an_object_is_withheld_while_a_deletion_waits_with_which_clusters_lose_somethi
     hub.unjudged = Some("its overlay is broken");
     assert!(is_applied(&hub), "no cluster loses anything with the deletion that waits");
     hub.unjudged = None;
-    hub.policy.uninstalls.insert(id("c"), 3);
+    hub.policy.uninstalls.insert(id("c"), Uninstall { clusters: 3, ..Uninstall::default() });
     assert!(!is_applied(&hub));
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::hub::{Hub, commit, config_map, object};
-use crate::sync::{Apply, Claimant, Deletion, Desired, ObjectId};
+use crate::sync::{Apply, Claimant, Deletion, Desired, ObjectId, Uninstall};
 use api::names;
 use object::Key;
 
@@ -297,7 +297,7 @@ fn a_deletion_that_clusters_lose_an_add_on_with_says_that_it_is_approved() {
     hub.settle(&commit(&all));
     let left = commit(&all[..1]);
     let id = ObjectId::of(&config_map("b", "1").reference());
-    hub.policy.uninstalls.insert(id, 3);
+    hub.policy.uninstalls.insert(id, Uninstall { clusters: 3, ..Uninstall::default() });
     let hold = hub.plan(&left).hold.unwrap();
     assert!(hold.why.contains("removes what it installs from 3 clusters"), "{}", hold.why);
     hub.policy.approved = hold.approval;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::approval_of_addons::ADDON;
 use super::*;
 use crate::hub::config_repo::loosening::{Loosened, Uninstalls, uninstalls};
-use engine::sync::{DeletionHold, Inventory, ObjectId, Withheld};
+use engine::sync::{DeletionHold, Inventory, ObjectId, Uninstall, Withheld};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::tree::Checkout;
 use object::{Kind, ObjectRef};
@@ -13,6 +13,7 @@ use reconcile::{Site, Source, SourceIdentity};
 
 const URL: &str = "https://git.example/fleet";
 const OTHER: &str = "https://git.example/other";
+const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 /// The policies of a hub or of a commit: their names and specs.
 type Policies = Vec<(&'static str, Value)>;
@@ -72,7 +73,8 @@ fn inventory(objects: &[ObjectId]) -> Inventory {
 
 #[test]
 fn an_addon_and_a_set_that_leave_are_held_where_their_policy_does_not_let_all_clusters_lose_them() {
-    let held = Uninstalls::from([(add_on(), 3), (replica_set(), 3)]);
+    let three = || Uninstall { clusters: 3, ..Uninstall::default() };
+    let held = Uninstalls::from([(add_on(), three()), (replica_set(), three())]);
     let cases = [
         ("the default", vec![], true),
         ("100%", vec![("p", loose())], false),
@@ -85,11 +87,33 @@ fn an_addon_and_a_set_that_leave_are_held_where_their_policy_does_not_let_all_cl
         let view = caches(&policies);
         let map = id::<ConfigMap>(Key::namespaced("config", "m"));
         let inventory = inventory(&[add_on(), replica_set(), map]);
-        let leaving = uninstalls(&inventory, &BTreeSet::new(), &view).unwrap();
+        let leaving = uninstalls(&inventory, &BTreeSet::new(), &view, NOW).unwrap();
         assert_eq!(leaving, if is_held { held.clone() } else { Uninstalls::new() }, "{name}");
         let all: BTreeSet<ObjectId> = inventory.keys().cloned().collect();
-        assert_eq!(uninstalls(&inventory, &all, &view).unwrap(), Uninstalls::new(), "{name}, and they stay");
+        assert_eq!(
+            uninstalls(&inventory, &all, &view, NOW).unwrap(),
+            Uninstalls::new(),
+            "{name}, and they stay"
+        );
     }
+}
+
+#[test]
+fn clusters_that_lost_it_before_count_with_a_deletion() {
+    let mut view = caches(&[]);
+    let recent = json!([{"cluster": "c0", "time": NOW}]);
+    let mut with_records = policy("p", &json!({"removalBudget": 3, "removalWindow": "30m"}));
+    with_records["status"] = json!({
+        "removals": [{"addOn": "a", "held": 0, "recent": recent}],
+        "rollouts": [{"addOn": "", "replicaSet": "config/s", "placementNamespace": "config", "placementName": "p", "recentRemovals": recent}],
+    });
+    view.replace::<RolloutPolicy>(Site::Hub, vec![typed(with_records)], "2");
+    let inventory = inventory(&[add_on(), replica_set()]);
+    let leaving = |at| uninstalls(&inventory, &BTreeSet::new(), &view, at).unwrap();
+    let until = NOW + SignedDuration::from_mins(30);
+    let three = || Uninstall { clusters: 3, recent: vec![NOW], until: Some(until) };
+    assert_eq!(leaving(NOW), Uninstalls::from([(add_on(), three()), (replica_set(), three())]));
+    assert_eq!(leaving(until), Uninstalls::new());
 }
 
 fn config_repo(name: &str, path: &str, spec: &Value) -> ConfigRepo {
@@ -176,8 +200,8 @@ impl Case {
         view.replace::<ClusterManagementAddOn>(Site::Hub, add_ons, "1");
         let desired = commit::completed(&fleet, &judged, &view).unwrap().unwrap();
         let inventory = inventory(&owned);
-        let uninstalls = uninstalls(&inventory, &desired.ids(), &view).unwrap();
-        Loosened::of(&fleet, (&judged, &*desired), (&inventory, &uninstalls), &view).unwrap()
+        let uninstalls = uninstalls(&inventory, &desired.ids(), &view, NOW).unwrap();
+        Loosened::of(&fleet, (&judged, &*desired), (&inventory, &uninstalls), &view, NOW).unwrap()
     }
 }
 

@@ -1,0 +1,59 @@
+//! Deletions with which clusters lose an add-on or a work.
+
+use jiff::Timestamp;
+
+use crate::rollout::Policy;
+use object::duration::later;
+
+/// What clusters lose when an object is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uninstall {
+    /// How many clusters lose it.
+    pub clusters: usize,
+    /// When others lost it, as far as the removal budget of the policy in force counts them.
+    pub recent: Vec<Timestamp>,
+    /// When that budget lets the clusters lose it; `None` if only an approval does.
+    pub until: Option<Timestamp>,
+}
+
+impl Uninstall {
+    /// Returns the time from which the removal budget of a policy lets all clusters lose it at once; `None` if it
+    /// never does, or while the policy pauses.
+    pub fn allowed_from(&self, policy: &Policy) -> Option<Timestamp> {
+        let mut ends: Vec<Timestamp> =
+            self.recent.iter().map(|at| later(*at, policy.removal_window)).collect();
+        ends.sort_unstable();
+        let mut times = std::iter::once(Timestamp::MIN).chain(ends.iter().copied()).enumerate();
+        let is_within = |counted: usize| counted <= policy.removals.of(counted);
+        let first = times.find(|(ended, _)| is_within(self.clusters + ends.len() - ended));
+        first.map(|(_, at)| at).filter(|_| !policy.paused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::Size;
+    use jiff::SignedDuration;
+
+    #[test]
+    fn a_deletion_waits_until_few_enough_removals_before_it_count() {
+        let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+        let policy = |removals, paused| Policy {
+            removals,
+            paused,
+            removal_window: SignedDuration::from_mins(60),
+            ..Policy::default()
+        };
+        let from = |clusters, recent: &[i64], removals| {
+            let recent = recent.iter().copied().map(at).collect();
+            Uninstall { clusters, recent, until: None }.allowed_from(&policy(removals, false))
+        };
+        assert_eq!(from(2, &[], Size::Count(2)), Some(Timestamp::MIN));
+        assert_eq!(from(3, &[], Size::Count(2)), None);
+        assert_eq!(from(1, &[3, 1, 2], Size::Count(2)), Some(at(62)), "the two oldest count no more");
+        assert_eq!(from(2, &[1], Size::Percent(100)), Some(Timestamp::MIN));
+        let of_one = Uninstall { clusters: 1, ..Uninstall::default() };
+        assert_eq!(of_one.allowed_from(&policy(Size::Count(2), true)), None, "a pause");
+    }
+}
