@@ -114,7 +114,7 @@ pub(super) fn preview_of(
     if !plan_approvals.is_empty() {
         play.settle()?;
     }
-    repos.iter().for_each(|repo| play.keep_window(&Key::of(repo)));
+    repos.iter().for_each(|repo| play.keep_held(&Key::of(repo)));
     let inventories: Vec<_> = all::<ConfigRepoInventory>(&play.before).collect();
     for repo in &repos {
         check_read(snapshot, &play.runner.kinds, repo, &sync::recorded(repo, &inventories))?;
@@ -180,8 +180,7 @@ struct PreviewRun {
     spokes: Spokes,
     timeline: Timeline,
     approvals: Vec<ApprovalRequest>,
-    /// Deletions that wait until enough of the window of the budget has passed, which a preview does not wait
-    /// for.
+    /// Deletions that are held when the commit is applied.
     waiting: BTreeMap<Key, HeldObjects>,
     start: Timestamp,
     now: Timestamp,
@@ -236,14 +235,14 @@ impl PreviewRun {
         }
     }
 
-    /// Keeps the deletions that a window holds: a plan shows what happens without an approval, and not what
-    /// follows when the window has passed.
-    fn keep_window(&mut self, repo: &Key) {
+    /// Keeps the deletions that are held: a plan shows what happens without an approval, and not what follows
+    /// when a window has passed, or when fewer clusters lose something with them.
+    fn keep_held(&mut self, repo: &Key) {
         let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
-        let is_held = status.held_deletions.as_ref().is_some_and(|held| held.until.is_some());
-        let Some(held) = held(&status).filter(|_| is_held) else { return };
+        let Some(held) = held(&status).filter(|_| status.held_deletions.is_some()) else { return };
         self.waiting.insert(repo.clone(), held);
-        let patch = Patch::Merge(json!({"spec": {"deletionBudget": {"window": LONG}}}));
+        let none = json!({"objects": 0, "percent": 0, "window": LONG});
+        let patch = Patch::Merge(json!({"spec": {"deletionBudget": none}}));
         let target = ResourcePath::of::<ConfigRepo>(repo);
         let written = self.hub.patch(&target, &patch, &WriteOptions::manager("preview"), self.now);
         debug_assert!(written.is_ok(), "{repo}: {written:?}");
