@@ -6,6 +6,7 @@
 //! order.
 
 mod moves;
+mod ownership;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,8 +218,8 @@ fn is_long() -> bool {
     std::env::var_os("CRASHES").is_some_and(|crashes| crashes == "all")
 }
 
-/// Lets the processes crash at every write.
-fn check(scenario: &Scenario) {
+/// Lets the processes crash at every write. Returns the result without a crash.
+fn check(scenario: &Scenario) -> Ended {
     let calm = run(scenario, None);
     assert!(calm.writes > 0, "the scenario writes nothing");
     let (mut broken, mut crashes) = (Vec::new(), 0);
@@ -240,6 +241,7 @@ fn check(scenario: &Scenario) {
     eprintln!("{} writes, {crashes} crashes", calm.writes);
     broken.truncate(20);
     assert!(broken.is_empty(), "differences, the first of them:\n{}", broken.join("\n"));
+    calm
 }
 
 fn difference<T: PartialEq>(
@@ -286,11 +288,14 @@ fn files(map: &str, version: Option<&str>) -> FileTree {
                     "installStrategy": {"type": "Placements", "placements": [placement]}}}),
         ]);
     }
-    let mut files = FileTree::default();
-    for (number, object) in objects.iter().enumerate() {
-        files.insert(format!("{number}.yaml"), object.to_string().into_bytes());
-    }
-    files
+    tree(&objects)
+}
+
+/// Returns a file for each object.
+fn tree(objects: &[Value]) -> FileTree {
+    let file =
+        |(number, object): (usize, &Value)| (format!("{number}.yaml"), object.to_string().into_bytes());
+    objects.iter().enumerate().map(file).collect()
 }
 
 fn follow(world: &mut World, url: &str) {
