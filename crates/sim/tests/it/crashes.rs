@@ -5,6 +5,7 @@
 //! them. At the end the fleet must be the same, and every object must have had the same contents in the same
 //! order.
 
+mod deletions;
 mod moves;
 mod ownership;
 
