@@ -8,6 +8,7 @@
 mod deletions;
 mod moves;
 mod ownership;
+mod waits;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
