@@ -148,8 +148,16 @@ fn generated(id: &ObjectId) -> Option<&str> {
     (is_hash && is_kind).then_some(base)
 }
 
-/// Returns the objects that count against the budget when these deletions are made, or why they must wait.
-/// Those that exactly these deletions are approved for do not count.
+/// Why deletions may be made.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// They are within the budget, against which these objects count.
+    WithinBudget(BTreeSet<ObjectId>),
+    /// A person approved them.
+    Approved,
+}
+
+/// Decides whether deletions may be made; `approved` approves exactly those that have that value.
 ///
 /// # Errors
 /// They must wait.
@@ -157,10 +165,10 @@ pub(super) fn spend(
     budget: Budget,
     deletions: &Deletions<'_>,
     approved: &str,
-) -> Result<BTreeSet<ObjectId>, DeletionHold> {
+) -> Result<Allowed, DeletionHold> {
     let Deletions { objects, owned, recent, desired, uninstalls, config_repos, confirm } = *deletions;
     if objects.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(Allowed::WithinBudget(BTreeSet::new()));
     }
     let total = owned + recent.keys().filter(|id| !objects.contains_key(*id)).count();
     let allowed = budget.allowed(total);
@@ -200,14 +208,14 @@ pub(super) fn spend(
         )
     } else {
         let is_limited = allowed < total && budget.window.is_positive();
-        return Ok(if is_limited { new } else { BTreeSet::new() });
+        return Ok(Allowed::WithinBudget(if is_limited { new } else { BTreeSet::new() }));
     };
     // Objects that are created again have other uids, so their deletion needs another approval.
     let hash =
         objects.iter().fold(Sha256::new(), |hash, (id, uid)| hash.chain_update(format!("{id} {uid}\n")));
     let approval = hex(hash.finalize().get(..8).unwrap_or_default());
     if approval == approved {
-        return Ok(BTreeSet::new());
+        return Ok(Allowed::Approved);
     }
     Err(DeletionHold { approval, objects: objects.keys().cloned().collect(), why, until })
 }

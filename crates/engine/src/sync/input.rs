@@ -68,6 +68,8 @@ pub struct SyncPolicy {
     pub budget: Option<Budget>,
     /// The approval of deletions above the budget; empty if there is none.
     pub approved: String,
+    /// Whether it was given for deletions of the same commit of which these are left.
+    pub approves_rest: bool,
     /// The objects with which more clusters lose an add-on or a work than may at once.
     pub uninstalls: BTreeMap<ObjectId, Uninstall>,
     /// Whether a stage waits until the objects of the stages before it are healthy.

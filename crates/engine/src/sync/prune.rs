@@ -11,8 +11,8 @@ use api::names;
 use object::{Gvk, Key, Object, ObjectRef};
 
 use super::argo;
-use super::budget::{self, Deletions, Recent};
-use super::input::SyncInput;
+use super::budget::{self, Allowed, Deletions, Recent};
+use super::input::{SyncInput, SyncPolicy};
 use super::ownership::is_marked;
 use super::writes::{Deletion, HandOver, SyncPlan, Terminating};
 use super::{Budget, DeletionHold, Desired, Inventory, ObjectId};
@@ -66,6 +66,7 @@ pub(super) fn prune<E: Display>(
     if counted.is_empty() || input.awaits_requests {
         plan.inventory.extend(kept);
         plan.awaiting_requests = counted.len();
+        plan.is_approved = input.policy.approves_rest && !counted.is_empty();
         return;
     }
     let uninstalls = &input.policy.uninstalls;
@@ -81,17 +82,11 @@ pub(super) fn prune<E: Display>(
         config_repos: &config_repos,
         confirm: &confirm,
     };
-    let spend = |budget| budget::spend(budget, &deletions, &input.policy.approved);
-    let mut spent = input.policy.budget.map_or_else(|| Ok(BTreeSet::new()), spend);
-    if let Some(why) = input.unjudged {
-        let none = Deletions { recent: &Recent::new(), desired: &BTreeSet::new(), ..deletions };
-        let other = spent.as_ref().err().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
-        let held = budget::spend(Budget::NONE, &none, &input.policy.approved);
-        spent = held.map_err(|hold| DeletionHold { why: format!("{why}{other}"), ..hold });
-    }
+    let allowed = judge(input, &deletions);
     plan.inventory.extend(kept);
-    match spent {
-        Ok(spent) => record(spent, &to_delete, input.now, &mut plan.recent),
+    match allowed {
+        Ok(Allowed::Approved) => plan.is_approved = true,
+        Ok(Allowed::WithinBudget(new)) => record(new, &to_delete, input.now, &mut plan.recent),
         Err(hold) => {
             plan.hold = Some(hold);
             return;
@@ -111,6 +106,26 @@ pub(super) fn prune<E: Display>(
             plan.delete.push(deletions);
         }
     }
+}
+
+/// Decides whether deletions may be made.
+///
+/// # Errors
+/// They must wait for an approval.
+fn judge(input: &SyncInput<'_>, deletions: &Deletions<'_>) -> Result<Allowed, DeletionHold> {
+    let SyncPolicy { approved, approves_rest, budget, .. } = input.policy;
+    if *approves_rest {
+        return Ok(Allowed::Approved);
+    }
+    let unlimited = || Ok(Allowed::WithinBudget(BTreeSet::new()));
+    let mut allowed = budget.map_or_else(unlimited, |budget| budget::spend(budget, deletions, approved));
+    if let Some(why) = input.unjudged {
+        let none = Deletions { recent: &Recent::new(), desired: &BTreeSet::new(), ..*deletions };
+        let other = allowed.as_ref().err().map(|hold| format!("; {}", hold.why)).unwrap_or_default();
+        let held = budget::spend(Budget::NONE, &none, approved);
+        allowed = held.map_err(|hold| DeletionHold { why: format!("{why}{other}"), ..hold });
+    }
+    allowed
 }
 
 /// Returns the ConfigRepos that delete their objects when they are deleted, and how many these are. One that

@@ -100,6 +100,8 @@ pub struct SyncPlan<'a> {
     pub awaiting_requests: usize,
     /// Deletions that wait for approval.
     pub hold: Option<DeletionHold>,
+    /// Whether a person approved the deletions, or those that they are the rest of.
+    pub is_approved: bool,
     /// The deletions that count against the budget from now on, with those of this plan. They are recorded
     /// before they are made.
     pub recent: Recent,
@@ -156,6 +158,7 @@ impl SyncPlan<'_> {
             unread,
             problems,
             requests: _,
+            is_approved: _,
         } = self;
         !is_held
             && apply.is_empty()

@@ -68,8 +68,14 @@ impl Checker {
         if deletes.is_empty() || repo.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
-        let approved = repo.metadata.annotations.as_ref().and_then(|a| a.get(APPROVE_DELETION_ANNOTATION));
-        if approved == Some(&approval(&deletes)) {
+        let approved = repo.annotation(APPROVE_DELETION_ANNOTATION).unwrap_or_default();
+        let is_new = approved == approval(&deletes);
+        let uids = deletes.iter().map(|(id, uid)| (id.clone(), (*uid).to_owned()));
+        if is_new {
+            self.approved.insert((*key).clone(), (approved.to_owned(), uids.clone().collect()));
+        }
+        let given = self.approved.get(key).filter(|(given, _)| given == approved);
+        if is_new || given.is_some_and(|(_, of)| uids.clone().all(|it| of.contains(&it))) {
             return Ok(());
         }
         let budget = &repo.spec.deletion_budget;

@@ -83,6 +83,8 @@ pub(crate) struct Checker {
     /// Objects that a ConfigRepo deleted without an approval and did not apply again, with the time and the
     /// commit.
     pruned: BTreeMap<Key, BTreeMap<ObjectId, (Timestamp, String)>>,
+    /// The deletions of each ConfigRepo that a person approved last, with their approval.
+    approved: BTreeMap<Key, (String, BTreeSet<(ObjectId, String)>)>,
     /// The clusters that lost an add-on without an approval, and when, by add-on.
     removed: BTreeMap<String, BTreeMap<String, Timestamp>>,
     /// Add-ons and works of clusters with a write whose answer was lost, until the next one that was

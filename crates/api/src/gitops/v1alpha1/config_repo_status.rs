@@ -47,6 +47,9 @@ pub struct ConfigRepoStatus {
     /// Deletions that are over the budget and wait for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<HeldDeletions>,
+    /// The approved deletions of which some are not made yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_deletions: Option<ApprovedDeletions>,
     /// The objects that were deleted lately without an approval. They count against the deletion budget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
@@ -170,6 +173,19 @@ pub struct HeldDeletions {
         skip_serializing_if = "Option::is_none"
     )]
     pub until: Option<Time>,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// Approved deletions. The approval holds for those that are left, until the ConfigRepo has other objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovedDeletions {
+    /// The value of the annotation gitops.wheelwright.dev/approve-deletions that approved them.
+    pub approval: String,
+    /// The digest of the objects of the commit with which they leave.
+    pub digest: String,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

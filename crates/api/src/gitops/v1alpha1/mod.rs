@@ -21,9 +21,9 @@ pub use config_repo_report::{
     BranchDeletedPolicy, CommitAuthor, CommitStatusProvider, ConfigRepoReport, ProviderType, RewrittenPolicy,
 };
 pub use config_repo_status::{
-    ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges, HeldDeletions, InventoryEntry,
-    ListedObjects, PushedReport, RecentDeletion, RecentResult, ReportStatus, Revision, UnchangeableObject,
-    UnhealthyObjects,
+    ApprovedDeletions, ConfigRepoStatus, CorrectedObject, DriftStatus, HeldChanges, HeldDeletions,
+    InventoryEntry, ListedObjects, PushedReport, RecentDeletion, RecentResult, ReportStatus, Revision,
+    UnchangeableObject, UnhealthyObjects,
 };
 pub use ignored_fields::IgnoredFields;
 pub use rollout_policy::{

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::event;
 use super::inventory::Recorded;
 use super::status::{Phase, Readiness, conclude, is_about, is_waiting, still_applied};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentDeletion};
+use api::gitops::v1alpha1::{ApprovedDeletions, ConfigRepo, ConfigRepoStatus, RecentDeletion};
 use api::names;
 use engine::sync::{Inventory, ObjectId, Problem, Recent, SyncPlan};
 use object::text::short_commit;
@@ -58,29 +58,39 @@ impl<'a> Draft<'a> {
     }
 
     /// Records the inventory and the deletions. A step of its own does it before objects are created and
-    /// deleted.
-    pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>) {
-        let SyncPlan { inventory, recent, .. } = sync;
+    /// deleted. `digest` is that of the objects of the commit.
+    pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>, digest: &str) {
+        let SyncPlan { inventory, recent, is_approved, .. } = sync;
         let of_inventory = recorded.record(self.repo, inventory, &Inventory::new());
-        let deletions = self.record_deletions(recent);
+        let approval = self.repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default();
+        let approved = is_approved.then(|| ApprovedDeletions {
+            approval: approval.to_owned(),
+            digest: digest.to_owned(),
+            ..ApprovedDeletions::default()
+        });
+        let deletions = self.record_deletions(recent, approved);
         self.plan.step(of_inventory.into_iter().chain(deletions));
         self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
         self.status.inventory.clear();
     }
 
-    /// Returns the write that records new deletions. Those that count no longer leave the record with the
-    /// next write of the status.
-    fn record_deletions(&mut self, recent: &Recent) -> Option<Action> {
+    /// Returns the write that records new deletions, or that a person approved them. Those that count no
+    /// longer, and an approval of deletions that are made, leave the record with the next write of the status.
+    fn record_deletions(&mut self, recent: &Recent, approved: Option<ApprovedDeletions>) -> Option<Action> {
         let before = recent_deletions(&self.status);
+        let is_approval_new = approved.is_some() && self.status.approved_deletions != approved;
+        self.status.approved_deletions = approved;
         let entry = |(id, at): (&ObjectId, &Timestamp)| RecentDeletion {
             object: id.path(),
             time: Time(*at),
             unknown: Default::default(),
         };
         self.status.recent_deletions = recent.iter().map(entry).collect();
-        let is_new = recent.keys().any(|id| !before.contains_key(id));
+        let is_new = is_approval_new || recent.keys().any(|id| !before.contains_key(id));
         let mut new = self.repo.clone();
-        new.status.get_or_insert_default().recent_deletions.clone_from(&self.status.recent_deletions);
+        let status = new.status.get_or_insert_default();
+        status.recent_deletions.clone_from(&self.status.recent_deletions);
+        status.approved_deletions.clone_from(&self.status.approved_deletions);
         let write = is_new.then(|| StatusWrite::between(self.repo, &new)).flatten();
         write.map(|write| write.action())
     }

@@ -143,6 +143,9 @@ fn apply(
     };
     let uninstalls = uninstalls(inventory, &desired.ids(), view, draft.now)?;
     let deletions = (inventory, &uninstalls);
+    let given = draft.status.approved_deletions.as_ref();
+    let approves_rest =
+        given.is_some_and(|it| (&it.approval, &it.digest) == (&policy.approved, &desired.digest));
     let loosened = Loosened::of(draft.repo, (checkout, desired), deletions, view, draft.now)?;
     let unjudged = moves.unjudged.or_else(|| loosened.why_dropped());
     let withheld = loosened.withheld();
@@ -157,7 +160,7 @@ fn apply(
         withheld: &withheld,
         recent: &recent_deletions(&draft.status),
         now: draft.now,
-        policy: &SyncPolicy { uninstalls, ..policy },
+        policy: &SyncPolicy { uninstalls, approves_rest, ..policy },
     };
     let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
     let mut comparisons = view.index(known)?;

@@ -64,6 +64,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         prune: *prune,
         budget: Some(Budget { objects: count(*objects), percent: count(*percent), window }),
         approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
+        approves_rest: false,
         uninstalls: BTreeMap::new(),
         waits_for_health: !health::timeout(repo).is_zero(),
         ignore,

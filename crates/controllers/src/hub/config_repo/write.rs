@@ -21,7 +21,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     if waits(draft, commit, recorded, sync) {
         return;
     }
-    draft.record(recorded, sync);
+    draft.record(recorded, sync, &desired.digest);
     draft.status.recreate.clear();
     draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
     for stage in &sync.apply {

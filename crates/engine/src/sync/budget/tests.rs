@@ -21,7 +21,10 @@ fn spend_after(
         config_repos: &BTreeMap::new(),
         confirm: &[],
     };
-    spend(Budget::default(), &deletions, approved).map(|spent| spent.len())
+    spend(Budget::default(), &deletions, approved).map(|allowed| match allowed {
+        Allowed::WithinBudget(new) => new.len(),
+        Allowed::Approved => 0,
+    })
 }
 
 fn held(objects: &BTreeMap<ObjectId, String>, owned: usize, approved: &str) -> Option<DeletionHold> {

@@ -114,6 +114,26 @@ fn a_withheld_object_is_neither_applied_nor_corrected() {
 }
 
 #[test]
+fn the_rest_of_approved_deletions_needs_no_other_approval() {
+    let mut hub = hub(&["a", "b", "c", "d"]);
+    hub.policy.budget = Some(Budget { objects: 1, percent: 0, ..Budget::default() });
+    let wanted = commit(&[config_map("a", "1")]);
+    let hold = hub.plan(&wanted).hold.unwrap();
+    hub.policy.approved = hold.approval;
+    let plan = hub.plan(&wanted);
+    assert_eq!((plan.delete.iter().flatten().count(), plan.is_approved), (3, true));
+    hub.objects.remove(&id("b"));
+    assert!(hub.plan(&wanted).hold.is_some(), "the approval is for exactly three deletions");
+    hub.policy.approves_rest = true;
+    let plan = hub.plan(&wanted);
+    assert_eq!((plan.delete.iter().flatten().count(), plan.is_approved), (2, true));
+    hub.objects.remove(&id("c"));
+    let plan = hub.plan(&wanted);
+    let last = (plan.delete.iter().flatten().count(), plan.is_approved, plan.recent.len());
+    assert_eq!(last, (1, true, 0), "it does not count, although it is within the budget");
+}
+
+#[test]
 fn an_object_is_withheld_while_a_deletion_waits_with_which_clusters_lose_something() {
     let mut hub = hub(&["a", "b", "c"]);
     hub.withheld.with_uninstalls = BTreeSet::from([id("a")]);

@@ -5,7 +5,6 @@ use super::*;
 use crate::fixtures::merged;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus};
 use api::names::{APPROVE_DELETION_ANNOTATION, FORCE_ANNOTATION};
-use k8s_openapi::api::core::v1::ConfigMap;
 use store::{Patch, ResourcePath, WriteOptions};
 
 pub(super) fn status(world: &World) -> ConfigRepoStatus {
@@ -36,37 +35,9 @@ fn dropped(world: &mut World, count: usize) {
 
 #[test]
 fn approved_deletions_survive_a_crash_at_every_write() {
-    // After the first deletion, the second one is within the budget.
-    let ended = check(&Scenario { prepare: |world| dropped(world, 2), act: approve });
-    let left = ["m0", "m1", "m2"].map(|name| ended.objects.contains_key(&map_id(name)));
-    assert_eq!(left, [true, false, false]);
-}
-
-#[test]
-fn approved_deletions_that_a_crash_interrupts_need_another_approval_where_more_than_the_budget_are_left() {
-    let is_there = |world: &World, i: usize| {
-        world.get::<ConfigMap>(&Key::namespaced("config", format!("m{i}"))).is_some()
-    };
-    let mut asked = 0;
-    for writes in 1..=4 {
-        let mut world = World::new(7, Timestamp::from_second(1_800_000_000).unwrap());
-        dropped(&mut world, 4);
-        world.kill_operator_after(writes);
-        approve(&mut world);
-        world.run_for(seconds(60)).unwrap();
-        assert!(!world.crashes_operator(), "there are fewer than {writes} writes");
-        let left = (1..=4).filter(|i| is_there(&world, *i)).count();
-        let held = status(&world).held_deletions.map_or(0, |held| held.total);
-        assert_eq!(usize::try_from(held), Ok(left), "what is left and within the budget is deleted");
-        if left > 0 {
-            asked += 1;
-            approve(&mut world);
-            world.run_for(seconds(60)).unwrap();
-        }
-        let left: Vec<usize> = (0..=4).filter(|i| is_there(&world, *i)).collect();
-        assert_eq!(left, [0], "after {writes} writes");
-    }
-    assert!(asked > 0);
+    let ended = check(&Scenario { prepare: |world| dropped(world, 4), act: approve });
+    let left = (0..=4).filter(|i| ended.objects.contains_key(&map_id(&format!("m{i}"))));
+    assert_eq!(left.collect::<Vec<_>>(), [0]);
 }
 
 /// Returns a commit with an object whose data cannot change.
