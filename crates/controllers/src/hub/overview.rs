@@ -315,9 +315,13 @@ fn summary(
         clusters.sort_by(|a, b| a.name.cmp(&b.name));
         GroupSummary { placement, name, clusters }
     };
+    let undecided = |rollout: &PlacementRollout| {
+        rollout.decision.as_ref().err().map(|why| format!("{}: {why}", rollout.placement))
+    };
+    let undecided: Vec<String> = rollouts.iter().filter_map(undecided).collect();
     WorkloadSummary {
         name: workload.name.clone(),
-        holds: workload.holds.iter().map(|hold| plain(hold, MESSAGE * 2)).collect(),
+        holds: workload.holds.iter().chain(&undecided).map(|hold| plain(hold, MESSAGE * 2)).collect(),
         corrections: corrections(rollouts),
         paused: policy.is_some_and(|policy| policy.spec.paused),
         approvals: waiting_approvals(rollouts, removal),
@@ -357,6 +361,14 @@ mod tests {
     use super::*;
     use engine::rollout::RolloutDecision;
     use engine::rollout::cluster::Hash;
+
+    #[test]
+    fn a_rollout_that_is_not_decided_says_why() {
+        let (placement, why) = (Key::namespaced("fleet", "gcp"), "not complete".to_owned());
+        let rollout = PlacementRollout::undecided(placement, Hash::default(), why);
+        let summary = summary(&Workload::default(), None, &[rollout], &Removal::default());
+        assert_eq!(summary.holds, ["fleet/gcp: not complete"]);
+    }
 
     #[test]
     fn the_stages_of_every_decided_rollout_are_listed_with_their_placement() {

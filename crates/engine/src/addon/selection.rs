@@ -30,8 +30,8 @@ pub struct Selection {
 impl Selection {
     /// Reads the decisions of a placement.
     ///
-    /// They are complete when the placement exists, has been scheduled, and has as many clusters in each group
-    /// as its status says. While a cluster moves from one page to another, it is on neither for a moment. See
+    /// They are complete when the placement exists, has been scheduled, and has as many clusters in each
+    /// group as its status says. While a cluster moves from one page to another, it is on neither for a moment. See
     /// docs/hazards.md#cluster-between-pages. A page may get its group after its clusters. See
     /// docs/hazards.md#late-group.
     pub fn read<'a>(
@@ -95,8 +95,8 @@ impl Selection {
     }
 }
 
-/// Returns whether the groups have the clusters that a status counts in them. Pages whose index is no number are
-/// in no group of a status.
+/// Returns whether the groups have as many clusters as a status counts in them. Pages whose index is no
+/// number are in no group of a status.
 fn has_groups(groups: &BTreeMap<GroupKey, Vec<String>>, counted: &[DecisionGroupStatus]) -> bool {
     let has = |group: &DecisionGroupStatus| {
         let key = GroupKey { index: group.decision_group_index, name: group.decision_group_name.clone() };
@@ -137,6 +137,8 @@ mod tests {
         assert!(!Selection::read(Some(&placement(4)), &pages).settled);
         assert!(!Selection::read(None, &pages).settled, "the placement is gone");
         assert!(!Selection::read(Some(&Placement::default()), &[]).settled, "nobody has scheduled it");
+        let is_decided = |selected| Selection::read(Some(&placement(selected)), &pages).is_decided();
+        assert_eq!((is_decided(3), is_decided(4)), (true, false));
         let twice = [page("0", &["a", "b"]), page("0", &["b"])];
         assert!(Selection::read(Some(&placement(2)), &twice).settled, "a cluster on two pages counts once");
     }
@@ -144,8 +146,9 @@ mod tests {
     #[test]
     fn a_list_is_complete_when_its_pages_have_the_groups_of_the_status() {
         let mut placement = placement(2);
-        let groups = json!([{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["d"], "clusterCount": 1},
-            {"decisionGroupIndex": 1, "decisionGroupName": "", "decisions": ["e"], "clusterCount": 1}]);
+        let group =
+            |index: i32| json!({"decisionGroupIndex": index, "decisionGroupName": "", "clusterCount": 1});
+        let groups = json!([group(0), group(1)]);
         placement.status.as_mut().unwrap().decision_groups = serde_json::from_value(groups).unwrap();
         let is_settled = |pages: &[PlacementDecision]| Selection::read(Some(&placement), pages).settled;
         assert!(is_settled(&[page("0", &["a"]), page("1", &["b"])]));
@@ -162,6 +165,7 @@ mod tests {
         let settled = |minutes: i64| {
             let mut selection = Selection::read(Some(&Placement::default()), &[page("0", &["a"])]);
             selection.settle(since, since + SignedDuration::from_mins(minutes));
+            assert!(selection.is_decided(), "no status will tell more");
             (selection.settled, selection.settles)
         };
         assert_eq!(settled(9), (false, Some(since + SignedDuration::from_mins(10))));

@@ -17,8 +17,8 @@ pub struct Uninstall {
 }
 
 impl Uninstall {
-    /// Returns the time from which the removal budget of a policy lets all clusters lose it at once; `None` if it
-    /// never does, or while the policy pauses.
+    /// Returns the time from which the removal budget of a policy lets all clusters lose it at once; `None`
+    /// if it never does, or while the policy pauses.
     pub fn allowed_from(&self, policy: &Policy) -> Option<Timestamp> {
         let mut ends: Vec<Timestamp> =
             self.recent.iter().map(|at| later(*at, policy.removal_window)).collect();

@@ -70,8 +70,8 @@ pub(super) struct AddOnContext<'a, V> {
     granted: BTreeSet<String>,
     memory: Option<Arc<RolloutPolicy>>,
     records: Vec<RolloutStatus>,
-    /// Whether the decisions of the placements are complete, so that it is known which placement decides about
-    /// a cluster, and when its turn is.
+    /// Whether the decisions of the placements are complete, so that it is known which placement decides
+    /// about a cluster, and when its turn is.
     is_decided: bool,
 }
 

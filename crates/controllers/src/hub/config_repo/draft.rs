@@ -75,7 +75,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the write that records new deletions, or that a person approved them. Those that count no
-    /// longer, and an approval of deletions that are made, leave the record with the next write of the status.
+    /// longer, and an approval of deletions that are made, leave the record with the next write of the
+    /// status.
     fn record_deletions(&mut self, recent: &Recent, approved: Option<ApprovedDeletions>) -> Option<Action> {
         let before = recent_deletions(&self.status);
         let is_approval_new = approved.is_some() && self.status.approved_deletions != approved;

@@ -47,8 +47,8 @@ struct SetContext<'a, V> {
     granted: BTreeSet<String>,
     object: Option<Arc<RolloutPolicy>>,
     records: Vec<RolloutStatus>,
-    /// Whether the decisions of the placements are complete, so that it is known which placement decides about
-    /// a cluster, and when its turn is.
+    /// Whether the decisions of the placements are complete, so that it is known which placement decides
+    /// about a cluster, and when its turn is.
     is_decided: bool,
 }
 

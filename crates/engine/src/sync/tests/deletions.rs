@@ -127,6 +127,11 @@ fn the_rest_of_approved_deletions_needs_no_other_approval() {
     hub.policy.approves_rest = true;
     let plan = hub.plan(&wanted);
     assert_eq!((plan.delete.iter().flatten().count(), plan.is_approved), (2, true));
+    hub.awaits_requests = true;
+    assert!(hub.plan(&wanted).is_approved, "others may request what is left");
+    assert!(!hub.plan(&commit(&["a", "c", "d"].map(|name| config_map(name, "1")))).is_approved);
+    hub.awaits_requests = false;
+    assert!(!hub.plan(&commit(&["a", "c", "d"].map(|name| config_map(name, "1")))).is_approved);
     hub.objects.remove(&id("c"));
     let plan = hub.plan(&wanted);
     let last = (plan.delete.iter().flatten().count(), plan.is_approved, plan.recent.len());
