@@ -16,6 +16,7 @@ use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Limits, Mandatory, Strategy};
+use object::duration::later;
 
 /// Decides the next assignments of a rollout.
 ///
@@ -309,7 +310,11 @@ impl StageContext<'_> {
         let input = RemovalInput { left, total, recent: &recent, policy, granted };
         let RemovalDecision { removed, counted, kept, approval, recheck } = remove(&input, self.now);
         decision.approvals.extend(approval);
-        decision.recheck = decision.recheck.into_iter().chain(recheck).min();
+        // A removal that is on record and not made needs an approval again when it counts no more.
+        let recorded = removed.iter().filter_map(|name| recent.get(name));
+        let window = policy.as_ref().map(|policy| policy.removal_window).unwrap_or_default();
+        let ends = recorded.map(|at| later(*at, window));
+        decision.recheck = decision.recheck.into_iter().chain(recheck).chain(ends).min();
         (decision.removed, decision.counted, decision.kept) = (removed, counted, kept);
     }
 }

@@ -58,7 +58,9 @@ pub(super) fn strategy() -> impl Strategy2<Value = Strategy> {
 pub(super) fn policy() -> impl Strategy2<Value = Policy> {
     let flags =
         (prop::bool::weighted(0.1), any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
-    (flags, span(), span(), size(), size()).prop_map(|(flags, soak, group_soak, unreachable, removals)| {
+    let spans = (span(), span(), span());
+    (flags, spans, size(), size()).prop_map(|(flags, spans, unreachable, removals)| {
+        let (soak, group_soak, removal_window) = spans;
         let (paused, rollback, finish, last_good, approvals) = flags;
         Policy {
             paused,
@@ -70,6 +72,7 @@ pub(super) fn policy() -> impl Strategy2<Value = Policy> {
             group_soak,
             unreachable,
             removals,
+            removal_window,
             ..Policy::default()
         }
     })
@@ -127,6 +130,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
 pub(super) fn input() -> impl Strategy2<Value = Input> {
     let clusters = (0..14usize).map(cluster).collect::<Vec<_>>();
     let groups = prop::collection::vec((0..6i32, subsequence((0..14usize).collect::<Vec<_>>(), 0..8)), 0..5);
+    let recent = prop::collection::btree_map(0..14usize, -400..100i64, 0..5);
     (
         strategy(),
         policy(),
@@ -134,9 +138,9 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
         clusters,
         subsequence((0..14usize).collect::<Vec<_>>(), 0..14),
         prop::option::of(hash()),
-        moment(),
+        (moment(), recent),
     )
-        .prop_map(|(strategy, policy, groups, clusters, known, quarantined, late_since)| {
+        .prop_map(|(strategy, policy, groups, clusters, known, quarantined, (late_since, recent))| {
             let mut input = Input::new("r2", Ok(strategy));
             let group = |(index, names): (i32, Vec<usize>)| Group {
                 key: GroupKey { index, name: format!("g{index}") },
@@ -151,6 +155,8 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
                 .collect();
             input.policy = Ok(policy);
             (input.quarantined, input.late_since) = (quarantined, late_since);
+            let removed = |(name, second)| (format!("c{name:02}"), Timestamp::from_second(second).unwrap());
+            input.recent_removals = recent.into_iter().map(removed).collect();
             input
         })
 }
@@ -161,6 +167,7 @@ fn written(input: &Input) -> Input {
     let mut next = input.clone();
     (next.quarantined, next.late_since) = (decision.quarantine.clone(), decision.late_since);
     next.clusters.retain(|cluster| !decision.removed.contains(&cluster.name));
+    next.recent_removals.extend(decision.counted.iter().map(|name| (name.clone(), NOW)));
     for (name, assignment) in &decision.clusters {
         let Some(cluster) = next.clusters.iter_mut().find(|cluster| cluster.name == *name) else {
             if assignment.assigned.is_some() {
