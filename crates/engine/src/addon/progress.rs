@@ -161,10 +161,9 @@ pub fn placement_condition(
 
 /// Returns the condition of a rollout on `selected` clusters that waits for the decisions of placements.
 pub fn undecided_condition(selected: usize) -> Observation {
-    let message = format!(
-        "selected clusters {selected}. configured addons 0/{selected} progressing..., 0 failed 0 timeout. {UNDECIDED}."
-    );
-    Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
+    let mut condition = placement_condition(selected, selected, false, &RolloutDecision::default());
+    condition.message.push_str(&format!(" {UNDECIDED}."));
+    condition
 }
 
 /// Returns whether a message of [`placement_condition`] says that no cluster has begun.

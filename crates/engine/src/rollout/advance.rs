@@ -11,12 +11,11 @@ use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
 use super::input::Input;
 use super::policy::{Joining, Policy, Superseding};
-use super::removal::{RemovalDecision, RemovalInput, remove, within_window};
+use super::removal::{RemovalDecision, RemovalInput, end, remove, within_window};
 use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::{Breach, ClusterState, Wait};
 use super::strategy::{Limits, Mandatory, Strategy};
-use object::duration::later;
 
 /// Decides the next assignments of a rollout.
 ///
@@ -312,8 +311,7 @@ impl StageContext<'_> {
         decision.approvals.extend(approval);
         // A removal that is on record and not made needs an approval again when it counts no more.
         let recorded = removed.iter().filter_map(|name| recent.get(name));
-        let window = policy.as_ref().map(|policy| policy.removal_window).unwrap_or_default();
-        let ends = recorded.map(|at| later(*at, window));
+        let ends = policy.iter().flat_map(|policy| recorded.clone().map(|at| end(*at, policy)));
         decision.recheck = decision.recheck.into_iter().chain(recheck).chain(ends).min();
         (decision.removed, decision.counted, decision.kept) = (removed, counted, kept);
     }

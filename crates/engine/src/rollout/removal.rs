@@ -75,9 +75,8 @@ pub fn remove(input: &RemovalInput<'_>, now: Timestamp) -> RemovalDecision {
     if sum <= allowed {
         return RemovalDecision { removed: left.to_vec(), counted: new, ..RemovalDecision::default() };
     }
-    let mut ends: Vec<Timestamp> = recent.into_values().map(|at| end(at, policy)).collect();
-    ends.sort_unstable();
-    let recheck = (new.len() <= allowed).then(|| ends.get(sum - allowed - 1).copied()).flatten();
+    let ends = recent.into_values().map(|at| end(at, policy));
+    let recheck = first_within(ends, |left| new.len() + left <= allowed);
     RemovalDecision { removed: counted, counted: Vec::new(), kept: new, approval: Some(token), recheck }
 }
 
@@ -92,8 +91,21 @@ pub fn within_window(
     counts.map(|(name, at)| (name.clone(), *at)).collect()
 }
 
-fn end(at: Timestamp, policy: &Policy) -> Timestamp {
+/// Returns when a removal counts no more.
+pub(crate) fn end(at: Timestamp, policy: &Policy) -> Timestamp {
     later(at, policy.removal_window)
+}
+
+/// Returns the first of the times at which something counts no more, after which as many are left as
+/// `is_within` allows; `None` if it never allows them.
+pub(crate) fn first_within(
+    ends: impl Iterator<Item = Timestamp>,
+    is_within: impl Fn(usize) -> bool,
+) -> Option<Timestamp> {
+    let mut ends: Vec<Timestamp> = ends.collect();
+    ends.sort_unstable();
+    let mut ends = (0..ends.len()).rev().zip(ends);
+    ends.find(|(left, _)| is_within(*left)).map(|(_, end)| end)
 }
 
 /// The order in which clusters lose their content: those of each placement by the stages of its strategy, and

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{ObjectId, Uninstall};
 use crate::plural::counted;
+use crate::rollout::removal::first_within;
 use api::names::{CLUSTER_GROUP, PRUNE_ANNOTATION};
 use object::duration::later;
 use object::{Key, hex};
@@ -62,11 +63,8 @@ impl Budget {
     /// Returns when `new` deletions after those of `recent` are within the budget, if no more follow; `None`
     /// if that many never are. The inventory has `owned` objects.
     fn until(self, new: usize, recent: &Recent, owned: usize) -> Option<Timestamp> {
-        let mut ends: Vec<Timestamp> = recent.values().map(|at| later(*at, self.window)).collect();
-        ends.sort_unstable();
-        let is_within = |left: usize| new + left <= self.allowed(owned + left);
-        let mut ends = (0..ends.len()).rev().zip(ends);
-        ends.find(|(left, _)| is_within(*left)).map(|(_, end)| end)
+        let ends = recent.values().map(|at| later(*at, self.window));
+        first_within(ends, |left| new + left <= self.allowed(owned + left))
     }
 }
 

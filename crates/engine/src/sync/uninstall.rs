@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::rollout::Policy;
-use object::duration::later;
+use crate::rollout::removal::{end, first_within};
 
 /// What clusters lose when an object is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,13 +20,10 @@ impl Uninstall {
     /// Returns the time from which the removal budget of a policy lets all clusters lose it at once; `None`
     /// if it never does, or while the policy pauses.
     pub fn allowed_from(&self, policy: &Policy) -> Option<Timestamp> {
-        let mut ends: Vec<Timestamp> =
-            self.recent.iter().map(|at| later(*at, policy.removal_window)).collect();
-        ends.sort_unstable();
-        let mut times = std::iter::once(Timestamp::MIN).chain(ends.iter().copied()).enumerate();
-        let is_within = |counted: usize| counted <= policy.removals.of(counted);
-        let first = times.find(|(ended, _)| is_within(self.clusters + ends.len() - ended));
-        first.map(|(_, at)| at).filter(|_| !policy.paused)
+        let is_within = |left: usize| self.clusters + left <= policy.removals.of(self.clusters + left);
+        let ends = self.recent.iter().map(|at| end(*at, policy));
+        let at_once = is_within(self.recent.len()).then_some(Timestamp::MIN);
+        at_once.or_else(|| first_within(ends, is_within)).filter(|_| !policy.paused)
     }
 }
 

@@ -69,13 +69,11 @@ impl Checker {
             return Ok(());
         }
         let approved = repo.annotation(APPROVE_DELETION_ANNOTATION).unwrap_or_default();
-        let is_new = approved == approval(&deletes);
-        let uids = deletes.iter().map(|(id, uid)| (id.clone(), (*uid).to_owned()));
-        if is_new {
-            self.approved.insert((*key).clone(), (approved.to_owned(), uids.clone().collect()));
+        let uids: BTreeSet<_> = deletes.iter().map(|(id, uid)| (id.clone(), (*uid).to_owned())).collect();
+        if approved == approval(&deletes) {
+            self.approved.insert((*key).clone(), (approved.to_owned(), uids.clone()));
         }
-        let given = self.approved.get(key).filter(|(given, _)| given == approved);
-        if is_new || given.is_some_and(|(_, of)| uids.clone().all(|it| of.contains(&it))) {
+        if self.approved.get(key).is_some_and(|(given, of)| given == approved && uids.is_subset(of)) {
             return Ok(());
         }
         let budget = &repo.spec.deletion_budget;

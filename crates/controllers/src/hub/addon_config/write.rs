@@ -22,7 +22,6 @@ use api::gitops::v1alpha1::RolloutStatus;
 use api::names::SYSTEM_NAMESPACE;
 use api::names::addon_conditions::PROGRESSING;
 use engine::addon::config::Config;
-use engine::addon::selection::UNDECIDED;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
 use engine::rollout::Strategy;
 use object::Object;
@@ -97,8 +96,8 @@ impl AddOnInput {
         let (Some(input), Ok(decision)) = (&rollout.input, &rollout.decision) else {
             let told = format!("on placement {}: {message}", rollout.placement);
             let event = rollout_events::event(&*self.cma, EventType::Warning, reason, told);
-            let waits = rollout.decision.as_ref().err().is_some_and(|why| why == UNDECIDED);
-            return if waits || old_reason == reason { Vec::new() } else { vec![event] };
+            let is_news = reason != progress::UNDER_WAY && reason != old_reason;
+            return if is_news { vec![event] } else { Vec::new() };
         };
         let good = |p: &InstallProgression| config_refs::last_known_good(&p.config_references);
         let remembered = rollout_policy::remembered(records, &rollout.placement);

@@ -48,14 +48,13 @@ pub(in crate::hub) fn report(
         decided.memories.iter().find(is_its).cloned().unwrap_or_default()
     };
     let (mut rollouts, mut clusters, mut recheck) = (Vec::new(), Vec::new(), None::<Timestamp>);
-    for rollout in &decided.rollouts {
+    for (node, rollout) in input.placements.iter().zip(&decided.rollouts) {
         let decision = match &rollout.decision {
             Ok(decision) => decision,
             Err(why) => {
-                let exists = input.placements.iter().any(|it| it.placement == rollout.placement && it.exists);
                 rollouts.push(Rollout {
                     placement: rollout.placement.to_string(),
-                    state: if exists { "Progressing" } else { "PlacementDecisionNotFound" }.into(),
+                    state: if node.exists { "Progressing" } else { "PlacementDecisionNotFound" }.into(),
                     message: why.clone(),
                     ..Rollout::default()
                 });
