@@ -4,19 +4,13 @@
 //! seeded mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so
 //! that a new dependency is a decision.
 
-mod constants;
 mod controllers;
 mod dependencies;
 mod documents;
-mod doubles;
 mod imports;
 mod logs;
-mod messages;
-mod mutants;
 mod names;
-mod public;
 mod pure;
-mod size;
 mod specs;
 mod tokens;
 

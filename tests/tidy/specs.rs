@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::public::block;
 use super::tokens::tokens;
 use super::{assert_none, is_test, sources};
 
@@ -63,6 +62,20 @@ impl<'t> Types<'t> {
         }
         found.intersection(&self.structs).copied().collect()
     }
+}
+
+/// Returns the tokens up to the end of the first block.
+fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
+    let mut depth = 0;
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            "{" => depth += 1,
+            "}" if depth == 1 => return &words[..at],
+            "}" => depth -= 1,
+            _ => {}
+        }
+    }
+    words
 }
 
 /// Returns the types that a source text destructures without `..`. A block is a pattern if it drops a field

@@ -6,27 +6,6 @@ pub(super) fn tokens(text: &str) -> Vec<&str> {
     written(text).into_iter().map(|token| if is_literal(token) { "\"" } else { token }).collect()
 }
 
-/// Returns the literals of a source text without their quotes and escapes of lines, each with the two tokens
-/// before it.
-pub(super) fn literals(text: &str) -> Vec<([&str; 2], String)> {
-    let words = [vec!["", ""], written(text)].concat();
-    let literals = words.windows(3).filter_map(|window| match window {
-        [first, second, literal] if is_literal(literal) => Some(([*first, *second], content(literal))),
-        _ => None,
-    });
-    literals.collect()
-}
-
-/// Returns the values of the string constants of a source text.
-pub(super) fn constants(text: &str) -> Vec<String> {
-    let words = written(text);
-    let constants = words.windows(7).filter_map(|window| match window {
-        ["const", _, ":", "&", "str", "=", value] if is_literal(value) => Some(content(value)),
-        _ => None,
-    });
-    constants.collect()
-}
-
 /// Returns the tokens of a source text, with its literals as they are written.
 fn written(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
@@ -40,20 +19,6 @@ fn written(text: &str) -> Vec<&str> {
         rest = after;
     }
     found
-}
-
-/// Returns the text between the quotes of a literal.
-fn content(literal: &str) -> String {
-    let is_raw = literal.trim_start_matches('b').starts_with('r');
-    let inner = literal.trim_start_matches(['b', 'c', 'r', '#']).trim_end_matches('#');
-    let inner = inner.get(1..inner.len() - 1).unwrap_or_default();
-    if is_raw {
-        return inner.to_owned();
-    }
-    let mut lines = inner.split("\\\n");
-    let first = lines.next().unwrap_or_default().to_owned();
-    let joined = lines.fold(first, |text, line| text + line.trim_start());
-    joined.replace("\\\"", "\"")
 }
 
 /// Returns the length of the next piece of a text, and whether it is a token.
