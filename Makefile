@@ -14,6 +14,11 @@ demo: ## Roll an add-on out across twelve clusters on this machine, from commit 
 test: ## Run every test, those against a real Kubernetes API server included
 	@tests/run
 
+.PHONY: cluster
+cluster: ## Start a hub and two spokes with real nodes on this machine, and keep them running until Ctrl-C; needs root
+	$(CARGO) build --bin wheelwright
+	@tests/cluster/bed --binary $${CARGO_TARGET_DIR:-target}/debug/wheelwright
+
 .PHONY: lint
 lint: ## Check format, lints, and the dependencies
 	$(CARGO) fmt --all --check

@@ -31,6 +31,13 @@ go_build() {
     CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "${ldflags:--s -w}" -o "$1" "${@:2}"
 }
 
+# Has go_build put the version of Kubernetes that go.mod pins into its programs.
+kubernetes_flags() {
+    local version
+    version="v1.$(sed -n 's/^\tk8s.io\/kubernetes v1\.//p' go.mod)"
+    ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$version -X k8s.io/component-base/version.gitTreeState=clean"
+}
+
 # Prints the directory of a module that go.mod pins.
 module() {
     go mod download "$1" && go list -mod=readonly -m -f "{{.Dir}}" "$1"
