@@ -1,0 +1,404 @@
+//! Journeys: what people do with git, `wheelwright`, kubectl and helm, on clusters whose nodes run pods.
+//!
+//! `tests/cluster/bed` starts the clusters: a hub, and the spokes `c1` and `c2`. The tests use those that `WHEELWRIGHT_CLUSTERS` names
+//! (`tests/run` and `make cluster` set and print it), or start their own. The name of a journey ends with `on_real_nodes`. Its commands
+//! are lines of bash, as a page of the docs has them:
+//!
+//! ```ignore
+//! /// A commit with an add-on reaches a pod on each spoke.
+//! #[test]
+//! fn a_commit_reaches_a_pod_on_real_nodes() {
+//!     let user = User::of_a_fleet("greeter");              // wheelwright is installed; c1 and c2 have joined
+//!     user.addon("1", "serve");                            // writes fleet/: the add-on `greeter` as the Deployment `greeter` of c1 and c2
+//!     user.commit("version 1");                            // and pushes it
+//!     user.follow();                                       // makes the ConfigRepo `greeter`
+//!     user.eventually("wheelwright rollout status greeter", "2 of 2 clusters done");
+//!     user.run("kubectl --context c1 -n greeter wait --for=condition=Available deployment/greeter --timeout=60s");
+//! }
+//! ```
+//!
+//! Journeys of [`User::of_a_fleet`] run at the same time on the same hub, so all that they make has their name. Those that touch what others
+//! use, such as labels of clusters or the operator's pods, have the fleet for themselves ([`User::alone`]), or start with new clusters
+//! ([`User::of_new_clusters`]). `user.run` panics if the command fails, `user.fails` if it succeeds. When a journey fails, its commands and
+//! the state of the clusters are printed.
+
+mod install;
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::kube::{assets, helm};
+
+/// The variable with the directory of running clusters.
+const VARIABLE: &str = "WHEELWRIGHT_CLUSTERS";
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// Longest wait for a state, for a busy machine.
+const WITHIN: Duration = Duration::from_secs(180);
+/// Interval of the checks. Each runs a program.
+const POLL: Duration = Duration::from_millis(400);
+/// Seconds after which a command is killed.
+const LIMIT: &str = "400";
+
+/// Returns the directory of the clusters, and starts them if none run.
+fn clusters() -> &'static Path {
+    static CLUSTERS: OnceLock<PathBuf> = OnceLock::new();
+    CLUSTERS.get_or_init(|| {
+        if let Some(directory) = std::env::var_os(VARIABLE) {
+            return directory.into();
+        }
+        let mut command = Command::new(format!("{ROOT}/tests/cluster/bed"));
+        match std::env::var_os("WHEELWRIGHT_IMAGE") {
+            Some(layout) => command.arg("--image").arg(layout),
+            None => command.arg("--binary").arg(env!("CARGO_BIN_EXE_wheelwright")),
+        };
+        let mut bed = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(bed.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let directory = line.trim().strip_prefix(&format!("{VARIABLE}=")).map(PathBuf::from);
+        let directory = directory.unwrap_or_else(|| panic!("no clusters with real nodes: {line}"));
+        // The clusters end when this process closes the pipe, which it does when it ends.
+        std::mem::forget(bed);
+        directory
+    })
+}
+
+/// Asks the bed for something, such as `crash c1`, and waits until it is done.
+pub(crate) fn control(request: &str) {
+    let mut stream = UnixStream::connect(clusters().join("control")).unwrap();
+    writeln!(stream, "{request}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    assert_eq!(answer, "done\n", "{request}");
+}
+
+/// The state of the clusters between journeys, which the holder of an exclusive lock may change.
+struct Turn {
+    lock: File,
+}
+
+impl Turn {
+    /// Waits until no journey uses the clusters.
+    fn exclusive() -> Self {
+        let lock = File::options().create(true).append(true).open(clusters().join("turn.lock")).unwrap();
+        lock.lock().unwrap();
+        Self { lock }
+    }
+
+    /// Marks whether the clusters have the fleet that journeys share.
+    fn mark(&self, has_fleet: bool) {
+        let mark = clusters().join("fleet");
+        match has_fleet {
+            true => fs::write(mark, "").unwrap(),
+            false => drop(fs::remove_file(mark)),
+        }
+    }
+
+    fn has_fleet(&self) -> bool {
+        clusters().join("fleet").exists()
+    }
+
+    /// Makes all clusters new, unless they were just started.
+    fn reset(&self) {
+        self.mark(false);
+        if fs::remove_file(clusters().join("new")).is_err() {
+            control("reset");
+        }
+    }
+
+    /// Lets others use the fleet at the same time.
+    fn share(&self) {
+        self.lock.unlock().unwrap();
+        self.lock.lock_shared().unwrap();
+    }
+}
+
+/// Somebody with a shell and a home directory.
+pub(crate) struct User {
+    /// The name of all that this journey makes.
+    name: String,
+    home: tempfile::TempDir,
+    commands: RefCell<String>,
+    turn: Turn,
+}
+
+impl User {
+    /// A user of a hub with wheelwright and the clusters `c1` and `c2`, beside others.
+    pub(crate) fn of_a_fleet(name: &str) -> Self {
+        let user = Self::alone(name);
+        loop {
+            user.turn.share();
+            // Another journey may have come between.
+            if user.turn.has_fleet() {
+                return user;
+            }
+            user.turn.lock.unlock().unwrap();
+            user.turn.lock.lock().unwrap();
+            user.make_fleet();
+        }
+    }
+
+    /// The only user of such a fleet. It leaves the fleet as it was: others follow.
+    pub(crate) fn alone(name: &str) -> Self {
+        let user = Self::with(name, Turn::exclusive());
+        user.make_fleet();
+        user
+    }
+
+    /// The only user of new clusters, where nothing is installed.
+    pub(crate) fn of_new_clusters(name: &str) -> Self {
+        let user = Self::with(name, Turn::exclusive());
+        user.turn.reset();
+        user
+    }
+
+    fn with(name: &str, turn: Turn) -> Self {
+        let home = tempfile::Builder::new().prefix("wheelwright-user-").tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        fs::create_dir(at("bin")).unwrap();
+        let programs = [
+            ("wheelwright", PathBuf::from(env!("CARGO_BIN_EXE_wheelwright"))),
+            ("kubectl", assets().join("kubectl")),
+            ("helm", helm::program()),
+        ];
+        for (name, program) in programs {
+            symlink(program, at("bin").join(name)).unwrap();
+        }
+        for directory in ["charts", "examples-repo"] {
+            symlink(Path::new(ROOT).join(directory), at(directory)).unwrap();
+        }
+        fs::copy(clusters().join("kubeconfig"), at("kubeconfig")).unwrap();
+        let authority = clusters().join("git/ca.crt");
+        let config = format!(
+            "[user]\nname = A User\nemail = user@example.com\n[http]\nsslCAInfo = {}\n[init]\ndefaultBranch = main\n[safe]\ndirectory = *\n",
+            authority.display()
+        );
+        fs::write(at(".gitconfig"), config).unwrap();
+        let user = Self { name: name.into(), home, commands: RefCell::new(String::new()), turn };
+        user.run(&format!(
+            "rm -rf $REPOSITORIES/{name}.git; git init --quiet --bare $REPOSITORIES/{name}.git"
+        ));
+        user.run(&format!("git clone --quiet https://writer:secret@$GIT/{name}.git fleet 2>&1"));
+        user
+    }
+
+    /// Installs wheelwright and lets both spokes join, if that is not done.
+    fn make_fleet(&self) {
+        if self.turn.has_fleet() {
+            return;
+        }
+        self.turn.reset();
+        self.run("wheelwright install --git-hosts $GIT");
+        self.join();
+        self.allow_repositories();
+        self.turn.mark(true);
+    }
+
+    /// Lets the ConfigRepos of the operator's namespace act as the operator.
+    pub(crate) fn allow_repositories(&self) {
+        self.run("kubectl label namespace wheelwright-system gitops.wheelwright.dev/operator-identity=allowed --overwrite");
+    }
+
+    /// Has both spokes join the hub, as `wheelwright get token` says.
+    pub(crate) fn join(&self) {
+        for cluster in ["c1", "c2"] {
+            self.run(&format!(
+                "join=$(wheelwright get token | sed -n 's/<cluster_name>/{cluster}/p'); $join --context {cluster}"
+            ));
+        }
+        self.run("wheelwright accept --clusters c1,c2 --wait 120");
+    }
+
+    /// Returns a file in the home directory, where commands run.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// Writes a file in the home directory.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Returns whether a line of bash succeeds, and its output.
+    fn bash(&self, line: &str) -> (bool, String) {
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
+        let git = fs::read_to_string(clusters().join("git/address")).unwrap();
+        let mut command = Command::new("timeout");
+        command.args([LIMIT, "bash", "-euo", "pipefail", "-c", &format!("exec 2>&1; {line}")]);
+        command.env_clear().env("PATH", path).env("HOME", self.home.path());
+        command.env("KUBECONFIG", self.path("kubeconfig"));
+        command.env("GIT", git.trim()).env("REPOSITORIES", clusters().join("git"));
+        let output = command.current_dir(self.home.path()).stdin(Stdio::null()).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn record(&self, line: &str, output: &str) {
+        let _ = writeln!(self.commands.borrow_mut(), "$ {line}\n{output}");
+    }
+
+    /// Runs a line of bash, and returns its output and errors; panics if it fails.
+    pub(crate) fn run(&self, line: &str) -> String {
+        let (is_success, output) = self.bash(line);
+        self.record(line, &output);
+        assert!(is_success, "this fails: {line}\n{output}");
+        output
+    }
+
+    /// Runs a line of bash that must fail, and returns its output and errors.
+    pub(crate) fn fails(&self, line: &str) -> String {
+        let (is_success, output) = self.bash(line);
+        self.record(line, &output);
+        assert!(!is_success, "this should fail: {line}\n{output}");
+        output
+    }
+
+    /// Runs a line of bash until its output has some words, whether it succeeds or not, and returns the output.
+    pub(crate) fn eventually(&self, line: &str, words: &str) -> String {
+        let deadline = Instant::now() + WITHIN;
+        loop {
+            let (_, output) = self.bash(line);
+            if output.contains(words) {
+                self.record(line, &output);
+                return output;
+            }
+            assert!(Instant::now() < deadline, "waited {WITHIN:?} in vain for {words:?} of {line}\n{output}");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Writes `fleet/`: an add-on with the name of this journey for all clusters, one after the other. On each cluster it is a Deployment of
+    /// one replica with a readiness probe, in a namespace of the same name, which runs `tests/cluster/workload.c` with some arguments.
+    pub(crate) fn addon(&self, version: &str, arguments: &str) {
+        let text = ADDON.replace("NAME", &self.name).replace("VERSION", version);
+        let arguments = format!(
+            "[{}]",
+            arguments.split(' ').map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
+        );
+        self.write("fleet/addon.yaml", &text.replace("ARGUMENTS", &arguments));
+        self.write("fleet/placement.yaml", &PLACEMENT.replace("NAME", &self.name));
+        self.write("fleet/kustomization.yaml", "resources: [placement.yaml, addon.yaml]\n");
+    }
+
+    /// Commits all of `fleet/`, and pushes it.
+    pub(crate) fn commit(&self, message: &str) {
+        self.run(&format!("cd fleet; git add --all; git commit --quiet --message '{message}'; git push --quiet origin HEAD:main"));
+    }
+
+    /// Makes the ConfigRepo of this journey, which acts as the operator.
+    pub(crate) fn follow(&self) {
+        let name = &self.name;
+        self.write("config-repo.yaml", &CONFIG_REPO.replace("NAME", name));
+        self.run("kubectl -n wheelwright-system create secret generic NAME --from-file ca.crt=$REPOSITORIES/ca.crt"
+            .replace("NAME", name).as_str());
+        self.run(r#"sed "s/GIT/$GIT/" config-repo.yaml | kubectl apply -f -"#);
+    }
+}
+
+/// A Placement of all clusters in a namespace of its own.
+const PLACEMENT: &str = r#"apiVersion: v1
+kind: Namespace
+metadata: {name: NAME}
+---
+apiVersion: cluster.open-cluster-management.io/v1beta2
+kind: ManagedClusterSetBinding
+metadata: {name: global, namespace: NAME}
+spec: {clusterSet: global}
+---
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata: {name: all, namespace: NAME}
+spec:
+  clusterSets: [global]
+  tolerations:
+  - {key: cluster.open-cluster-management.io/unreachable, operator: Exists}
+  - {key: cluster.open-cluster-management.io/unavailable, operator: Exists}
+"#;
+
+const ADDON: &str = r#"apiVersion: addon.open-cluster-management.io/v1alpha1
+kind: AddOnTemplate
+metadata: {name: NAME-VERSION}
+spec:
+  addonName: NAME
+  agentSpec:
+    workload:
+      manifests:
+      - apiVersion: v1
+        kind: Namespace
+        metadata: {name: NAME}
+      - apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: NAME, namespace: NAME}
+        spec:
+          replicas: 1
+          progressDeadlineSeconds: 30
+          selector: {matchLabels: {app: NAME}}
+          template:
+            metadata: {labels: {app: NAME, version: "VERSION"}}
+            spec:
+              containers:
+              - name: workload
+                image: workload:1
+                args: ARGUMENTS
+                readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
+---
+apiVersion: addon.open-cluster-management.io/v1alpha1
+kind: ClusterManagementAddOn
+metadata:
+  name: NAME
+  annotations: {addon.open-cluster-management.io/lifecycle: addon-manager}
+spec:
+  supportedConfigs:
+  - group: addon.open-cluster-management.io
+    resource: addontemplates
+    defaultConfig: {name: NAME-VERSION}
+  installStrategy:
+    type: Placements
+    placements:
+    - name: all
+      namespace: NAME
+      rolloutStrategy:
+        type: Progressive
+        progressive: {maxConcurrency: 1, maxFailures: 0, minSuccessTime: "1s", progressDeadline: 2m}
+"#;
+
+const CONFIG_REPO: &str = r"apiVersion: gitops.wheelwright.dev/v1alpha1
+kind: ConfigRepo
+metadata: {name: NAME, namespace: wheelwright-system}
+spec:
+  url: https://GIT/NAME.git
+  ref: {branch: main}
+  interval: 5s
+  secretRef: {name: NAME}
+";
+
+/// What is looked at after a failure.
+const STATE: &str = r"
+for context in hub c1 c2; do
+    echo; echo == $context; kubectl --context $context get pods -A -o wide
+    kubectl --context $context get events -A --field-selector type=Warning --sort-by=.lastTimestamp | tail -n 15
+done
+echo; echo == the operator; kubectl -n wheelwright-system logs -l app.kubernetes.io/name=wheelwright --prefix --tail 25
+for context in c1 c2; do
+    echo; echo == the agent on $context; kubectl --context $context -n open-cluster-management-agent logs deployment/wheelwright-agent --tail 15
+done
+echo; wheelwright status; wheelwright doctor";
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("== the commands of {}\n{}", self.name, self.commands.borrow());
+            eprintln!("== the state of the clusters\n{}", self.bash(&format!("set +e; {STATE}")).1);
+            // What a failed journey leaves would be in the way of others.
+            self.turn.mark(false);
+        }
+    }
+}
