@@ -9,7 +9,7 @@ mod conditions;
 
 pub use conditions::{
     addon_conditions, cluster_conditions, gitops_conditions, placement_conditions, replica_set_conditions,
-    work_conditions,
+    work_conditions, work_reasons,
 };
 
 /// Clusters, sets, placements, scores, claims.
@@ -252,7 +252,8 @@ pub const ASSIGNED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/assigned-at";
 pub const SUCCEEDED_AT_ANNOTATION: &str = "gitops.wheelwright.dev/succeeded-at";
 /// On works of a replica set: the hash of the template that succeeded on the cluster before.
 pub const LAST_GOOD_TEMPLATE_ANNOTATION: &str = "gitops.wheelwright.dev/last-good-template";
-/// On a ManifestWorkReplicaSet: `ignore` lets a rollout not wait for the health of workloads.
+/// On a ManifestWorkReplicaSet: `ignore` lets a rollout not wait for the health of its objects. On a manifest:
+/// `ignore` does the same for this object, and `started` lets a Job count as healthy once it runs.
 pub const WORKLOAD_HEALTH_ANNOTATION: &str = "gitops.wheelwright.dev/workload-health";
 /// The end of the name of the claims that identify the agents of a spoke; namespace and name of the secret
 /// with the identity stand before it. The value is `<cluster>/<agent id>/<hash of the hub's URL>`. They stay

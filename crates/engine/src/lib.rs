@@ -10,6 +10,7 @@ mod fuzz;
 #[cfg(test)]
 #[path = "../../../tests/golden.rs"]
 mod golden;
+pub mod health;
 pub mod installation;
 pub mod klusterlet;
 pub mod order;

@@ -96,6 +96,8 @@ pub enum FailureKind {
     Unavailable,
 }
 
+const NOT_SERVED: &str = "is not served by the API server";
+
 impl Failure {
     /// Classifies a refusal by an API server, by its HTTP status code and the reasons of its causes.
     pub fn refused<'a>(
@@ -123,13 +125,24 @@ impl Failure {
         }
     }
 
+    /// Returns whether the server rejects the object itself, so that the same write cannot succeed later. A
+    /// kind that it does not serve yet, a namespace that is being deleted and an expired identity can change.
+    pub fn rejects_object(&self) -> bool {
+        let passes = [NOT_SERVED, "because it is being terminated", "Unauthorized"];
+        match self.kind {
+            FailureKind::Forbidden | FailureKind::Invalid => {
+                passes.iter().all(|words| !self.message.contains(words))
+            }
+            FailureKind::Conflict
+            | FailureKind::FieldConflict
+            | FailureKind::NotFound
+            | FailureKind::Unavailable => false,
+        }
+    }
+
     /// Returns a kind that the API server does not serve.
     pub fn not_served(gvk: &Gvk) -> Self {
-        let message = format!(
-            "{} {} is not served by the API server; is its CRD installed?",
-            gvk.api_version(),
-            gvk.kind
-        );
+        let message = format!("{} {} {NOT_SERVED}; is its CRD installed?", gvk.api_version(), gvk.kind);
         Self { kind: FailureKind::Invalid, message }
     }
 }

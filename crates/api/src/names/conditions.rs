@@ -26,6 +26,16 @@ pub mod placement_conditions {
     pub const MISCONFIGURED: &str = "PlacementMisconfigured";
 }
 
+/// Reasons of the condition `Applied` of a manifest that is False.
+pub mod work_reasons {
+    /// The attempt failed, and the next one may succeed; from OCM's agents, any failure.
+    pub const FAILED: &str = "AppliedManifestFailed";
+    /// The API server of the cluster rejects the object. OCM's agents do not say so.
+    pub const REJECTED: &str = "AppliedManifestRejected";
+    /// The fields that the manifest leaves to the cluster cannot be found.
+    pub const IGNORED_FIELDS: &str = "AppliedManifestSSAIgnoreFieldError";
+}
+
 /// Condition types of ManifestWork.
 pub mod work_conditions {
     /// Everything was applied.

@@ -26,7 +26,7 @@ pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Optio
     match (error, works) {
         (Some(why), _) => degraded("ManifestWorkApplyFailed", why),
         (None, WorksStatus::Refused(why)) => degraded("AddonManifestAppliedFailed", why),
-        (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why)) => {
+        (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why) | WorksStatus::Failed(why)) => {
             degraded("ProbeUnavailable", why)
         }
         (None, WorksStatus::NoWorks) => degraded("WorkNotFound", "no addon works"),

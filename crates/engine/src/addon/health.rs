@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value, json};
+
 use super::config::{Config, address, annotation};
 use super::hosting::Place;
 use super::{rules, works};
+use crate::health::ObjectHealth;
 use crate::resource::identifier;
-use crate::work::culprit;
+use crate::work::{culprit, rejection};
 use api::Condition;
 use api::addon::v1alpha1::{HealthCheckMode, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True, Unknown};
@@ -31,12 +34,13 @@ pub enum WorksStatus {
     Unreported(String),
     /// The agent has not applied every work, or not every object exists; the text says which and why.
     NotReady(String),
-    /// The agent could not apply an object; the text is the agent's.
+    /// The API server of the cluster rejects an object; the text is the agent's.
     Refused(String),
-    /// All objects exist, but a workload does not run this configuration yet, or a rule of the template says
-    /// that a work is not done; the text says which and why.
+    /// All objects exist, but one is not healthy with this configuration yet; the text says which and why.
     NotHealthy(String),
-    /// Every workload is healthy with exactly these configurations, and every rule of the template holds.
+    /// All objects exist, but one has failed with this configuration; the text says which and why.
+    Failed(String),
+    /// Every object is healthy with exactly these configurations.
     Done,
 }
 
@@ -58,8 +62,8 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
     {
         return WorksStatus::OtherConfig;
     }
-    if let Some(refusal) = works.iter().find_map(|work| refusal(work)) {
-        return WorksStatus::Refused(refusal);
+    if let Some(rejection) = works.iter().find_map(|work| rejection(work)) {
+        return WorksStatus::Refused(rejection);
     }
     if let Some(why) = works.iter().find_map(|work| not_ready(work)) {
         return why;
@@ -74,7 +78,7 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
         return WorksStatus::Unreported(why);
     }
     let unhealthy = workloads.iter().find_map(unhealthy);
-    unhealthy.or_else(|| rules::unfinished(works)).map_or(WorksStatus::Done, WorksStatus::NotHealthy)
+    unhealthy.or_else(|| rules::unfinished(works)).unwrap_or(WorksStatus::Done)
 }
 
 fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
@@ -103,18 +107,6 @@ fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
     None
 }
 
-fn refusal(work: &ManifestWork) -> Option<String> {
-    let applied = current(work, work_conditions::APPLIED).filter(|condition| condition.is_false())?;
-    let first = culprit(work, work_conditions::APPLIED, Condition::is_false);
-    Some(first.map_or_else(
-        || match applied.message.as_str() {
-            "" => "the agent cannot apply the work".into(),
-            message => message.to_owned(),
-        },
-        |(object, condition)| format!("{object}: {}", condition.message),
-    ))
-}
-
 /// A Deployment or DaemonSet of a work, with the feedback about it.
 struct ProbedWorkload<'a> {
     resource: String,
@@ -134,6 +126,36 @@ impl ProbedWorkload<'_> {
         let reported = |name: &'static str| Some((name, self.values.get(name)?.string.as_deref()?));
         let (name, message) = works::CAUSES.iter().find_map(|(name, _)| reported(name))?;
         Some(format!("{name}: {}", plain(message, CAUSE)))
+    }
+
+    /// Returns the object with what its cluster fed back of it.
+    fn object(&self) -> Object {
+        let status: [(&str, &[&str]); 8] = [
+            ("observedGeneration", &["ObservedGeneration"]),
+            ("replicas", &["Replicas"]),
+            ("updatedReplicas", &["UpdatedReplicas"]),
+            ("availableReplicas", &["AvailableReplicas"]),
+            ("desiredNumberScheduled", &["DesiredNumberScheduled"]),
+            ("updatedNumberScheduled", &["UpdatedNumberScheduled"]),
+            ("numberAvailable", &["NumberAvailable", "NumberReady"]),
+            ("numberReady", &["NumberReady"]),
+        ];
+        let numbers = status.into_iter().filter_map(|(field, names)| {
+            Some((field.to_owned(), Value::from(names.iter().find_map(|name| self.number(name))?)))
+        });
+        let mut status: Map<String, Value> = numbers.collect();
+        let reason = works::DEADLINE_EXCEEDED;
+        if self.values.contains_key(reason) {
+            status.insert("conditions".into(), json!([{"type": "Progressing", "reason": reason}]));
+        }
+        let object = json!({
+            "apiVersion": "apps/v1",
+            "kind": if self.is_daemon_set { "DaemonSet" } else { "Deployment" },
+            "metadata": {"generation": self.number("Generation").unwrap_or_default()},
+            "spec": {"replicas": self.wanted_replicas},
+            "status": status,
+        });
+        Object(object.as_object().cloned().unwrap_or_default())
     }
 
     fn is_about(&self, address: &str) -> bool {
@@ -180,7 +202,7 @@ fn workload<'a>(
 /// Returns the replicas that a manifest asks for: one where it leaves them to the cluster, as for an
 /// autoscaler.
 fn wanted_replicas(manifest: &Object, configs: &[ManifestConfigOption]) -> i64 {
-    let asked = manifest.at(&["spec", "replicas"]).and_then(serde_json::Value::as_i64);
+    let asked = manifest.at(&["spec", "replicas"]).and_then(Value::as_i64);
     let named = identifier(manifest);
     let config = configs.iter().find(|config| config.resource_identifier == named);
     let apply = config.and_then(|config| config.update_strategy.as_ref()?.server_side_apply.as_ref());
@@ -194,36 +216,24 @@ fn names_replicas(ignored: &IgnoreField) -> bool {
         || paths.into_iter().any(|path| [".spec.replicas", "$.spec.replicas"].contains(&path.as_str()))
 }
 
-/// Returns why a workload does not run the configurations that its feedback is about yet, with the condition
-/// that names the cause. The rules are those of `kubectl rollout status`: an autoscaler may ask for more
-/// replicas than the manifest.
-fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<String> {
-    let ProbedWorkload { resource, name, wanted_replicas, is_daemon_set, values: _ } = workload;
-    let (generation, observed) = (workload.number("Generation"), workload.number("ObservedGeneration"));
-    if observed < generation {
-        return Some(format!("the controller of {resource} {name} has not observed its present generation"));
+/// Returns the health of a workload that its feedback is about, if it is not healthy yet. An autoscaler may ask
+/// for more replicas than the manifest.
+fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<WorksStatus> {
+    let ProbedWorkload { resource, name, .. } = workload;
+    let is_observed = workload.number("ObservedGeneration") >= workload.number("Generation");
+    let cause = workload.cause().filter(|_| is_observed);
+    match (ObjectHealth::of(&workload.object()), cause) {
+        (ObjectHealth::Current, _) => None,
+        (ObjectHealth::InProgress(why), None) => {
+            Some(WorksStatus::NotHealthy(format!("{resource} {name}: {why}")))
+        }
+        (ObjectHealth::InProgress(why), Some(cause)) => {
+            Some(WorksStatus::NotHealthy(format!("{resource} {name}: {why}: {cause}")))
+        }
+        (ObjectHealth::Failed(why), cause) => {
+            Some(WorksStatus::Failed(format!("{resource} {name}: {}", cause.unwrap_or(why))))
+        }
     }
-    let (wanted, updated, ready) = if *is_daemon_set {
-        let wanted = workload.number("DesiredNumberScheduled")?;
-        (wanted, workload.number("UpdatedNumberScheduled"), workload.number("NumberReady"))
-    } else {
-        (*wanted_replicas, workload.number("UpdatedReplicas"), workload.number("AvailableReplicas"))
-    };
-    let all = if *is_daemon_set { wanted } else { workload.number("Replicas").unwrap_or(wanted) };
-    let (updated, ready) = (updated.unwrap_or_default(), ready.unwrap_or_default());
-    let why = if updated < wanted {
-        format!("{updated} of {wanted} replicas of {resource} {name} are of this configuration")
-    } else if all > updated {
-        format!("{resource} {name} has {} old replicas left", all - updated)
-    } else if ready < updated {
-        format!("{ready} of {updated} replicas of {resource} {name} are available")
-    } else {
-        return None;
-    };
-    Some(match workload.cause() {
-        Some(cause) => format!("{why}: {cause}"),
-        None => why,
-    })
 }
 
 /// Returns why the add-on of a manager does not count as available: its condition says so, or its agent has

@@ -1,37 +1,51 @@
-//! Health by condition rules: what the author of a template says about kinds that the hub does not know, and
-//! what the hub says about workloads that ask for it.
+//! Health by condition rules: those of the author of a template, and those of the hub for every object whose
+//! author has none.
 
-use crate::work::applies;
-use crate::work::health::has_rules;
+use super::health::WorksStatus;
+use crate::work::health::is_ours;
+use crate::work::{applies, cause, culprit};
+use api::Condition;
 use api::condition::find_condition;
 use api::names::work_conditions::{DEGRADED, PROGRESSING};
 use api::work::v1::{ManifestConfigOption, ManifestWork};
 
-/// Returns why the works of an add-on are not done by the rules in them, which must have been evaluated for
-/// the present generation; `None` if they are, or if no rule is about that.
-pub(super) fn unfinished(works: &[&ManifestWork]) -> Option<String> {
+/// Returns the state of the works of an add-on by the rules in them, which must have been evaluated for the
+/// present generation; `None` if they are done, or if no rule is about that.
+pub(super) fn unfinished(works: &[&ManifestWork]) -> Option<WorksStatus> {
     works.iter().find_map(|work| unfinished_of(work, works))
 }
 
-fn unfinished_of(work: &ManifestWork, works: &[&ManifestWork]) -> Option<String> {
+fn unfinished_of(work: &ManifestWork, works: &[&ManifestWork]) -> Option<WorksStatus> {
     let name = work.metadata.name.as_deref().unwrap_or_default();
     // All works of an add-on have all rules, and an agent evaluates those about objects of the work.
     let is_elsewhere = |config: &ManifestConfigOption| {
         !is_about(config, work) && works.iter().any(|other| is_about(config, other))
     };
-    let has_rule = |type_: &&str| {
-        let configs = work.spec.manifest_configs.iter().filter(|config| !is_elsewhere(config));
-        configs.flat_map(|config| &config.condition_rules).any(|rule| rule.condition == **type_)
-    };
-    let is_ours = has_rules(&work.spec.manifest_configs);
-    [DEGRADED, PROGRESSING].into_iter().filter(has_rule).find_map(|type_| {
+    let configs = work.spec.manifest_configs.iter().filter(|config| !is_elsewhere(config));
+    let rules: Vec<_> = configs.flat_map(|config| &config.condition_rules).collect();
+    [DEGRADED, PROGRESSING].into_iter().find_map(|type_| {
+        let mut about = rules.iter().filter(|rule| rule.condition == type_).peekable();
+        about.peek()?;
+        let is_current = |condition: &Condition| condition.observed_generation == work.metadata.generation;
+        // OCM's agents let a healthy manifest hide a degraded one.
+        let degraded = culprit(work, DEGRADED, |condition| condition.is_true() && is_current(condition));
+        if let (DEGRADED, Some((object, condition))) = (type_, degraded) {
+            return Some(WorksStatus::Failed(format!("{object} is {type_}: {}", condition.message)));
+        }
         let reported = work.status.as_ref().and_then(|status| find_condition(&status.conditions, type_));
-        match reported.filter(|condition| condition.observed_generation == work.metadata.generation) {
+        match reported.filter(|condition| is_current(condition)) {
             // An agent older than condition rules never reports.
-            None if is_ours && reported.is_none() => None,
-            None => Some(format!("the agent has not reported {type_} for manifestWork {name}")),
+            None if reported.is_none() && about.all(|rule| is_ours(rule)) => None,
+            None => {
+                let why = format!("the agent has not reported {type_} for manifestWork {name}");
+                Some(WorksStatus::Unreported(why))
+            }
             Some(condition) if condition.is_false() => None,
-            Some(condition) => Some(format!("manifestWork {name} is {type_}: {}", condition.message)),
+            Some(condition) => {
+                let why = format!("manifestWork {name} is {type_}: {}", cause(work, condition));
+                let has_failed = type_ == DEGRADED && condition.is_true();
+                Some(if has_failed { WorksStatus::Failed(why) } else { WorksStatus::NotHealthy(why) })
+            }
         }
     })
 }
@@ -47,6 +61,14 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    fn words(works: &[&ManifestWork]) -> Option<String> {
+        unfinished(works).map(|status| match status {
+            WorksStatus::Unreported(why) | WorksStatus::NotHealthy(why) => why,
+            WorksStatus::Failed(why) => format!("failed: {why}"),
+            other => format!("{other:?}"),
+        })
+    }
+
     /// Checks a work of generation 2 with rules for these conditions.
     fn check(rules: &[&str], conditions: &[(&str, &str, i64)], want: Option<&str>) {
         let rule = |condition: &&str| json!({"type": "CEL", "condition": condition, "celExpressions": []});
@@ -59,7 +81,7 @@ mod tests {
             "spec": {"workload": {"manifests": []}, "manifestConfigs": [{"resourceIdentifier": identifier, "conditionRules": rules}]},
             "status": {"conditions": conditions},
         }));
-        assert_eq!(unfinished(&[&work.unwrap()]).as_deref(), want, "{rules:?} {conditions:?}");
+        assert_eq!(words(&[&work.unwrap()]).as_deref(), want, "{rules:?} {conditions:?}");
     }
 
     #[test]
@@ -67,7 +89,7 @@ mod tests {
         check(&["Progressing"], &[("Progressing", "False", 2)], None);
         check(&["Progressing"], &[("Progressing", "True", 2)], Some("manifestWork w is Progressing: m"));
         check(&["Progressing"], &[("Progressing", "Unknown", 2)], Some("manifestWork w is Progressing: m"));
-        check(&["Degraded"], &[("Degraded", "True", 2)], Some("manifestWork w is Degraded: m"));
+        check(&["Degraded"], &[("Degraded", "True", 2)], Some("failed: manifestWork w is Degraded: m"));
         let silent = Some("the agent has not reported Progressing for manifestWork w");
         check(&["Progressing"], &[], silent);
         check(&["Progressing"], &[("Progressing", "False", 1)], silent);
@@ -93,11 +115,11 @@ mod tests {
     fn a_rule_is_about_the_works_with_its_object_and_one_without_an_object_holds_all() {
         let rule = json!({"type": "CEL", "condition": "Progressing", "celExpressions": []});
         let (ruled, other) = (work(&rule, "s", &["False"]), work(&rule, "o", &[]));
-        assert_eq!(unfinished(&[&ruled, &other]), None);
+        assert_eq!(words(&[&ruled, &other]), None);
         let busy = work(&rule, "s", &["True"]);
-        assert_eq!(unfinished(&[&other, &busy]).as_deref(), Some("manifestWork s is Progressing: m"));
+        assert_eq!(words(&[&other, &busy]).as_deref(), Some("manifestWork s is Progressing: m"));
         let silent = "the agent has not reported Progressing for manifestWork o";
-        assert_eq!(unfinished(&[&other]).as_deref(), Some(silent));
+        assert_eq!(words(&[&other]).as_deref(), Some(silent));
     }
 
     #[test]
@@ -105,8 +127,12 @@ mod tests {
         let mut silent = work(&json!({"type": "CEL", "condition": "Progressing"}), "s", &[]);
         assert!(unfinished(&[&silent]).is_some(), "the author asks for an agent that knows them");
         let configs = &mut silent.spec.manifest_configs;
-        let named = configs.remove(0).resource_identifier;
-        crate::work::health::add_rules(configs, std::iter::once(named));
+        configs.clear();
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s", "namespace": "n"}});
+        crate::work::health::add_rules(
+            configs,
+            std::iter::once(object::Object::from_value(manifest).unwrap()),
+        );
         assert_eq!((configs.len(), unfinished(&[&silent])), (1, None));
     }
 }

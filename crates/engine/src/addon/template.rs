@@ -12,7 +12,6 @@ use api::addon::v1alpha1::{
 };
 use api::names::DEFAULT_ADDON_NAMESPACE;
 use decorate::Decoration;
-pub(super) use decorate::asks;
 use object::Object;
 use object::text::clip;
 

@@ -9,7 +9,6 @@ use super::config::{address, annotation};
 use super::hosting::{Place, Target, addon_of};
 use super::orphans::delete_option;
 use super::pack;
-use super::template::asks;
 use crate::resource::identifier;
 use crate::work::health::{add_rules, without_rules};
 use api::addon::v1alpha1::ManagedClusterAddOn;
@@ -38,8 +37,11 @@ pub(crate) const FENCE: [(&str, &str); 5] = [
 /// is no value and no error, so a rollout without failures costs no write more.
 pub(crate) const CAUSES: [(&str, &str); 2] = [
     ("ReplicaFailure", r#".status.conditions[?(@.type=="ReplicaFailure")].message"#),
-    ("ProgressDeadlineExceeded", r#".status.conditions[?(@.reason=="ProgressDeadlineExceeded")].message"#),
+    (DEADLINE_EXCEEDED, r#".status.conditions[?(@.reason=="ProgressDeadlineExceeded")].message"#),
 ];
+
+/// The reason of a Deployment that has given up.
+pub(crate) const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 
 /// Returns whether a work deploys a part of the add-on.
 pub fn is_deploy(addon: &Key, place: Place, work: &ManifestWork) -> bool {
@@ -127,7 +129,7 @@ fn fence(workload: &mut Object, address: &str) {
 }
 
 /// Returns the probes of workloads, merged with the template author's rules for the same objects, then the
-/// other rules of the author. Before them are condition rules for other workloads that ask for it.
+/// other rules of the author. Before them are condition rules for all other objects that have a health.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().chain(&CAUSES).map(|(name, path)| JsonPath {
         name: (*name).into(),
@@ -159,8 +161,7 @@ fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<
         user.iter().filter(|user| !configs.iter().any(|c| c.resource_identifier == user.resource_identifier));
     let others: Vec<_> = others.cloned().collect();
     configs.extend(others);
-    let judged = manifests.iter().filter(|manifest| !is_workload(&manifest.0) && asks(manifest));
-    add_rules(&mut configs, judged.map(identifier));
+    add_rules(&mut configs, manifests.iter().filter(|manifest| !is_workload(&manifest.0)));
     configs
 }
 
@@ -236,7 +237,6 @@ fn without_additions(configs: &[ManifestConfigOption]) -> Vec<ManifestConfigOpti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::names::DECORATE_ANNOTATION;
     use serde_json::json;
 
     #[test]
@@ -274,18 +274,21 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_that_asks_for_it_has_condition_rules_where_its_author_has_none() {
-        let built = |asks: &str, configs: Value| {
-            let annotations = json!({DECORATE_ANNOTATION: asks});
+    fn every_object_of_an_addon_has_condition_rules_where_its_author_has_none() {
+        let built = |configs: Value| {
             let workload = |kind: &str, version: &str| {
-                let metadata = json!({"name": "w", "namespace": "ns", "annotations": annotations});
+                let metadata = json!({"name": "w", "namespace": "ns"});
                 Object::from_value(json!({"apiVersion": version, "kind": kind, "metadata": metadata}))
                     .unwrap()
             };
             let kinds = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"];
             let mut manifests = kinds.map(|kind| workload(kind, "apps/v1")).to_vec();
             manifests.extend(["Job", "CronJob"].map(|kind| workload(kind, "batch/v1")));
-            manifests.extend([workload("Pod", "v1"), workload("StatefulSet", "example.com/v1")]);
+            manifests.extend([
+                workload("Pod", "v1"),
+                workload("Widget", "example.com/v1"),
+                workload("Secret", "v1"),
+            ]);
             let author = serde_json::from_value(json!({"workload": {}, "manifestConfigs": configs})).unwrap();
             let addon = ManagedClusterAddOn::default();
             build(&Target::managed(&addon, &[]), manifests, &[], &author).unwrap().remove(0)
@@ -294,17 +297,17 @@ mod tests {
             let configs = work.spec.manifest_configs.iter().filter(|one| !one.condition_rules.is_empty());
             configs.map(|config| config.resource_identifier.resource.clone()).collect::<Vec<_>>()
         };
-        let asks = built("true", json!([]));
-        assert_eq!(judged(&asks), ["statefulsets", "replicasets", "jobs", "pods"]);
-        assert!(judged(&built("false", json!([]))).is_empty());
+        let plain = built(json!([]));
+        let all = ["statefulsets", "replicasets", "jobs", "pods", "widgets"];
+        assert_eq!(judged(&plain), all);
         let rule = json!({"type": "CEL", "condition": "Progressing", "celExpressions": ["false"]});
-        let identifier = json!({"group": "x.io", "resource": "xs", "name": "x"});
-        let author = built("true", json!([{"resourceIdentifier": identifier, "conditionRules": [rule]}]));
-        assert_eq!(judged(&author), ["xs"]);
-        let mut before = asks.clone();
+        let identifier = json!({"group": "batch", "resource": "jobs", "name": "w", "namespace": "ns"});
+        let author = built(json!([{"resourceIdentifier": identifier, "conditionRules": [rule]}]));
+        assert_eq!(judged(&author), ["statefulsets", "replicasets", "pods", "widgets", "jobs"]);
+        let mut before = plain.clone();
         before.spec.manifest_configs.retain(|config| config.condition_rules.is_empty());
-        assert!(is_as_wanted(&before, &asks), "no work is written for the rules alone");
-        assert!(!is_as_wanted(&author, &asks), "the rules of an author count");
+        assert!(is_as_wanted(&before, &plain), "no work is written for the rules alone");
+        assert!(!is_as_wanted(&author, &plain), "the rules of an author count");
     }
 
     #[test]

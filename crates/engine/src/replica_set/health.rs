@@ -1,10 +1,9 @@
-//! The health of the workloads of a set, by condition rules that their agents evaluate.
+//! The health of the objects of a set, by condition rules that their agents evaluate.
 //!
-//! That an object exists says nothing about its pods. So the works of a set whose author has no condition
-//! rules get rules for their workloads, which OCM's agents know too. They are no part of the template: its
-//! hash, its snapshots and the comparison with live works leave them out. See docs/design/rollout-states.md.
+//! That an object exists says nothing about its pods. So the works of a set get rules for each object that its
+//! author does not judge, which OCM's agents know too. They are no part of the template: its hash, its
+//! snapshots and the comparison with live works leave them out. See docs/design/rollout-states.md.
 
-use crate::resource::identifier;
 use crate::work::health::add_rules;
 use api::names::WORKLOAD_HEALTH_ANNOTATION;
 use api::work::v1::ManifestWorkSpec;
@@ -18,7 +17,7 @@ pub enum SuccessNeeds {
     Applied,
     /// The objects exist.
     Available,
-    /// The workloads among them are healthy.
+    /// They are healthy.
     Healthy,
 }
 
@@ -33,10 +32,10 @@ impl SuccessNeeds {
     }
 }
 
-/// Returns a template with rules for its workloads. One with rules of its author stays as it is.
+/// Returns a template with rules for those of its objects whose author has none.
 pub(super) fn with_rules(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
-    let manifests = spec.workload.manifests.iter().map(|manifest| identifier(&Object(manifest.clone())));
+    let manifests = spec.workload.manifests.iter().map(|manifest| Object(manifest.clone()));
     add_rules(&mut spec.manifest_configs, manifests);
     spec
 }

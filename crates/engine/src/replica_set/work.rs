@@ -14,9 +14,10 @@ use sha2::{Digest as _, Sha256};
 use super::content;
 use super::health::{SuccessNeeds, with_rules};
 use crate::rollout::cluster::{Cluster, Hash, Health, Report};
-use crate::work::health::has_rules;
+use crate::work::health::{has_authors_rule, has_rules};
+use crate::work::rejection;
 use api::Condition;
-use api::condition::{ConditionStatus, Conditions as _};
+use api::condition::{ConditionStatus, Conditions as _, find_condition};
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
 use api::names::{
     ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION,
@@ -194,38 +195,50 @@ pub struct SuccessRule<'a> {
 ///
 /// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller never
 /// ends its wait; here a work succeeds once it is applied and, unless that suffices, available. Rules that
-/// the work got for the health of its workloads count where a success needs it, and where the agent knows
+/// the work got for the health of its objects count where a success needs it, and where the agent knows
 /// rules.
 pub fn report(work: &ManifestWork, needs: SuccessNeeds) -> Report {
-    let is_judged_here = has_rules(&work.spec.manifest_configs);
+    let configs = &work.spec.manifest_configs;
+    let is_judged_here = has_rules(configs);
     let current = |type_| {
         work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
     };
-    let counts = needs == SuccessNeeds::Healthy || !is_judged_here;
-    let ruled = |type_| current(type_).filter(|_| counts);
-    let is_stale = |type_| counts && work.condition(type_).is_some() && current(type_).is_none();
+    let counts =
+        |type_| needs == SuccessNeeds::Healthy || !is_judged_here || has_authors_rule(configs, type_);
+    let ruled = |type_| current(type_).filter(|_| counts(type_));
+    let is_stale = |type_| counts(type_) && work.condition(type_).is_some() && current(type_).is_none();
+    if rejection(work).is_some() {
+        return Report::Failed;
+    }
     if !current(APPLIED).is_some_and(Condition::is_true) || is_stale(DEGRADED) {
         return Report::ToApply;
     }
-    let is_degraded = ruled(DEGRADED).is_some_and(Condition::is_true);
+    // OCM's agents let a healthy manifest hide a degraded one.
+    let is_degraded =
+        counts(DEGRADED) && (current(DEGRADED).is_some_and(Condition::is_true) || any_is(work, DEGRADED));
     let suffices = needs == SuccessNeeds::Applied;
+    let is_available = suffices || current(AVAILABLE).is_some_and(Condition::is_true);
     match ruled(PROGRESSING).map(|condition| &condition.status) {
         Some(ConditionStatus::True) if is_degraded => Report::Failed,
+        // What is gone was healthy when its rule was evaluated last.
+        Some(ConditionStatus::False) if is_judged_here && !is_available => Report::Progressing,
         Some(ConditionStatus::False) => Report::Succeeded,
         Some(ConditionStatus::True | ConditionStatus::Unknown | ConditionStatus::Other(_)) => {
             Report::Progressing
         }
         None if is_judged_here && is_stale(PROGRESSING) => Report::ToApply,
-        None if !is_judged_here && has_progressing_rule(&work.spec) => Report::ToApply,
+        None if has_authors_rule(configs, PROGRESSING) => Report::ToApply,
         None if is_degraded => Report::Failed,
-        None if suffices || current(AVAILABLE).is_some_and(Condition::is_true) => Report::Succeeded,
+        None if is_available => Report::Succeeded,
         None => Report::Progressing,
     }
 }
 
-fn has_progressing_rule(spec: &ManifestWorkSpec) -> bool {
-    let mut rules = spec.manifest_configs.iter().flat_map(|config| &config.condition_rules);
-    rules.any(|rule| rule.condition == PROGRESSING)
+/// Returns whether a condition of a manifest is true of the present generation.
+fn any_is(work: &ManifestWork, type_: &str) -> bool {
+    let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
+    let mut found = manifests.filter_map(|manifest| find_condition(&manifest.conditions, type_));
+    found.any(|condition| condition.is_true() && condition.observed_generation == work.metadata.generation)
 }
 
 /// Returns the report for the rollout engine about a cluster that has `work`; `runs` is the template in it.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{DesiredObject, IgnoreRule, ObjectHealth};
+use super::{DesiredObject, IgnoreRule};
+use crate::health::ObjectHealth;
 use object::{Object, ObjectRef};
 
 /// The objects of a ConfigRepo that did not differ from the commit at their last comparison. A comparison

@@ -6,13 +6,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::argo::EndTracking;
-use super::health::{ObjectHealth, takes_time};
+use super::health::takes_time;
 use super::ignore::{self, IgnoreRule};
 use super::input::SyncInput;
 use super::kubectl;
 use super::ownership::{Ownership, changed_guard, is_self, ownership};
 use super::writes::{Apply, Correction, Deletion, Terminating};
 use super::{ApplyRule, Comparisons, Desired, DesiredObject, Problem};
+use crate::health::ObjectHealth;
 use api::names;
 use object::fields::{is_as_applied, owned_by_others};
 use object::{Object, ObjectRef};
@@ -58,7 +59,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         let is_self = is_self(input.repo, &desired.reference);
         let take = |force, end_tracking, live: Option<&Object>| ObjectDecision::Apply {
             apply: Apply { end_tracking, ..self.apply(desired, force, live) },
-            takes_time: !is_self && takes_time(gvk, live),
+            takes_time: !is_self && takes_time(&desired.object, live),
         };
         let write = |force, live: Option<&Object>| take(force, None, live);
         let live = match (self.live)(&desired.reference) {

@@ -31,7 +31,6 @@ pub use argo::{EndTracking, argo_application};
 pub use budget::{Budget, DeletionHold, Recent};
 pub use comparisons::Comparisons;
 pub use desired::{ApplyRule, Desired, DesiredObject};
-pub use health::ObjectHealth;
 pub use ignore::IgnoreRule;
 pub use input::{Claimant, SyncInput, SyncPolicy, Takeover, Withheld};
 pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded, requested};

@@ -9,7 +9,8 @@ use super::input::{SyncInput, Withheld};
 use super::ownership::OWNED_BY_CONFIG_REPO;
 use super::prune;
 use super::writes::{Apply, SyncPlan, Terminating, Unhealthy};
-use super::{Comparisons, Desired, ObjectHealth, ObjectId};
+use super::{Comparisons, Desired, ObjectId};
+use crate::health::ObjectHealth;
 use crate::order::{HUB_STAGES, hub_stage};
 use object::{Object, ObjectRef};
 

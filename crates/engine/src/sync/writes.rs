@@ -4,10 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::input::SyncInput;
-use super::{
-    DeletionHold, DesiredObject, EndTracking, Inventory, ManagedFields, ObjectHealth, ObjectId, Problem,
-    Recent,
-};
+use super::{DeletionHold, DesiredObject, EndTracking, Inventory, ManagedFields, ObjectId, Problem, Recent};
+use crate::health::ObjectHealth;
 use object::{Key, Object, ObjectRef};
 
 /// An object that is being deleted.

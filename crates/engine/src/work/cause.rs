@@ -2,6 +2,8 @@
 
 use api::Condition;
 use api::condition::find_condition;
+use api::names::work_conditions::APPLIED;
+use api::names::work_reasons;
 use api::work::v1::ManifestWork;
 
 /// Returns the first object of a work whose condition of a type is `bad`, by kind and name, with this condition.
@@ -16,10 +18,79 @@ pub(crate) fn culprit<'a>(
     Some((format!("{} {}", m.resource_meta.kind, m.resource_meta.name), condition))
 }
 
+/// Returns the first object that the API server of the cluster rejects, with its message: the object will not
+/// be applied as it is. `None` while every failure may pass by itself.
+pub(crate) fn rejection(work: &ManifestWork) -> Option<String> {
+    let is_current = |condition: &Condition| condition.observed_generation == work.metadata.generation;
+    let rejected = culprit(work, APPLIED, |condition| is_current(condition) && is_rejection(condition));
+    rejected.map(|(object, condition)| format!("{object}: {}", condition.message))
+}
+
+/// Returns whether a manifest was rejected. Agents of OCM and former ones of Wheelwright have one reason for
+/// all failures, so that their messages decide, which are those of API servers.
+fn is_rejection(applied: &Condition) -> bool {
+    const REJECTS: [&str; 4] =
+        [" is invalid: ", " is forbidden: ", " denied the request", " cannot be handled as a "];
+    const PASSES: &str = "because it is being terminated";
+    let message = applied.message.as_str();
+    applied.is_false()
+        && match applied.reason.as_str() {
+            work_reasons::REJECTED | work_reasons::IGNORED_FIELDS => true,
+            work_reasons::FAILED => {
+                REJECTS.iter().any(|words| message.contains(words)) && !message.contains(PASSES)
+            }
+            _ => false,
+        }
+}
+
 /// Returns the message of a condition of a work: that of the first object which is the cause, if it has one.
 pub(crate) fn cause(work: &ManifestWork, condition: &Condition) -> String {
     match culprit(work, &condition.type_, |other| other.status == condition.status) {
         Some((object, of)) if !of.message.is_empty() => format!("{object}: {}", of.message),
         _ => condition.message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rejected_object_is_told_from_one_that_may_be_applied_later() {
+        let rejected = |reason: &str, message: &str, generation: i64| {
+            let condition = json!({"type": "Applied", "status": "False", "reason": reason, "message": message,
+                "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let manifest =
+                json!({"resourceMeta": {"ordinal": 0, "kind": "A", "name": "a"}, "conditions": [condition]});
+            let work = json!({"metadata": {"generation": 2}, "spec": {},
+                "status": {"resourceStatus": {"manifests": [manifest]}}});
+            rejection(&serde_json::from_value(work).unwrap())
+        };
+        assert_eq!(rejected("AppliedManifestRejected", "no", 2).as_deref(), Some("A a: no"));
+        assert_eq!(rejected("AppliedManifestRejected", "no", 1), None, "the manifest before");
+        assert!(rejected("AppliedManifestSSAIgnoreFieldError", "no path", 2).is_some());
+        let by_words = |message: &str| rejected("AppliedManifestFailed", message, 2).is_some();
+        // From API servers, by OCM's agent.
+        let failed = "Failed to apply manifest: ";
+        for (message, want) in [
+            ("Service \"a\" is invalid: spec.ports: Required value", true),
+            ("pods \"a\" is forbidden: exceeded quota: q", true),
+            ("admission webhook \"w\" denied the request: no", true),
+            ("Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding error", true),
+            ("no matches for kind \"A\" in version \"x/v1\"", false),
+            ("namespaces \"n\" not found", false),
+            ("Operation cannot be fulfilled on services \"a\": the object has been modified", false),
+            ("Internal error occurred: failed calling webhook \"w\": connection refused", false),
+            ("the server is currently unable to handle the request", false),
+            (
+                "services \"a\" is forbidden: unable to create new content in namespace n because it is being terminated",
+                false,
+            ),
+            ("not allowed to apply the resource configmaps, default a, will try again in 1m0s", false),
+        ] {
+            assert_eq!(by_words(&format!("{failed}{message}")), want, "{message}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::health::is_ours;
+use crate::health::ObjectHealth;
 use crate::placement::filter::cel::Expressions;
 use api::Condition;
 use api::condition::ConditionStatus::{self, False, True, Unknown};
@@ -32,6 +34,7 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
             let object = Value::Object(live.0.clone());
             let words = |is: bool| -> Result<String, String> {
                 let computed = match message_expression.as_str() {
+                    "" if is && is_ours(rule) => words_of(live),
                     "" => String::new(),
                     expression => {
                         let result = Value::Bool(is);
@@ -56,6 +59,14 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
         ConditionRuleType::Other(other) => {
             Some(set(Unknown, "ConditionRuleInvalid", format!("the rule type {other} is not known")))
         }
+    }
+}
+
+/// Returns the words for the health of an object; none if it is healthy.
+fn words_of(live: &Object) -> String {
+    match ObjectHealth::of(live) {
+        ObjectHealth::Current => String::new(),
+        ObjectHealth::InProgress(why) | ObjectHealth::Failed(why) => why,
     }
 }
 

@@ -17,18 +17,21 @@ use object::{Object, ObjectRef};
 /// Returns the reason why a manifest can be applied to no cluster, if there is one.
 pub fn refusal(wanted: &Wanted) -> Option<ApplyRefusal> {
     let ObjectRef { gvk, key } = &wanted.reference;
-    let why = match &wanted.served {
-        _ if key.name.is_empty() || gvk.kind.is_empty() => "the manifest has no kind or no name".into(),
-        Served::Not => format!("the server doesn't have a resource type {:?}", gvk.kind),
+    Some(match &wanted.served {
+        _ if key.name.is_empty() || gvk.kind.is_empty() => {
+            ApplyRefusal::Rejected("the manifest has no kind or no name".into())
+        }
+        Served::Not => {
+            ApplyRefusal::Failed(format!("the server doesn't have a resource type {:?}", gvk.kind))
+        }
         Served::As { namespaced: true, .. } if key.namespace.is_empty() => {
-            "an empty namespace may not be set during creation".into()
+            ApplyRefusal::Rejected("an empty namespace may not be set during creation".into())
         }
         Served::As { .. } | Served::Unread if wanted.executor == Executor::Unknown => {
-            wanted.not_allowed(false)
+            ApplyRefusal::Failed(wanted.not_allowed(false))
         }
         Served::As { .. } | Served::Unread => return None,
-    };
-    Some(ApplyRefusal::Failed(why))
+    })
 }
 
 /// Decides about one manifest, given the live object and whether this manifest was the last one applied to

@@ -30,7 +30,9 @@ pub enum ApplyDecision {
 /// Why a manifest cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyRefusal {
-    /// The manifest is wrong, or the cluster refuses it.
+    /// The manifest is wrong, or the API server of the cluster rejects it: the next attempt fails too.
+    Rejected(String),
+    /// The attempt failed, and the next one may succeed.
     Failed(String),
     /// The fields that it leaves to the cluster cannot be found.
     IgnoredFields(String),

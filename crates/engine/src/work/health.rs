@@ -1,130 +1,120 @@
-//! The health of workloads, by condition rules that the hub puts into works and agents evaluate.
+//! The health of objects, by condition rules that the hub puts into works and agents evaluate.
 //!
 //! OCM's agents know such rules too. A work gets them with its next content, so an upgrade of the hub writes
 //! none. See docs/design/rollout-states.md.
 
+use std::borrow::Borrow;
+
+use sha2::{Digest as _, Sha256};
+
+use super::manifest::applies;
+use crate::health;
+use crate::resource::identifier;
 use api::names::work_conditions::{DEGRADED, PROGRESSING};
-use api::work::v1::{ConditionRule, ConditionRuleType, ManifestConfigOption, ResourceIdentifier};
+use api::work::v1::{
+    ConditionRule, ConditionRuleType, ManifestConfigOption, ManifestResourceMeta, ResourceIdentifier,
+};
+use object::{Object, hex};
 
-/// The controller of the workload has seen the newest manifest.
-const OBSERVED: &str = "has(object.status) && has(object.status.observedGeneration) && \
-    object.status.observedGeneration >= object.metadata.generation";
-const REPLICAS: &str = "(has(object.spec.replicas) ? object.spec.replicas : 1)";
-/// People delete the old pods.
-const ON_DELETE: &str = "has(object.spec.updateStrategy) && has(object.spec.updateStrategy.type) && \
-    object.spec.updateStrategy.type == 'OnDelete'";
+/// The message of the hub's rules, by which they are known when their expressions change. Agents of
+/// Wheelwright report the words of [`health::ObjectHealth`] instead.
+const MARK: &str = "by the hub's health rule for this kind";
 
-/// Returns the expressions for a resource: it is in progress, and degraded where something tells that; `None`
-/// if it is no workload.
-fn expressions(group: &str, resource: &str) -> Option<(String, Option<String>)> {
-    let count = |field: &str| format!("(has(object.status.{field}) ? object.status.{field} : 0)");
-    let has_condition = |test: &str| {
-        format!(
-            "has(object.status) && has(object.status.conditions) && object.status.conditions.exists(c, {test})"
-        )
-    };
-    let phase = |phase: &str| {
-        format!("has(object.status) && has(object.status.phase) && object.status.phase == '{phase}'")
-    };
-    Some(match (group, resource) {
-        ("apps", "deployments") => {
-            let (updated, available) = (count("updatedReplicas"), count("availableReplicas"));
-            let exceeded = "c.type == 'Progressing' && c.status == 'False' && has(c.reason) && \
-                c.reason == 'ProgressDeadlineExceeded'";
-            (
-                format!(
-                    "!(has(object.spec.paused) && object.spec.paused) && \
-                     (!({OBSERVED}) || {updated} < {REPLICAS} || {available} < {REPLICAS})"
-                ),
-                Some(format!("{OBSERVED} && {}", has_condition(exceeded))),
-            )
+/// Digests of the expressions of rules without [`MARK`], which the hub wrote before 0.2. Live works have them
+/// until their next content.
+const BEFORE_MARK: [&str; 8] = [
+    "9fe3eb580df53367",
+    "41a07957470cf3e1",
+    "80855e3b2606dfa2",
+    "295ece5682ff3658",
+    "72eb2aa8aba5d70d",
+    "a6e27dfcb1b6b265",
+    "e983672b9478f949",
+    "4a2c84ba790ca09e",
+];
+
+/// Returns whether a rule is of the hub.
+pub(crate) fn is_ours(rule: &ConditionRule) -> bool {
+    let ConditionRule { condition: _, r#type, cel_expressions, message, message_expression, unknown: _ } =
+        rule;
+    match (r#type, cel_expressions.as_slice(), message.as_str()) {
+        (ConditionRuleType::Cel, [_], MARK) => true,
+        (ConditionRuleType::Cel, [expression], "") if message_expression.is_empty() => {
+            let digest = hex(Sha256::digest(expression));
+            BEFORE_MARK.iter().any(|known| digest.starts_with(known))
         }
-        ("apps", "statefulsets") => {
-            let (updated, available) = (count("updatedReplicas"), count("availableReplicas"));
-            let partition = "(has(object.spec.updateStrategy) && has(object.spec.updateStrategy.rollingUpdate) && \
-                has(object.spec.updateStrategy.rollingUpdate.partition) ? \
-                object.spec.updateStrategy.rollingUpdate.partition : 0)";
-            (
-                format!(
-                    "!({OBSERVED}) || {available} < {REPLICAS} || \
-                     (!({ON_DELETE}) && {updated} < {REPLICAS} - {partition})"
-                ),
-                None,
-            )
-        }
-        ("apps", "daemonsets") => {
-            let (updated, available) = (count("updatedNumberScheduled"), count("numberAvailable"));
-            let wanted = count("desiredNumberScheduled");
-            (
-                format!(
-                    "!({OBSERVED}) || {available} < {wanted} || (!({ON_DELETE}) && {updated} < {wanted})"
-                ),
-                None,
-            )
-        }
-        // The pods that are there stay as they are when the template changes.
-        ("apps", "replicasets") => {
-            (format!("!({OBSERVED}) || {} < {REPLICAS}", count("availableReplicas")), None)
-        }
-        ("", "pods") => {
-            let is_ready = has_condition("c.type == 'Ready' && c.status == 'True'");
-            (format!("!({is_ready}) && !({})", phase("Succeeded")), Some(phase("Failed")))
-        }
-        // A Job that runs holds up no rollout: it may run longer than the deadline of a cluster.
-        ("batch", "jobs") => {
-            let failed = has_condition("c.type == 'Failed' && c.status == 'True'");
-            (failed.clone(), Some(failed))
-        }
-        _ => return None,
-    })
+        _ => false,
+    }
 }
 
-/// Returns the rules for a resource; none if it is no workload.
+/// Returns the rules for an object; none if it is healthy as soon as it exists.
+fn rules(manifest: &Object) -> Vec<ConditionRule> {
+    let Some(row) = health::row(manifest) else { return Vec::new() };
+    let rule = |(condition, expression): (&str, String)| ConditionRule {
+        condition: condition.to_owned(),
+        r#type: ConditionRuleType::Cel,
+        cel_expressions: vec![expression],
+        message: MARK.to_owned(),
+        ..ConditionRule::default()
+    };
+    let degraded = row.failed().map(|expression| (DEGRADED, expression));
+    [Some((PROGRESSING, row.not_healthy())), degraded].into_iter().flatten().map(rule).collect()
+}
+
+/// Adds rules for those of these objects about whose progress the author of the work has none.
 ///
-/// The rules of live works are known by their text. Where a text changes, [`without_rules`] must know the old
-/// one too, or every work with such a rule is written.
-fn rules(group: &str, resource: &str) -> Vec<ConditionRule> {
-    let Some((progressing, degraded)) = expressions(group, resource) else { return Vec::new() };
-    let rule = |(condition, expression): (&str, Option<String>)| {
-        Some(ConditionRule {
-            condition: condition.to_owned(),
-            r#type: ConditionRuleType::Cel,
-            cel_expressions: vec![expression?],
-            ..ConditionRule::default()
-        })
-    };
-    [(PROGRESSING, Some(progressing)), (DEGRADED, degraded)].into_iter().filter_map(rule).collect()
-}
-
-/// Returns the entry with the rules for an object.
-fn entry(resource_identifier: ResourceIdentifier) -> ManifestConfigOption {
-    let condition_rules = rules(&resource_identifier.group, &resource_identifier.resource);
-    ManifestConfigOption { resource_identifier, condition_rules, ..ManifestConfigOption::default() }
-}
-
-/// Adds rules for the workloads among these objects, where the author of the work has none.
-///
-/// The entries come first: agents take rules from the first entry that has some, and OCM's take the kind of
-/// scrape from the last one that matches, which stays that of the author.
+/// Each gets an entry with the author's other rules and ours, because agents take all rules from the first
+/// entry that has some. The entries come first; OCM's agents take the kind of scrape from the last one that
+/// matches, which stays that of the author.
 pub(crate) fn add_rules(
     configs: &mut Vec<ManifestConfigOption>,
-    objects: impl Iterator<Item = ResourceIdentifier>,
+    manifests: impl Iterator<Item: Borrow<Object>>,
 ) {
-    if configs.iter().all(|config| config.condition_rules.is_empty()) {
-        let entries: Vec<_> = objects.map(entry).filter(|entry| !entry.condition_rules.is_empty()).collect();
-        configs.splice(0..0, entries);
-    }
+    let entry = |manifest: &Object| {
+        let ours = rules(manifest);
+        let named = identifier(manifest);
+        let meta = meta(&named);
+        let judges = |one: &&ManifestConfigOption| {
+            !one.condition_rules.is_empty() && applies(&one.resource_identifier, &meta)
+        };
+        let theirs = configs.iter().find(judges).map(|one| one.condition_rules.clone()).unwrap_or_default();
+        if ours.is_empty() || theirs.iter().any(|rule| rule.condition == PROGRESSING) {
+            return None;
+        }
+        let missing =
+            ours.into_iter().filter(|rule| theirs.iter().all(|one| one.condition != rule.condition));
+        let condition_rules = theirs.iter().cloned().chain(missing).collect();
+        Some(ManifestConfigOption {
+            resource_identifier: named,
+            condition_rules,
+            ..ManifestConfigOption::default()
+        })
+    };
+    let entries: Vec<_> = manifests.filter_map(|manifest| entry(manifest.borrow())).collect();
+    configs.splice(0..0, entries);
 }
 
-/// Removes the rules of [`add_rules`].
+fn meta(named: &ResourceIdentifier) -> ManifestResourceMeta {
+    let ResourceIdentifier { group, resource, name, namespace, unknown: _ } = named.clone();
+    ManifestResourceMeta { group, resource, name, namespace, ..ManifestResourceMeta::default() }
+}
+
+/// Removes what [`add_rules`] added.
 pub(crate) fn without_rules(configs: &mut Vec<ManifestConfigOption>) {
-    if has_rules(configs) {
-        configs.retain(|config| config.condition_rules.is_empty());
-    }
+    configs.retain(|config| !config.condition_rules.iter().any(is_ours));
 }
 
-/// Returns whether the rules of a work are those of [`add_rules`].
+/// Returns whether a work has rules of [`add_rules`].
 pub(crate) fn has_rules(configs: &[ManifestConfigOption]) -> bool {
-    let mut judging = configs.iter().filter(|one| !one.condition_rules.is_empty()).peekable();
-    judging.peek().is_some() && judging.all(|config| *config == entry(config.resource_identifier.clone()))
+    configs.iter().flat_map(|config| &config.condition_rules).any(is_ours)
 }
+
+/// Returns whether the author of a work has a rule for a condition.
+pub(crate) fn has_authors_rule(configs: &[ManifestConfigOption], condition: &str) -> bool {
+    let mut rules = configs.iter().flat_map(|config| &config.condition_rules);
+    rules.any(|rule| rule.condition == condition && !is_ours(rule))
+}
+
+#[cfg(test)]
+#[path = "tests/health.rs"]
+mod tests;

@@ -18,7 +18,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use cause::{cause, culprit};
+pub(crate) use cause::{cause, culprit, rejection};
 pub use decide::{decide, refusal, take_over};
 pub use decision::{ApplyDecision, ApplyRefusal};
 pub use executor::Executor;

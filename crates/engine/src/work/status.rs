@@ -12,6 +12,7 @@ use api::Condition;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::work_conditions::{APPLIED, AVAILABLE, COMPLETE, STATUS_FEEDBACK_SYNCED};
+use api::names::work_reasons;
 use api::work::v1::{ManifestCondition, ManifestResourceMeta, ManifestWork, ManifestWorkStatus};
 use object::Object;
 
@@ -129,11 +130,14 @@ fn manifest_status(
         Attempt::Done => Some(
             Observation::new(APPLIED, True, "AppliedManifestComplete").message("Apply manifest complete"),
         ),
+        Attempt::Failed(ApplyRefusal::Rejected(error)) => {
+            failed(work_reasons::REJECTED, format!("Failed to apply manifest: {error}"))
+        }
         Attempt::Failed(ApplyRefusal::Failed(error)) => {
-            failed("AppliedManifestFailed", format!("Failed to apply manifest: {error}"))
+            failed(work_reasons::FAILED, format!("Failed to apply manifest: {error}"))
         }
         Attempt::Failed(ApplyRefusal::IgnoredFields(error)) => {
-            failed("AppliedManifestSSAIgnoreFieldError", format!("Failed to process ignoreFields: {error}"))
+            failed(work_reasons::IGNORED_FIELDS, format!("Failed to process ignoreFields: {error}"))
         }
         Attempt::None => None,
     };

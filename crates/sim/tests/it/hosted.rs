@@ -145,7 +145,7 @@ fn a_hosted_addon_runs_where_its_manifests_say_and_its_host_decides_the_rollout(
     world.run_for(seconds(60)).unwrap();
     assert!(!is_completed(&world), "{:?}", progress(&world));
     let why = condition(&world, "Progressing");
-    assert!(why.starts_with("True Progressing: progressing... deployments default/msa "), "{why}");
+    assert!(why.starts_with("True Progressing: progressing... deployments default/msa: "), "{why}");
     template(&mut world, "msa:0.4.1", &[]);
     assert!(world.run_until(seconds(60), is_completed).unwrap(), "{:?}", progress(&world));
 }

@@ -76,7 +76,10 @@ fn a_namespace_that_is_refused_holds_back_only_what_lives_in_it() {
     assert_eq!(config_maps(&world), ["b=\"1\"", "c=\"1\""]);
     let applied = applied(&world, "w");
     assert_eq!([&applied[1], &applied[3], &applied[4]], [APPLIED; 3], "{applied:?}");
-    assert!(applied[0].starts_with("False AppliedManifestFailed: Failed to apply manifest: "), "{applied:?}");
+    assert!(
+        applied[0].starts_with("False AppliedManifestRejected: Failed to apply manifest: "),
+        "{applied:?}"
+    );
     assert!(applied[2].starts_with("False AppliedManifestFailed: Failed to apply manifest: "), "{applied:?}");
 }
 

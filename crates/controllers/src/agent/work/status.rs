@@ -61,6 +61,9 @@ impl WorkOnSpoke {
             // The decision about the content follows the write of the metadata.
             (Action::Patch { patch, .. }, Some(Ok(_))) if patch.keys().eq(["metadata"]) => Attempt::None,
             (_, Some(Ok(_))) => Attempt::Done,
+            (_, Some(Err(failure))) if failure.rejects_object() => {
+                Attempt::Failed(ApplyRefusal::Rejected(failure.message.clone()))
+            }
             (_, Some(Err(failure))) => failed(failure.message.clone()),
             (_, None) => {
                 match self.namespace_of(wanted).and_then(|namespace| writes.get(&namespace.reference)) {

@@ -133,21 +133,15 @@ impl AddOnDeployment {
         self.live.addon.name()
     }
 
-    /// Plans the deployment. `refused_since` is when the hub first saw that the agent could not apply an
-    /// object, and `deployed` when it first wrote for the rollout.
-    pub(super) fn plan(
-        &self,
-        refused_since: Option<Timestamp>,
-        deployed: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Plan {
+    /// Plans the deployment. `deployed` is when the hub first wrote for the rollout.
+    pub(super) fn plan(&self, deployed: Option<Timestamp>, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {
             plan.step(remove(&self.bindings));
             return plan;
         }
         let mut new = ManagedClusterAddOn::clone(&self.live.addon);
-        let mut outcome = DeployOutcome { refused_since, ..DeployOutcome::default() };
+        let mut outcome = DeployOutcome::default();
         match &self.sources {
             Ok(Some(sources)) => {
                 registration::fill(&mut new, sources);

@@ -1,4 +1,4 @@
-//! The memory of the plans of add-ons: refusals of agents, first writes of rollouts, the hosting cluster of
+//! The memory of the plans of add-ons: first writes of rollouts, the hosting cluster of
 //! each add-on, and the contents of configurations.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,9 +21,6 @@ use reconcile::{Change, Index, Observes, Query, Read, View};
 /// The index of the controller.
 #[derive(Default)]
 pub(super) struct DeployIndex {
-    /// Since when each add-on has a work that its agent cannot apply. The times are of the clock of the hub,
-    /// because the clock of the spoke may be wrong.
-    refused: BTreeMap<Key, Timestamp>,
     /// When the hub first wrote for the rollout of each add-on that is open.
     deployed: BTreeMap<Key, Timestamp>,
     /// The add-ons that each cluster hosts, by its name.
@@ -47,7 +44,6 @@ impl Index for DeployIndex {
             match change {
                 Change { new: Some(new), old: _ } => index.add(new),
                 Change { old: Some(old), new: None } => {
-                    index.refused.remove(&Key::of(&**old));
                     index.deployed.remove(&Key::of(&**old));
                 }
                 Change { old: None, new: None } => {}
@@ -63,15 +59,6 @@ impl Index for DeployIndex {
 }
 
 impl DeployIndex {
-    /// Returns since when the agent refuses a work of an add-on.
-    pub(super) fn since(&mut self, key: &Key, is_refused: bool, now: Timestamp) -> Option<Timestamp> {
-        if is_refused {
-            return Some(*self.refused.entry(key.clone()).or_insert(now));
-        }
-        self.refused.remove(key);
-        None
-    }
-
     /// Returns when the hub first wrote for the open rollout of an add-on.
     pub(super) fn deployed(&self, key: &Key) -> Option<Timestamp> {
         self.deployed.get(key).copied()

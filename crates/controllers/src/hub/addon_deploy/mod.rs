@@ -33,7 +33,6 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::set_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::work::v1::ManifestWork;
-use engine::addon::health::WorksStatus;
 use engine::addon::hosting::FINALIZERS;
 use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, degraded, registration};
@@ -96,10 +95,8 @@ impl Controller for AddOnDeployController {
             // The finalizers of another add-on are those of its own manager.
             return Ok(if deployment.has_template { deployment.finish(now) } else { Plan::nothing() });
         }
-        let is_refused = matches!(deployment.works_status, WorksStatus::Refused(_));
-        let (refused_since, deployed) =
-            view.index(|index: &mut DeployIndex| (index.since(key, is_refused, now), index.deployed(key)))?;
-        let plan = deployment.plan(refused_since, deployed, now);
+        let deployed = view.index(|index: &mut DeployIndex| index.deployed(key))?;
+        let plan = deployment.plan(deployed, now);
         let deployed = deployment.deployed(deployed, &plan, now);
         view.index(|index: &mut DeployIndex| index.keep_deployed(key, deployed))?;
         Ok(plan)

@@ -24,17 +24,12 @@ use reconcile::Plan;
 pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
 /// The condition times that the hub writes are in the future by less than this, because they are rounded.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
-/// How long the agent may fail to apply an object before the rollout has failed. The definition of its kind
-/// may come meanwhile.
-const APPLY_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The outcome of the hub's part of the deployment.
 #[derive(Default)]
 pub(super) struct DeployOutcome {
     /// Why nothing could be rendered.
     pub(super) error: Option<String>,
-    /// When the hub first saw that the agent could not apply an object.
-    pub(super) refused_since: Option<Timestamp>,
     /// When the hub first wrote for the rollout.
     pub(super) deployed: Option<Timestamp>,
     /// The parts of the add-on that have no works and need none.
@@ -80,7 +75,7 @@ impl AddOnDeployment {
         }
         let references = &mut status.config_references;
         // A rollout that is complete stays so; afterwards the condition Available reports the health.
-        let outcome = if has_completed { None } else { self.outcome(&verdict, now, plan) };
+        let outcome = if has_completed { None } else { self.outcome(&verdict) };
         let has_ended = has_completed || outcome.is_some();
         match outcome {
             Some(outcome) => {
@@ -134,10 +129,10 @@ impl AddOnDeployment {
     }
 
     /// Returns the outcome of the rollout on this cluster; `None` while it is open.
-    fn outcome(&self, verdict: &DeployOutcome, now: Timestamp, plan: &mut Plan) -> Option<Observation> {
+    fn outcome(&self, verdict: &DeployOutcome) -> Option<Observation> {
         let failed =
             |message: &str| Some(Observation::new(PROGRESSING, False, progress::FAILED).message(message));
-        let DeployOutcome { error, refused_since, deployed: _, empty: _, misses_works } = verdict;
+        let DeployOutcome { error, deployed: _, empty: _, misses_works } = verdict;
         if let Some(AddOnConfig { group, resource, .. }) = self.unsupported() {
             let message =
                 format!("Configuration with gvr {group}/{resource} is not supported for this addon");
@@ -154,14 +149,7 @@ impl AddOnDeployment {
         match &self.works_status {
             WorksStatus::Done if !misses_works => Some(completed()),
             WorksStatus::NoWorks if verdict.is_empty() => Some(completed()),
-            WorksStatus::Refused(message) => {
-                let until = refused_since.unwrap_or(now).checked_add(APPLY_GRACE).ok()?;
-                if until > now {
-                    plan.wake(until);
-                    return None;
-                }
-                failed(message)
-            }
+            WorksStatus::Refused(why) | WorksStatus::Failed(why) => failed(why),
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
             | WorksStatus::Unreported(_)
@@ -183,7 +171,7 @@ impl AddOnDeployment {
 
     /// Returns whether the objects of each part of the add-on are applied, as far as that is known.
     fn applied(&self, verdict: DeployOutcome) -> Vec<Observation> {
-        let DeployOutcome { error, refused_since: _, deployed: _, empty, misses_works: _ } = verdict;
+        let DeployOutcome { error, deployed: _, empty, misses_works: _ } = verdict;
         if let Some(error) = error {
             let failed = Observation::new(MANIFEST_APPLIED, False, "ManifestWorkApplyFailed");
             return vec![failed.message(error)];
@@ -239,7 +227,7 @@ impl AddOnDeployment {
             }
             WorksStatus::NoWorks => Some("no addon works").filter(|_| !verdict.is_empty()),
             WorksStatus::OtherConfig => Some("mca and work configs mismatch"),
-            WorksStatus::Refused(_) | WorksStatus::Done => None,
+            WorksStatus::Refused(_) | WorksStatus::Failed(_) | WorksStatus::Done => None,
         };
         let wait = match (missing, why) {
             (Some((reason, type_)), _) => {

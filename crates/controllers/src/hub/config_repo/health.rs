@@ -7,7 +7,8 @@ use super::commit::Commit;
 use super::draft::{Draft, MAX_LISTED};
 use super::status::{Phase, Readiness, applied_before, revision};
 use api::gitops::v1alpha1::{ConfigRepo, UnhealthyObjects};
-use engine::sync::{ObjectHealth, ObjectId, Unhealthy};
+use engine::health::ObjectHealth;
+use engine::sync::{ObjectId, Unhealthy};
 use object::duration::{self, later, whole_second};
 use object::text::short_commit;
 

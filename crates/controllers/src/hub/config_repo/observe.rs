@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use engine::health::ObjectHealth;
 use engine::plural::counted;
-use engine::sync::{self, ApplyRule, DesiredObject, IgnoreRule, ObjectHealth, Problem, Unhealthy};
+use engine::sync::{self, ApplyRule, DesiredObject, IgnoreRule, Problem, Unhealthy};
 use object::fields::covers;
 use object::text::short_commit;
 use reconcile::View;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use super::{depends, identity, moves};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
 use api::names;
-use engine::sync::ObjectHealth;
+use engine::health::ObjectHealth;
 use object::{Key, Object};
 use reconcile::{Change, Query, View};
 

@@ -97,12 +97,12 @@ fn a_workload_that_an_autoscaler_scaled_is_healthy_and_one_with_old_pods_is_not(
     let not = |why: &str| WorksStatus::NotHealthy(why.to_owned());
     assert_eq!(status(json!({}), 5, 5, 5), WorksStatus::Done);
     assert_eq!(status(json!({"replicas": 2}), 5, 5, 5), WorksStatus::Done);
-    assert_eq!(status(json!({}), 5, 3, 5), not("deployments n/d has 2 old replicas left"));
-    assert_eq!(status(json!({}), 5, 5, 3), not("3 of 5 replicas of deployments n/d are available"));
-    let asked = not("1 of 2 replicas of deployments n/d are of this configuration");
+    assert_eq!(status(json!({}), 5, 3, 5), not("deployments n/d: 2 old replicas left"));
+    assert_eq!(status(json!({}), 5, 5, 3), not("deployments n/d: 3 of 5 replicas are available"));
+    let asked = not("deployments n/d: 1 of 2 replicas are updated");
     assert_eq!(status(json!({"replicas": 2}), 1, 1, 1), asked);
     assert_eq!(status(json!({"replicas": 2, "ignored": true}), 1, 1, 1), WorksStatus::Done);
-    let asked = not("0 of 1 replicas of deployments n/d are of this configuration");
+    let asked = not("deployments n/d: 0 of 1 replicas are updated");
     assert_eq!(status(json!({"replicas": 2, "ignored": true}), 0, 0, 0), asked);
 }
 
@@ -117,23 +117,25 @@ fn a_deployment_that_fails_names_its_condition_and_the_message() {
         }
         match works_status(&[&work], &configs("new"), true) {
             WorksStatus::NotHealthy(why) => why,
+            WorksStatus::Failed(why) => format!("failed: {why}"),
             other => format!("{other:?}"),
         }
     };
     let late = ("ProgressDeadlineExceeded", "ReplicaSet \"d\" has timed out progressing.");
     let quota = ("ReplicaFailure", "pods \"d-1\" is forbidden: exceeded quota: q");
     let surplus = with("Replicas", 3);
-    let old = "deployments n/d has 1 old replicas left";
+    let old = "deployments n/d: 1 old replica left";
     assert_eq!(status(&surplus, &[]), old);
-    let named = format!("{old}: ProgressDeadlineExceeded: ReplicaSet \"d\" has timed out progressing.");
-    assert_eq!(status(&surplus, &[late]), named);
-    let root = format!("{old}: ReplicaFailure: pods \"d-1\" is forbidden: exceeded quota: q");
-    assert_eq!(status(&surplus, &[late, quota]), root);
-    let few = "1 of 2 replicas of deployments n/d are available: ReplicaFailure: ";
+    let exceeded =
+        "failed: deployments n/d: ProgressDeadlineExceeded: ReplicaSet \"d\" has timed out progressing.";
+    assert_eq!(status(&surplus, &[late]), exceeded);
+    let root = "deployments n/d: ReplicaFailure: pods \"d-1\" is forbidden: exceeded quota: q";
+    assert_eq!(status(&surplus, &[late, quota]), format!("failed: {root}"), "the quota is why it is late");
+    let few = "deployments n/d: 1 of 2 replicas are available: ReplicaFailure: ";
     assert!(status(&with("AvailableReplicas", 1), &[quota]).starts_with(few));
-    let few = "1 of 2 replicas of deployments n/d are of this configuration: ReplicaFailure: ";
+    let few = "deployments n/d: 1 of 2 replicas are updated: ReplicaFailure: ";
     assert!(status(&with("UpdatedReplicas", 1), &[quota]).starts_with(few));
-    assert_eq!(status(&GOOD, &[late, quota]), "Done", "a workload that runs lacks nothing");
+    assert_eq!(status(&GOOD, &[quota]), "Done", "a workload that runs lacks nothing");
     let before = status(&with("ObservedGeneration", 3), &[late]);
     assert!(!before.contains("ProgressDeadlineExceeded"), "it is about the generation before: {before}");
 }
@@ -146,15 +148,25 @@ fn the_message_of_a_condition_is_bounded_and_steers_no_terminal() {
     let reported = &mut work.status.as_mut().unwrap().resource_status.manifests[0].status_feedback.values;
     reported.push(serde_json::from_value(value).unwrap());
     let WorksStatus::NotHealthy(why) = works_status(&[&work], &configs("new"), true) else { panic!() };
-    let head = "deployments n/d has 1 old replicas left: ReplicaFailure: ";
+    let head = "deployments n/d: 1 old replica left: ReplicaFailure: ";
     assert!(why.starts_with(head) && !why.chars().any(char::is_control), "{why}");
     assert_eq!(why.chars().count(), head.chars().count() + CAUSE);
 }
 
 #[test]
-fn what_the_agent_cannot_apply_is_a_refusal() {
-    let refused = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
-    check(work("new", "new", &GOOD, &refused), "Refused");
+fn what_the_cluster_rejects_is_a_refusal_and_another_failure_may_pass() {
+    let failed = json!([condition("Applied", "False", 2), condition("Available", "True", 2)]);
+    let of_manifest = |reason: &str, generation: i64| {
+        let mut work = work("new", "new", &GOOD, &failed);
+        let mut applied = condition("Applied", "False", generation);
+        applied["reason"] = json!(reason);
+        let manifests = &mut work.status.as_mut().unwrap().resource_status.manifests;
+        manifests[0].conditions.push(serde_json::from_value(applied).unwrap());
+        work
+    };
+    check(of_manifest("AppliedManifestRejected", 2), "Refused(\"Deployment d: m\")");
+    check(of_manifest("AppliedManifestFailed", 2), "NotReady(\"Deployment d is not Applied: m\")");
+    check(of_manifest("AppliedManifestRejected", 1), "NotReady");
     let before = json!([condition("Applied", "False", 1), condition("Available", "True", 2)]);
     check(work("new", "new", &GOOD, &before), "Unreported");
 }

@@ -138,7 +138,7 @@ fn path_of_pods(object: &Object) -> Option<&'static [&'static str]> {
 }
 
 /// Returns whether a manifest asks for what OCM does for Deployments and DaemonSets only.
-pub(in crate::addon) fn asks(object: &Object) -> bool {
+fn asks(object: &Object) -> bool {
     object.annotations().get(DECORATE_ANNOTATION) == Some(&"true")
 }
 

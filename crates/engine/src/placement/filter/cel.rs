@@ -127,7 +127,22 @@ impl Expressions {
     /// # Errors
     /// Says what failed at run time, or that the expressions cost too much.
     pub(crate) fn hold(&self, variables: &[(&str, &serde_json::Value)]) -> Result<bool, String> {
-        within(variables, |context| self.all_true(context))
+        within(json(variables), |context| self.all_true(context))
+    }
+
+    /// Returns the index of the first expression that is true of a variable; `None` if none is.
+    ///
+    /// # Errors
+    /// Says what failed at run time, or that the expressions cost too much.
+    pub(crate) fn first(&self, variable: &str, value: Value) -> Result<Option<usize>, String> {
+        within([(variable, value)], |context| {
+            for (index, (source, expression)) in self.sources.iter().zip(&self.compiled).enumerate() {
+                if is_true(source, context.resolve(expression))? {
+                    return Ok(Some(index));
+                }
+            }
+            Ok(None)
+        })
     }
 
     /// Returns the text that the first expression gives.
@@ -135,7 +150,7 @@ impl Expressions {
     /// # Errors
     /// Says what failed at run time, or that it is no text.
     pub(crate) fn text(&self, variables: &[(&str, &serde_json::Value)]) -> Result<String, String> {
-        within(variables, |context| {
+        within(json(variables), |context| {
             match self.compiled.first().map(|expression| context.resolve(expression)) {
                 Some(Ok(Value::String(text))) => Ok(text.to_string()),
                 Some(Ok(_)) | None => Err("the expression does not return a string".into()),
@@ -146,14 +161,19 @@ impl Expressions {
 
     fn all_true(&self, context: &Context<'_>) -> Result<bool, String> {
         for (source, expression) in self.sources.iter().zip(&self.compiled) {
-            match context.resolve(expression) {
-                Ok(Value::Bool(true)) => {}
-                Ok(Value::Bool(false)) => return Ok(false),
-                Ok(_) => return Err(format!("`{source}` is not a boolean")),
-                Err(e) => return Err(format!("`{source}`: {e}")),
+            if !is_true(source, context.resolve(expression))? {
+                return Ok(false);
             }
         }
         Ok(true)
+    }
+}
+
+fn is_true(source: &str, result: Result<Value, ExecutionError>) -> Result<bool, String> {
+    match result {
+        Ok(Value::Bool(is)) => Ok(is),
+        Ok(_) => Err(format!("`{source}` is not a boolean")),
+        Err(error) => Err(format!("`{source}`: {error}")),
     }
 }
 
@@ -164,16 +184,20 @@ thread_local! {
     static OBJECTS: Context<'static> = objects();
 }
 
+fn json<'n>(variables: &[(&'n str, &serde_json::Value)]) -> impl Iterator<Item = (&'n str, Value)> {
+    variables.iter().map(|(name, json)| (*name, cel::value(json)))
+}
+
 /// Evaluates expressions with these variables, within the limits of one predicate.
-fn within<T>(
-    variables: &[(&str, &serde_json::Value)],
+fn within<'n, T>(
+    variables: impl IntoIterator<Item = (&'n str, Value)>,
     evaluate: impl FnOnce(&Context<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
     USED_STEPS.set(0);
     let result = OBJECTS.with(|root| {
         let mut context = root.new_inner_scope();
-        for (name, json) in variables {
-            context.add_variable_from_value(*name, cel::value(json));
+        for (name, value) in variables {
+            context.add_variable_from_value(name, value);
         }
         cel::evaluate(|| evaluate(&context))
     });

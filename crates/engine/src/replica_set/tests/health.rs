@@ -5,7 +5,7 @@ use crate::replica_set::health::with_rules;
 use crate::replica_set::{DesiredWork, SuccessNeeds, WorkRecord, content, hash, report};
 use crate::rollout::cluster::Report;
 use crate::work::health::has_rules;
-use api::work::v1::{ConditionRuleType, ManifestWork, ManifestWorkSpec};
+use api::work::v1::{ConditionRuleType, ManifestConfigOption, ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 
 fn manifest(version: &str, kind: &str) -> Value {
@@ -56,7 +56,11 @@ fn a_deployment_is_healthy_when_its_newest_pods_are_available() {
     check(json!({"replicas": 2}), status(2, 2, 2), HEALTHY);
     check(json!({}), status(2, 1, 1), HEALTHY);
     check(json!({"replicas": 0}), json!({"observedGeneration": 2}), HEALTHY);
-    check(json!({"replicas": 2, "paused": true}), status(2, 0, 2), HEALTHY);
+    check(json!({"replicas": 2, "paused": true}), status(2, 0, 2), BUSY);
+    // The only new pod crashes, and the old one is available.
+    let surge = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1,
+        "unavailableReplicas": 1});
+    check(json!({"replicas": 1}), surge, BUSY);
     let mut stuck = status(2, 1, 2);
     stuck["conditions"] =
         json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]);
@@ -70,7 +74,9 @@ fn other_workloads_are_healthy_as_kubectl_waits_for_them() {
     let check = |kind: &str, spec: Value, status: Value, want: (bool, bool)| {
         let version = match kind {
             "Job" => "batch/v1",
-            "Pod" => "v1",
+            "Pod" | "PersistentVolumeClaim" => "v1",
+            "CustomResourceDefinition" => "apiextensions.k8s.io/v1",
+            "Widget" => "x.io/v1",
             _ => "apps/v1",
         };
         let found = judged(version, kind, json!({"spec": spec, "status": status}));
@@ -101,9 +107,16 @@ fn other_workloads_are_healthy_as_kubectl_waits_for_them() {
     check("Pod", json!({}), pod("Succeeded", "False"), HEALTHY);
     check("Pod", json!({}), pod("Failed", "False"), FAILED);
     let ended = |type_: &str| json!({"conditions": [{"type": type_, "status": "True"}]});
-    check("Job", json!({}), Value::Null, HEALTHY);
+    check("Job", json!({}), Value::Null, BUSY);
     check("Job", json!({}), ended("Complete"), HEALTHY);
     check("Job", json!({}), ended("Failed"), FAILED);
+    check("PersistentVolumeClaim", json!({}), Value::Null, BUSY);
+    check("PersistentVolumeClaim", json!({}), json!({"phase": "Bound"}), HEALTHY);
+    check("CustomResourceDefinition", json!({}), Value::Null, BUSY);
+    check("CustomResourceDefinition", json!({}), ended("Established"), HEALTHY);
+    check("Widget", json!({}), Value::Null, HEALTHY);
+    check("Widget", json!({}), json!({"conditions": [{"type": "Ready", "status": "False"}]}), BUSY);
+    check("Widget", json!({}), ended("Stalled"), FAILED);
 }
 
 #[test]
@@ -130,10 +143,35 @@ fn a_set_judges_workloads_that_its_author_does_not_and_its_template_stays_the_sa
         "the author's is last"
     );
     assert_eq!(content(&with), template(feedback));
+}
 
-    let rule = json!({"condition": "Complete", "type": "WellKnownConditions"});
-    let judged = template(json!([{"resourceIdentifier": identifier, "conditionRules": [rule]}]));
-    assert_eq!((with_rules(&judged), has_rules(&judged.manifest_configs)), (judged.clone(), false));
+#[test]
+fn the_rules_of_an_author_for_one_object_leave_those_of_the_hub_for_the_others() {
+    let judged = |rule: Value, resource: &str, name: &str| {
+        let group = if resource == "deployments" { "apps" } else { "" };
+        let identifier = json!({"group": group, "resource": resource, "name": name, "namespace": "shop"});
+        let plain = template(json!([{"resourceIdentifier": identifier, "conditionRules": [rule]}]));
+        let with = with_rules(&plain);
+        assert_eq!((content(&with), with_rules(&content(&with))), (plain.clone(), with.clone()));
+        assert!(with.manifest_configs.ends_with(&plain.manifest_configs), "the author's is last");
+        with.manifest_configs
+    };
+    let rule = |type_: &str| json!({"condition": type_, "type": "CEL", "celExpressions": ["true"]});
+    let of_the_hub = |configs: &[ManifestConfigOption]| {
+        let named: Vec<_> = configs[0].condition_rules.iter().map(|one| one.condition.clone()).collect();
+        (configs.len(), configs[0].resource_identifier.resource.clone(), named)
+    };
+    let both = vec!["Progressing".to_owned(), "Degraded".to_owned()];
+    let found = judged(rule("Progressing"), "configmaps", "web");
+    assert_eq!(of_the_hub(&found), (2, "deployments".into(), both));
+    // The author says when the Deployment is done.
+    for name in ["web", "w*"] {
+        assert_eq!(judged(rule("Progressing"), "deployments", name).len(), 1);
+    }
+    // The author has another rule for it, which agents take from the same entry.
+    let found = judged(rule("Complete"), "deployments", "web");
+    let all = ["Complete", "Progressing", "Degraded"].map(str::to_owned).to_vec();
+    assert_eq!(of_the_hub(&found), (2, "deployments".into(), all));
 }
 
 /// Returns a work of generation 2 with conditions `(type, status, observedGeneration)`.
@@ -166,6 +204,31 @@ fn the_health_of_workloads_counts_unless_it_is_switched_off_or_the_agent_knows_n
     check(&[("Progressing", "False", 1)], Healthy, Report::ToApply);
     // An agent without rules reports that the objects exist, and a rollout goes on as before.
     check(&[], Healthy, Report::Succeeded);
+    // An object that is gone was healthy when it was there.
+    let gone = work(&judged, &[there[0], ("Available", "False", 2), ("Progressing", "False", 2)]);
+    assert_eq!(report(&gone, Healthy), Report::Progressing);
+    // OCM's agents report a work as not degraded while one of its manifests is not.
+    let mut hidden = work(&judged, &[there[0], there[1], busy, ("Degraded", "False", 2)]);
+    let conditions = json!([{"type": "Degraded", "status": "True", "reason": "R", "message": "",
+        "observedGeneration": 2, "lastTransitionTime": "1970-01-01T00:00:01Z"}]);
+    let manifest = json!({"resourceMeta": {"ordinal": 0}, "conditions": conditions});
+    let status = hidden.status.as_mut().unwrap();
+    status.resource_status.manifests = vec![serde_json::from_value(manifest).unwrap()];
+    assert_eq!(report(&hidden, Healthy), Report::Failed);
+    // A rejected object fails at once; any other failure may pass.
+    for (reason, want) in
+        [("AppliedManifestRejected", Report::Failed), ("AppliedManifestFailed", Report::ToApply)]
+    {
+        let mut refused = work(&judged, &[("Applied", "False", 2)]);
+        let conditions = json!([{"type": "Applied", "status": "False", "reason": reason, "message": "no",
+            "observedGeneration": 2, "lastTransitionTime": "1970-01-01T00:00:01Z"}]);
+        let manifest = json!({"resourceMeta": {"ordinal": 0}, "conditions": conditions});
+        refused.status.as_mut().unwrap().resource_status.manifests =
+            vec![serde_json::from_value(manifest).unwrap()];
+        for needs in [Healthy, Available, Applied] {
+            assert_eq!(report(&refused, needs), want, "{reason}");
+        }
+    }
     for needs in [Applied, Available] {
         check(&[busy, failed], needs, Report::Succeeded);
     }

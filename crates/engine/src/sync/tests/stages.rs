@@ -50,8 +50,10 @@ fn a_stage_that_is_not_healthy_holds_those_after_it() {
     let plan = hub.plan(&wanted);
     assert!(plan.is_held && plan.apply.is_empty(), "{plan:?}");
     assert_eq!(plan.unhealthy.len(), 1);
-    let status = json!({"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
+    let status =
+        json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
     hub.edit("d", |live| {
+        live.metadata_mut().insert("generation".into(), json!(1));
         live.0.insert("status".into(), status);
     });
     let plan = hub.plan(&wanted);

@@ -211,28 +211,30 @@ fn what_cannot_be_ignored_is_refused_in_words() {
 
 #[test]
 fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
-    let check = |edit: fn(&mut Wanted), why: Option<&str>| {
+    let check = |edit: fn(&mut Wanted), why: Option<ApplyRefusal>| {
         let manifest = deployment(json!({}), json!({}));
         let mut wanted =
             read(&work(json!({"workload": {"manifests": [manifest]}})), |_| served("deployments")).remove(0);
         edit(&mut wanted);
         let decision = decide(&wanted, None, &owner(), false);
         match why {
-            Some(why) => assert_eq!(decision, ApplyDecision::Refuse(ApplyRefusal::Failed(why.into()))),
+            Some(why) => assert_eq!(decision, ApplyDecision::Refuse(why)),
             None => assert!(matches!(decision, ApplyDecision::Apply { .. }), "{decision:?}"),
         }
     };
     check(|_| {}, None);
-    let unnamed = Some("the manifest has no kind or no name");
-    check(|wanted| wanted.reference.key.name.clear(), unnamed);
-    check(|wanted| wanted.reference.gvk.kind.clear(), unnamed);
+    let rejected = |why: &str| Some(ApplyRefusal::Rejected(why.into()));
+    let failed = |why: &str| Some(ApplyRefusal::Failed(why.into()));
+    let unnamed = "the manifest has no kind or no name";
+    check(|wanted| wanted.reference.key.name.clear(), rejected(unnamed));
+    check(|wanted| wanted.reference.gvk.kind.clear(), rejected(unnamed));
     check(
         |wanted| wanted.served = Served::Not,
-        Some("the server doesn't have a resource type \"Deployment\""),
+        failed("the server doesn't have a resource type \"Deployment\""),
     );
     check(
         |wanted| wanted.reference.key.namespace.clear(),
-        Some("an empty namespace may not be set during creation"),
+        rejected("an empty namespace may not be set during creation"),
     );
     check(
         |wanted| {
@@ -242,9 +244,9 @@ fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
         None,
     );
     let forbidden = "not allowed to apply the resource apps deployments, n d, will try again in 1m0s";
-    check(|wanted| wanted.executor = Executor::Unknown, Some(forbidden));
+    check(|wanted| wanted.executor = Executor::Unknown, failed(forbidden));
     let unread = "not allowed to apply the resource apps Deployment, n d, will try again in 1m0s";
-    check(|wanted| (wanted.executor, wanted.served) = (Executor::Unknown, Served::Unread), Some(unread));
+    check(|wanted| (wanted.executor, wanted.served) = (Executor::Unknown, Served::Unread), failed(unread));
 }
 
 #[test]

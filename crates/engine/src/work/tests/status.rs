@@ -83,6 +83,8 @@ fn the_outcome_and_the_live_object_of_a_manifest_are_its_conditions() {
     check(Live::Refused("not allowed".into()), Attempt::None, &[refused]);
     let failure = "Applied=False AppliedManifestFailed: Failed to apply manifest: too large";
     check(Live::Read(None), failed("too large"), &[failure, NOT_AVAILABLE]);
+    let rejected = "Applied=False AppliedManifestRejected: Failed to apply manifest: no port";
+    check(Live::Unread, Attempt::Failed(ApplyRefusal::Rejected("no port".into())), &[rejected]);
     check(
         Live::Unread,
         Attempt::Failed(ApplyRefusal::IgnoredFields("no pointer".into())),
