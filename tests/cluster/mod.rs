@@ -23,6 +23,7 @@
 //! the state of the clusters are printed.
 
 mod install;
+mod page;
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
