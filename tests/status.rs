@@ -47,7 +47,7 @@ async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_sign
     load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-    command.args(["status", "--watch", "--namespace=default", "--kubeconfig"]).arg(&kubeconfig);
+    command.args(["status", "--watch", "--operator-namespace=default", "--kubeconfig"]).arg(&kubeconfig);
     let mut watching = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut output = BufReader::new(watching.stdout.take().unwrap());
     let before = read_to(&mut output, "managed-serviceaccount  0 of 3 clusters done").await;
@@ -94,5 +94,5 @@ async fn the_commands_that_follow_a_hub_need_no_definitions_but_those_of_ocm() {
 
     let cli = Cli::new(dir.path(), "ocm", &hub);
     assert!(cli.run("rollout status maps --watch").contains("maps  0 of 0 clusters done"));
-    assert!(cli.run("migrate c1 --yes --wait 60").ends_with("every move off cluster c1 is over\n"));
+    assert!(cli.run("migrate c1 --yes --wait 1m").ends_with("every move off cluster c1 is over\n"));
 }

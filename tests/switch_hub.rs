@@ -55,7 +55,7 @@ async fn hub(dir: &std::path::Path, name: &str, stop: &CancellationToken) -> (Se
 
 /// Accepts the cluster, and has it renew its lease often.
 async fn accept(cli: &Cli, hub: &::kube::Client) {
-    cli.run("accept --clusters c1 --wait 120");
+    cli.run("accept --clusters c1 --wait 2m");
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     let often = Patch::Merge(json!({"spec": {"leaseDurationSeconds": 1}}));
     clusters.patch("c1", &PatchParams::default(), &often).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     let applied: Api<AppliedManifestWork> = Api::all(spoke.clone());
     eventually("the work of the new hub is applied beside the old one", async || {
         applied.list(&ListParams::default()).await.unwrap().items.len() == 2
-            && on_second.run("get works").contains("configmaps default/m: True")
+            && on_second.run("get works -o tree").contains("configmaps default/m: True")
     })
     .await;
     assert_eq!(maps.get("m").await.unwrap().metadata.uid, uid, "the object was not made again");

@@ -46,13 +46,13 @@ impl Bootstrap {
 #[derive(Debug, clap::Args)]
 pub(super) struct BootstrapArgs {
     /// Bootstrap kubeconfig for the hub, in the place of token, URL and certificate authorities.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hub_token", "hub_apiserver", "hub_ca_data", "ca_file"])]
+    #[arg(long, value_name = "FILE", required_unless_present = "hub_token", conflicts_with_all = ["hub_token", "hub_apiserver", "hub_ca_data", "ca_file"])]
     hub_kubeconfig: Option<PathBuf>,
     /// Token of the bootstrap identity.
-    #[arg(long, value_name = "TOKEN", required_unless_present = "hub_kubeconfig")]
+    #[arg(long, value_name = "TOKEN", requires = "hub_apiserver")]
     hub_token: Option<String>,
     /// URL of the hub.
-    #[arg(long, value_name = "URL", required_unless_present = "hub_kubeconfig")]
+    #[arg(long, value_name = "URL", requires = "hub_token")]
     hub_apiserver: Option<String>,
     /// Certificate authorities of the hub, PEM in base64.
     #[arg(long, value_name = "BASE64", conflicts_with = "ca_file")]

@@ -11,6 +11,7 @@ mod election;
 mod error;
 mod fleet;
 mod follow;
+mod help;
 mod installation;
 mod large_file;
 mod local_tree;
@@ -24,10 +25,8 @@ mod writer;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::time::Duration;
 
-use clap::{CommandFactory as _, Parser};
-use tokio::time::Instant;
+use clap::{FromArgMatches as _, Parser};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
@@ -35,14 +34,6 @@ use error::{hint_about_file, is_closed_pipe};
 use output::Ui;
 
 pub use error::{CommandError, CommandResult};
-
-/// Most seconds that a command waits: a year.
-const LONGEST_WAIT: u64 = 365 * 24 * 3600;
-
-/// Returns when a command that waits for some seconds gives up.
-fn deadline(seconds: u64) -> Instant {
-    Instant::now() + Duration::from_secs(seconds.min(LONGEST_WAIT))
-}
 
 /// A GitOps hub operator for fleets of Kubernetes clusters.
 ///
@@ -58,15 +49,18 @@ struct Cli {
     command: commands::Command,
 }
 
+/// The heading of the options of every command.
+const GLOBAL: &str = "Global options";
+
 /// Options of every command.
 #[derive(Debug, clap::Args)]
 struct Global {
     /// Log more: -v shows debug lines, -vv traces. `WHEELWRIGHT_LOG` takes a filter such as
     /// `info,shell=debug`.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = GLOBAL)]
     verbose: u8,
     /// Format of log lines.
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WHEELWRIGHT_LOG_FORMAT")]
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WHEELWRIGHT_LOG_FORMAT", help_heading = GLOBAL)]
     log_format: LogFormat,
 }
 
@@ -80,7 +74,9 @@ enum LogFormat {
 
 /// Runs the process: parses arguments, dispatches, prints an error and its hint.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse_from(commands::agent_flags::translated(std::env::args_os().collect()));
+    let words: Vec<_> = commands::agent_flags::translated(std::env::args_os().collect());
+    let cli =
+        Cli::from_arg_matches(&help::command().get_matches_from(words)).unwrap_or_else(|error| error.exit());
     let mut ui = Ui::stdio();
     match init_logs(&cli, &mut ui).and_then(|()| commands::run(&cli.command, &mut ui)) {
         Ok(code) => code,
@@ -127,11 +123,6 @@ fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandEr
         LogFormat::Json => logs.with_writer(writer).json().init(),
     }
     Ok(())
-}
-
-/// Returns the command line as clap knows it, for completion scripts.
-fn command() -> clap::Command {
-    Cli::command()
 }
 
 #[cfg(test)]

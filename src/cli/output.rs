@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 /// The terminal or file that a command prints to.
@@ -115,6 +116,35 @@ fn characters(line: &str) -> impl Iterator<Item = (char, bool)> {
     })
 }
 
+/// Aligns the cells of rows in columns, as kubectl does. The last cell of a row may be of any length.
+pub fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<_> = rows.collect();
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| shown_width(cell)).max();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (at, cell) in row.iter().enumerate() {
+            let padding = width(at).unwrap_or_default() + 3 - shown_width(cell);
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', padding));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the time since `time` in its largest unit, such as `5m`.
+pub fn age(time: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(time).as_secs().max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
 impl Ui {
     /// Prints to standard output.
     pub fn stdio() -> Self {
@@ -208,6 +238,17 @@ impl Ui {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows =
+            [["NAME", "READY", "MESSAGE"], ["a/fleet", "True", ""], ["b", "\u{1b}[31mFalse\u{1b}[0m", "no"]];
+        let text = table(rows.map(|row| row.map(str::to_owned)).into_iter());
+        assert_eq!(
+            text,
+            "NAME      READY   MESSAGE\na/fleet   True\nb         \u{1b}[31mFalse\u{1b}[0m   no\n"
+        );
+    }
 
     #[test]
     fn a_text_that_is_overwritten_is_cut_to_the_screen() {

@@ -313,7 +313,7 @@ async fn the_notes_of_a_chart_say_what_comes_next_with_the_given_values() {
     let notes = helm::notes(&hub.kubeconfig, "wheelwright", &[]);
     assert!(notes.contains("No registry has this image") && !notes.contains("9445"), "{notes}");
     for (chart, value, part) in [
-        ("wheelwright-agent", "clusterName=\"c1\"", "\nwheelwright accept --clusters c1 --wait 60\n"),
+        ("wheelwright-agent", "clusterName=\"c1\"", "\nwheelwright accept --clusters c1 --wait 1m\n"),
         ("wheelwright-registration-operator", "component=\"klusterlet\"", " -f examples/klusterlet.yaml\n"),
         ("wheelwright-registration-operator", "component=\"hub\"", " -f examples/cluster-manager.yaml\n"),
     ] {

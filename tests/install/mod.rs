@@ -205,7 +205,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"));
 
     let mut install = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-    install.args(["install", "--git-hosts", "git.example.com", "--wait", "60"]);
+    install.args(["install", "--image", "example.com/w:1", "--git-hosts", "git.example.com", "--wait", "1m"]);
     install.arg("--kubeconfig").arg(&hub.kubeconfig).stdout(Stdio::piped()).stderr(Stdio::piped());
     let install = install.spawn().unwrap();
     run_pods(&kubectl).await;

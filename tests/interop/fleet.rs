@@ -117,7 +117,7 @@ impl Fleet {
     }
 
     pub(super) fn accept(&self, cluster: &str) {
-        self.wheelwright(&format!("accept --clusters {cluster} --wait 120"));
+        self.wheelwright(&format!("accept --clusters {cluster} --wait 2m"));
     }
 
     pub(super) fn apply(&self, documents: &str) {

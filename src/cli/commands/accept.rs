@@ -10,10 +10,11 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use crate::cli::duration::{Wait, wait};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer, failed, find, list, retry_on_conflict};
-use crate::cli::{CommandError, CommandResult, deadline};
+use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1::ManagedCluster;
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
 use engine::registration::csr::{RequestedCertificate, requested};
@@ -32,9 +33,9 @@ pub(crate) struct Args {
     /// joined before.
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     requesters: Vec<String>,
-    /// Seconds to wait for clusters that have not asked yet; 0 does not wait.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-    wait: u64,
+    /// How long to wait for clusters that have not asked to join yet, such as 1m; 0 does not wait.
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = wait)]
+    wait: Wait,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -42,7 +43,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
-        let deadline = deadline(args.wait);
+        let deadline = args.wait.deadline();
         for cluster in &args.clusters {
             accept(&mut writer, cluster, &args.requesters, deadline).await?;
         }
@@ -71,14 +72,11 @@ async fn accept(
             Some(_) | None if Instant::now() < deadline => sleep(POLL).await,
             Some(_) => {
                 let error = anyhow!("cluster {name} has sent no certificate request");
-                return Err(CommandError::hinted(
-                    error,
-                    "start its agent, or read its log; --wait 120 waits",
-                ));
+                return Err(CommandError::hinted(error, "start its agent, or read its log; --wait 2m waits"));
             }
             None => {
                 let error = anyhow!("no cluster {name} asks to join");
-                let hint = "run `wheelwright join` on the cluster, or read its agent's log; --wait 120 waits";
+                let hint = "run `wheelwright join` on the cluster, or read its agent's log; --wait 2m waits";
                 return Err(CommandError::hinted(error, hint));
             }
         }

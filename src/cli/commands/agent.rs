@@ -44,11 +44,16 @@ const WORK_CONTROLLERS: [&str; 2] = ["work-agent", "unmanaged-applied-work"];
 pub(crate) struct Args {
     /// Bootstrap kubeconfig, for the hub as long as the cluster has not joined. With several, the agent goes
     /// to the next hub that takes it when its hub denies the cluster or is away for too long.
-    #[arg(long, visible_alias = "bootstrap-kubeconfigs", value_name = "FILE")]
+    #[arg(
+        long,
+        visible_alias = "bootstrap-kubeconfigs",
+        value_name = "FILE",
+        required_unless_present_any = ["hub_kubeconfig", "leave"]
+    )]
     bootstrap_kubeconfig: Vec<PathBuf>,
     /// Kubeconfig of the hub with the identity beside it, for a work agent without the registration part.
     /// Otherwise it is the bootstrap kubeconfig.
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["bootstrap_kubeconfig", "leave"])]
+    #[arg(long, value_name = "FILE")]
     hub_kubeconfig: Option<PathBuf>,
     /// Directory with the files of the identity: kubeconfig, tls.key, tls.crt, cluster-name and agent-name.
     /// The agent writes it beside the secret; a work agent without the registration part reads it.

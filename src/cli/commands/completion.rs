@@ -15,7 +15,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::cli::command(), "wheelwright", &mut script);
+    clap_complete::generate(args.shell, &mut crate::cli::help::command(), "wheelwright", &mut script);
     ui.text(String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,7 +16,7 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use object::{Metadata as _, Object};
 
 use crate::cli::connect::HubArgs;
-use crate::cli::output::{Style, Ui};
+use crate::cli::output::{Style, Ui, age};
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, failed, print};
 use crate::cli::{CommandError, CommandResult};
@@ -252,17 +252,6 @@ fn line(event: &Event, now: Timestamp, style: Style) -> String {
         word(about.name.as_deref()),
         plain(event.note.as_deref().unwrap_or_default(), LONGEST_NOTE),
     )
-}
-
-/// Returns the time since an event, in the largest unit.
-fn age(time: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(time).as_secs().max(0);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use object::{Gvk, Key, Object, ObjectRef};
 
 use crate::cli::connect::{HubArgs, is_embedded};
+use crate::cli::duration::{Wait, wait};
 use crate::cli::installation::{
     ApplyResult, Deadline, Installer, OptionArgs, definitions_served, deployment_available, manifests,
-    take_conversion,
+    namespace, take_conversion,
 };
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     hub: HubArgs,
     /// Namespace of the operator.
-    #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
+    #[arg(short, long, default_value = SYSTEM_NAMESPACE, value_parser = namespace)]
     namespace: String,
     #[command(flatten)]
     options: OptionArgs,
@@ -42,9 +43,9 @@ pub(crate) struct Args {
     /// conversion.
     #[arg(long)]
     take_ownership: bool,
-    /// Seconds to wait until the operator runs; 0 does not wait.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    wait: u64,
+    /// How long to wait until the operator runs, such as 5m; 0 does not wait.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = wait)]
+    wait: Wait,
     /// Say what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -61,6 +62,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let installer = args.connect().await?;
         let installed = args.installed(&installer).await?;
+        let waits = !args.dry_run && !args.wait.is_zero();
+        if waits && installed.is_none() && args.options.options().image.is_none() {
+            let error =
+                anyhow!("the command needs the image of the operator, because no registry has one yet");
+            let hint = "`make image` builds it (docs/operating.md); then name it: --image REGISTRY/wheelwright:VERSION";
+            return Err(CommandError::hinted(error, hint));
+        }
         let code = install(args, &installer, installed.unwrap_or_default(), ui).await?;
         if !args.dry_run && args.output == Format::Text {
             ui.line("Next: wheelwright doctor checks the hub; examples-repo/bootstrap/config-repo.yaml names a repository.")?;
@@ -124,7 +132,7 @@ async fn install(
     ui: &mut Ui,
 ) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.options().over(installed))?;
-    let deadline = Deadline::of_seconds(args.wait);
+    let deadline = Deadline::of(args.wait);
     // The check of the owners of all objects comes before the first write.
     let present = installer.survey(&wanted).await?;
     let is_quiet = args.output != Format::Text;
@@ -186,8 +194,8 @@ async fn await_operator(
     deadline: Deadline,
     ui: &mut Ui,
 ) -> Result<(), CommandError> {
-    if args.wait > 0 {
-        ui.line(format!("waiting up to {} s for the operator", args.wait))?;
+    if !args.wait.is_zero() {
+        ui.line(format!("waiting up to {} for the operator", args.wait))?;
         let operators = deployment_available(&installer.hub, &args.namespace, deadline).await?;
         ui.line(format!("{} available in namespace {}", counted(operators, "operator"), args.namespace))?;
     }

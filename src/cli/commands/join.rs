@@ -13,6 +13,8 @@ use super::join_stage::{AwaitedCluster, until_available};
 use super::switch_hub::{HubKubeconfig, hub_config};
 use crate::cli::bootstrap::BootstrapArgs;
 use crate::cli::connect::{answering, is_embedded};
+use crate::cli::duration::{Wait, wait};
+use crate::cli::installation::image;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer, find};
@@ -40,7 +42,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     bootstrap: BootstrapArgs,
     /// Image of the agent.
-    #[arg(long, default_value = concat!("wheelwright:", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, default_value = concat!("wheelwright:", env!("CARGO_PKG_VERSION")), value_parser = image)]
     image: String,
     /// Secret in the agent's namespace with which its image is pulled. It can be repeated.
     #[arg(long = "image-pull-secret", value_name = "NAME")]
@@ -48,10 +50,10 @@ pub(crate) struct Args {
     /// Namespace of the agent. A cluster of several hubs has one for each agent.
     #[arg(short, long, default_value = AGENT_NAMESPACE)]
     namespace: String,
-    /// Seconds to wait until the hub says that the cluster is available; 0 does not wait. This machine asks
-    /// the hub, with the bootstrap kubeconfig.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-    wait: u64,
+    /// How long to wait until the hub reports that the cluster is available, such as 5m; 0 does not wait.
+    /// This machine asks the hub, with the bootstrap kubeconfig.
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = wait)]
+    wait: Wait,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -70,18 +72,18 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
         refuse_other(writer.client(), args, &kubeconfig).await?;
-        let hub = match args.wait > 0 && !writer.is_dry_run() {
+        let hub = match !args.wait.is_zero() && !writer.is_dry_run() {
             true => Some(answering(hub_config(&kubeconfig).await?).await?),
             false => None,
         };
         install(&mut writer, args, &kubeconfig).await?;
-        let Args { cluster_name: cluster, namespace, wait: seconds, .. } = args;
+        let Args { cluster_name: cluster, namespace, wait, .. } = args;
         let next = next_steps(cluster, is_embedded(writer.client()).await?);
         match hub {
             None => next.into_iter().for_each(|line| writer.add_line(line)),
             Some(hub) => {
                 next.iter().try_for_each(|line| ui.error(line))?;
-                until_available(&hub, AwaitedCluster { cluster, namespace, seconds: *seconds }, ui).await?;
+                until_available(&hub, AwaitedCluster { cluster, namespace, wait: *wait }, ui).await?;
                 writer.add_line(format!("Cluster {cluster} is available"));
             }
         }
@@ -99,7 +101,7 @@ fn next_steps(cluster: &str, is_embedded: bool) -> Vec<String> {
     ];
     let accept = [
         "Please log onto the hub cluster and run the following command:".to_owned(),
-        format!("    wheelwright accept --clusters {cluster} --wait 60"),
+        format!("    wheelwright accept --clusters {cluster} --wait 1m"),
     ];
     beside.into_iter().filter(|_| is_embedded).chain(accept).collect()
 }

@@ -6,9 +6,10 @@ use anyhow::anyhow;
 use kube::Api;
 use tokio::time::{Instant, sleep};
 
+use crate::cli::CommandError;
+use crate::cli::duration::Wait;
 use crate::cli::output::Ui;
 use crate::cli::writer::failed;
-use crate::cli::{CommandError, deadline};
 use crate::shell::is_away;
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -23,7 +24,7 @@ const POLL: Duration = Duration::from_secs(1);
 pub(super) struct AwaitedCluster<'a> {
     pub(super) cluster: &'a str,
     pub(super) namespace: &'a str,
-    pub(super) seconds: u64,
+    pub(super) wait: Wait,
 }
 
 /// How far a cluster is on its way.
@@ -61,13 +62,13 @@ impl JoinStage {
     }
 
     /// Returns what a person can do.
-    fn hint(self, AwaitedCluster { cluster, namespace, seconds: _ }: AwaitedCluster<'_>) -> String {
+    fn hint(self, AwaitedCluster { cluster, namespace, wait: _ }: AwaitedCluster<'_>) -> String {
         match self {
             Self::Unknown => {
                 format!("read the log of the agent: kubectl logs -n {namespace} deployment/{AGENT}")
             }
             Self::Asks | Self::Accepted => {
-                format!("on the hub: wheelwright accept --clusters {cluster} --wait 60")
+                format!("on the hub: wheelwright accept --clusters {cluster} --wait 1m")
             }
             Self::Joined | Self::Available => format!("on the hub: wheelwright get clusters {cluster}"),
         }
@@ -80,8 +81,8 @@ pub(super) async fn until_available(
     awaited: AwaitedCluster<'_>,
     ui: &mut Ui,
 ) -> Result<(), CommandError> {
-    let AwaitedCluster { cluster: name, namespace: _, seconds } = awaited;
-    let deadline = deadline(seconds);
+    let AwaitedCluster { cluster: name, namespace: _, wait } = awaited;
+    let deadline = wait.deadline();
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     let mut stage = JoinStage::Unknown;
     loop {
@@ -99,7 +100,7 @@ pub(super) async fn until_available(
             Err(error) => return Err(failed(format!("read cluster {name} on its hub"))(error)),
         }
         if Instant::now() >= deadline {
-            let error = anyhow!("cluster {name} {} after {seconds} s", stage.text());
+            let error = anyhow!("cluster {name} {} after {wait}", stage.text());
             return Err(CommandError::hinted(error, stage.hint(awaited)));
         }
         sleep(POLL).await;

@@ -23,6 +23,7 @@ mod plan;
 mod policies;
 mod registration_operator;
 mod render;
+mod repo;
 mod rollout;
 mod simulate;
 mod status;
@@ -31,6 +32,7 @@ mod taint;
 mod uninstall;
 mod unjoin;
 mod upgrade;
+mod version;
 mod work;
 
 use super::{CommandResult, output::Ui};
@@ -77,6 +79,7 @@ commands! {
     Status => status,
     Dashboard => dashboard,
     Rollout => rollout,
+    Repo => repo,
     Explain => explain,
     Events => events,
     Doctor => doctor,
@@ -84,4 +87,5 @@ commands! {
     Crds => crds,
     Policies => policies,
     Completion => completion,
+    Version => version,
 }

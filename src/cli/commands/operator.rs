@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::cli::checkout::repository;
 use crate::cli::connect::HubArgs;
 use crate::cli::election::ElectionArgs;
+use crate::cli::installation::git_host;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
@@ -104,7 +105,7 @@ pub(crate) struct Args {
     cache_dir: Option<PathBuf>,
     /// Hosts that repositories may be on, such as `git.example.com` and `*.example.com`. They may have
     /// private addresses. Without the flag, all hosts with public addresses.
-    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = git_host)]
     git_hosts: Vec<String>,
     /// Let everybody who may write a ConfigRepo name repositories of this machine: directories, and http and git on loopback.
     #[arg(long)]

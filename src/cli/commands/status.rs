@@ -31,9 +31,12 @@ const LEASE_TICKS: usize = 10;
 pub(crate) struct Args {
     #[command(flatten)]
     origin: Origin,
+    /// Show only the repositories, placements and sets of this namespace, without the add-ons of the fleet.
+    #[arg(short, long)]
+    namespace: Option<String>,
     /// Namespace of the operator.
-    #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
-    namespace: String,
+    #[arg(long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    operator_namespace: String,
     /// Go on until Ctrl-C, and show each change.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
@@ -59,12 +62,12 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
         return block_on(watch(args, ui));
     }
-    let overview = read(&args.origin)?;
+    let overview = only(read(&args.origin)?, args.namespace.as_deref());
     let operator = match args.origin.is_file() {
         true => None,
         false => block_on(async {
             let hub = args.origin.connect().await?;
-            Ok(dead_operator(&hub, serves_ours(&hub).await?, &args.namespace).await)
+            Ok(dead_operator(&hub, serves_ours(&hub).await?, &args.operator_namespace).await)
         })?,
     };
     match args.output {
@@ -81,6 +84,17 @@ fn page(args: &Args, operator: Option<&Finding>, overview: &Overview, style: Sty
 
 fn read(origin: &Origin) -> Result<Overview, CommandError> {
     Ok(Overview::read(&origin.read(&read_by_rollouts::<OverviewController>())?, now())?)
+}
+
+/// Keeps what is in a namespace, and the clusters; everything if no namespace is named.
+fn only(mut overview: Overview, namespace: Option<&str>) -> Overview {
+    let Some(namespace) = namespace else { return overview };
+    let is_inside = |name: &str| name.split_once('/').is_some_and(|(one, _)| one == namespace);
+    overview.repositories.retain(|repository| is_inside(&repository.name));
+    overview.placements.retain(|placement| is_inside(&placement.name));
+    overview.replica_sets.retain(|set| is_inside(&set.name));
+    overview.add_ons.clear();
+    overview
 }
 
 /// Says that no operator leads. `None` if one does, if others run the hub, or if that cannot be read.
@@ -107,10 +121,13 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
             break;
         }
         if tick.is_multiple_of(LEASE_TICKS) {
-            operator = dead_operator(&hub, has_ours, &args.namespace).await;
+            operator = dead_operator(&hub, has_ours, &args.operator_namespace).await;
         }
         let page = match Overview::read(&handle.caches(), now()) {
-            Ok(overview) => page(args, operator.as_ref(), &overview, ui.style()),
+            Ok(overview) => {
+                let overview = only(overview, args.namespace.as_deref());
+                page(args, operator.as_ref(), &overview, ui.style())
+            }
             Err(unread) => format!("reading the hub: {unread}\n"),
         };
         ui.draw(&page)?;
@@ -131,6 +148,18 @@ mod tests {
         let origin = Origin::of_file(folder.join("rollout.yaml"));
         let overview = read(&origin).unwrap_or_else(|error| panic!("{error:?}"));
         golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN, false))]);
+    }
+
+    #[test]
+    fn a_namespace_shows_its_own_objects_and_not_the_add_ons_of_the_fleet() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
+        let origin = Origin::of_file(folder.join("rollout.yaml"));
+        let all = read(&origin).unwrap();
+        assert!(!all.add_ons.is_empty() && !all.placements.is_empty());
+        let inside = only(all.clone(), Some("fleet"));
+        assert_eq!((inside.placements.len(), inside.add_ons.len()), (all.placements.len(), 0));
+        assert_eq!(inside.clusters, all.clusters);
+        assert!(only(all, Some("elsewhere")).placements.is_empty());
     }
 
     #[test]

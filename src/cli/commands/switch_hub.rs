@@ -20,10 +20,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::cli::bootstrap::BootstrapArgs;
 use crate::cli::connect::{answering, parse};
+use crate::cli::duration::{Wait, wait};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find};
-use crate::cli::{CommandError, CommandResult, deadline};
+use crate::cli::{CommandError, CommandResult};
 use crate::shell;
 use api::cluster::v1::ManagedCluster;
 use api::names::{AGENT_NAMESPACE, BOOTSTRAP_SECRET, CLUSTER_LEASE, HUB_KUBECONFIG_SECRET};
@@ -42,9 +43,9 @@ const POLL: Duration = Duration::from_secs(1);
 pub(crate) struct Args {
     #[command(flatten)]
     bootstrap: BootstrapArgs,
-    /// Seconds to wait for the agent; 0 does not wait.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    wait: u64,
+    /// How long to wait for the agent, such as 5m; 0 does not wait.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = wait)]
+    wait: Wait,
     /// Namespace of the agent.
     #[arg(short, long, default_value = AGENT_NAMESPACE)]
     namespace: String,
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             return writer.finish(ui);
         }
         writer.add_line(format!("The hub of cluster {cluster} is {new} now, and was {old}"));
-        if args.wait > 0 && !writer.is_dry_run() {
+        if !args.wait.is_zero() && !writer.is_dry_run() {
             ui.error(format!(
                 "On the new hub run: wheelwright accept --clusters {cluster} --wait {}",
                 args.wait
@@ -142,7 +143,7 @@ async fn joined(
     hub: &Uri,
     args: &Args,
 ) -> Result<HubKubeconfig, CommandError> {
-    let deadline = deadline(args.wait);
+    let deadline = args.wait.deadline();
     let (mut seen, mut missing) = (None, "joined");
     while Instant::now() < deadline {
         if let Some(identity) = HubKubeconfig::read(spoke, &args.namespace).await?
@@ -157,7 +158,7 @@ async fn joined(
         }
         sleep(POLL).await;
     }
-    let error = anyhow!("the agent of cluster {cluster} has not {missing} {hub} in {} s", args.wait);
+    let error = anyhow!("the agent of cluster {cluster} has not {missing} {hub} within {}", args.wait);
     let hint = format!(
         "on the new hub: wheelwright accept --clusters {cluster}; to go back, run this command with the old hub"
     );

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::install::kinds;
 use crate::cli::connect::HubArgs;
+use crate::cli::duration::{Wait, wait};
 use crate::cli::installation::{Deadline, Installer, gone, manifests, stop_conversion};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
@@ -42,9 +43,9 @@ pub(crate) struct Args {
     /// Delete the definitions too, and every object of their kinds. It is refused while there are ConfigRepos, clusters or works.
     #[arg(long)]
     delete_definitions: bool,
-    /// Seconds to wait until the operator has stopped.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    wait: u64,
+    /// How long to wait until the operator has stopped and its objects are gone, such as 5m.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = wait)]
+    wait: Wait,
     /// Say what would be deleted, and delete nothing.
     #[arg(long)]
     dry_run: bool,
@@ -111,7 +112,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     let mark = if args.dry_run { " (dry run)" } else { "" };
     let (deleted, has_changed) = (Vec::new(), false);
     let mut done = Uninstallation { ui, format: args.output, mark, deleted, has_changed };
-    let deadline = Deadline::of_seconds(args.wait);
+    let deadline = Deadline::of(args.wait);
     let wanted = manifests(&args.namespace, &InstallationOptions::default())?;
     if args.delete_definitions {
         must_be_empty(installer).await?;

@@ -129,10 +129,6 @@ impl Installer {
         if present.is_some_and(is_left) && !self.take_ownership {
             return Ok(ApplyResult::Left);
         }
-        // An API server refuses a dry run in a namespace that does not exist.
-        if self.dry_run && present.is_none() {
-            return Ok(ApplyResult::Created);
-        }
         let mut wanted = wanted.clone();
         if let Some(present) = present {
             keep_conversion(&mut wanted, present);
@@ -141,6 +137,13 @@ impl Installer {
         let target = wanted.reference();
         let api = self.api(&target.gvk, &target.key.namespace);
         let applied = api.patch(&target.key.name, &params, &Patch::Apply(&wanted)).await;
+        // The namespace of the object comes with the same installation.
+        if let Err(kube::Error::Api(status)) = &applied
+            && self.dry_run
+            && status.code == 404
+        {
+            return Ok(ApplyResult::Created);
+        }
         let applied = untyped(&applied.map_err(failed(format!("apply {target}")))?)?;
         Ok(match present {
             None => ApplyResult::Created,

@@ -11,7 +11,7 @@ use api::names::CLI;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(in crate::cli) struct OptionArgs {
     /// Image of the operator [default: wheelwright, with the version of this program].
-    #[arg(long)]
+    #[arg(long, value_parser = image)]
     image: Option<String>,
     /// Number of operators; one leads and the others wait [default: 2].
     #[arg(long, value_name = "NUMBER")]
@@ -20,7 +20,7 @@ pub(in crate::cli) struct OptionArgs {
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers)]
     controllers: Option<String>,
     /// Hosts that repositories may be on; only these may have private addresses [default: all public hosts].
-    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = git_host)]
     git_hosts: Option<Vec<String>>,
     /// Collector of OpenTelemetry that gets traces of commits, such as `http://collector.monitoring:4318`
     /// [default: none].
@@ -98,6 +98,66 @@ impl OptionArgs {
     }
 }
 
+/// Checks the name of a namespace.
+pub(in crate::cli) fn namespace(text: &str) -> Result<String, String> {
+    match object::names::is_dns_label(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a namespace has at most 63 lower-case letters, digits and '-'".into()),
+    }
+}
+
+/// Checks the reference of an image, by the grammar of the OCI distribution specification.
+pub(in crate::cli) fn image(text: &str) -> Result<String, String> {
+    const ALPHANUMERIC: fn(char) -> bool = |c| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
+    let (name, tag) = match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+        _ => (name, None),
+    };
+    // The first component may be a registry, which has upper-case letters and a port.
+    let is_component = |component: &str| {
+        component.starts_with(ALPHANUMERIC)
+            && component.ends_with(ALPHANUMERIC)
+            && component.chars().all(|c| ALPHANUMERIC(c) || "._-".contains(c))
+    };
+    let is_registry = |host: &str| {
+        !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "._-:[]".contains(c))
+    };
+    let is_name = match name.split_once('/') {
+        Some((first, rest)) => {
+            (is_component(first) || is_registry(first)) && rest.split('/').all(is_component)
+        }
+        None => is_component(name),
+    };
+    let is_tag = |tag: &str| {
+        tag.len() <= 128
+            && tag.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            && tag.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let is_digest = |digest: &str| {
+        digest.split_once(':').is_some_and(|(algorithm, hex)| {
+            !algorithm.is_empty() && hex.len() >= 32 && hex.chars().all(|c| c.is_ascii_hexdigit())
+        })
+    };
+    if is_name && tag.is_none_or(is_tag) && digest.is_none_or(is_digest) {
+        Ok(text.to_owned())
+    } else {
+        Err("write the reference of an image, such as registry.example.com/wheelwright:0.1.0".into())
+    }
+}
+
+/// Checks a host name or an IP address, which may begin with `*.`. An empty one stands for an empty list.
+pub(in crate::cli) fn git_host(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("*.").unwrap_or(text);
+    let is_host = object::names::is_dns_subdomain(&host.to_ascii_lowercase())
+        || host.parse::<std::net::IpAddr>().is_ok();
+    if is_host || text.is_empty() {
+        Ok(text.to_owned())
+    } else {
+        Err("write a host without scheme, port and path, such as git.example.com or *.example.com".into())
+    }
+}
+
 /// Checks the names of controllers, because an operator with an unknown one ends at once.
 fn controllers(text: &str) -> Result<String, String> {
     EnabledControllers::parse(text, &controller_names()).map(|_| text.to_owned())
@@ -133,6 +193,43 @@ mod tests {
     struct Line {
         #[command(flatten)]
         options: OptionArgs,
+    }
+
+    #[test]
+    fn references_of_images_are_checked_before_they_are_installed() {
+        let digest = "0".repeat(64);
+        for good in [
+            "wheelwright",
+            "wheelwright:0.1.0",
+            "registry.example.com:5000/team/wheelwright:v1_x.y",
+            "localhost/w",
+            &format!("example.com/w:1@sha256:{digest}"),
+        ] {
+            assert_eq!(image(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "",
+            "bad image",
+            "Wheelwright",
+            "https://example.com/w",
+            "w:",
+            "w:a b",
+            "a//b",
+            "w@sha256:12",
+            "-w",
+        ] {
+            assert!(image(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_without_scheme_port_and_path() {
+        for good in ["git.example.com", "*.example.com", "10.0.0.1", "fd00::1", "localhost", ""] {
+            assert_eq!(git_host(good).as_deref(), Ok(good));
+        }
+        for bad in ["https://foo/bar", "foo/bar", "git.example.com:22", "*", "a b", "git_host"] {
+            assert!(git_host(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

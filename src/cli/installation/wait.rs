@@ -13,8 +13,9 @@ use object::ObjectRef;
 use tokio::time::{Instant, sleep};
 
 use super::Installer;
+use crate::cli::CommandError;
+use crate::cli::duration::Wait;
 use crate::cli::writer::failed;
-use crate::cli::{CommandError, deadline};
 use api::crds;
 use api::names::OPERATOR;
 use engine::plural::counted;
@@ -27,8 +28,13 @@ const POLL: Duration = Duration::from_millis(500);
 pub(in crate::cli) struct Deadline(Instant);
 
 impl Deadline {
+    /// Returns the end of a wait that begins now.
+    pub(in crate::cli) fn of(wait: Wait) -> Self {
+        Self(wait.deadline())
+    }
+
     pub(in crate::cli) fn of_seconds(seconds: u64) -> Self {
-        Self(deadline(seconds))
+        Self(Instant::now() + Duration::from_secs(seconds))
     }
 
     /// Waits for the next check; returns `false` when the time is over.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::command;
+use super::help::command;
 use crate::golden;
 
 fn root() -> &'static Path {
@@ -20,6 +20,10 @@ fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     let subcommands = command.get_subcommands().filter(|one| one.get_name() != "help").count();
     let _ = write!(page, "\n## {name}\n\n{about}\n");
+    if let Some(examples) = command.get_after_help() {
+        let examples = examples.to_string().replace("Examples:\n  ", "").replace("\n  ", "\n");
+        let _ = write!(page, "\n```\n{examples}\n```\n");
+    }
     if subcommands == 0 {
         page.push_str("\n| argument | meaning |\n|---|---|\n");
         let is_shown =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use git2::{Index, Oid, Repository, Signature};
+use git2::{Index, Oid, Repository, RepositoryInitOptions, Signature};
 use include_dir::{Dir, include_dir};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ssh_key::private::Ed25519Keypair;
@@ -36,7 +36,10 @@ pub(super) struct StatusCommit {
 impl ConfigRepository {
     /// Makes the repository without a commit.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
-        Repository::init_bare(&path)
+        // Without a HEAD that exists, a clone checks nothing out.
+        let mut options = RepositoryInitOptions::new();
+        options.bare(true).initial_head("main");
+        Repository::init_opts(&path, &options)
             .with_context(|| format!("cannot create the repository {}", path.display()))?;
         let mut files = BTreeMap::new();
         collect(&EXAMPLES, &mut files);

@@ -179,6 +179,7 @@ impl Demo<'_> {
                 .with_context(|| format!("cannot write {}", file.display()))?;
             self.screen.plain(&format!("export KUBECONFIG={}", file.display()))?;
         }
+        self.screen.plain(&format!("git clone {}", self.repository.path.display()))?;
         self.screen.plain("try, on the hub: wheelwright get clusters, get addons, get works, taint, clusterset, work create")?;
         Ok(())
     }

@@ -44,8 +44,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     hub: HubArgs,
     /// Namespace of the operator.
-    #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
-    namespace: String,
+    #[arg(long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
+    operator_namespace: String,
     /// How the findings are printed.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let findings = block_on(async {
         let client = args.hub.connect().await?;
         let has_ours = serves_ours(&client).await?;
-        let namespace = args.namespace.clone();
+        let namespace = args.operator_namespace.clone();
         let operator = find::<Deployment>(&client, &Key::namespaced(&*namespace, OPERATOR)).await;
         let operator = operator.map_err(|error| Finding::unknown(operator::NAME, error));
         let definitions = all::<CustomResourceDefinition>(definitions::CHECK, &client, "").await;

@@ -1,6 +1,6 @@
-//! Add-ons as trees.
+//! Add-ons as a table or as trees.
 
-use super::shown::condition;
+use super::shown::{Rows, condition, status};
 use crate::cli::CommandError;
 use crate::cli::tree::Tree;
 use crate::cli::writer::list;
@@ -9,6 +9,35 @@ use api::condition::Conditions as _;
 use api::names::addon_conditions::{AVAILABLE, CONFIGURED, DEGRADED, PROGRESSING};
 use engine::report::version_of;
 use object::Metadata as _;
+
+/// Returns a line for each cluster that has an add-on, and one for an add-on that no cluster has.
+pub(super) async fn rows(
+    client: &kube::Client,
+    addons: &[ClusterManagementAddOn],
+) -> Result<Rows<6>, CommandError> {
+    let on_clusters = list::<ManagedClusterAddOn>(client, "", "").await?;
+    let mut lines = Vec::new();
+    for addon in addons {
+        let name = addon.name().to_owned();
+        let own: Vec<_> = on_clusters.iter().filter(|on| on.name() == addon.name()).collect();
+        if own.is_empty() {
+            lines.push([&*name, "-", "-", "-", "-", "-"].map(str::to_owned));
+            continue;
+        }
+        lines.extend(own.into_iter().map(|on| {
+            let conditions = on.conditions();
+            [
+                name.clone(),
+                on.namespace().to_owned(),
+                version_of(on),
+                status(conditions, AVAILABLE),
+                status(conditions, PROGRESSING),
+                status(conditions, DEGRADED),
+            ]
+        }));
+    }
+    Ok(Rows { titles: ["NAME", "CLUSTER", "CONFIGURATION", "AVAILABLE", "PROGRESSING", "DEGRADED"], lines })
+}
 
 pub(super) async fn addons(
     client: &kube::Client,

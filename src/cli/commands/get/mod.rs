@@ -12,7 +12,9 @@ use crate::cli::CommandResult;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 
-/// Show clusters, placements, add-ons or works of a hub as trees with reasons, or get a token for a cluster to join with.
+/// Show clusters, placements, add-ons or works of a hub, or get a token for a cluster to join with.
+///
+/// A list is a table. One object, by its name, is a tree with the reason of each condition that is not as it should be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -43,10 +45,10 @@ enum Kind {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         match &args.what {
-            Kind::Clusters(options) => options.show(ui, clusters::clusters).await,
-            Kind::Clustersets(options) => options.show(ui, clusters::sets).await,
-            Kind::Placements(options) => options.show(ui, placements::placements).await,
-            Kind::Addons(options) => options.show(ui, addons::addons).await,
+            Kind::Clusters(options) => options.show(ui, clusters::rows, clusters::clusters).await,
+            Kind::Clustersets(options) => options.show(ui, clusters::set_rows, clusters::sets).await,
+            Kind::Placements(options) => options.show(ui, placements::rows, placements::placements).await,
+            Kind::Addons(options) => options.show(ui, addons::rows, addons::addons).await,
             Kind::Works(args) => works::run(args, ui).await,
             Kind::Token(args) => token::run(args, ui).await,
         }

@@ -1,6 +1,6 @@
-//! Placements as trees.
+//! Placements as a table or as trees.
 
-use super::shown::condition;
+use super::shown::{Rows, condition, object_age, status};
 use crate::cli::CommandError;
 use crate::cli::tree::Tree;
 use crate::cli::writer::list;
@@ -9,6 +9,23 @@ use api::condition::Conditions as _;
 use api::names::placement_conditions::{MISCONFIGURED, SATISFIED};
 use api::names::{DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
 use object::{Key, Metadata as _};
+
+pub(super) async fn rows(_: &kube::Client, placements: &[Placement]) -> Result<Rows<5>, CommandError> {
+    let line = |placement: &Placement| {
+        let selected = placement.status.as_ref().map(|status| status.number_of_selected_clusters);
+        [
+            placement.namespace().to_owned(),
+            placement.name().to_owned(),
+            selected.map_or_else(|| "-".into(), |number| number.to_string()),
+            status(placement.conditions(), SATISFIED),
+            object_age(placement),
+        ]
+    };
+    Ok(Rows {
+        titles: ["NAMESPACE", "NAME", "SELECTED", "SATISFIED", "AGE"],
+        lines: placements.iter().map(line).collect(),
+    })
+}
 
 pub(super) async fn placements(
     client: &kube::Client,

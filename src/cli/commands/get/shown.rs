@@ -1,12 +1,13 @@
-//! Selects and prints the objects of `wheelwright get`.
+//! Selects and prints the objects of `wheelwright get`: a table, or trees with reasons.
 
 use std::process::ExitCode;
 
 use crate::cli::connect::HubArgs;
-use crate::cli::output::Ui;
+use crate::cli::output::{Ui, age, table};
 use crate::cli::tree::Tree;
 use crate::cli::writer::{Format, list, print};
 use crate::cli::{CommandError, CommandResult};
+use crate::shell::now;
 use api::Condition;
 use api::condition::find_condition;
 use object::text::plain;
@@ -18,7 +19,7 @@ const LONGEST_MESSAGE: usize = 200;
 /// The selection of objects, and the format.
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowOptions {
-    /// Only objects of this name.
+    /// Only objects of this name, with their details.
     name: Option<String>,
     /// Only objects of this namespace; that of a work is its cluster.
     #[arg(short, long)]
@@ -26,24 +27,74 @@ pub(super) struct ShowOptions {
     /// Only objects with these labels, such as env=prod,!edge.
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// How the result is printed.
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    /// How the result is printed. Default: a table, or a tree if there is a name.
+    #[arg(short, long, value_enum)]
+    output: Option<ShowFormat>,
     #[command(flatten)]
     hub: HubArgs,
 }
 
+/// `--output` of the commands that show objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ShowFormat {
+    /// A line for each object.
+    Table,
+    /// Each object with its conditions, and the reason of what is not as it should be.
+    Tree,
+    /// The objects as a JSON list.
+    Json,
+    /// The objects as YAML documents.
+    Yaml,
+    /// The names of the objects, as kubectl takes them.
+    Name,
+}
+
+/// A table of objects: the titles of its columns, and its lines.
+pub(super) struct Rows<const N: usize> {
+    pub(super) titles: [&'static str; N],
+    pub(super) lines: Vec<[String; N]>,
+}
+
 impl ShowOptions {
-    /// Prints objects for programs, or as trees for people.
-    pub(super) async fn show<K: Kind>(
+    /// Prints objects for programs, or as a table or trees for people.
+    pub(super) async fn show<K: Kind, const N: usize>(
         &self,
         ui: &mut Ui,
+        rows: impl AsyncFnOnce(&kube::Client, &[K]) -> Result<Rows<N>, CommandError>,
         tree: impl AsyncFnOnce(&kube::Client, &[K]) -> Result<Vec<Tree>, CommandError>,
     ) -> CommandResult {
-        self.show_where(ui, |_| true, tree).await
+        if self.format() != ShowFormat::Table {
+            return self.show_where(ui, |_| true, tree).await;
+        }
+        let client = self.hub.connect().await?;
+        let objects = self.select(&client).await?;
+        if objects.is_empty() {
+            ui.line(format!("there is no such {}", K::kind(&())))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Rows { titles, lines } = rows(&client, &objects).await?;
+        ui.text(table(std::iter::once(titles.map(str::to_owned)).chain(lines)))?;
+        Ok(ExitCode::SUCCESS)
     }
 
-    /// Prints those of the objects that are of interest.
+    fn format(&self) -> ShowFormat {
+        let default = if self.name.is_some() { ShowFormat::Tree } else { ShowFormat::Table };
+        self.output.unwrap_or(default)
+    }
+
+    /// Lists the objects of the selection.
+    async fn select<K: Kind>(&self, client: &kube::Client) -> Result<Vec<K>, CommandError> {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let mut objects = list::<K>(client, namespace, &self.selector).await?;
+        objects.retain(|object| self.name.as_deref().is_none_or(|name| name == object.name()));
+        if let Some(name) = self.name.as_deref().filter(|_| objects.is_empty()) {
+            let error = anyhow::anyhow!("there is no {} {name}", K::kind(&()));
+            return Err(CommandError::hinted(error, "without a name, all of them are shown"));
+        }
+        Ok(objects)
+    }
+
+    /// Prints those of the objects that are of interest, for programs or as trees.
     pub(super) async fn show_where<K: Kind>(
         &self,
         ui: &mut Ui,
@@ -51,16 +102,16 @@ impl ShowOptions {
         tree: impl AsyncFnOnce(&kube::Client, &[K]) -> Result<Vec<Tree>, CommandError>,
     ) -> CommandResult {
         let client = self.hub.connect().await?;
-        let namespace = self.namespace.as_deref().unwrap_or_default();
-        let mut objects = list::<K>(&client, namespace, &self.selector).await?;
-        objects.retain(|object| self.name.as_deref().is_none_or(|name| name == object.name()));
-        if let Some(name) = self.name.as_deref().filter(|_| objects.is_empty()) {
-            let error = anyhow::anyhow!("there is no {} {name}", K::kind(&()));
-            return Err(CommandError::hinted(error, "without a name, all of them are shown"));
-        }
+        let mut objects = self.select(&client).await?;
         objects.retain(is_shown);
-        if self.output != Format::Text {
-            print(ui, self.output, &objects.iter().map(Object::from_typed).collect::<Vec<_>>())?;
+        let format = match self.format() {
+            ShowFormat::Table | ShowFormat::Tree => None,
+            ShowFormat::Json => Some(Format::Json),
+            ShowFormat::Yaml => Some(Format::Yaml),
+            ShowFormat::Name => Some(Format::Name),
+        };
+        if let Some(format) = format {
+            print(ui, format, &objects.iter().map(Object::from_typed).collect::<Vec<_>>())?;
             return Ok(ExitCode::SUCCESS);
         }
         if objects.is_empty() {
@@ -71,6 +122,16 @@ impl ShowOptions {
         ui.text(root.with(tree(&client, &objects).await?).print())?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns the status of a condition for a table.
+pub(super) fn status(conditions: &[Condition], type_: &str) -> String {
+    find_condition(conditions, type_).map_or("-", |condition| condition.status.as_str()).to_owned()
+}
+
+/// Returns the time since an object was created, for a table.
+pub(super) fn object_age<K: Kind>(object: &K) -> String {
+    object.meta().creation_timestamp.as_ref().map_or_else(|| "-".into(), |time| age(time.0, now()))
 }
 
 /// Formats a condition as `name: True`, with reason and message where it is not as `good` says.

@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::PostParams;
 
 use crate::cli::bootstrap::{Bootstrap, ca_data};
-use crate::cli::connect::HubArgs;
+use crate::cli::connect::{HubArgs, is_embedded};
 use crate::cli::duration::at_least;
 use crate::cli::output::Ui;
 use crate::cli::writer::{WriteArgs, failed, find};
@@ -67,7 +67,8 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
     let answer = answer.map_err(failed(format!("get a token of {OCM_NAMESPACE}/{ACCOUNT}")))?;
     let url = args.hub_apiserver.clone().unwrap_or_else(|| config.cluster_url.to_string());
-    if leads_to_this_machine(&url) {
+    // The clusters of an embedded hub are usually agents on this machine.
+    if leads_to_this_machine(&url) && !is_embedded(&client).await? {
         ui.error(format!(
             "warning: {url} is an address of this machine, which pods of other clusters do not reach; \
              name the address of the hub: --hub-apiserver"

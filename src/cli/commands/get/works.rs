@@ -1,8 +1,8 @@
-//! Works as trees, by cluster.
+//! Works as a table, or as trees by cluster.
 
 use std::collections::BTreeMap;
 
-use super::shown::{ShowOptions, condition};
+use super::shown::{Rows, ShowOptions, condition, object_age, status};
 use crate::cli::output::Ui;
 use crate::cli::tree::Tree;
 use crate::cli::writer;
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.orphans {
         return args.options.show_where(ui, |applied| missing_since(applied).is_some(), orphans).await;
     }
-    args.options.show(ui, works).await
+    args.options.show(ui, rows, works).await
 }
 
 /// Returns since when the hub has not had the work.
@@ -68,6 +68,23 @@ fn orphan(applied: &AppliedManifestWork, grace: SignedDuration) -> Tree {
             Tree::new(named(resource, namespace, name))
         })),
     ])
+}
+
+async fn rows(_: &kube::Client, works: &[ManifestWork]) -> Result<Rows<6>, CommandError> {
+    let line = |work: &ManifestWork| {
+        [
+            work.namespace().to_owned(),
+            work.name().to_owned(),
+            work.spec.workload.manifests.len().to_string(),
+            status(work.conditions(), APPLIED),
+            status(work.conditions(), AVAILABLE),
+            object_age(work),
+        ]
+    };
+    Ok(Rows {
+        titles: ["CLUSTER", "NAME", "MANIFESTS", "APPLIED", "AVAILABLE", "AGE"],
+        lines: works.iter().map(line).collect(),
+    })
 }
 
 async fn works(_: &kube::Client, works: &[ManifestWork]) -> Result<Vec<Tree>, CommandError> {

@@ -11,6 +11,7 @@ use anyhow::anyhow;
 use self::page::text;
 use self::plan::MigrationPlan;
 use super::taint::{self, TaintChange};
+use crate::cli::duration::{Wait, wait};
 use crate::cli::origin::{Origin, read_by};
 use crate::cli::output::{Output, Ui};
 use crate::cli::runtime::block_on;
@@ -40,9 +41,9 @@ pub(crate) struct Args {
     /// Take the taint back, so that placements can choose the cluster again.
     #[arg(long, conflicts_with_all = ["yes", "snapshot", "output"])]
     undo: bool,
-    /// Seconds to wait for the moves, after the last toleration of the taint has ended.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    wait: u64,
+    /// How long to wait for the moves after the last toleration of the taint has ended, such as 10m.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = wait)]
+    wait: Wait,
     #[command(flatten)]
     origin: Origin,
     /// How the plan is printed; with --yes, after the moves.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 
 use super::Args;
 use super::plan::{MigrationPlan, PlacementPlan, clusters};
+use crate::cli::CommandError;
 use crate::cli::follow::follow;
 use crate::cli::output::{Output, Ui};
-use crate::cli::{CommandError, deadline};
 use crate::shell::{now, stop_on_signal};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1beta1::PlacementDecision;
@@ -35,7 +35,7 @@ pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Re
     let reading = tokio::spawn(shell.run(stop.clone()));
     let tolerated =
         plan.leaving().filter_map(|planned| planned.leaves_after_seconds).max().unwrap_or_default();
-    let deadline = deadline(args.wait.saturating_add(u64::try_from(tolerated).unwrap_or_default()));
+    let deadline = args.wait.plus(SignedDuration::from_secs(tolerated)).deadline();
     let (mut shown, mut left) = (BTreeSet::new(), vec!["the hub has not been read".to_owned()]);
     while !left.is_empty() && Instant::now() < deadline && !stop.is_cancelled() {
         stop.run_until_cancelled(sleep(TICK)).await;

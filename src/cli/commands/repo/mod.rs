@@ -1,0 +1,114 @@
+//! `wheelwright repo`: the ConfigRepos of a hub, and what a person decides about them.
+
+mod approve;
+mod get;
+mod reconcile;
+mod suspend;
+
+use anyhow::anyhow;
+use api::gitops::v1alpha1::ConfigRepo;
+use kube::Client;
+use object::{Key, Metadata as _};
+
+use crate::cli::writer::list;
+use crate::cli::{CommandError, CommandResult, output::Ui};
+
+/// List ConfigRepos, fetch now, suspend, resume, and approve what waits for a person.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Get(get::Args),
+    Reconcile(reconcile::Args),
+    Suspend(suspend::Args),
+    Resume(suspend::ResumeArgs),
+    Approve(approve::Args),
+}
+
+pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    match &args.verb {
+        Verb::Get(args) => get::run(args, ui),
+        Verb::Reconcile(args) => reconcile::run(args, ui),
+        Verb::Suspend(args) => suspend::run(args, ui),
+        Verb::Resume(args) => suspend::resume(args, ui),
+        Verb::Approve(args) => approve::run(args, ui),
+    }
+}
+
+/// The ConfigRepo that a command is about.
+#[derive(Debug, clap::Args)]
+struct RepoName {
+    /// Name of the ConfigRepo. The namespace is needed only if several namespaces have one of this name.
+    #[arg(value_name = "[NAMESPACE/]NAME")]
+    name: String,
+}
+
+impl RepoName {
+    /// Reads the ConfigRepo.
+    ///
+    /// # Errors
+    /// There is none of this name, or several namespaces have one.
+    async fn find(&self, hub: &Client) -> Result<ConfigRepo, CommandError> {
+        let repos = list::<ConfigRepo>(hub, "", "").await?;
+        self.choose(repos)
+    }
+
+    fn choose(&self, repos: Vec<ConfigRepo>) -> Result<ConfigRepo, CommandError> {
+        let is_named = |repo: &ConfigRepo| match self.name.split_once('/') {
+            Some((namespace, name)) => repo.namespace() == namespace && repo.name() == name,
+            None => repo.name() == self.name,
+        };
+        let keys = |repos: &[ConfigRepo]| {
+            repos.iter().map(|repo| Key::of(repo).to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let (mut named, others): (Vec<_>, Vec<_>) = repos.into_iter().partition(is_named);
+        match (named.pop(), named.is_empty()) {
+            (Some(repo), true) => Ok(repo),
+            (Some(repo), false) => {
+                named.push(repo);
+                let error = anyhow!("several namespaces have a ConfigRepo {}", self.name);
+                Err(CommandError::hinted(error, format!("name one of {}", keys(&named))))
+            }
+            (None, _) => {
+                let hint = match others.is_empty() {
+                    true => "the hub has no ConfigRepo; docs/tutorial.md creates the first".to_owned(),
+                    false => format!("the hub has {}", keys(&others)),
+                };
+                Err(CommandError::hinted(anyhow!("there is no ConfigRepo {}", self.name), hint))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_named_with_its_namespace_only_if_several_have_the_name() {
+        let repo = |namespace: &str, name: &str| {
+            let mut repo = ConfigRepo::default();
+            repo.metadata.namespace = Some(namespace.into());
+            repo.metadata.name = Some(name.into());
+            repo
+        };
+        let repos = [repo("a", "fleet"), repo("b", "fleet"), repo("b", "apps")];
+        let choose = |name: &str| RepoName { name: name.into() }.choose(repos.to_vec());
+        let found = |name: &str| choose(name).map(|repo| Key::of(&repo).to_string()).ok();
+        assert_eq!(found("apps").as_deref(), Some("b/apps"));
+        assert_eq!(found("a/fleet").as_deref(), Some("a/fleet"));
+        let refused = |name: &str| {
+            let error = choose(name).unwrap_err();
+            format!("{}; {}", error.error, error.hint.unwrap())
+        };
+        assert_eq!(
+            refused("fleet"),
+            "several namespaces have a ConfigRepo fleet; name one of a/fleet, b/fleet"
+        );
+        assert_eq!(refused("flet"), "there is no ConfigRepo flet; the hub has a/fleet, b/fleet, b/apps");
+    }
+}
