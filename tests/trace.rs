@@ -114,9 +114,11 @@ fn word(state: &ClusterState) -> &'static str {
         ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => "rolling out",
         ClusterState::Done | ClusterState::Waiting(_) | ClusterState::Starting => "available",
         ClusterState::Failed { .. } | ClusterState::TimedOut => "failed",
-        ClusterState::Skipped | ClusterState::Unreachable { .. } | ClusterState::Quarantined { .. } => {
-            "out of it"
-        }
+        ClusterState::Skipped
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Returning { .. }
+        | ClusterState::Returned { .. }
+        | ClusterState::Quarantined => "out of it",
     }
 }
 

@@ -40,6 +40,7 @@ impl Rollouts {
         let WorkloadSummary {
             name,
             settled,
+            returned,
             total,
             holds,
             corrections,
@@ -53,9 +54,10 @@ impl Rollouts {
             html,
             "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
              <p>{}</p>\
-             <progress max=\"{total}\" value=\"{settled}\" aria-labelledby=\"rollout-{number}\"></progress>",
+             <progress max=\"{total}\" value=\"{}\" aria-labelledby=\"rollout-{number}\"></progress>",
             escape(name),
-            workload.progress()
+            workload.progress(),
+            settled + returned
         );
         for line in holds.iter().chain(corrections) {
             let _ = write!(html, "<p class=\"hold\">{}</p>", escape(line));

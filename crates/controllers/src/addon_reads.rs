@@ -30,11 +30,14 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
     });
 }
 
-/// Wakes the add-ons that a policy is or was for when it changes.
+/// Wakes the add-ons that a policy is or was for when its rules change, and those whose quarantine it records
+/// or no longer records.
 pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, view| {
         if !change.differs_in(|policy| &policy.spec) {
-            return Vec::new();
+            let add_ons = rollout_policy::quarantines_of(change).into_iter().map(|rollout| &rollout.add_on);
+            let add_ons: BTreeSet<&String> = add_ons.filter(|name| !name.is_empty()).collect();
+            return add_ons.into_iter().map(Key::cluster).collect();
         }
         let mut keys = view.keys::<ClusterManagementAddOn>(Query::ALL);
         if let Some(names) = rollout_policy::add_ons_of(change) {

@@ -66,7 +66,7 @@ impl RolloutChange<'_> {
         let revision = self.decision.quarantine.as_ref();
         let revision = revision.filter(|new| self.input.quarantined.as_ref() != Some(*new))?;
         let states = self.decision.clusters.values().map(|assignment| &assignment.state);
-        let returning = states.filter(|s| matches!(s, ClusterState::Quarantined { returns_to: Some(_) }));
+        let returning = states.filter(|state| matches!(state, ClusterState::Returning { .. }));
         let failed = if self.failure.is_empty() { String::new() } else { format!(" on {}", self.failure) };
         Some(format!(
             "{} ({}) is quarantined, and what ran before returns on {}; it failed{failed}",

@@ -71,6 +71,24 @@ pub(super) fn add_ons_of(change: &Change<RolloutPolicy>) -> Option<BTreeSet<&str
     is_for_some.then(|| change.sides().flat_map(|policy| &policy.spec.add_ons).map(String::as_str).collect())
 }
 
+/// Returns the rollouts whose quarantine a change begins or ends, as `wheelwright rollout undo` does.
+pub(super) fn quarantines_of(change: &Change<RolloutPolicy>) -> Vec<&RolloutStatus> {
+    let quarantine = |rollout: &RolloutStatus| {
+        let RolloutStatus { add_on, replica_set, placement_namespace, placement_name, quarantined, .. } =
+            rollout;
+        [add_on, replica_set, placement_namespace, placement_name, quarantined].map(String::clone)
+    };
+    let of = |policy: &Option<Arc<RolloutPolicy>>| -> BTreeSet<[String; 5]> {
+        let rollouts = policy.iter().flat_map(|policy| all_rollouts(policy));
+        rollouts.filter(|rollout| !rollout.quarantined.is_empty()).map(quarantine).collect()
+    };
+    let (old, new) = (of(&change.old), of(&change.new));
+    let rollouts = change.sides().flat_map(all_rollouts);
+    rollouts
+        .filter(|rollout| old.contains(&quarantine(rollout)) != new.contains(&quarantine(rollout)))
+        .collect()
+}
+
 /// Returns the policy in effect for a subject, see [`choose`].
 ///
 /// # Errors
@@ -265,6 +283,8 @@ fn counts(counts: &Counts) -> RolloutCounts {
         waiting,
         skipped,
         unreachable,
+        returning,
+        returned,
         quarantined,
     } = *counts;
     let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
@@ -279,6 +299,8 @@ fn counts(counts: &Counts) -> RolloutCounts {
         waiting: count(waiting),
         skipped: count(skipped),
         unreachable: count(unreachable),
+        returning: count(returning),
+        returned: count(returned),
         quarantined: count(quarantined),
         ..RolloutCounts::default()
     }

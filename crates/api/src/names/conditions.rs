@@ -74,6 +74,8 @@ pub mod addon_conditions {
     pub const PROGRESSING: &str = "Progressing";
     /// The configurations are decided.
     pub const CONFIGURED: &str = "Configured";
+    /// The configurations that succeeded on the cluster before the assigned ones, as JSON in the message.
+    pub const LAST_GOOD: &str = "LastGood";
     /// The works are applied.
     pub const MANIFEST_APPLIED: &str = "ManifestApplied";
     /// The works on the cluster that hosts the add-on are applied.

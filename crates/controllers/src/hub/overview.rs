@@ -128,7 +128,11 @@ pub struct WorkloadSummary {
     pub settled: usize,
     /// Number of clusters on which it failed.
     pub failed: usize,
-    /// Number of clusters that keep another revision, because this one failed.
+    /// Number of clusters that are returning from a quarantined revision.
+    pub returning: usize,
+    /// Number of clusters that have returned from a quarantined revision, or never had it.
+    pub returned: usize,
+    /// Number of clusters that have nothing to return to from a quarantined revision.
     pub quarantined: usize,
     /// Number of clusters that have it or get it; of a set, those that its placements select.
     pub total: usize,
@@ -273,17 +277,37 @@ impl WorkloadSummary {
         Self {
             settled: count(ClusterState::is_settled),
             failed: count(ClusterState::is_failure),
-            quarantined: count(|state| matches!(state, ClusterState::Quarantined { .. })),
+            returning: count(|state| matches!(state, ClusterState::Returning { .. })),
+            returned: count(|state| matches!(state, ClusterState::Returned { .. })),
+            quarantined: count(|state| matches!(state, ClusterState::Quarantined)),
             total: count(|_| true),
             groups,
             ..Self::default()
         }
     }
 
-    /// Returns in a line on how many clusters it is done.
+    /// Returns in a line on how many clusters it is done, or that all of them have returned from a quarantined
+    /// revision.
     pub fn progress(&self) -> String {
-        let mut line = format!("{} of {} done", self.settled, counted(self.total, "cluster"));
-        for (number, what) in [(self.failed, "failed"), (self.quarantined, "quarantined")] {
+        let total = counted(self.total, "cluster");
+        if self.total > 0 && self.returned == self.total {
+            let clusters = self.groups.iter().flat_map(|group| &group.clusters);
+            let versions: BTreeSet<&str> = clusters.map(|cluster| cluster.version(&self.name)).collect();
+            let version = versions.first().filter(|version| versions.len() == 1 && !version.is_empty());
+            return format!(
+                "{} of {total} run {} (returned)",
+                self.total,
+                version.unwrap_or(&"what ran before")
+            );
+        }
+        let mut line = format!("{} of {total} done", self.settled);
+        let others = [
+            (self.failed, "failed"),
+            (self.returning, "returning"),
+            (self.returned, "returned"),
+            (self.quarantined, "quarantined"),
+        ];
+        for (number, what) in others {
             if number > 0 {
                 let _ = write!(line, ", {number} {what}");
             }

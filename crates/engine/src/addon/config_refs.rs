@@ -137,6 +137,22 @@ pub fn applied(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.last_applied_config.as_ref()?))).collect()
 }
 
+/// Longest message of a condition that API servers accept.
+const LONGEST_RECORD: usize = 32_768;
+
+/// Writes configurations as the text of a condition; `None` if it would be too long for one.
+pub fn written(configs: &[Config]) -> Option<String> {
+    let text = serde_json::to_string(&default_references(configs)).ok()?;
+    (text.len() <= LONGEST_RECORD).then_some(text)
+}
+
+/// Reads what [`written`] wrote.
+pub fn read(text: &str) -> Option<Vec<Config>> {
+    let entries: Vec<DefaultConfigReference> = serde_json::from_str(text).ok()?;
+    let entries = entries.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
+    entries.collect::<Option<Vec<_>>>().filter(|configs| !configs.is_empty())
+}
+
 /// Returns the references of a cluster's add-on that is assigned `configs`. They keep the configurations that
 /// were applied before, position by position within a kind, even if one of another name replaces them.
 pub fn references(

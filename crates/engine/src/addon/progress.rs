@@ -8,11 +8,12 @@ use super::selection::UNDECIDED;
 use crate::plural::counted;
 use crate::rollout::RolloutDecision;
 use crate::rollout::cluster::{Cluster, Hash, Health, Report};
+use crate::rollout::decision::Counts;
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
-use api::names::addon_conditions::{CONFIGURED, PROGRESSING};
+use api::names::addon_conditions::{CONFIGURED, LAST_GOOD, PROGRESSING};
 
 /// `Progressing` reason while a cluster does not run its configuration yet.
 pub const UNDER_WAY: &str = "Progressing";
@@ -60,18 +61,43 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     Cluster { name, wants: wanted, runs, runs_since, health, last_good: applied, ..Cluster::default() }
 }
 
+/// The reason why configurations are assigned to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assigned {
+    /// It is the turn of the cluster.
+    InTurn,
+    /// Those that it should run are quarantined, and it returns to these.
+    Return,
+}
+
 /// Assigns configurations to a cluster's add-on and marks them as progressing from now, in one write.
 ///
 /// The time of `Progressing` starts anew although its status may stay, because deadlines count from it.
 /// See docs/hazards.md#deadline-of-the-old-config.
+///
+/// The same write records the configurations that succeeded before, because `lastAppliedConfig` becomes the
+/// assigned configuration as soon as that succeeds on the cluster, while it may still fail on others.
 pub fn assign(
     addon: &mut ManagedClusterAddOn,
     configs: &[Config],
+    why: Assigned,
     generation: impl Fn(&Config) -> i64,
     now: Timestamp,
 ) {
+    let good = match why {
+        Assigned::InTurn => good_before(addon, configs),
+        Assigned::Return => Some(configs.to_vec()),
+    };
     let status = addon.status.get_or_insert_default();
     status.config_references = config_refs::references(configs, &status.config_references, generation);
+    if why == Assigned::Return {
+        // They have not succeeded again before their works say so.
+        status.config_references.iter_mut().for_each(|reference| reference.last_applied_config = None);
+    }
+    if let Some(good) = good.and_then(|good| config_refs::written(&good)) {
+        let recorded = Observation::new(LAST_GOOD, True, "Recorded").message(good);
+        set_condition(&mut status.conditions, recorded, now);
+    }
     configured(&mut status.conditions, true, now);
     status.conditions.retain(|condition| condition.type_ != PROGRESSING);
     let message = "progressing... mca and work configs mismatch";
@@ -80,6 +106,24 @@ pub fn assign(
         Observation::new(PROGRESSING, True, UNDER_WAY).message(message),
         now,
     );
+}
+
+/// Returns the configurations that succeeded on a cluster before it is assigned `configs`; `None` if the
+/// record stays as it is.
+fn good_before(addon: &ManagedClusterAddOn, configs: &[Config]) -> Option<Vec<Config>> {
+    let references = &addon.status.as_ref()?.config_references;
+    let recorded = last_good(addon);
+    // A cluster that returns, or has returned, goes on from what it returned to.
+    let returned = recorded.is_some() && config_refs::desired(references) == recorded;
+    let applied = config_refs::applied(references).filter(|applied| !applied.is_empty());
+    applied.filter(|applied| !returned && applied != configs)
+}
+
+/// Returns the configurations that succeeded on a cluster before the assigned ones, as [`assign`] recorded
+/// them.
+pub fn last_good(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
+    let recorded = find_condition(&addon.status.as_ref()?.conditions, LAST_GOOD)?;
+    config_refs::read(&recorded.message)
 }
 
 /// Sets the condition `Configured`, which says whether the configurations of a cluster's add-on are decided.
@@ -138,10 +182,9 @@ pub fn placement_condition(
     }
     if let (Some(revision), None) = (&decision.quarantine, &decision.breach) {
         let message = format!(
-            "{head} {done}/{own} rolled back; what ran before stays or returns on {}. {revision} failed and is not \
-             rolled out again until a commit changes the content, or a person adds it to \
-             spec.releasedRevisions of the RolloutPolicy.",
-            counted(counts.quarantined, "cluster")
+            "{head} {done}/{own} {}. {revision} failed and is not rolled out again until a commit changes the \
+             content, or a person adds it to spec.releasedRevisions of the RolloutPolicy.",
+            returns(counts)
         );
         return Observation::new(PROGRESSING, False, FAILED).message(message);
     }
@@ -157,6 +200,26 @@ pub fn placement_condition(
         message = format!("{message} {more}.");
     }
     Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
+}
+
+/// Says how many clusters have returned from a quarantined revision.
+fn returns(counts: &Counts) -> String {
+    let Counts { returning, returned, quarantined, .. } = *counts;
+    let mut text = match returning {
+        0 => format!("rolled back; {} what ran before", runs(returned)),
+        _ => format!("rolling back; returning on {}", counted(returning, "cluster")),
+    };
+    if returning > 0 && returned > 0 {
+        text.push_str(&format!(", {} what ran before", runs(returned)));
+    }
+    if quarantined > 0 {
+        text.push_str(&format!(", nothing to return to on {}", counted(quarantined, "cluster")));
+    }
+    text
+}
+
+fn runs(clusters: usize) -> String {
+    format!("{} {}", counted(clusters, "cluster"), if clusters == 1 { "runs" } else { "run" })
 }
 
 /// Returns the condition of a rollout on `selected` clusters that waits for the decisions of placements.
@@ -198,7 +261,7 @@ mod tests {
     fn assigned(configs: &[Config], at: Timestamp) -> ManagedClusterAddOn {
         let mut addon: ManagedClusterAddOn =
             serde_json::from_value(json!({"metadata": {"namespace": "c"}, "spec": {}})).unwrap();
-        assign(&mut addon, configs, |_| 1, at);
+        assign(&mut addon, configs, Assigned::InTurn, |_| 1, at);
         addon
     }
 
@@ -219,7 +282,7 @@ mod tests {
     #[test]
     fn the_deadline_of_a_configuration_starts_when_it_is_assigned() {
         let mut addon = assigned(&[config("a", "1")], at(10));
-        assign(&mut addon, &[config("a", "2")], |_| 1, at(500));
+        assign(&mut addon, &[config("a", "2")], Assigned::InTurn, |_| 1, at(500));
         assert_eq!(cluster(&addon, &[config("a", "2")]).runs_since, Some(at(500)));
     }
 
@@ -236,9 +299,39 @@ mod tests {
         let mut addon = assigned(&[config("a-1", "1")], at(10));
         complete(&mut addon, at(20));
         let good = cluster(&addon, &[config("a-1", "1")]).runs;
-        assign(&mut addon, &[config("a-2", "2")], |_| 1, at(30));
+        assign(&mut addon, &[config("a-2", "2")], Assigned::InTurn, |_| 1, at(30));
         let found = cluster(&addon, &[config("a-2", "2")]);
         assert_eq!((found.last_good, found.health.unwrap().report), (good, Report::Progressing));
+    }
+
+    #[test]
+    fn what_succeeded_before_stays_known_when_the_next_one_succeeds() {
+        let [first, second, third] = ["1", "2", "3"].map(|hash| [config("a", hash)]);
+        let mut addon = assigned(&first, at(10));
+        assert_eq!(last_good(&addon), None, "nothing ran before");
+        complete(&mut addon, at(20));
+        assign(&mut addon, &second, Assigned::InTurn, |_| 1, at(30));
+        complete(&mut addon, at(40));
+        assert_eq!(last_good(&addon), Some(first.to_vec()));
+        // It returns, and the next configurations come before it has.
+        assign(&mut addon, &first, Assigned::Return, |_| 1, at(50));
+        let returning = cluster(&addon, &second);
+        assert_eq!((returning.last_good, returning.health.unwrap().report), (None, Report::Progressing));
+        assign(&mut addon, &third, Assigned::InTurn, |_| 1, at(60));
+        assert_eq!(last_good(&addon), Some(first.to_vec()));
+        // It has returned before they come.
+        assign(&mut addon, &first, Assigned::Return, |_| 1, at(70));
+        complete(&mut addon, at(80));
+        assign(&mut addon, &second, Assigned::InTurn, |_| 1, at(90));
+        assert_eq!(last_good(&addon), Some(first.to_vec()));
+        complete(&mut addon, at(100));
+        assign(&mut addon, &third, Assigned::InTurn, |_| 1, at(110));
+        assert_eq!(last_good(&addon), Some(second.to_vec()), "the last that succeeded here");
+        // A revert in turn is a change as any other.
+        assign(&mut addon, &second, Assigned::InTurn, |_| 1, at(120));
+        complete(&mut addon, at(130));
+        assign(&mut addon, &first, Assigned::InTurn, |_| 1, at(140));
+        assert_eq!(last_good(&addon), Some(second.to_vec()));
     }
 
     #[test]

@@ -74,7 +74,7 @@ mod tests {
         let done = || cluster(ClusterState::Done, true);
         let failed = || cluster(ClusterState::Failed { deadline: None }, false);
         let unreachable = || cluster(ClusterState::Unreachable { moved: false }, true);
-        let quarantined = || cluster(ClusterState::Quarantined { returns_to: None }, true);
+        let quarantined = || cluster(ClusterState::Quarantined, true);
         let cases = [
             (fleet(false, "Rendering", vec![], ""), false, Pending, "not ready: Rendering"),
             (fleet(false, "Frozen", vec![failed()], ""), false, Pending, "not ready: Frozen"),

@@ -157,7 +157,8 @@ fn page(fleet: &FleetReport, workload: &Workload, picture: Option<&str>) -> Stri
             (markdown(placement, 120), markdown(state, 40), markdown(message, MESSAGE));
         let _ = writeln!(page, "| {placement} | {state} | {message} |");
     }
-    let quarantines = workload.rollouts.iter().filter_map(Rollout::quarantine);
+    let counts = workload.counts();
+    let quarantines = workload.rollouts.iter().filter_map(|rollout| rollout.quarantine(&counts));
     for hold in quarantines.chain(workload.holds.iter().cloned()).take(MAX_LISTED) {
         let _ = writeln!(page, "\n- {}", markdown(&hold, MESSAGE * 2));
     }

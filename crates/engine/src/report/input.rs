@@ -50,8 +50,9 @@ impl WorkloadCluster {
             |type_| condition(type_).map(|condition| condition.message.clone()).unwrap_or_default();
         let available = condition(AVAILABLE).is_some_and(Condition::is_true);
         let message = match state {
-            ClusterState::Done if available => String::new(),
-            ClusterState::Done => message_of(AVAILABLE),
+            ClusterState::Done | ClusterState::Returned { .. } if available => String::new(),
+            ClusterState::Done | ClusterState::Returned { .. } => message_of(AVAILABLE),
+            ClusterState::Returning { .. } => [state.to_string(), message_of(PROGRESSING)].join("; "),
             ClusterState::Failed { .. }
             | ClusterState::TimedOut
             | ClusterState::Progressing { .. }
@@ -60,7 +61,7 @@ impl WorkloadCluster {
             ClusterState::Waiting(_)
             | ClusterState::Skipped
             | ClusterState::Unreachable { .. }
-            | ClusterState::Quarantined { .. } => state.to_string(),
+            | ClusterState::Quarantined => state.to_string(),
         };
         let runs = addon.map(version_of).unwrap_or_default();
         let has_ended = matches!(state, ClusterState::Done | ClusterState::Failed { .. });
@@ -74,21 +75,23 @@ impl WorkloadCluster {
         match &self.state {
             ClusterState::Failed { .. } => 0,
             ClusterState::TimedOut => 1,
-            ClusterState::Quarantined { .. } => 2,
+            ClusterState::Quarantined => 2,
             ClusterState::Unreachable { .. } => 3,
-            ClusterState::Done if !self.available => 4,
-            ClusterState::Progressing { .. } => 5,
-            ClusterState::Starting => 6,
-            ClusterState::Soaking { .. } => 7,
-            ClusterState::Waiting(_) => 8,
-            ClusterState::Skipped => 9,
-            ClusterState::Done => 10,
+            ClusterState::Done | ClusterState::Returned { .. } if !self.available => 4,
+            ClusterState::Returning { .. } => 5,
+            ClusterState::Progressing { .. } => 6,
+            ClusterState::Starting => 7,
+            ClusterState::Soaking { .. } => 8,
+            ClusterState::Waiting(_) => 9,
+            ClusterState::Skipped => 10,
+            ClusterState::Returned { .. } => 11,
+            ClusterState::Done => 12,
         }
     }
 
     /// Returns whether the report names it: it progresses or has a problem, and does not only wait.
     pub(crate) fn needs_attention(&self) -> bool {
-        self.rank() < 8
+        self.rank() < 9
     }
 
     /// Returns whether it runs the wanted revision, or is skipped.
@@ -141,11 +144,23 @@ impl Rollout {
 }
 
 impl Rollout {
-    /// Says which configurations are in quarantine, and to which ones clusters return.
-    pub(super) fn quarantine(&self) -> Option<String> {
+    /// Says which configurations are in quarantine, and whether the clusters of the workload have returned to
+    /// the ones before.
+    pub(super) fn quarantine(&self, counts: &Counts) -> Option<String> {
         let Self { placement, desired, last_good, quarantined, state: _, message: _ } = self;
         let good = if last_good.is_empty() { "what each of them ran before" } else { last_good };
-        quarantined.then(|| format!("Quarantined on {placement}: {desired}. Its clusters return to {good}."))
+        let mut text = format!("Quarantined on {placement}: {desired}.");
+        for (count, what) in [
+            (counts.returning, format!("returning to {good}")),
+            (counts.returned, format!("back on {good}")),
+            (counts.quarantined, "left with it, because nothing succeeded there before".to_owned()),
+        ] {
+            if count > 0 {
+                let are = if count == 1 { "is" } else { "are" };
+                text.push_str(&format!(" {} {are} {what}.", counted(count, "cluster")));
+            }
+        }
+        quarantined.then_some(text)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{FleetReport, Workload, WorkloadCluster};
 use crate::plural::counted;
+use crate::rollout::decision::Counts;
 use object::text::plain;
 
 /// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
@@ -23,7 +24,7 @@ pub(super) fn headline(fleet: &FleetReport) -> String {
         let rollout = workload.rollouts.iter().find(|rollout| rollout.quarantined)?;
         let template = rollout.desired.split('@').next().unwrap_or_default();
         let version = template.strip_prefix(workload.name.as_str()).unwrap_or(template);
-        Some((&workload.name, version.trim_start_matches('-')))
+        Some((workload, version.trim_start_matches('-')))
     });
     let head = match (failed, behind, broken) {
         _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
@@ -45,9 +46,20 @@ pub(super) fn headline(fleet: &FleetReport) -> String {
         }
         (None, None, None) => "every cluster is up to date".to_owned(),
     };
-    let head = quarantined
-        .filter(|_| fleet.ready)
-        .map_or(head, |(name, desired)| format!("{name} is rolled back: {desired} failed"));
+    let head = match quarantined.filter(|_| fleet.ready) {
+        None => head,
+        Some((workload, failed)) => {
+            let (name, counts) = (&workload.name, workload.counts());
+            let clusters = counted(counts.total, "cluster");
+            match counts {
+                Counts { returning: 0, returned: 0, .. } => format!("{name}: {failed} is quarantined"),
+                Counts { returning: 0, .. } => format!("{name} is rolled back: {failed} failed"),
+                Counts { returning, .. } => {
+                    format!("{name} is returning on {returning} of {clusters}: {failed} failed")
+                }
+            }
+        }
+    };
     plain(&head, SUBJECT)
 }
 

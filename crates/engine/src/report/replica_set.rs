@@ -28,20 +28,23 @@ impl WorkloadCluster {
             .or_else(|| unless(APPLIED, true))
             .or_else(|| unless(AVAILABLE, true))
             .or_else(|| unless(PROGRESSING, false));
+        let reported =
+            || work.zip(trouble).map(|((work, _), trouble)| cause(work, trouble)).unwrap_or_default();
         let message = match state {
-            ClusterState::Done if available => String::new(),
+            ClusterState::Done | ClusterState::Returned { .. } if available => String::new(),
             ClusterState::Done
+            | ClusterState::Returned { .. }
             | ClusterState::Failed { .. }
             | ClusterState::TimedOut
             | ClusterState::Progressing { .. }
             | ClusterState::Starting
-            | ClusterState::Soaking { .. } => {
-                work.zip(trouble).map(|((work, _), trouble)| cause(work, trouble)).unwrap_or_default()
-            }
+            | ClusterState::Soaking { .. } => reported(),
+            ClusterState::Returning { .. } if trouble.is_some() => [state.to_string(), reported()].join("; "),
             ClusterState::Waiting(_)
             | ClusterState::Skipped
             | ClusterState::Unreachable { .. }
-            | ClusterState::Quarantined { .. } => state.to_string(),
+            | ClusterState::Returning { .. }
+            | ClusterState::Quarantined => state.to_string(),
         };
         let runs = work.map(|(_, runs)| short(&runs.0).to_owned()).unwrap_or_default();
         // Conditions of works keep their times when the work changes, so a failure has none.

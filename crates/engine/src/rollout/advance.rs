@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::breach::FleetFailures;
-use super::classify::{classify, finished, superseded};
+use super::classify::{classify, finished, has_succeeded, superseded};
 use super::cluster::{Cluster, Group, Hash};
 use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
@@ -41,6 +41,16 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     RolloutDecision { clusters: assignments, ..decision }
 }
 
+/// Decides as if the revision were in quarantine: what `wheelwright rollout undo` would do.
+pub fn undone(input: &Input, now: Timestamp) -> RolloutDecision {
+    let mut input = input.clone();
+    input.quarantined = Some(input.revision.clone());
+    if let Ok(policy) = &mut input.policy {
+        policy.released.remove(&input.revision);
+    }
+    advance(&input, now)
+}
+
 /// Decides about a fleet whose clusters are judged by themselves: `place` gets the state of every cluster, in
 /// the order of the stages. The answer has no clusters.
 pub(super) fn decide(
@@ -52,7 +62,9 @@ pub(super) fn decide(
     mark_newcomers(&mut plans, input);
     let FleetFailures { breach, quarantine, late_since } = FleetFailures::of(fleet, &plans);
     let reports_until = breach.as_ref().and_then(|breach| breach.reports_until);
-    let pass = StageContext { input, policy, limits: *limits, quarantine: quarantine.as_ref(), now };
+    let common_good = quarantine.as_ref().and_then(|_| common_good(&plans));
+    let pass =
+        StageContext { input, policy, limits: *limits, quarantine: quarantine.as_ref(), common_good, now };
     let hold = pass.hold(strategy.is_some(), &plans, breach.as_ref());
     let refused = [input.strategy.as_ref().err(), input.policy.as_ref().err()];
     let mut decision = RolloutDecision {
@@ -85,6 +97,13 @@ fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
     mandatory
 }
 
+/// Returns the hash that all clusters return to that have one to return to.
+fn common_good<'a>(plans: &[StagePlan<'a>]) -> Option<&'a Hash> {
+    let mut good = plans.iter().flat_map(|plan| &plan.members).filter_map(Member::rollback_target);
+    let first = good.next()?;
+    good.all(|other| other == first).then_some(first)
+}
+
 /// Returns the clusters by name; of several entries with one name, the first in sort order.
 pub(super) fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     let mut sorted: Vec<&Cluster> = clusters.iter().filter(|cluster| !cluster.name.is_empty()).collect();
@@ -111,6 +130,8 @@ pub(super) struct StageContext<'a> {
     policy: &'a Policy,
     limits: Limits,
     quarantine: Option<&'a Hash>,
+    /// The one good hash of all clusters that have one, if the revision is in quarantine.
+    common_good: Option<&'a Hash>,
     now: Timestamp,
 }
 
@@ -216,7 +237,7 @@ impl StageContext<'_> {
                 None => &waiting,
             };
             // A breach counts clusters that have another state once its quarantine holds.
-            let counts = decision.breach.is_some() || !matches!(state, ClusterState::Quarantined { .. });
+            let counts = decision.breach.is_some() || !state.is_quarantined();
             let ends = self.ends(member).filter(|_| counts).into_iter().chain(wait_ends(state));
             decision.recheck = decision.recheck.into_iter().chain(ends).min();
             let is_open = matches!(state, ClusterState::Waiting(_)) || state.holds_slot();
@@ -250,14 +271,26 @@ impl StageContext<'_> {
     /// Returns the state, under the quarantine of the revision, of a cluster that should run it.
     fn quarantined(&self, member: &Member) -> Option<ClusterState> {
         self.quarantine?;
-        let Some(cluster) = member.cluster else {
-            return Some(ClusterState::Quarantined { returns_to: None });
-        };
+        let Some(cluster) = member.cluster else { return Some(ClusterState::Quarantined) };
         if cluster.skip || cluster.last_good.as_ref() == Some(&cluster.wants) {
             return None;
         }
-        let returns = cluster.runs.as_ref() == Some(&cluster.wants) && !self.policy.paused;
-        Some(ClusterState::Quarantined { returns_to: member.rollback_target().filter(|_| returns).cloned() })
+        let target = match &cluster.runs {
+            Some(runs) if *runs != cluster.wants => {
+                let to = runs.clone();
+                return Some(match has_succeeded(cluster, runs) {
+                    true => ClusterState::Returned { to },
+                    false => ClusterState::Returning { to },
+                });
+            }
+            Some(_) => member.rollback_target(),
+            // A cluster that joins or comes back gets what the others return to.
+            None => member.rollback_target().or(self.common_good.filter(|good| **good != cluster.wants)),
+        };
+        Some(match target {
+            Some(to) => ClusterState::Returning { to: to.clone() },
+            None => ClusterState::Quarantined,
+        })
     }
 
     /// Returns the hash that a cluster in this state runs from now on.
@@ -266,10 +299,8 @@ impl StageContext<'_> {
             ClusterState::Starting => {
                 Some(member.cluster.map_or(&self.input.revision, |cluster| &cluster.wants).clone())
             }
-            ClusterState::Quarantined { returns_to: Some(good) } => Some(good.clone()),
-            ClusterState::Waiting(_)
-            | ClusterState::Quarantined { returns_to: None }
-            | ClusterState::Unreachable { moved: false } => {
+            ClusterState::Returning { to } if !self.policy.paused => Some(to.clone()),
+            ClusterState::Waiting(_) | ClusterState::Unreachable { moved: false } => {
                 let joins = member.runs().is_none()
                     && self.policy.joining == Joining::LastGood
                     && !self.policy.paused;
@@ -281,7 +312,10 @@ impl StageContext<'_> {
             | ClusterState::Failed { .. }
             | ClusterState::TimedOut
             | ClusterState::Skipped
-            | ClusterState::Unreachable { moved: true } => member.runs().cloned(),
+            | ClusterState::Unreachable { moved: true }
+            | ClusterState::Returning { .. }
+            | ClusterState::Returned { .. }
+            | ClusterState::Quarantined => member.runs().cloned(),
         }
     }
 

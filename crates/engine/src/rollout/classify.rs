@@ -103,6 +103,11 @@ pub(super) fn has_failed(cluster: &Cluster) -> bool {
     matches!(report_on(cluster, &cluster.wants).0, Report::Failed | Report::TimeOut)
 }
 
+/// Returns whether a cluster has reported that a hash succeeds.
+pub(super) fn has_succeeded(cluster: &Cluster, hash: &Hash) -> bool {
+    report_on(cluster, hash).0 == Report::Succeeded
+}
+
 /// Returns the report of a cluster about a hash, and its time; a report about any other hash does not count.
 fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);

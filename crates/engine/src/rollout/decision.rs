@@ -109,6 +109,10 @@ pub struct Counts {
     pub skipped: usize,
     /// [`ClusterState::Unreachable`].
     pub unreachable: usize,
+    /// [`ClusterState::Returning`].
+    pub returning: usize,
+    /// [`ClusterState::Returned`].
+    pub returned: usize,
     /// [`ClusterState::Quarantined`].
     pub quarantined: usize,
 }
@@ -176,7 +180,9 @@ impl Counts {
             ClusterState::Waiting(_) => &mut self.waiting,
             ClusterState::Skipped => &mut self.skipped,
             ClusterState::Unreachable { .. } => &mut self.unreachable,
-            ClusterState::Quarantined { .. } => &mut self.quarantined,
+            ClusterState::Returning { .. } => &mut self.returning,
+            ClusterState::Returned { .. } => &mut self.returned,
+            ClusterState::Quarantined => &mut self.quarantined,
         } += 1;
     }
 }

@@ -28,11 +28,12 @@ impl Display for ClusterState {
             Self::Skipped => write!(f, "is skipped"),
             Self::Unreachable { moved: true } => write!(f, "does not answer; it has its assignment"),
             Self::Unreachable { moved: false } => write!(f, "does not answer; it starts after it answers"),
-            Self::Quarantined { returns_to: Some(hash) } => {
-                write!(f, "returns to {}, because its revision is quarantined", hash.short())
+            Self::Returning { to } => {
+                write!(f, "is returning to {}, because its revision is quarantined", to.short())
             }
-            Self::Quarantined { returns_to: None } => {
-                write!(f, "keeps its revision, because the wanted one is quarantined")
+            Self::Returned { to } => write!(f, "runs {}; the newer revision is quarantined", to.short()),
+            Self::Quarantined => {
+                write!(f, "has nothing to return to, although its revision is quarantined")
             }
         }
     }

@@ -77,7 +77,7 @@ pub mod strategy;
 #[cfg(test)]
 mod tests;
 
-pub use advance::advance;
+pub use advance::{advance, undone};
 pub use classify::observe;
 pub use decision::RolloutDecision;
 pub use freeze::{ApplyWait, ApplyWindows};

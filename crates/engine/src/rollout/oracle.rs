@@ -21,7 +21,9 @@
 //!    `onBreach: Rollback` a breach quarantines the revision if there is anything to return to; a quarantine
 //!    lasts until the revision is released or another one comes. A breach that needs clusters which are only
 //!    late does so once it was on record for as long as they have to report.
-//! 7. A cluster that runs a quarantined revision returns to a good one, unless the rollout is paused.
+//! 7. A cluster that runs a quarantined revision returns to a good one, unless the rollout is paused, and one
+//!    that runs nothing gets a good one. No cluster has returned before it reports that the good one succeeds,
+//!    and only a cluster without a good one keeps the revision.
 //! 8. A stage that nothing holds uses all its slots, for the first clusters by name. No failed, unreachable
 //!    or finished cluster holds a slot, and the stage waits for no approval, budget or newcomer in vain.
 //! 9. Clusters that left lose their content only within the removal budget or with the approval of exactly
@@ -337,16 +339,47 @@ impl<'a> Checker<'a> {
         let is_concerned = decision.quarantine.is_some()
             && !is_left_alone
             && member.cluster.is_some_and(|cluster| cluster.last_good.as_ref() != Some(member.wants));
-        let must_return = is_concerned && member.is_moved() && member.good().is_some() && !self.policy.paused;
+        if is_concerned {
+            self.check_return(member, assignment)?;
+        }
+        let must_return = is_concerned
+            && (member.is_moved() || member.runs().is_none())
+            && member.good().is_some()
+            && !self.policy.paused;
         if must_return {
             return ensure(assigned == member.good(), "a quarantined revision is left", member.name);
         }
+        let good = member.good().or_else(|| self.common_good().filter(|_| is_concerned));
         let gets_good = member.runs().is_none()
-            && self.policy.joining == Joining::LastGood
+            && (self.policy.joining == Joining::LastGood || is_concerned)
             && !self.policy.paused
-            && assigned == member.good();
+            && assigned == good;
         let may_change = !is_left_alone && (member.starts(decision) || gets_good);
         ensure(assigned == member.runs() || may_change, "an assignment is never invented", member.name)
+    }
+
+    /// Checks the state of a cluster whose revision is quarantined.
+    fn check_return(&self, member: &Member, assignment: &Assignment) -> CheckResult {
+        let runs = member.runs().filter(|_| !member.is_moved());
+        let succeeds = |runs: &Hash| {
+            member.cluster.is_some_and(|cluster| known_of(cluster, runs).0 == Some(Report::Succeeded))
+        };
+        let is_true = match &assignment.state {
+            ClusterState::Returned { to } => runs == Some(to) && succeeds(to),
+            ClusterState::Returning { to } => match runs {
+                Some(runs) => runs == to && !succeeds(runs),
+                None => Some(to) == member.good().or_else(|| self.common_good()),
+            },
+            ClusterState::Quarantined => runs.is_none() && member.good().is_none(),
+            _ => false,
+        };
+        ensure(is_true, "a cluster has returned when it says so", member.name)
+    }
+
+    /// Returns the good hash of all clusters that have one.
+    fn common_good(&self) -> Option<&Hash> {
+        let good: BTreeSet<&Hash> = self.members().filter_map(|member| member.good()).collect();
+        good.first().copied().filter(|_| good.len() == 1)
     }
 
     /// Checks promise 6.
@@ -503,6 +536,8 @@ fn is_true(state: &ClusterState, truth: ExpectedState, is_quarantined: bool) -> 
         ClusterState::Done => truth == ExpectedState::Done,
         ClusterState::Unreachable { .. } => truth == ExpectedState::Silent,
         ClusterState::Skipped => truth == ExpectedState::Skipped,
-        ClusterState::Quarantined { .. } => is_quarantined && truth != ExpectedState::Skipped,
+        ClusterState::Returning { .. } | ClusterState::Returned { .. } | ClusterState::Quarantined => {
+            is_quarantined && truth != ExpectedState::Skipped
+        }
     }
 }

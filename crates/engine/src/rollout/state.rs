@@ -48,11 +48,19 @@ pub enum ClusterState {
         /// Whether it was assigned the hash before it became unreachable.
         moved: bool,
     },
-    /// The hash that it should run is quarantined.
-    Quarantined {
-        /// The hash that it returns to now; `None` if it keeps the one that it runs.
-        returns_to: Option<Hash>,
+    /// The hash that it should run is quarantined. It was assigned another one, or is now, and has not
+    /// reported that this one succeeds.
+    Returning {
+        /// The hash that it returns to.
+        to: Hash,
     },
+    /// The hash that it should run is quarantined, and it runs another one with success.
+    Returned {
+        /// The hash that it runs.
+        to: Hash,
+    },
+    /// The hash that it should run is quarantined. Nothing succeeded on it before, so it keeps what it runs.
+    Quarantined,
 }
 
 /// Why a cluster waits to start.
@@ -145,7 +153,9 @@ impl ClusterState {
             | Self::Waiting(_)
             | Self::Skipped
             | Self::Unreachable { .. }
-            | Self::Quarantined { .. } => false,
+            | Self::Returning { .. }
+            | Self::Returned { .. }
+            | Self::Quarantined => false,
         }
     }
 
@@ -160,7 +170,9 @@ impl ClusterState {
             | Self::Waiting(_)
             | Self::Skipped
             | Self::Unreachable { .. }
-            | Self::Quarantined { .. } => false,
+            | Self::Returning { .. }
+            | Self::Returned { .. }
+            | Self::Quarantined => false,
         }
     }
 
@@ -171,7 +183,12 @@ impl ClusterState {
 
     /// Returns whether the revision failed on the cluster, or is quarantined because it failed.
     pub fn has_failed(&self) -> bool {
-        self.is_failure() || matches!(self, Self::Quarantined { .. })
+        self.is_failure() || self.is_quarantined()
+    }
+
+    /// Returns whether the revision that the cluster should run is quarantined.
+    pub fn is_quarantined(&self) -> bool {
+        matches!(self, Self::Returning { .. } | Self::Returned { .. } | Self::Quarantined)
     }
 
     /// Returns whether OCM's library would list the cluster in `ClustersToRollout`.
@@ -183,7 +200,9 @@ impl ClusterState {
             | Self::Waiting(_)
             | Self::Skipped
             | Self::Unreachable { .. }
-            | Self::Quarantined { .. } => false,
+            | Self::Returning { .. }
+            | Self::Returned { .. }
+            | Self::Quarantined => false,
         }
     }
 
@@ -198,7 +217,9 @@ impl ClusterState {
             | Self::Waiting(_)
             | Self::Skipped
             | Self::Unreachable { .. }
-            | Self::Quarantined { .. } => None,
+            | Self::Returning { .. }
+            | Self::Returned { .. }
+            | Self::Quarantined => None,
         }
     }
 
@@ -214,7 +235,9 @@ impl ClusterState {
             Self::Waiting(_) => "Waiting",
             Self::Skipped => "Skipped",
             Self::Unreachable { .. } => "Unreachable",
-            Self::Quarantined { .. } => "Quarantined",
+            Self::Returning { .. } => "Returning",
+            Self::Returned { .. } => "Returned",
+            Self::Quarantined => "Quarantined",
         }
     }
 
@@ -238,7 +261,9 @@ impl ClusterState {
             | Self::Starting
             | Self::Skipped
             | Self::Unreachable { .. }
-            | Self::Quarantined { .. } => self.word().into(),
+            | Self::Returning { .. }
+            | Self::Returned { .. }
+            | Self::Quarantined => self.word().into(),
         }
     }
 }
@@ -279,7 +304,9 @@ mod tests {
             ClusterState::Starting,
             ClusterState::Skipped,
             ClusterState::Unreachable { moved: true },
-            ClusterState::Quarantined { returns_to: None },
+            ClusterState::Returning { to: Hash::default() },
+            ClusterState::Returned { to: Hash::default() },
+            ClusterState::Quarantined,
         ] {
             let written = json!(state);
             assert_eq!((&written["state"], state.label()), (&json!(state.word()), state.word().to_owned()));

@@ -51,6 +51,7 @@ mod rollouts;
 mod templates;
 mod tokens;
 mod uncollected;
+mod undo;
 mod unreadable;
 mod webhooks;
 mod works;

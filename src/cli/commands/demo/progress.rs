@@ -123,7 +123,7 @@ impl FleetProgress {
 
     /// Returns whether the version that every cluster should run is quarantined.
     pub(super) fn is_quarantined(&self) -> bool {
-        let is = |cluster: &Cluster| matches!(cluster.state, Some(ClusterState::Quarantined { .. }));
+        let is = |cluster: &Cluster| cluster.state.as_ref().is_some_and(ClusterState::is_quarantined);
         self.clusters.values().all(is)
     }
 
@@ -162,12 +162,16 @@ impl FleetProgress {
                     | ClusterState::TimedOut
                     | ClusterState::Skipped
                     | ClusterState::Unreachable { .. }
-                    | ClusterState::Quarantined { .. },
+                    | ClusterState::Returning { .. }
+                    | ClusterState::Returned { .. }
+                    | ClusterState::Quarantined,
                 ) => 5,
             };
             let change = match &now.state {
                 // The quarantined version is not the one that it runs.
-                Some(ClusterState::Quarantined { .. }) => format!("{}, keeps {}", now.word(), now.version),
+                Some(ClusterState::Returning { .. }) => format!("Returning to {}", now.version),
+                Some(ClusterState::Returned { .. }) => format!("Returned, runs {}", now.version),
+                Some(ClusterState::Quarantined) => format!("{}, keeps {}", now.word(), now.version),
                 _ => format!("{} {}", now.version, now.word()),
             };
             tell(order, change, name);

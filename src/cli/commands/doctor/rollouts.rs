@@ -30,7 +30,7 @@ fn of(overview: &Overview) -> Vec<Finding> {
 /// Returns the finding of a rollout that has failed on a cluster. It is a warning when all such clusters have
 /// returned to the revision before.
 fn failure(summary: &WorkloadSummary) -> Option<Finding> {
-    if summary.failed + summary.quarantined == 0 {
+    if summary.failed + summary.returning + summary.returned + summary.quarantined == 0 {
         return None;
     }
     let hold = summary.holds.first().map(|hold| format!("; {hold}")).unwrap_or_default();
@@ -49,11 +49,11 @@ mod tests {
 
     #[test]
     fn a_rollout_that_failed_is_named_with_what_holds_it() {
-        let summary = |name: &str, failed: usize, quarantined: usize| WorkloadSummary {
+        let summary = |name: &str, failed: usize, returned: usize| WorkloadSummary {
             name: name.into(),
             total: 3,
             failed,
-            quarantined,
+            returned,
             holds: vec!["held".into()],
             ..WorkloadSummary::default()
         };
@@ -68,7 +68,7 @@ mod tests {
             found,
             [
                 "Bad: stopped: 0 of 3 clusters done, 1 failed; held; wheelwright rollout status stopped",
-                "Warning: fleet/returned: 0 of 3 clusters done, 3 quarantined; held; wheelwright rollout status fleet/returned",
+                "Warning: fleet/returned: 3 of 3 clusters run what ran before (returned); held; wheelwright rollout status fleet/returned",
             ]
         );
         assert_eq!(of(&Overview::default())[0].health, Health::Good);

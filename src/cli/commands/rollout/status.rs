@@ -198,8 +198,9 @@ fn end(summary: &WorkloadSummary) -> Option<WatchEnd> {
         return Some(WatchEnd::Done);
     }
     let mut clusters = summary.groups.iter().flat_map(|group| &group.clusters);
-    (summary.failed + summary.quarantined > 0 && clusters.all(|cluster| stands_still(&cluster.state)))
-        .then_some(WatchEnd::Stopped)
+    (summary.failed + summary.returned + summary.quarantined > 0
+        && clusters.all(|cluster| stands_still(&cluster.state)))
+    .then_some(WatchEnd::Stopped)
 }
 
 /// Returns whether the state of a cluster lasts until a person acts.
@@ -210,10 +211,11 @@ fn stands_still(state: &ClusterState) -> bool {
         | ClusterState::TimedOut
         | ClusterState::Failed { deadline: None }
         | ClusterState::Unreachable { .. }
-        | ClusterState::Quarantined { returns_to: None } => true,
+        | ClusterState::Returned { .. }
+        | ClusterState::Quarantined => true,
         ClusterState::Waiting(hold) => release(hold, "").is_stopped,
         ClusterState::Failed { deadline: Some(_) }
-        | ClusterState::Quarantined { returns_to: Some(_) }
+        | ClusterState::Returning { .. }
         | ClusterState::Starting
         | ClusterState::Progressing { .. }
         | ClusterState::Soaking { .. } => false,

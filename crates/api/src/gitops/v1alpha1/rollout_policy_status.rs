@@ -200,7 +200,15 @@ pub struct RolloutCounts {
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub unreachable: i32,
-    /// Clusters whose revision is quarantined.
+    /// Clusters whose revision is quarantined, and that are returning to another one.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub returning: i32,
+    /// Clusters whose revision is quarantined, and that run another one with success.
+    #[serde(default)]
+    #[schemars(extend("default" = null))]
+    pub returned: i32,
+    /// Clusters whose revision is quarantined, and on which nothing succeeded before.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub quarantined: i32,

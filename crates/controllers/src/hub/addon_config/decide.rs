@@ -43,6 +43,8 @@ pub(super) struct DecidedAddOn {
     pub(super) memories: Vec<RolloutStatus>,
     /// Clusters that get other configurations.
     pub(super) assigned: BTreeMap<String, Vec<Config>>,
+    /// Those of them that return, because what they should run is quarantined.
+    pub(super) returning: BTreeSet<String>,
     /// Clusters that were assigned their wanted configurations, and do not say that these are decided.
     pub(super) ready: BTreeSet<String>,
     /// Clusters of an add-on without templates that wait for their wanted configurations.
@@ -336,13 +338,15 @@ impl AddOnInput {
             ClusterState::Failed { .. }
             | ClusterState::TimedOut
             | ClusterState::Progressing { .. }
-            | ClusterState::Unreachable { .. } => true,
+            | ClusterState::Unreachable { .. }
+            | ClusterState::Returning { .. } => true,
             ClusterState::Done
             | ClusterState::Soaking { .. }
             | ClusterState::Starting
             | ClusterState::Waiting(_)
             | ClusterState::Skipped
-            | ClusterState::Quarantined { .. } => false,
+            | ClusterState::Returned { .. }
+            | ClusterState::Quarantined => false,
         });
         open.filter_map(|(name, _)| Some((name.clone(), self.message(name)?))).collect()
     }

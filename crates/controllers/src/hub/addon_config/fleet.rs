@@ -255,7 +255,9 @@ impl AddOnFleet {
         }
         let references = addon.status.iter().flat_map(|status| &status.config_references);
         let named = references.flat_map(|r| [&r.desired_config, &r.last_applied_config]).flatten();
-        for ConfigSpecHash { spec_hash, .. } in named {
+        let named = named.map(|ConfigSpecHash { spec_hash, .. }| spec_hash.clone());
+        let recorded = progress::last_good(addon).into_iter().flatten().map(|config| config.hash);
+        for spec_hash in named.chain(recorded) {
             let count = self.hashes.entry(spec_hash.clone()).or_default();
             if is_there {
                 *count += 1;
@@ -263,7 +265,7 @@ impl AddOnFleet {
                 *count = count.saturating_sub(1);
             }
             if *count == 0 {
-                self.hashes.remove(spec_hash);
+                self.hashes.remove(&spec_hash);
             }
         }
     }

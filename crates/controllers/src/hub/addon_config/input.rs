@@ -198,15 +198,12 @@ impl AddOnInput {
     /// that clusters were assigned or ran with success.
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
         let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
-        let references = self
-            .fleet
-            .addons
-            .values()
-            .filter_map(|addon| addon.status.as_ref())
-            .map(|status| &status.config_references);
-        let held = references
-            .flat_map(|references| [config_refs::desired(references), config_refs::applied(references)])
-            .flatten();
+        let held = self.fleet.addons.values().filter_map(|addon| {
+            let references = &addon.status.as_ref()?.config_references;
+            let named = [config_refs::desired(references), config_refs::applied(references)];
+            Some(named.into_iter().chain([progress::last_good(addon)]).flatten())
+        });
+        let held = held.flatten();
         asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
 

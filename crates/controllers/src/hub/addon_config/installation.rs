@@ -72,7 +72,10 @@ impl AddOnInput {
         let is_started = |state: &ClusterState| {
             matches!(
                 state,
-                ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::TimedOut
+                ClusterState::Starting
+                    | ClusterState::Progressing { .. }
+                    | ClusterState::TimedOut
+                    | ClusterState::Returning { .. }
             )
         };
         for (name, assignment) in &decision.clusters {

@@ -15,7 +15,8 @@ use api::cluster::v1::ManagedCluster;
 use engine::addon::config::{Config, address, resolve};
 use engine::addon::{config_refs, progress};
 use engine::rollout::cluster::{Cluster, Hash};
-use engine::rollout::{Input, RolloutDecision};
+use engine::rollout::decision::Assignment;
+use engine::rollout::{ClusterState, Input, RolloutDecision};
 use object::Key;
 use reconcile::{Read, View};
 
@@ -91,9 +92,13 @@ impl AddOnInput {
     pub(super) fn assign(&self, kept: &KeptRollout, decision: &RolloutDecision, decided: &mut DecidedAddOn) {
         let rollout = &kept.members.rollout;
         for name in rollout.moves() {
-            let assigned = decision.clusters.get(name).and_then(|assignment| assignment.assigned.as_ref());
-            if let Some(configs) = assigned.and_then(|hash| kept.contents.get(hash)) {
-                decided.assigned.insert(name.to_owned(), configs.clone());
+            let Some(Assignment { state, assigned: Some(hash), .. }) = decision.clusters.get(name) else {
+                continue;
+            };
+            let Some(configs) = kept.contents.get(hash) else { continue };
+            decided.assigned.insert(name.to_owned(), configs.clone());
+            if matches!(state, ClusterState::Returning { .. }) {
+                decided.returning.insert(name.to_owned());
             }
         }
         let is_ready = |cluster: &&Cluster| {
@@ -145,11 +150,15 @@ impl AddOnInput {
             .as_ref()
             .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))
             .filter(|configs| !configs.is_empty());
-        // A cluster that already succeeded with a revision that may fail elsewhere returns to the last good
-        // revision of all clusters, and keeps its own.
+        // A cluster that already succeeded with a revision that may fail elsewhere returns to the one that
+        // succeeded on it before, else to the last good revision of all clusters, and keeps its own. A
+        // revision that succeeded everywhere is the last good one itself.
         let good_everywhere = || good.map(|good| resolve([good, &own]));
-        let last_good =
-            applied.filter(|configs| address(configs) != cluster.wants.0).or_else(good_everywhere);
+        let is_other = |configs: &Vec<Config>| address(configs) != cluster.wants.0;
+        let good_everywhere = good_everywhere();
+        let is_complete = good_everywhere.as_ref().is_some_and(|good| !is_other(good));
+        let recorded = addon.as_deref().and_then(progress::last_good).filter(|_| !is_complete);
+        let last_good = applied.filter(is_other).or(recorded.filter(is_other)).or(good_everywhere);
         cluster.last_good = last_good.as_ref().map(|configs| Hash(address(configs)));
         let mut choices = vec![(cluster.wants.clone(), wants)];
         choices.extend(cluster.last_good.clone().zip(last_good));

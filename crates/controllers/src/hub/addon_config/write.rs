@@ -22,6 +22,7 @@ use api::gitops::v1alpha1::RolloutStatus;
 use api::names::SYSTEM_NAMESPACE;
 use api::names::addon_conditions::PROGRESSING;
 use engine::addon::config::Config;
+use engine::addon::progress::Assigned;
 use engine::addon::{config_refs, progress, registration, snapshot, spec_hash};
 use engine::rollout::Strategy;
 use object::Object;
@@ -123,8 +124,8 @@ impl AddOnInput {
 
     /// Writes snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedAddOn, view: &impl View, now: Timestamp) -> Read<()> {
-        let DecidedAddOn { assigned, ready, waiting, memories, policy, records, installed, refused, .. } =
-            decided;
+        let DecidedAddOn { assigned, returning, ready, waiting, memories, policy, records, .. } = decided;
+        let (installed, refused) = (decided.installed, decided.refused);
         let mut snapshots = Vec::new();
         for (config, content) in &self.contents {
             // OCM's add-on manager assigns configurations without snapshots.
@@ -165,7 +166,8 @@ impl AddOnInput {
                 let generation = |config: &Config| {
                     self.contents.get(config).map(|content| content.generation()).unwrap_or_default()
                 };
-                progress::assign(&mut new, configs, generation, now);
+                let why = if returning.contains(cluster) { Assigned::Return } else { Assigned::InTurn };
+                progress::assign(&mut new, configs, why, generation, now);
                 if last.as_ref().is_none_or(|(read, _)| *read != configs) {
                     last = Some((configs, self.template(configs, view)?.and_then(Result::ok)));
                 }

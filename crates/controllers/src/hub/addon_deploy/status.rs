@@ -121,8 +121,13 @@ impl AddOnDeployment {
         first_write(self.started(), before, writes, now).filter(|_| !self.has_completed())
     }
 
-    /// Returns whether the rollout of the assigned configurations is complete.
+    /// Returns whether the rollout of the assigned configurations is complete. A cluster that returns to the
+    /// configurations that it last ran with success is not, before its works are as they were.
     fn has_completed(&self) -> bool {
+        let progressing = self.live.addon.condition(PROGRESSING);
+        if progressing.is_some_and(|condition| condition.reason != progress::COMPLETED) {
+            return false;
+        }
         let status = self.live.addon.status.as_ref();
         let references = status.map(|status| &status.config_references).filter(|all| !all.is_empty());
         references.is_some_and(|all| all.iter().all(|one| one.last_applied_config == one.desired_config))

@@ -57,12 +57,13 @@ impl ClusterSummary {
             ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Unreachable { .. } => {
                 Mark::Bad
             }
-            ClusterState::Quarantined { .. } if self.available => Mark::Returned,
-            ClusterState::Quarantined { .. } => Mark::Bad,
-            ClusterState::Done if !self.available => Mark::Bad,
-            ClusterState::Starting | ClusterState::Progressing { .. } | ClusterState::Soaking { .. } => {
-                Mark::Busy
-            }
+            ClusterState::Quarantined => Mark::Bad,
+            ClusterState::Done | ClusterState::Returned { .. } if !self.available => Mark::Bad,
+            ClusterState::Returned { .. } => Mark::Returned,
+            ClusterState::Starting
+            | ClusterState::Progressing { .. }
+            | ClusterState::Soaking { .. }
+            | ClusterState::Returning { .. } => Mark::Busy,
             ClusterState::Waiting(_) => Mark::Waiting,
             ClusterState::Done | ClusterState::Skipped => Mark::Good,
         }
@@ -71,7 +72,9 @@ impl ClusterSummary {
     /// Returns its state in words, and whether a cluster that was done has stopped working.
     pub fn label(&self) -> String {
         match self.state {
-            ClusterState::Done if !self.available => format!("{} (not available)", self.state.label()),
+            ClusterState::Done | ClusterState::Returned { .. } if !self.available => {
+                format!("{} (not available)", self.state.label())
+            }
             _ => self.state.label(),
         }
     }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::deletion::delete;
 use self::fleet::SetFleets;
 use self::input::SetInput;
-use self::wakes::{all, relevant_fields, set_of, sets_of};
+use self::wakes::{all, quarantined_by, relevant_fields, set_of, sets_of};
 use self::write::unnamable;
 use super::addon_config::PlacementRollout;
 use crate::placement_reads::{is_unreachable, placement_of};
@@ -74,7 +74,7 @@ impl Controller for ReplicaSetController {
             if change.differs_in(fields) { all(view) } else { Vec::new() }
         });
         watches.on::<RolloutPolicy>(|change, view| {
-            if change.differs_in(|policy| &policy.spec) { all(view) } else { Vec::new() }
+            if change.differs_in(|policy| &policy.spec) { all(view) } else { quarantined_by(change) }
         });
         watches.on::<ControllerRevision>(|change, _| {
             // A snapshot never changes. One that is gone is written again.

@@ -80,14 +80,18 @@ fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item 
 /// Returns why clusters of a placement are not done, as far as their works report a reason.
 pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap<String, String> {
     let open = clusters(input, decision).filter(|cluster| match &cluster.state {
-        ClusterState::Failed { .. } | ClusterState::TimedOut | ClusterState::Progressing { .. } => true,
+        ClusterState::Failed { .. }
+        | ClusterState::TimedOut
+        | ClusterState::Progressing { .. }
+        | ClusterState::Returning { .. } => true,
         ClusterState::Done
         | ClusterState::Soaking { .. }
         | ClusterState::Starting
         | ClusterState::Waiting(_)
         | ClusterState::Skipped
         | ClusterState::Unreachable { .. }
-        | ClusterState::Quarantined { .. } => false,
+        | ClusterState::Returned { .. }
+        | ClusterState::Quarantined => false,
     });
     let messages = open.map(|cluster| (cluster.name, plain(&cluster.message, MESSAGE)));
     messages.filter(|(_, message)| !message.is_empty()).collect()

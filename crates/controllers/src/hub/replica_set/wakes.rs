@@ -2,16 +2,25 @@
 
 use std::sync::Arc;
 
+use crate::rollout_policy;
 use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _};
+use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Metadata};
-use reconcile::{Query, View};
+use reconcile::{Change, Query, View};
 
 pub(super) fn all(view: &impl View) -> Vec<Key> {
     view.keys::<ManifestWorkReplicaSet>(Query::ALL)
+}
+
+/// Returns the sets whose quarantine a policy records or no longer records after a change.
+pub(super) fn quarantined_by(change: &Change<RolloutPolicy>) -> Vec<Key> {
+    let sets = rollout_policy::quarantines_of(change).into_iter();
+    let sets = sets.filter_map(|rollout| rollout.replica_set.split_once('/'));
+    sets.map(|(namespace, name)| Key::namespaced(namespace, name)).collect()
 }
 
 /// Returns the sets that roll out to the clusters of a placement.

@@ -73,11 +73,19 @@ fn the_page_of_an_add_on_shows_its_time_line() {
 
 #[test]
 fn a_rollback_is_reported_with_both_versions() {
-    let mut fleet = fleet(vec![cluster("c1", ClusterState::Quarantined { returns_to: None }, "")]);
+    let returning = || ClusterState::Returning { to: "r1".into() };
+    let returned = || ClusterState::Returned { to: "r1".into() };
+    let mut fleet = fleet(vec![cluster("c1", returning(), ""), cluster("c2", returned(), "")]);
     let rollout = &mut fleet.add_ons[0].rollouts[0];
     rollout.desired = "msa-0.4.2@12345678".into();
     rollout.last_good = "msa-0.4.1@87654321".into();
     rollout.quarantined = true;
+    let subject = "report: msa is returning on 1 of 2 clusters: 0.4.2 failed\n";
+    assert!(message(&fleet, "d").starts_with(subject), "{}", message(&fleet, "d"));
+    let page = files(&fleet)["addons/msa.md"].clone();
+    assert!(page.contains("1 cluster is returning to msa-0.4.1"), "{page}");
+    assert!(page.contains("1 cluster is back on msa-0.4.1"), "{page}");
+    fleet.add_ons[0].clusters = ["c1", "c2"].map(|name| Arc::new(cluster(name, returned(), ""))).to_vec();
     assert!(message(&fleet, "d").starts_with("report: msa is rolled back: 0.4.2 failed\n"));
     let files = files(&fleet);
     let page = &files["addons/msa.md"];
@@ -176,7 +184,7 @@ fn the_same_fleet_gives_the_same_digest_and_any_change_another() {
 
 #[test]
 fn the_commit_message_says_what_matters_and_carries_trailers() {
-    let keeper = cluster("c2", ClusterState::Quarantined { returns_to: None }, "");
+    let keeper = cluster("c2", ClusterState::Quarantined, "");
     let text = message(&fleet(vec![cluster("c1", FAILED, ""), keeper]), "0123456789abcdef");
     assert!(text.starts_with("report: msa failed on 1 of 2 clusters\n"), "{text}");
     let text = message(&fleet(vec![cluster("c1", ClusterState::Done, "")]), "0123456789abcdef");

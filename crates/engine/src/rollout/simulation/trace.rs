@@ -61,7 +61,7 @@ impl Serialize for GroupName {
 }
 
 /// The letter of a state, the [words](ClusterState::word) of the states that have it, and its colour.
-pub(super) const LEGEND: [(char, &str, &str); 10] = [
+pub(super) const LEGEND: [(char, &str, &str); 11] = [
     ('.', "Waiting", "#d0d7de"),
     ('>', "Starting, Progressing", "#54aeff"),
     ('~', "Soaking", "#aceebb"),
@@ -71,7 +71,8 @@ pub(super) const LEGEND: [(char, &str, &str); 10] = [
     ('u', "Unreachable", "#8c959f"),
     ('-', "Skipped", "#eaeef2"),
     ('q', "Quarantined", "#8250df"),
-    ('<', "Quarantined, returns", "#c297ff"),
+    ('<', "Returning", "#c297ff"),
+    ('=', "Returned", "#bf8700"),
 ];
 
 pub(super) fn letter(state: &ClusterState) -> char {
@@ -84,8 +85,9 @@ pub(super) fn letter(state: &ClusterState) -> char {
         ClusterState::TimedOut => 't',
         ClusterState::Unreachable { .. } => 'u',
         ClusterState::Skipped => '-',
-        ClusterState::Quarantined { returns_to: None } => 'q',
-        ClusterState::Quarantined { returns_to: Some(_) } => '<',
+        ClusterState::Quarantined => 'q',
+        ClusterState::Returning { .. } => '<',
+        ClusterState::Returned { .. } => '=',
     }
 }
 
@@ -110,17 +112,13 @@ impl Row {
             }
         };
         let meanwhile = |state: &ClusterState| {
-            matches!(
-                state,
-                ClusterState::Waiting(_)
-                    | ClusterState::Quarantined { returns_to: None }
-                    | ClusterState::Unreachable { .. }
-            )
+            matches!(state, ClusterState::Waiting(_) | ClusterState::Unreachable { .. })
         };
+        let returns = |state: &ClusterState| matches!(state, ClusterState::Returning { .. });
         let gets = |name: &&str| moved.iter().any(|moved| moved == name);
         say("give what is good to", &all(&meanwhile).into_iter().filter(gets).collect::<Vec<_>>());
         say("start", &decision.starting().collect::<Vec<_>>());
-        say("return", &all(&|state| matches!(state, ClusterState::Quarantined { returns_to: Some(_) })));
+        say("return", &all(&returns).into_iter().filter(gets).collect::<Vec<_>>());
         say("remove", &decision.removed.iter().map(String::as_str).collect::<Vec<_>>());
         let mut clusters = BTreeMap::<_, BTreeMap<_, _>>::new();
         for (name, assignment) in &decision.clusters {
@@ -294,8 +292,9 @@ mod tests {
             ClusterState::TimedOut,
             ClusterState::Unreachable { moved: false },
             ClusterState::Skipped,
-            ClusterState::Quarantined { returns_to: None },
-            ClusterState::Quarantined { returns_to: Some(Hash::default()) },
+            ClusterState::Quarantined,
+            ClusterState::Returning { to: Hash::default() },
+            ClusterState::Returned { to: Hash::default() },
         ];
         for state in states {
             let (_, words, _) = LEGEND.iter().find(|(known, ..)| *known == letter(&state)).unwrap();

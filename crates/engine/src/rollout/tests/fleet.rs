@@ -338,7 +338,9 @@ impl Fleet {
             | ClusterState::TimedOut
             | ClusterState::Skipped
             | ClusterState::Unreachable { .. }
-            | ClusterState::Quarantined { .. } => false,
+            | ClusterState::Returning { .. }
+            | ClusterState::Returned { .. }
+            | ClusterState::Quarantined => false,
         };
         !decision.clusters.iter().any(|(name, assignment)| self.founders.contains(name) && open(assignment))
     }

@@ -1,0 +1,200 @@
+//! `wheelwright rollout undo`, with an operator and two agents running on an embedded hub: for an add-on and for
+//! a set, with and without a RolloutPolicy that a person wrote.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use api::addon::v1alpha1::ManagedClusterAddOn;
+use api::condition::Conditions as _;
+use api::crds;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use object::Object;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
+use wheelwright::apiserver::Server;
+use wheelwright::operator::{self, OperatorOptions};
+
+use crate::cli::{Cli, server};
+use crate::e2e::run_nodes;
+use crate::trace::{accept, apply, client};
+use crate::wait::eventually;
+
+const CLUSTERS: [&str; 2] = ["c1", "c2"];
+const GOOD: &str = "tool:0.1.0";
+/// Longest time from the command to the first cluster that has returned. Without a wake-up it is the deadline
+/// of ten minutes.
+const AT_ONCE: Duration = Duration::from_secs(30);
+
+struct Fleet {
+    hub: Server,
+    client: Client,
+    spokes: BTreeMap<&'static str, (Server, Client)>,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+async fn fleet(cache: &std::path::Path) -> Fleet {
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let admin = |server: &Server| server.kubeconfig("admin", &["system:masters"]).unwrap();
+    let hub_client = client(&admin(&hub)).await;
+    let stop = CancellationToken::new();
+    let options = OperatorOptions::new(hub_client.clone(), cache);
+    let mut tasks = vec![tokio::spawn(operator::run(options, stop.clone()))];
+    let mut spokes = BTreeMap::new();
+    for name in CLUSTERS {
+        let server = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
+        let spoke = client(&admin(&server)).await;
+        let options = AgentOptions::new(Bootstrap::Given(Box::new(admin(&hub))), spoke.clone(), name);
+        tasks.push(tokio::spawn(agent::run(options, stop.clone())));
+        tasks.push(run_nodes(spoke.clone(), [GOOD.to_owned()].into()));
+        accept(&hub_client, name).await;
+        spokes.insert(name, (server, spoke));
+    }
+    Fleet { hub, client: hub_client, spokes, stop, tasks }
+}
+
+async fn write(hub: &Client, objects: Vec<Value>) {
+    for object in objects {
+        apply(hub, &Object::from_value(object).unwrap()).await;
+    }
+}
+
+fn strategy() -> Value {
+    json!({"type": "Progressive", "progressive": {"maxConcurrency": 1}})
+}
+
+fn set(value: &str, more: Option<Value>) -> Value {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}, "data": {"v": value}});
+    let manifests: Vec<Value> = [Some(map), more].into_iter().flatten().collect();
+    json!({"apiVersion": "work.open-cluster-management.io/v1alpha1", "kind": "ManifestWorkReplicaSet",
+        "metadata": {"name": "settings", "namespace": "team"}, "spec": {
+            "placementRefs": [{"name": "all", "rolloutStrategy": strategy()}],
+            "manifestWorkTemplate": {"workload": {"manifests": manifests}}}})
+}
+
+fn add_on(version: &str) -> Vec<Value> {
+    let name = format!("tool-{version}");
+    let container = json!({"name": "agent", "image": format!("tool:{version}")});
+    let pod = json!({"metadata": {"labels": {"app": "tool"}}, "spec": {"containers": [container]}});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "tool", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "tool"}}, "template": pod},
+    });
+    vec![
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": name},
+            "spec": {"addonName": "tool", "agentSpec": {"workload": {"manifests": [deployment]}}, "registration": []},
+        }),
+        json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn", "metadata": {"name": "tool"},
+            "spec": {
+                "supportedConfigs": [{"group": "addon.open-cluster-management.io", "resource": "addontemplates", "defaultConfig": {"name": name}}],
+                "installStrategy": {"type": "Placements", "placements": [{"namespace": "team", "name": "all", "rolloutStrategy": strategy()}]},
+            },
+        }),
+    ]
+}
+
+impl Fleet {
+    async fn value(&self, cluster: &str) -> String {
+        let maps: Api<ConfigMap> = Api::namespaced(self.spokes[cluster].1.clone(), "default");
+        let map = maps.get_opt("m").await.unwrap();
+        map.and_then(|map| map.data).and_then(|mut data| data.remove("v")).unwrap_or_default()
+    }
+
+    async fn image(&self, cluster: &str) -> String {
+        let deployments: Api<Deployment> = Api::namespaced(self.spokes[cluster].1.clone(), "default");
+        let deployment = deployments.get_opt("tool").await.unwrap().map(|found| Object::from_typed(&found));
+        let pod = deployment.map(|found| found.at(&["spec", "template", "spec"]).cloned().unwrap());
+        pod.and_then(|pod| pod["containers"][0]["image"].as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
+    async fn progressing(&self, cluster: &str) -> String {
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), cluster);
+        let addon = addons.get_opt("tool").await.unwrap();
+        let condition = addon.as_ref().and_then(|addon| addon.condition("Progressing"));
+        condition.map(|condition| format!("{} {}", condition.status, condition.reason)).unwrap_or_default()
+    }
+}
+
+async fn check(policy: Option<Value>) {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(&dir.path().join("cache")).await;
+    let cli = Cli::new(dir.path(), "hub", &fleet.hub);
+    let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": "global", "namespace": "team"}, "spec": {"clusterSet": "global"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": "all", "namespace": "team"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
+        set("1", None),
+    ];
+    objects.extend(policy);
+    objects.extend(add_on("0.1.0"));
+    write(&fleet.client, objects).await;
+    for name in ["team/settings", "tool"] {
+        let done = format!("{name}  2 of 2 clusters done");
+        eventually("the first revision is everywhere", async || {
+            cli.run(&format!("rollout status {name}")).contains(&done)
+        })
+        .await;
+        let refused = cli.refused(&format!("rollout undo {name}"));
+        assert!(refused.contains("is done, so no cluster would return"), "{refused}");
+    }
+
+    // No cluster serves the kind, so the work does not succeed before its deadline of ten minutes.
+    let bogus = json!({"apiVersion": "example.com/v1", "kind": "Bogus", "metadata": {"name": "x"}});
+    write(&fleet.client, vec![set("2", Some(bogus))]).await;
+    write(&fleet.client, add_on("0.2.0")).await;
+    eventually("the first cluster has the bad revisions", async || {
+        fleet.value("c1").await == "2" && fleet.image("c1").await == "tool:0.2.0"
+    })
+    .await;
+
+    let begun = Instant::now();
+    for name in ["team/settings", "tool"] {
+        let output = cli.run(&format!("rollout undo {name}"));
+        assert!(output.contains("  returning: 1 cluster: c1\n"), "{output}");
+        assert!(output.contains("  1 cluster never got it\n"), "{output}");
+    }
+    eventually("the first cluster returns", async || {
+        fleet.value("c1").await == "1" && fleet.image("c1").await == GOOD
+    })
+    .await;
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    for (name, version) in [("team/settings", ""), ("tool", "0.1.0")] {
+        eventually("the commands say that it has returned", async || {
+            let status = cli.run(&format!("rollout status {name}"));
+            status.contains(&format!("{name}  2 of 2 clusters run {version}"))
+                && status.contains("(returned)")
+        })
+        .await;
+        assert!(cli.refused(&format!("rollout undo {name}")).contains("no rollout that could be taken back"));
+    }
+    for cluster in CLUSTERS {
+        eventually("the add-on has completed", async || {
+            fleet.progressing(cluster).await == "False Completed"
+        })
+        .await;
+    }
+    assert_eq!((fleet.value("c2").await.as_str(), fleet.image("c2").await.as_str()), ("1", GOOD));
+    fleet.stop.cancel();
+    fleet.tasks.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undone_rollout_returns_at_once_without_a_policy() {
+    check(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undone_rollout_returns_at_once_beside_a_policy_of_people() {
+    let policy = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
+        "metadata": {"name": "ours"},
+        "spec": {"addOns": ["tool"], "replicaSets": ["team/settings"], "soak": "1s"}});
+    check(Some(policy)).await;
+}
