@@ -16,7 +16,7 @@ use object::{Key, Object};
 use reconcile::{Action, Controller, Plan, Read, Register as _, View, Watches};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ use wheelwright::shell::{
 };
 
 use crate::fleet_commit::commit;
-use crate::kube::Cluster;
+use crate::kube::{Cluster, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
 
@@ -375,4 +375,48 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_goes_on() {
     signal(&first, "-CONT");
     eventually("the first ends", async || !first.is_running()).await;
     assert_eq!(works(&client).await, before, "a leader of the past wrote");
+}
+
+#[tokio::test]
+async fn an_operator_with_probes_that_starts_while_the_api_server_is_away_waits_for_it() {
+    let mut hub = Cluster::start("away-at-start").await;
+    let kubectl = hub.kubectl();
+    kubectl.install(crds::hub().into_iter());
+    kubectl.run(&["create", "namespace", "wheelwright-system"]);
+    hub.kill_apiserver();
+    let dir = tempfile::tempdir().unwrap();
+    let kubeconfig = hub.kubeconfig.to_str().unwrap();
+    let without_probes = std::process::Command::new(env!("CARGO_BIN_EXE_wheelwright"))
+        .args(["operator", "--kubeconfig", kubeconfig])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(without_probes.stderr).unwrap();
+    assert!(error.contains("cannot reach https://127.0.0.1:"), "a person sees the mistake at once: {error}");
+
+    let address = format!("127.0.0.1:{}", free_port());
+    let args = ["operator", "--kubeconfig", kubeconfig, "--listen", &address];
+    let mut operator = Running::start("operator", dir.path(), &args);
+    let answers = async || {
+        let Ok(mut connection) = TcpStream::connect(&address).await else { return false };
+        connection.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        answer.starts_with("HTTP/1.1 200")
+    };
+    eventually("/livez answers", answers).await;
+    assert!(operator.is_running());
+    hub.restart_apiserver().await;
+    let lease = "jsonpath={.spec.holderIdentity}";
+    let lease = [
+        "get",
+        "lease",
+        "wheelwright-operator",
+        "-n",
+        "wheelwright-system",
+        "-o",
+        lease,
+        "--ignore-not-found",
+    ];
+    eventually("the operator leads", async || !kubectl.run(&lease).is_empty()).await;
+    assert!(operator.is_running() && answers().await);
 }

@@ -2,13 +2,20 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tokio::time::timeout;
+use tracing::warn;
 
 use super::CommandError;
 use crate::shell;
 use object::text::first_line;
+
+/// How long a process that can wait for its hub asks it before it starts: shorter than the 30 seconds after
+/// which a kubelet ends a process whose health is not served.
+pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
 /// The hub that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -25,6 +32,24 @@ impl HubArgs {
     /// Connects to the hub.
     pub(super) async fn connect(&self) -> Result<kube::Client, CommandError> {
         connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
+    }
+
+    /// Connects to the hub for a process that serves its health and runs until it is stopped. If the API
+    /// server does not answer yet, it only logs that: all that use the client ask again.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used, or the API server refuses the credentials.
+    pub(super) async fn connect_or_wait(&self) -> Result<kube::Client, CommandError> {
+        let config = self.config().await?;
+        let url = config.cluster_url.clone();
+        let client = shell::client(config).context("cannot use the kubeconfig")?;
+        match timeout(ANSWER, client.apiserver_version()).await {
+            Ok(Err(error)) if is_refused(&error) => return Err(unreachable(&url, &error)),
+            Ok(Err(error)) => warn!(%url, error = %innermost(&error), "the API server does not answer yet"),
+            Err(_) => warn!(%url, "the API server does not answer yet"),
+            Ok(Ok(_)) => {}
+        }
+        Ok(client)
     }
 
     /// Returns the configuration of the connection to the hub.
@@ -56,17 +81,29 @@ pub(super) async fn connect(
 pub(super) async fn answering(config: kube::Config) -> Result<kube::Client, CommandError> {
     let url = config.cluster_url.clone();
     let client = shell::client(config).context("cannot use the kubeconfig")?;
-    client.apiserver_version().await.map_err(|error| match error {
+    match client.apiserver_version().await {
+        Ok(_) => Ok(client),
+        Err(error) => Err(unreachable(&url, &error)),
+    }
+}
+
+/// Returns true if the API server answers that the client may not ask.
+fn is_refused(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if [401, 403].contains(&status.code))
+}
+
+/// Says why an API server cannot be used.
+fn unreachable(url: &http::Uri, error: &kube::Error) -> CommandError {
+    match error {
         kube::Error::Api(_) => CommandError::hinted(
-            anyhow::anyhow!("{url} refuses the credentials: {}", shell::message(&error)),
+            anyhow::anyhow!("{url} refuses the credentials: {}", shell::message(error)),
             "check that the kubeconfig is for this hub and that its credentials have not expired",
         ),
         error => CommandError::hinted(
-            anyhow::anyhow!("cannot reach {url}: {}", innermost(&error)),
+            anyhow::anyhow!("cannot reach {url}: {}", innermost(error)),
             "check the address and the certificate authority in the kubeconfig, and that the API server is running",
         ),
-    })?;
-    Ok(client)
+    }
 }
 
 /// Returns the configuration of the connection to an API server.

@@ -5,10 +5,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::PostParams;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::CommandError;
-use super::connect::HubArgs;
+use super::connect::{ANSWER, HubArgs};
 use crate::operator::LeaderCandidate;
 use crate::shell::{self, ElectionOptions};
 
@@ -35,7 +36,7 @@ pub(super) struct ElectionArgs {
 
 impl ElectionArgs {
     /// Returns the candidate for a lease, `None` without an election. Creates the namespace of the lease
-    /// where it is missing.
+    /// if it is missing, and the API server answers.
     ///
     /// # Errors
     /// The lease may not be read, or its namespace is missing and cannot be created.
@@ -49,19 +50,23 @@ impl ElectionArgs {
             warn!("no election: this operator must be the only one");
             return Ok(None);
         }
-        let client = hub.connect().await?;
+        let config = hub.config().await?;
+        let client = shell::client(config.clone()).context("cannot use the kubeconfig")?;
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-        if let Err(kube::Error::Api(status)) = leases.get_opt(lease).await
-            && status.code == 403
-        {
-            let why = status.message;
-            let error = anyhow::anyhow!("cannot read the lease {namespace}/{lease} of the election: {why}");
-            return Err(CommandError::hinted(error, ADVICE));
+        match timeout(ANSWER, leases.get_opt(lease)).await {
+            Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+                let why = status.message;
+                let error =
+                    anyhow::anyhow!("cannot read the lease {namespace}/{lease} of the election: {why}");
+                return Err(CommandError::hinted(error, ADVICE));
+            }
+            Ok(Ok(_) | Err(kube::Error::Api(_))) => create_namespace(client, namespace).await?,
+            // The API server does not answer. The election asks again.
+            Ok(Err(_)) | Err(_) => {}
         }
-        create_namespace(client, namespace).await?;
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
         let options = ElectionOptions::new(namespace, lease, &host);
-        let candidate = LeaderCandidate::new(&hub.config().await?, options);
+        let candidate = LeaderCandidate::new(&config, options);
         Ok(Some(candidate.context("cannot use the kubeconfig")?))
     }
 }

@@ -170,7 +170,11 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     let traces = TraceOptions::read(args.otlp_endpoint.as_deref(), |name| std::env::var(name).ok())
         .map_err(CommandError::from)?;
     block_on(async {
-        let hub = args.hub.connect().await?;
+        // The kubelet restarts a process that ends, later each time. With probes, the operator waits.
+        let hub = match args.listen {
+            Some(_) if repo.is_none() => args.hub.connect_or_wait().await?,
+            _ => args.hub.connect().await?,
+        };
         if let Some(url) = &repo {
             create_config_repo(&hub, args, url).await?;
         }
