@@ -10,6 +10,7 @@ cases![
     an_apply_needs_a_manager,
     an_apply_of_the_same_changes_nothing,
     an_apply_removes_what_it_no_longer_names,
+    an_apply_that_does_not_fit_the_schema_is_an_error_that_names_the_field,
     an_apply_of_anothers_field_conflicts,
     a_forced_apply_takes_the_field,
     the_same_value_is_shared,
@@ -55,6 +56,35 @@ async fn an_apply_removes_what_it_no_longer_names(api: Api) {
     api.patch(&api.config_map("a"), MERGE, &json!({ "data": { "other": "x" } })).await.is(200);
     let reply = api.apply(&api.config_map("a"), "one", &config_map("a", json!({ "k": "v" }))).await.is(200);
     reply.has("/data", json!({ "k": "v", "other": "x" }));
+}
+
+async fn an_apply_that_does_not_fit_the_schema_is_an_error_that_names_the_field(api: Api) {
+    let unknown = "field not declared in schema";
+    let map = |field: &str, value: Value| {
+        let mut map = config_map("a", json!({}));
+        map[field] = value;
+        map
+    };
+    let of_map = "failed to create typed patch object (/a; /v1, Kind=ConfigMap): ";
+    let of_widget = "failed to create typed patch object (/a; conformance.wheelwright.dev/v1, Kind=Widget): ";
+    let (maps, widgets) = (api.config_map("a"), api.widget("a"));
+    for (path, object, message) in [
+        (&maps, map("dat", json!({})), format!("{of_map}.dat: {unknown}")),
+        (&maps, map("immutable", json!("yes")), format!("{of_map}.immutable: expected boolean, got ")),
+        (&maps, map("data", json!([])), format!("{of_map}.data: expected map, got ")),
+        (&widgets, widget("a", json!({ "siz": 1 })), format!("{of_widget}.spec.siz: {unknown}")),
+        (
+            &widgets,
+            widget("a", json!({ "size": "three" })),
+            format!("{of_widget}.spec.size: expected numeric (int or float), got "),
+        ),
+        (&widgets, widget("a", json!({ "siz": 1, "sze": 1 })), format!("{of_widget}errors:\n  .spec.s")),
+    ] {
+        for options in ["fieldManager=one", "fieldManager=one&dryRun=All&force=true"] {
+            let reply = api.patch(&format!("{path}?{options}"), APPLY, &object).await.is(500).says(&message);
+            assert_eq!(reply.body["reason"], Value::Null, "{}", reply.body);
+        }
+    }
 }
 
 async fn an_apply_of_anothers_field_conflicts(api: Api) {

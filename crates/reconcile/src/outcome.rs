@@ -112,6 +112,7 @@ impl Failure {
             400 | 405 | 413 | 415 | 422 => FailureKind::Invalid,
             401 | 403 => FailureKind::Forbidden,
             404 => FailureKind::NotFound,
+            500 if does_not_fit(message) => FailureKind::Invalid,
             _ => FailureKind::Unavailable,
         };
         Self { kind, message: format!("cannot write {target}: {message}") }
@@ -147,6 +148,21 @@ impl Failure {
     }
 }
 
+/// Returns true if the message of a 500 says that an object does not fit the schema of its kind.
+///
+/// API servers send these errors of server-side apply without a type, so only the text tells them from an outage. See
+/// `Apply` in
+/// [structuredmerge.go](https://github.com/kubernetes/apimachinery/blob/master/pkg/util/managedfields/internal/structuredmerge.go).
+/// A failed conversion is not among them: the webhook that converts may be down.
+fn does_not_fit(message: &str) -> bool {
+    const ERRORS: [&str; 3] = [
+        "failed to create typed patch object",
+        "failed to create typed live object",
+        "failed to convert new typed object",
+    ];
+    ERRORS.iter().any(|error| message.contains(error))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +187,44 @@ mod tests {
                 (kind, "cannot write ConfigMap ns/a: no"),
                 "{code} {cause}"
             );
+        }
+    }
+
+    #[test]
+    fn an_object_that_does_not_fit_its_schema_is_invalid_and_other_server_errors_are_outages() {
+        let target = ObjectRef { gvk: Gvk::parse("v1", "ConfigMap"), key: Key::namespaced("ns", "a") };
+        let cases = [
+            (
+                500,
+                "failed to create typed patch object (ns/a; /v1, Kind=ConfigMap): .dat: field not declared in schema",
+                FailureKind::Invalid,
+            ),
+            (
+                500,
+                "failed to create typed live object (ns/a; /v1, Kind=ConfigMap): .dat: field not declared in schema",
+                FailureKind::Invalid,
+            ),
+            (
+                500,
+                "failed to convert new typed object (ns/a; apps/v1, Kind=Deployment) to object: cannot convert string to int64",
+                FailureKind::Invalid,
+            ),
+            (
+                500,
+                "failed to convert new object (ns/a; example.com/v1, Kind=W) to proper version (example.com/v2): conversion webhook \
+                 for example.com/v1, Kind=W failed: Post \"https://w.ns.svc\": connection refused",
+                FailureKind::Unavailable,
+            ),
+            (
+                500,
+                "Internal error occurred: failed calling webhook \"w.example.com\": connection refused",
+                FailureKind::Unavailable,
+            ),
+            (503, "failed to create typed patch object", FailureKind::Unavailable),
+        ];
+        for (code, message, kind) in cases {
+            let failure = Failure::refused(&target, code, [].into_iter(), message);
+            assert_eq!(failure.kind, kind, "{code} {message}");
         }
     }
 }

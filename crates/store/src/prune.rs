@@ -209,7 +209,13 @@ pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> 
         (type_, value) => type_.admits(value),
     };
     if !fits {
-        return Some(format!(".{path}: expected {}, got {value}", schema.type_.name()));
+        let expected = match schema.type_ {
+            Type::Integer | Type::Number => "numeric (int or float)",
+            Type::Object => "map",
+            Type::Array => "list",
+            Type::Any | Type::String | Type::Boolean | Type::IntOrString => schema.type_.name(),
+        };
+        return Some(format!(".{path}: expected {expected}, got {value}"));
     }
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
@@ -218,7 +224,8 @@ pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> 
             .find_map(|(name, value)| mistyped_in_config(schema.field(name)?, value, &below(name))),
         Value::Array(items) => {
             let schema = schema.items.as_ref()?;
-            items.iter().find_map(|item| mistyped_in_config(schema, item, path))
+            let mut items = items.iter().enumerate();
+            items.find_map(|(i, item)| mistyped_in_config(schema, item, &format!("{path}[{i}]")))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }

@@ -48,6 +48,13 @@ impl WriteRequest<'_> {
         if !self.target.name.is_empty() && name.is_empty() {
             object.metadata_mut().insert("name".into(), self.target.name.clone().into());
         }
+        if self.reading == Reading::Apply {
+            let whole = Value::Object(object.0.clone());
+            let mistyped = prune::mistyped_in_config(&self.scope.version().schema, &whole, "");
+            if let Some(why) = mistyped {
+                return Err(self.unfit(&object, "create typed patch object", &why));
+            }
+        }
         if let Some(why) = self.mistyped(&object) {
             return Err(self.undecodable(&object, &why));
         }
@@ -67,8 +74,8 @@ impl WriteRequest<'_> {
         )))
     }
 
-    /// Returns where a body has another type than it is decoded to: Go types for built-in kinds and for
-    /// metadata, and the schema for a configuration to apply.
+    /// Returns where a body has another type than the Go type that it is decoded to. Only built-in kinds and metadata have
+    /// one.
     fn mistyped(&self, object: &Object) -> Option<String> {
         let (kind, schema) = (&self.scope.resource().kind, &self.scope.version().schema);
         let whole = Value::Object(object.0.clone());
@@ -76,10 +83,7 @@ impl WriteRequest<'_> {
             return prune::mistyped(schema, &whole, kind);
         }
         let metadata = schema.field("metadata").zip(object.0.get("metadata"));
-        let in_metadata = metadata.and_then(|(schema, value)| prune::mistyped(schema, value, "ObjectMeta"));
-        in_metadata.or_else(|| {
-            (self.reading == Reading::Apply).then(|| prune::mistyped_in_config(schema, &whole, ""))?
-        })
+        metadata.and_then(|(schema, value)| prune::mistyped(schema, value, "ObjectMeta"))
     }
 
     /// Returns the refusal of a body that has other types than its kind.
@@ -92,8 +96,17 @@ impl WriteRequest<'_> {
                 let patch = Value::Object(object.0.clone()).to_string().into();
                 ApiError::invalid("", "", "", &[FieldError::invalid("patch", &patch, why)])
             }
-            Reading::Apply => ApiError::unexpected(format!("failed to create typed patch object: {why}")),
+            Reading::Apply => self.unfit(object, "convert new typed object", &why),
         }
+    }
+
+    /// Returns the refusal of a configuration that does not fit the schema. kube-apiserver gives it no type, so it is a 500.
+    fn unfit(&self, object: &Object, attempt: &str, why: &str) -> ApiError {
+        let (namespace, name, kind) = (object.namespace(), object.name(), object.kind());
+        let (group, version) = (&self.target.group, &self.scope.version().name);
+        ApiError::unexpected(format!(
+            "failed to {attempt} ({namespace}/{name}; {group}/{version}, Kind={kind}): {why}"
+        ))
     }
 
     fn unknown_fields(&mut self, object: &Object, unknown: &[String]) -> Result<(), ApiError> {
@@ -102,18 +115,13 @@ impl WriteRequest<'_> {
         }
         let (kind, version) = (object.kind(), &self.scope.version().name);
         if self.reading == Reading::Apply {
-            let head = format!(
-                "{}/{}; {}/{version}, Kind={kind}",
-                object.namespace(),
-                object.name(),
-                self.target.group
-            );
-            let list: Vec<_> =
-                unknown.iter().map(|path| format!(".{path}: field not declared in schema")).collect();
-            return Err(ApiError::unexpected(format!(
-                "failed to create typed patch object ({head}): {}",
-                list.join("\n")
-            )));
+            let undeclared = |path: &String| format!(".{path}: field not declared in schema");
+            let list: Vec<_> = unknown.iter().map(undeclared).collect();
+            let why = match list.as_slice() {
+                [one] => one.clone(),
+                many => format!("errors:\n  {}", many.join("\n  ")),
+            };
+            return Err(self.unfit(object, "create typed patch object", &why));
         }
         let fields: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
         let strict = format!("strict decoding error: {}", fields.join(", "));

@@ -82,7 +82,15 @@ fn an_apply_is_refused_before_it_is_merged() {
     unknown["foo"] = 1.into();
     let why =
         "failed to create typed patch object (/b; /v1, Kind=ConfigMap): .foo: field not declared in schema";
+    refused(apply(&mut world, "ap", unknown.clone(), false), 500, "", why);
+    unknown["bar"] = 1.into();
+    let why = "failed to create typed patch object (/b; /v1, Kind=ConfigMap): errors:\n  .bar: field not declared in schema\n  \
+               .foo: field not declared in schema";
     refused(apply(&mut world, "ap", unknown, false), 500, "", why);
+    let mut mistyped = config_map("b", json!({}));
+    mistyped["metadata"]["finalizers"] = json!([true]);
+    let why = "failed to create typed patch object (/b; /v1, Kind=ConfigMap): .metadata.finalizers[0]: expected string, got true";
+    refused(apply(&mut world, "ap", mistyped, false), 500, "", why);
     let mut managed = config_map("b", json!({}));
     managed["metadata"]["managedFields"] = json!([]);
     refused(apply(&mut world, "ap", managed, false), 400, "BadRequest", "metadata.managedFields must be nil");
