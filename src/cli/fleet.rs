@@ -67,7 +67,7 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
         if !repository.report_error.is_empty() {
             let _ = writeln!(page, "  the present state is not reported: {}", repository.report_error);
         }
-        if repository.suspended {
+        if repository.suspended && !repository.message.starts_with("suspended") {
             let _ = writeln!(page, "  suspended: spec.suspend is true");
         }
         if let Some(held) = &repository.held_deletions {

@@ -1,6 +1,7 @@
 //! Wires the operator: an election, the shell with the hub's controllers, the source controller, health,
 //! metrics, the conversion webhook, custom signers and traces.
 
+mod applied;
 mod last_reports;
 pub mod registration;
 mod run;

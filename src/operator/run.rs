@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
+use super::applied::AppliedLog;
 use super::traces::Tracer;
 use super::{ArgoCd, LeaderCandidate, OperatorOptions, last_reports, signer, source, webhook};
 use crate::serve::receiver::{self, ReceiverOptions};
@@ -60,8 +61,14 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     };
     let shell = shell_with(shell_options, argo_cd, cluster_profiles);
     let handle = shell.handle();
-    let exporting = traces.map(|(tracer, exporter)| {
-        handle.observe(Arc::new(move |activity| tracer.observe(&activity)));
+    let (applied, observing) = (AppliedLog::default(), traces.as_ref().map(|(tracer, _)| Arc::clone(tracer)));
+    handle.observe(Arc::new(move |activity| {
+        applied.observe(&activity);
+        if let Some(tracer) = &observing {
+            tracer.observe(&activity);
+        }
+    }));
+    let exporting = traces.map(|(_, exporter)| {
         let stop = CancellationToken::new();
         (stop.clone(), tokio::spawn(exporter.run(stop)))
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The files of `examples-repo/`, which a test edits and commits.
+/// Files, such as those of `examples-repo/`, which a test edits and commits.
 pub(crate) struct Repository {
     pub(crate) path: PathBuf,
     files: BTreeMap<String, String>,
@@ -11,11 +11,16 @@ pub(crate) struct Repository {
 
 impl Repository {
     pub(crate) fn create(dir: &Path) -> Self {
+        let mut repository = Self::empty(dir);
+        let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo"));
+        read_dir(examples, "", &mut repository.files);
+        repository
+    }
+
+    pub(crate) fn empty(dir: &Path) -> Self {
         let path = dir.join("fleet.git");
         git2::Repository::init_bare(&path).unwrap();
-        let mut files = BTreeMap::new();
-        read_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo")), "", &mut files);
-        Self { path, files }
+        Self { path, files: BTreeMap::new() }
     }
 
     pub(crate) fn edit(&mut self, path: &str, from: &str, to: &str) {

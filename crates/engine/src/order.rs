@@ -11,12 +11,13 @@ use object::Gvk;
 /// Returns the stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted
 /// in descending order.
 ///
-/// 0: kinds that make room for others (namespaces, definitions). 1: identities and permissions. 2: content
-/// that others refer to. 3: everything else. 4: kinds that start a rollout, after everything they refer to.
-/// 5: kinds that intercept requests.
+/// [`ROOM`]: kinds that make room for others (namespaces, definitions). 1: identities and roles. [`PERMISSIONS`]: bindings of
+/// roles; an API server refuses one whose role it does not have. 3: content that others refer to. 4: everything else.
+/// 5: kinds that start a rollout, after everything they refer to. 6: kinds that intercept requests.
 pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
-        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => 0,
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => ROOM,
+        (RBAC, "RoleBinding" | "ClusterRoleBinding") => PERMISSIONS,
         ("", "ServiceAccount" | "ResourceQuota" | "LimitRange")
         | (RBAC, _)
         | ("scheduling.k8s.io", "PriorityClass")
@@ -24,15 +25,21 @@ pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
         ("", "Secret" | "ConfigMap")
         | (ADDON_GROUP, "AddOnTemplate" | "AddOnDeploymentConfig")
         | (CLUSTER_GROUP, "ManagedClusterSet" | "ManagedClusterSetBinding")
-        | (GITOPS_GROUP, "RolloutPolicy") => 2,
-        (ADDON_GROUP, "ClusterManagementAddOn") | (WORK_GROUP, "ManifestWorkReplicaSet") => 4,
-        ("admissionregistration.k8s.io", _) | ("apiregistration.k8s.io", "APIService") => 5,
-        _ => 3,
+        | (GITOPS_GROUP, "RolloutPolicy") => 3,
+        (ADDON_GROUP, "ClusterManagementAddOn") | (WORK_GROUP, "ManifestWorkReplicaSet") => 5,
+        ("admissionregistration.k8s.io", _) | ("apiregistration.k8s.io", "APIService") => 6,
+        _ => 4,
     }
 }
 
+/// The stage of namespaces and definitions.
+pub(crate) const ROOM: u8 = 0;
+
+/// The stage of bindings: permissions are complete once it is applied.
+pub(crate) const PERMISSIONS: u8 = 2;
+
 /// The number of stages of [`hub_stage`].
-pub(crate) const HUB_STAGES: u8 = 6;
+pub(crate) const HUB_STAGES: u8 = 7;
 
 /// Returns the position of a kind in the order in which OCM's agent applies manifests to a spoke, lowest
 /// first.
@@ -82,6 +89,7 @@ mod tests {
         let order = [
             ("v1", "Namespace"),
             ("v1", "ServiceAccount"),
+            ("rbac.authorization.k8s.io/v1", "RoleBinding"),
             ("addon.open-cluster-management.io/v1alpha1", "AddOnTemplate"),
             ("cluster.open-cluster-management.io/v1beta1", "Placement"),
             ("addon.open-cluster-management.io/v1alpha1", "ClusterManagementAddOn"),
@@ -89,7 +97,7 @@ mod tests {
         ];
         let stages: Vec<_> =
             order.iter().map(|(version, kind)| hub_stage(&Gvk::parse(version, kind))).collect();
-        assert_eq!(stages, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(stages, [0, 1, 2, 3, 4, 5, 6]);
         assert!(stages.iter().all(|stage| *stage < HUB_STAGES));
     }
 

@@ -213,7 +213,7 @@ impl Display for RenderError {
 impl std::error::Error for RenderError {}
 
 /// Suggests the known word that is closest to a written one, if one is close.
-pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     // The distance costs the product of both lengths, and a repository decides both.
     const LONGEST: usize = 200;
     let folded = |text: &str| text.to_lowercase().chars().take(LONGEST).collect::<String>();

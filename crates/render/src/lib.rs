@@ -45,7 +45,7 @@ mod transform;
 pub mod yaml;
 
 pub use closure::{Closure, PathEntry};
-pub use error::{ExcerptLine, Reason, RenderError};
+pub use error::{ExcerptLine, Reason, RenderError, did_you_mean};
 pub use memo::RenderMemo;
 
 use std::sync::Arc;

@@ -115,12 +115,9 @@ impl WriteRequest<'_> {
         }
         let (kind, version) = (object.kind(), &self.scope.version().name);
         if self.reading == Reading::Apply {
-            let undeclared = |path: &String| format!(".{path}: field not declared in schema");
-            let list: Vec<_> = unknown.iter().map(undeclared).collect();
-            let why = match list.as_slice() {
-                [one] => one.clone(),
-                many => format!("errors:\n  {}", many.join("\n  ")),
-            };
+            // kube-apiserver names one field of a map, too.
+            let first = unknown.first().map_or("", String::as_str);
+            let why = format!(".{first}: field not declared in schema");
             return Err(self.unfit(object, "create typed patch object", &why));
         }
         let fields: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();

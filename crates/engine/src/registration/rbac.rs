@@ -10,7 +10,8 @@ use api::names::{
     SUBJECT_PREFIX, WORK_FINALIZER, WORK_GROUP,
 };
 
-pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
+/// The API group of roles and their bindings.
+pub const RBAC: &str = "rbac.authorization.k8s.io";
 /// The role of every accepted cluster in its namespace, for leases and add-ons.
 pub(crate) const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:registration";
 /// The role of every accepted cluster in its namespace, for works.

@@ -12,8 +12,9 @@ use super::input::SyncInput;
 use super::kubectl;
 use super::ownership::{Ownership, changed_guard, is_self, ownership};
 use super::writes::{Apply, Correction, Deletion, Terminating};
-use super::{ApplyRule, Comparisons, Desired, DesiredObject, Problem};
+use super::{ApplyRule, Comparisons, DesiredObject, Problem};
 use crate::health::ObjectHealth;
+use crate::order::hub_stage;
 use api::names;
 use object::fields::{is_as_applied, owned_by_others};
 use object::{Object, ObjectRef};
@@ -144,6 +145,9 @@ impl<'a, L> Decider<'a, '_, L> {
         let is_taken = desired.apply != ApplyRule::Merge;
         Apply {
             desired,
+            stage: hub_stage(&desired.reference.gvk),
+            is_new: live.is_none(),
+            arrives_with: None,
             force,
             end_tracking: None,
             adopted: adopted.map(|live| ignore::adopted(&desired.object, live, &paths)),
@@ -169,15 +173,12 @@ impl DesiredObject {
     }
 }
 
-/// Lists group and kind of the definitions in a commit.
-pub(super) fn defined_kinds(desired: &Desired) -> BTreeSet<(&str, &str)> {
-    let is_definition = |d: &&Arc<DesiredObject>| d.reference.gvk.kind == "CustomResourceDefinition";
-    let definitions = desired.objects.iter().filter(is_definition);
-    definitions
-        .filter_map(|d| {
-            let group = d.object.at(&["spec", "group"])?.as_str()?;
-            let kind = d.object.at(&["spec", "names", "kind"])?.as_str()?;
-            Some((group, kind))
-        })
-        .collect()
+/// Returns group and kind that an object defines, if it is a definition.
+pub(super) fn defined_kind(desired: &DesiredObject) -> Option<(&str, &str)> {
+    if desired.reference.gvk.kind != "CustomResourceDefinition" {
+        return None;
+    }
+    let group = desired.object.at(&["spec", "group"])?.as_str()?;
+    let kind = desired.object.at(&["spec", "names", "kind"])?.as_str()?;
+    Some((group, kind))
 }

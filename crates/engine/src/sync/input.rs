@@ -22,6 +22,8 @@ pub struct SyncInput<'a> {
     pub awaits_requests: bool,
     /// Why another ConfigRepo cannot request what it may want. Deletions need an approval meanwhile.
     pub unjudged: Option<&'a str>,
+    /// Whether the API server forbids objects that the permissions of the commit may allow. They are judged after these.
+    pub are_permissions_needed: bool,
     /// The missing namespaces of its objects.
     pub missing_namespaces: &'a BTreeSet<String>,
     /// The objects of the commit that are not applied by this plan.

@@ -4,10 +4,12 @@
 //! - The inventory lists an object before it is created and until it is known to be gone.
 //! - An object is deleted only if the inventory lists it, it carries our annotation, and its kind was read.
 //! - Deletions above the deletion budget wait for approval.
-//! - One refused object refuses the whole commit, so the last good state stays applied.
+//! - One refused object refuses the whole commit, so the last good state stays applied. The API server judges every object
+//!   that it can before the first write.
 //! - The next stage waits until the objects of a stage are healthy, unless the user does not wait for health.
 
 mod argo;
+mod arrivals;
 mod budget;
 mod comparisons;
 mod decide;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::decide::{Decider, ObjectDecision, defined_kinds};
+use super::arrivals::Arrivals;
+use super::decide::{Decider, ObjectDecision, defined_kind};
 use super::input::{SyncInput, Withheld};
 use super::ownership::OWNED_BY_CONFIG_REPO;
 use super::prune;
@@ -22,7 +23,8 @@ struct Stages<'a> {
 }
 
 impl<'a> Stages<'a> {
-    fn add(&mut self, stage: u8, apply: Apply<'a>, takes_time: bool) {
+    fn add(&mut self, apply: Apply<'a>, takes_time: bool) {
+        let stage = apply.stage;
         debug_assert!(stage < HUB_STAGES, "every stage has a number below");
         self.applies.entry(stage).or_default().push(apply);
         if takes_time {
@@ -30,14 +32,11 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns the applies of this plan, and whether later stages wait for the health of an earlier one.
-    fn end(mut self, waits_for_health: bool) -> (Vec<Vec<Apply<'a>>>, bool) {
-        let Some(first) = self.unfinished.first().filter(|_| waits_for_health) else {
-            return (self.applies.into_values().collect(), false);
-        };
-        let is_held = self.applies.keys().any(|stage| stage > first);
-        self.applies.retain(|stage, _| stage <= first);
-        (self.applies.into_values().collect(), is_held)
+    /// Returns the applies of this plan, and those of later stages, which wait for the health of an earlier one.
+    fn end(mut self, waits_for_health: bool) -> (Vec<Vec<Apply<'a>>>, Vec<Apply<'a>>) {
+        let first = self.unfinished.first().filter(|_| waits_for_health);
+        let later = first.map(|first| self.applies.split_off(&(first + 1))).unwrap_or_default();
+        (self.applies.into_values().collect(), later.into_values().flatten().collect())
     }
 }
 
@@ -53,7 +52,8 @@ pub fn plan<'a, E: Display>(
 ) -> SyncPlan<'a> {
     let mut plan = SyncPlan::default();
     comparisons.hold_for(&input.policy.ignore, &desired.objects);
-    let mut decider = Decider { input, comparisons, live: &live, defined: defined_kinds(desired) };
+    let defined = desired.objects.iter().filter_map(|object| defined_kind(object)).collect();
+    let mut decider = Decider { input, comparisons, live: &live, defined };
     let mut applies = Vec::new();
     let mut stages = Stages::default();
     let mut left: BTreeSet<ObjectId> = BTreeSet::new();
@@ -68,7 +68,7 @@ pub fn plan<'a, E: Display>(
                 stages.unfinished.insert(stage);
                 plan.unhealthy.push(Unhealthy { object: object.reference.clone(), health });
             }
-            ObjectDecision::Apply { apply, takes_time } => applies.push((stage, apply, takes_time)),
+            ObjectDecision::Apply { apply, takes_time } => applies.push((apply, takes_time)),
             ObjectDecision::Correct(correction) => plan.correct.push(correction),
             ObjectDecision::Recreate(deletion) => {
                 let object = deletion.target.clone();
@@ -106,11 +106,15 @@ pub fn plan<'a, E: Display>(
     let withheld = withheld(input, &plan);
     let is_written = |apply: &Apply<'_>| !withheld.contains(&ObjectId::of(&apply.desired.reference));
     plan.correct.retain(|one| is_written(&one.apply));
-    for (stage, apply, takes_time) in applies.into_iter().filter(|(_, apply, _)| is_written(apply)) {
+    applies.retain(|(apply, _)| is_written(apply));
+    let arrivals = Arrivals::of(&applies, input.are_permissions_needed);
+    for (mut apply, takes_time) in applies {
+        apply.arrives_with = arrivals.stage(&apply);
         plan.takes_time |= takes_time;
-        stages.add(stage, apply, takes_time);
+        stages.add(apply, takes_time);
     }
-    (plan.apply, plan.is_held) = stages.end(input.policy.waits_for_health);
+    (plan.apply, plan.later) = stages.end(input.policy.waits_for_health);
+    plan.is_held = !plan.later.is_empty();
     if plan.is_held {
         plan.delete.clear();
         plan.recent.retain(|id, _| input.recent.contains_key(id));
@@ -120,6 +124,7 @@ pub fn plan<'a, E: Display>(
         plan.apply
             .iter()
             .flatten()
+            .chain(&plan.later)
             .all(|it| plan.inventory.contains_key(&ObjectId::of(&it.desired.reference))),
         "the inventory lists every object that is applied"
     );

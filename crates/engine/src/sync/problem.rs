@@ -33,11 +33,16 @@ impl Display for Problem {
     }
 }
 
-/// Describes the first three problems, and counts the rest.
+/// Describes the first three problems, and counts the rest. If the messages are long, they are cut, but never their places.
 pub fn summary(problems: &[Problem]) -> String {
     const SHOWN: usize = 3;
-    let shown: Vec<_> =
-        problems.iter().take(SHOWN).map(|problem| text::plain(&problem.to_string(), 400)).collect();
+    const LONGEST: usize = 1200;
+    let longest = LONGEST / problems.len().clamp(1, SHOWN);
+    let shown = problems.iter().take(SHOWN).map(|problem| {
+        let message = text::plain(&problem.message, longest);
+        Problem { message, ..problem.clone() }.to_string()
+    });
+    let shown: Vec<_> = shown.collect();
     let more = problems.len().saturating_sub(SHOWN);
     let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
     format!("{}{rest}", shown.join("; "))

@@ -47,6 +47,13 @@ pub struct Unhealthy {
 pub struct Apply<'a> {
     /// The object.
     pub desired: &'a DesiredObject,
+    /// Its stage.
+    pub stage: u8,
+    /// Whether the hub has no object of this name.
+    pub is_new: bool,
+    /// The stage that brings its kind, its namespace or the permission to write it. The API server cannot judge the object
+    /// before that stage is written; `None` if it can at once.
+    pub arrives_with: Option<u8>,
     /// Takes fields that another manager owns with another value.
     pub force: bool,
     /// Ends the tracking of the object by Argo CD, from which it is taken over.
@@ -58,6 +65,11 @@ pub struct Apply<'a> {
 }
 
 impl Apply<'_> {
+    /// Returns whether another write to the object comes before the apply.
+    pub fn is_prepared(&self) -> bool {
+        self.managed_fields.is_some() || self.end_tracking.is_some()
+    }
+
     /// Returns the object to send, with the annotations of its owner.
     pub fn marked(&self, repo: &Key) -> Object {
         self.desired.marked(self.adopted.as_ref().unwrap_or(&self.desired.object), repo)
@@ -80,7 +92,9 @@ pub struct SyncPlan<'a> {
     pub inventory: Inventory,
     /// Objects that are new or changed in the repository, by stage.
     pub apply: Vec<Vec<Apply<'a>>>,
-    /// Whether later stages wait until the objects of an earlier one are healthy. Nothing is deleted before.
+    /// Objects of later stages, which wait until the objects of an earlier one are healthy.
+    pub later: Vec<Apply<'a>>,
+    /// Whether there are objects of later stages. Nothing is deleted before they are applied.
     pub is_held: bool,
     /// Whether an object that is applied may become healthy later.
     pub takes_time: bool,
@@ -144,6 +158,7 @@ impl SyncPlan<'_> {
             takes_time: _,
             is_held,
             apply,
+            later: _,
             correct,
             recreate,
             delete,

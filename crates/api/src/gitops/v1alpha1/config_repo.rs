@@ -21,6 +21,7 @@ kind! {
             ("URL", "string", ".spec.url"),
             ("Path", "string", ".spec.path"),
             ("Ready", "string", ".status.conditions[?(@.type==\"Ready\")].status"),
+            ("Suspended", "boolean", ".spec.suspend"),
             ("Applied", "string", ".status.applied.commit"),
             ("Message", "string", ".status.conditions[?(@.type==\"Ready\")].message"),
             ("Age", "date", ".metadata.creationTimestamp"),

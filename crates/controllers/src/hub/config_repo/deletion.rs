@@ -49,6 +49,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             requested: &requested,
             awaits_requests: awaited.is_some(),
             unjudged: unjudged.as_deref(),
+            are_permissions_needed: false,
             missing_namespaces: &BTreeSet::new(),
             withheld: &Withheld::default(),
             recent: &Recent::new(),

@@ -6,8 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::event;
 use super::inventory::Recorded;
 use super::status::{Phase, Readiness, conclude, is_about, is_waiting, still_applied};
+use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ApprovedDeletions, ConfigRepo, ConfigRepoStatus, RecentDeletion};
 use api::names;
+use api::names::gitops_conditions::{READY, STALLED};
 use engine::sync::{Inventory, ObjectId, Problem, Recent, SyncPlan};
 use object::text::short_commit;
 use object::{Key, Metadata as _};
@@ -57,9 +59,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Records the inventory and the deletions. A step of its own does it before objects are created and
-    /// deleted. `digest` is that of the objects of the commit.
-    pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>, digest: &str) {
+    /// Records the inventory and the deletions in the status, and returns the writes for it. They come in a step of their
+    /// own before objects are created and deleted. `digest` is that of the objects of the commit.
+    pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>, digest: &str) -> Vec<Action> {
         let SyncPlan { inventory, recent, is_approved, .. } = sync;
         let of_inventory = recorded.record(self.repo, inventory, &Inventory::new());
         let approval = self.repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default();
@@ -69,9 +71,9 @@ impl<'a> Draft<'a> {
             ..ApprovedDeletions::default()
         });
         let deletions = self.record_deletions(recent, approved);
-        self.plan.step(of_inventory.into_iter().chain(deletions));
         self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
         self.status.inventory.clear();
+        of_inventory.into_iter().chain(deletions).collect()
     }
 
     /// Returns the write that records new deletions, or that a person approved them. Those that count no
@@ -110,6 +112,23 @@ impl<'a> Draft<'a> {
     pub(super) fn refuse(&mut self, problems: &[Problem]) {
         self.status.held_plan.clear();
         self.readiness = Some(Readiness::refused(problems, &self.status));
+    }
+
+    /// Says that the ConfigRepo is suspended, beside its last result.
+    pub(super) fn suspend(&mut self) {
+        const SUSPENDED: &str = "suspended (spec.suspend)";
+        let phase = match () {
+            () if self.repo.holds(READY) => Phase::Ready,
+            () if self.repo.holds(STALLED) => Phase::Stalled,
+            () => Phase::Reconciling,
+        };
+        self.readiness = Some(match self.repo.condition(READY) {
+            None => Readiness::new(Phase::Reconciling, "Suspended", SUSPENDED),
+            Some(ready) if ready.message.starts_with(SUSPENDED) => {
+                Readiness::new(phase, &ready.reason, &ready.message)
+            }
+            Some(ready) => Readiness::new(phase, &ready.reason, format!("{SUSPENDED}; {}", ready.message)),
+        });
     }
 
     /// Says whether a commit is applied as a whole or in part.

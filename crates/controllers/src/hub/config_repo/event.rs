@@ -8,8 +8,11 @@ use object::text::{self, short_commit};
 use object::tree::Checkout;
 use reconcile::{Event, EventType};
 
-/// Longest note of an event is 1024 bytes (`events.k8s.io/v1`); a character has four bytes at most.
-const NOTE: usize = 256;
+/// Longest note of an event is 1024 bytes (`events.k8s.io/v1`), and a character that is not ASCII has four at most. The mark
+/// of a cut is such a character.
+fn note(message: &str) -> String {
+    text::plain(message, if message.is_ascii() { 1000 } else { 256 })
+}
 
 /// Returns the event of a new result: a commit is applied, or waits for a person. A result that passes by
 /// itself, such as a git server that does not answer, has none.
@@ -30,7 +33,7 @@ pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readi
             (!was_told || commit(&before.seen) != commit(&new.seen), EventType::Warning)
         }
     };
-    is_new.then(|| Event::new(repo, event_type, reason, "Apply", text::plain(message, NOTE)))
+    is_new.then(|| Event::new(repo, event_type, reason, "Apply", note(message)))
 }
 
 /// Returns the event of a new commit with paths that collide.
@@ -38,7 +41,7 @@ pub(super) fn collision(repo: &ConfigRepo, checkout: &Checkout) -> Option<Event>
     let first = checkout.tree.collisions().first()?;
     let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
     let is_new = seen.is_none_or(|seen| seen.commit != checkout.revision);
-    let message = text::plain(&format!("{}: {first}", short_commit(&checkout.revision)), NOTE);
+    let message = note(&format!("{}: {first}", short_commit(&checkout.revision)));
     is_new.then(|| Event::new(repo, EventType::Warning, "PathCollision", "Fetch", message))
 }
 

@@ -11,6 +11,7 @@ mod depends;
 mod draft;
 mod drift;
 mod event;
+mod failed;
 mod freeze;
 mod health;
 mod identity;
@@ -21,6 +22,7 @@ mod moves;
 mod observe;
 mod plan;
 mod policy;
+mod refusal;
 mod status;
 mod terminating;
 mod wakes;
@@ -82,7 +84,7 @@ impl Controller for ConfigRepoController {
         let Some(repo) = view.get::<ConfigRepo>(key)? else { return Ok(None) };
         Ok(match done.is_success() {
             true => done.plan.status.as_ref().and_then(|draft| status::rebase(&repo, draft)),
-            false => status::failed(&repo, view, done, now),
+            false => failed::failed(&repo, view, done, now),
         })
     }
 }

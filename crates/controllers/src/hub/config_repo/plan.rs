@@ -14,7 +14,7 @@ use super::inventory::{self, Recorded};
 use super::loosening::{Loosened, uninstalls};
 use super::moves::Moves;
 use super::policy::sync_policy;
-use super::status::{Phase, Readiness, TRANSIENT, record, seen, still_applied};
+use super::status::{Phase, Readiness, TRANSIENT, is_about, is_forbidden, record, seen, still_applied};
 use super::write::write;
 use super::{approval, deletion, depends, event, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
@@ -37,6 +37,7 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     }
     let mut draft = Draft::of(repo, now);
     if repo.spec.suspend {
+        draft.suspend();
         return Ok(draft.finish());
     }
     match (RepoIdentity::of(repo, view)?, commit::source(repo, view)) {
@@ -156,6 +157,7 @@ fn apply(
         requested: &moves.requested,
         awaits_requests: moves.awaited.is_some(),
         unjudged: unjudged.as_deref(),
+        are_permissions_needed: is_forbidden(draft.repo) && is_about(draft.repo, &checkout.revision),
         missing_namespaces: &missing_namespaces,
         withheld: &withheld,
         recent: &recent_deletions(&draft.status),

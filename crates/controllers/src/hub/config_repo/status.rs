@@ -1,21 +1,18 @@
 //! Writes the status of a ConfigRepo.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-use super::commit;
 use api::condition::{Conditions as _, Observation, set_condition};
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentResult, Revision, UnchangeableObject};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentResult, Revision};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
-use engine::sync::{self, Desired, DesiredObject, Problem};
+use engine::sync::{self, Problem};
 use object::duration::whole_second;
 use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Object, text};
-use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
+use reconcile::StatusWrite;
 
 /// Longest message of a condition; nobody reads more.
 const MESSAGE: usize = 1500;
@@ -24,7 +21,7 @@ const MESSAGE: usize = 1500;
 const HISTORY: usize = 5;
 
 /// The reason while the hub refuses writes to the identity of the ConfigRepo.
-const FORBIDDEN: &str = "Forbidden";
+pub(super) const FORBIDDEN: &str = "Forbidden";
 
 /// Reasons of failed fetches that end without a person.
 pub(super) const TRANSIENT: &[&str] =
@@ -195,7 +192,7 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
 }
 
 /// Returns an object as it is now, with a drafted status.
-fn drafted(now: &ConfigRepo, draft: &StatusWrite) -> Option<ConfigRepo> {
+pub(super) fn drafted(now: &ConfigRepo, draft: &StatusWrite) -> Option<ConfigRepo> {
     let mut value = Object::from_typed(now).into_value();
     json_patch::merge(&mut value, &Value::Object(draft.patch.clone()));
     serde_json::from_value(value).ok()
@@ -204,142 +201,4 @@ fn drafted(now: &ConfigRepo, draft: &StatusWrite) -> Option<ConfigRepo> {
 /// Returns whether the hub refuses writes to the identity of a ConfigRepo.
 pub(super) fn is_forbidden(repo: &ConfigRepo) -> bool {
     repo.condition(READY).is_some_and(|ready| ready.reason == FORBIDDEN)
-}
-
-/// Drafts the status after a plan with a failed write.
-pub(super) fn failed(
-    repo: &ConfigRepo,
-    view: &impl View,
-    done: &Executed,
-    now: Timestamp,
-) -> Option<StatusWrite> {
-    let failures: Vec<(&Action, &Failure)> = done.failures().collect();
-    let worst = failures.iter().map(|(_, failure)| failure).max_by_key(|failure| failure.kind)?;
-    let (phase, reason) = match worst.kind {
-        // Another client wrote in between, and that write wakes the next plan.
-        FailureKind::Conflict => return None,
-        FailureKind::FieldConflict => (Phase::Stalled, "FieldConflict"),
-        FailureKind::Invalid => (Phase::Stalled, "InvalidObject"),
-        FailureKind::Forbidden => (Phase::Stalled, FORBIDDEN),
-        FailureKind::NotFound => (Phase::Stalled, "NotFound"),
-        FailureKind::Unavailable => (Phase::Reconciling, "ApplyFailed"),
-    };
-    let mut new = repo.clone();
-    let status = new.status.get_or_insert_default();
-    let generation = repo.metadata.generation.unwrap_or_default();
-    let source = commit::source(repo, view);
-    let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
-    let desired = checkout.and_then(|checkout| commit::completed(repo, checkout, view).ok()?.ok());
-    let origin = |action: &Action| {
-        let origin = desired.as_ref()?.origin(&action.target()?);
-        origin.cloned()
-    };
-    let recreated = recreated(desired.as_deref(), &failures, view);
-    let is_recreated = !recreated.is_empty() && recreated.len() == failures.len();
-    let (phase, reason) = if is_recreated { (Phase::Reconciling, "Recreating") } else { (phase, reason) };
-    status.recreate = recreated;
-    let problem = |(action, failure): &(&Action, &Failure)| Problem {
-        reason,
-        message: format!("{}{}", failure.message, if is_recreated { RECREATED } else { hint(failure) }),
-        origin: origin(action).unwrap_or_default(),
-    };
-    let problems: Vec<_> = failures.iter().map(problem).collect();
-    let commit = checkout.map(|checkout| checkout.revision.clone()).unwrap_or_default();
-    let message = format!(
-        "cannot apply {}: {}; {}",
-        short_commit(&commit),
-        sync::summary(&problems),
-        left_applied(desired.as_deref(), &commit, status, view)
-    );
-    let readiness = Readiness::new(phase, reason, message);
-    let draft = done.plan.status.as_ref().and_then(|draft| drafted(repo, draft));
-    let planned = draft.unwrap_or_else(|| repo.clone()).status.unwrap_or_default();
-    // Whether the plan waits for an approval does not depend on its writes.
-    (status.held_plan, status.held_changes) = (planned.held_plan, planned.held_changes);
-    let digest = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.digest.clone());
-    if has_applied(done) && digest(&planned.seen) != digest(&status.applied) {
-        status.partial.clone_from(&planned.seen);
-    }
-    let planned = planned.seen.map(|seen| seen.commit);
-    // A newer commit may have been fetched since.
-    if let Some(checkout) = checkout.filter(|checkout| planned.as_ref() == Some(&checkout.revision)) {
-        status.seen = Some(seen(repo, checkout, now));
-        record(status, &readiness, now);
-    } else if let Some(seen) = status.seen.as_mut().filter(|_| !is_about(repo, "")) {
-        // The commit was judged under another spec.
-        seen.digest.clear();
-    }
-    conclude(status, generation, &readiness, now);
-    StatusWrite::between(repo, &new)
-}
-
-/// Returns whether a plan has applied an object of its commit.
-fn has_applied(done: &Executed) -> bool {
-    let mut results = done.results();
-    results.any(|(action, outcome)| matches!(action, Action::Apply { dry_run: false, .. }) && outcome.is_ok())
-}
-
-/// The end of a message about a field that cannot change, if the object is recreated.
-const RECREATED: &str = "; it is deleted and created again, as its annotation says";
-
-/// Says what to do about a field that cannot change, or that an apply has emptied.
-fn hint(failure: &Failure) -> &'static str {
-    if cannot_change(failure) {
-        "; give the object another name, or annotate it in the repository with gitops.wheelwright.dev/force: enabled, and it is \
-         deleted and created again"
-    } else if failure.kind == FailureKind::Invalid && failure.message.contains(EMPTIED) {
-        "; an apply cannot empty a map of a custom resource: leave the field out"
-    } else {
-        ""
-    }
-}
-
-/// The words of kube-apiserver about a map that lost its last field in an apply.
-const EMPTIED: &str = r#"in body must be of type object: "null""#;
-
-/// Returns whether the API server refused to change a field. Only the text of its message shows this.
-fn cannot_change(failure: &Failure) -> bool {
-    const WORDS: [&str; 4] =
-        ["immutable", "may not change once set", "updates to statefulset spec", "cannot change roleref"];
-    let message = failure.message.to_lowercase();
-    failure.kind == FailureKind::Invalid && WORDS.iter().any(|words| message.contains(words))
-}
-
-/// Returns the objects that cannot be changed, and that are deleted and created again as their annotation
-/// says.
-fn recreated(
-    desired: Option<&Desired>,
-    failures: &[(&Action, &Failure)],
-    view: &impl View,
-) -> Vec<UnchangeableObject> {
-    let refused = failures.iter().filter(|(_, failure)| cannot_change(failure));
-    let refused: Vec<_> = refused.filter_map(|(action, _)| action.target()).collect();
-    let objects = desired.into_iter().flat_map(|desired| &desired.objects);
-    let recreated = objects.filter(|object| object.is_recreated && refused.contains(&object.reference));
-    let unchangeable = recreated.filter_map(|object| {
-        let live = view.observed(&object.reference).ok()??;
-        let (uid, digest) = (live.uid().to_owned(), object.digest.clone());
-        Some(UnchangeableObject { uid, digest, ..UnchangeableObject::default() })
-    });
-    unchangeable.collect()
-}
-
-/// Reports which commit the objects on the hub are from after a write of `commit` failed.
-fn left_applied(
-    desired: Option<&Desired>,
-    commit: &str,
-    status: &ConfigRepoStatus,
-    view: &impl View,
-) -> String {
-    let objects = desired.map_or(&[][..], |desired| &desired.objects);
-    let is_applied = |object: &&Arc<DesiredObject>| {
-        let live = view.observed(&object.reference).ok().flatten();
-        live.is_some_and(|live| object.is_last_applied(&live))
-    };
-    let (done, all) = (objects.iter().filter(is_applied).count(), objects.len());
-    if done == 0 {
-        return still_applied(status);
-    }
-    let before = applied_before(status, commit);
-    format!("{done} of {all} objects are as in {}{before}", short_commit(commit))
 }

@@ -32,6 +32,7 @@ mod partial;
 mod rendering;
 mod restart;
 mod rules;
+mod whole;
 mod window;
 
 /// A hub with one repository, and the operator that follows it.
@@ -137,14 +138,14 @@ fn a_commit_is_applied_and_the_next_one_too() {
     assert_eq!(hub.run(), "Reconciling Fetching: the repository has not been fetched yet");
     assert_eq!(
         hub.commit(&[("a.yaml", &map("a", "1")), ("set.yaml", SET)]),
-        "Ready: applied 000000000000 (2 objects)"
+        "Ready: 2 objects of 000000000000"
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
     let status = hub.status();
     assert_eq!((hub.owned().len(), status.applied.unwrap().commit), (2, format!("{:040x}", 1)));
     assert_eq!(
         hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", &map("b", "1"))]),
-        "Ready: applied 000000000000 (2 objects)"
+        "Ready: 2 objects of 000000000000"
     );
     assert_eq!((hub.data("a").as_deref(), hub.data("b").as_deref()), (Some("2"), Some("1")));
     assert_eq!(hub.owned().len(), 2, "the set left the repository and the hub");
@@ -213,13 +214,9 @@ fn a_bad_field_names_object_and_file_and_leaves_what_is_applied() {
             && message.contains("selectorType"),
         "{message}"
     );
-    assert!(message.contains("(sets.yaml:1)") && message.ends_with("stays applied"), "{message}");
+    assert!(message.contains("(sets.yaml:7)") && message.ends_with("stays applied"), "{message}");
     assert_eq!(hub.status().applied.unwrap().commit, format!("{:040x}", 1));
-    assert_eq!(
-        hub.commit(&[("set.yaml", SET)]),
-        "Ready: applied 000000000000 (1 object)",
-        "and mends itself"
-    );
+    assert_eq!(hub.commit(&[("set.yaml", SET)]), "Ready: 1 object of 000000000000", "and mends itself");
 }
 
 #[test]
@@ -230,7 +227,7 @@ fn annotations_that_are_too_large_are_refused_with_object_and_file() {
     let message = hub.commit(&[("maps.yaml", &text)]);
     let refused = "metadata.annotations: Too long: may not be more than 262144 bytes";
     assert!(message.starts_with("Stalled InvalidObject: cannot apply 000000000000: "), "{message}");
-    assert!(message.contains(refused) && message.contains("(maps.yaml:1)"), "{message}");
+    assert!(message.contains(refused) && message.contains("(maps.yaml:4)"), "{message}");
 }
 
 #[test]
@@ -278,7 +275,7 @@ fn deletions_over_the_budget_wait_for_their_approval() {
     assert!(message.ends_with(&hint), "{message}");
     assert_eq!(hub.names().len(), 8);
     hub.repo(json!({}), json!({names::APPROVE_DELETION_ANNOTATION: approval}));
-    assert_eq!(hub.run(), "Ready: applied 000000000000 (1 object)");
+    assert_eq!(hub.run(), "Ready: 1 object of 000000000000");
     assert_eq!(
         (hub.names(), hub.owned().len(), hub.status().held_deletions),
         (vec!["m0".to_owned()], 1, None)
@@ -360,16 +357,23 @@ fn an_object_for_a_cluster_that_has_not_joined_waits_alone() {
     );
     assert_eq!(hub.data("a").as_deref(), Some("1"));
     hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cluster-1"}}));
-    assert_eq!(hub.run(), "Ready: applied 000000000000 (2 objects)");
+    assert_eq!(hub.run(), "Ready: 2 objects of 000000000000");
 }
 
 #[test]
-fn a_suspended_repository_is_left_alone() {
+fn a_suspended_repository_says_so_and_is_left_alone() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);
     hub.repo(json!({"suspend": true}), json!({}));
-    hub.commit(&[("a.yaml", &map("a", "2"))]);
+    let message = hub.commit(&[("a.yaml", &map("a", "2"))]);
+    assert_eq!(message, "Ready: suspended (spec.suspend); 1 object of 000000000000");
     assert_eq!(hub.data("a").as_deref(), Some("1"));
+    let repo = hub.world.get::<ConfigRepo>(&key()).unwrap();
+    assert_eq!(repo.status.as_ref().unwrap().observed_generation, repo.metadata.generation);
+    hub.world.restart_operator();
+    assert_eq!(hub.run(), message, "it says so once");
+    let version = hub.world.get::<ConfigRepo>(&key()).unwrap().metadata.resource_version;
+    assert_eq!(version, repo.metadata.resource_version);
     hub.repo(json!({"suspend": false}), json!({}));
     hub.run();
     assert_eq!(hub.data("a").as_deref(), Some("2"));

@@ -7,10 +7,12 @@ use super::inventory::Recorded;
 use super::status::{Phase, Readiness, revision};
 use super::{approval, deletion, drift, freeze, moves, terminating};
 use api::names::approval_reasons;
-use engine::sync::{Apply, SyncPlan};
+use engine::plural::counted;
+use engine::sync::{Apply, ApplyRule, SyncPlan};
 use jiff::SignedDuration;
 use object::duration::later;
 use object::text::short_commit;
+use reconcile::Action;
 
 /// Time until a refusal that depends on objects of others is checked again.
 const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
@@ -21,16 +23,21 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     if waits(draft, commit, recorded, sync) {
         return;
     }
-    draft.record(recorded, sync, &desired.digest);
+    let records = draft.record(recorded, sync, &desired.digest);
+    let dry_run = |one: &Apply<'_>| identity.dry_run(one, &draft.key);
+    let checks: Vec<_> = checked_first(sync, &records).map(dry_run).collect();
+    draft.plan.step(checks);
+    draft.plan.step(records);
     draft.status.recreate.clear();
     draft.plan.step(sync.recreate.iter().map(|one| identity.delete(one)));
+    let mut reached = 0;
     for stage in &sync.apply {
-        // If the API server refuses one object, nothing of its stage is written. A single write needs no dry
-        // run.
-        let writes_before = |one: &Apply<'_>| one.managed_fields.is_some() || one.end_tracking.is_some();
-        if stage.len() > 1 || stage.iter().any(writes_before) {
-            draft.plan.step(stage.iter().map(|one| identity.dry_run(one, &draft.key)));
-        }
+        let next = stage.first().map_or(reached, |first| first.stage);
+        let arrived = sync.apply.iter().flatten().filter(|one| {
+            one.stage >= next && one.arrives_with.is_some_and(|with| (reached..next).contains(&with))
+        });
+        draft.plan.step(arrived.map(|one| identity.dry_run(one, &draft.key)));
+        reached = next;
         draft.plan.step(stage.iter().filter_map(|one| identity.take_over(one)));
         draft.plan.step(stage.iter().filter_map(|one| identity.end_tracking(one)));
         draft.plan.step(stage.iter().map(|one| identity.apply(one, &draft.key)));
@@ -75,6 +82,19 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         waiting => moves::awaiting(draft, &state, sync.awaiting_requests)
             .unwrap_or_else(|| readiness(&state, commit, sync, held.or(drift).or(waiting).or(stuck))),
     });
+}
+
+/// Returns the objects that the API server judges in a dry run before anything of the commit is written. `records` are the
+/// writes that record the inventory.
+fn checked_first<'s>(sync: &'s SyncPlan<'_>, records: &[Action]) -> impl Iterator<Item = &'s Apply<'s>> {
+    let applied = sync.apply.iter().flatten();
+    let is_first_write = records.is_empty() && sync.recreate.is_empty();
+    // A plan of a single write needs no dry run, and one that only waits for health has none to make.
+    let is_single =
+        applied.clone().count() + sync.later.len() <= 1 && !applied.clone().any(Apply::is_prepared);
+    let is_needed = !is_first_write || (!sync.apply.is_empty() && !is_single);
+    let judged = applied.chain(&sync.later).filter(|one| one.arrives_with.is_none());
+    judged.filter(move |_| is_needed)
 }
 
 /// Says whether a commit waits, and plans what is done for it meanwhile.
@@ -143,7 +163,7 @@ fn readiness(state: &str, commit: &Commit<'_>, sync: &SyncPlan<'_>, waiting: Opt
     if let Some(deleting) = terminating::progress(state, &sync.terminating) {
         return deleting;
     }
-    let count = commit.desired.objects.len();
-    let objects = if count == 1 { "object" } else { "objects" };
-    Readiness::new(Phase::Ready, "Applied", format!("applied {name} ({count} {objects})"))
+    let applied = commit.desired.objects.iter().filter(|one| one.apply != ApplyRule::Ignore);
+    let message = format!("{} of {name}", counted(applied.count(), "object"));
+    Readiness::new(Phase::Ready, "Applied", message)
 }

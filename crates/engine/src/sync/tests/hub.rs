@@ -104,6 +104,7 @@ impl Hub {
             requested: &self.requested,
             awaits_requests: self.awaits_requests,
             unjudged: self.unjudged,
+            are_permissions_needed: false,
             missing_namespaces: &self.missing_namespaces,
             withheld: &self.withheld,
             recent: &self.recent,

@@ -83,7 +83,7 @@ fn a_confined_repository_observes_no_secret() {
 }
 
 #[test]
-fn a_refused_object_keeps_its_whole_stage_from_being_written() {
+fn a_refused_object_keeps_its_whole_commit_from_being_written() {
     let mut hub = Hub::new(json!({}));
     let good = [("a.yaml", map("a", "1")), ("b.yaml", map("b", "1"))];
     let files: Vec<_> = good.iter().map(|(path, text)| (*path, text.as_str())).collect();
@@ -97,18 +97,4 @@ fn a_refused_object_keeps_its_whole_stage_from_being_written() {
     );
     assert!(message.ends_with("000000000000 stays applied"), "{message}");
     assert_eq!((hub.data("a").as_deref(), hub.status().partial), (Some("1"), None));
-}
-
-#[test]
-fn a_refusal_in_a_later_stage_says_how_much_is_applied() {
-    let mut hub = Hub::new(json!({}));
-    assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
-    let refused = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\ndata:\n  \"no key\": x\n";
-    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: new\n";
-    let message = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", refused), ("ns.yaml", namespace)]);
-    assert!(
-        message.ends_with("1 of 3 objects are as in 000000000000, and 000000000000 was applied before"),
-        "{message}"
-    );
-    assert_eq!(hub.data("a").as_deref(), Some("1"));
 }

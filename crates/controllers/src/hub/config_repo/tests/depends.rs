@@ -38,7 +38,7 @@ fn a_commit_waits_until_what_it_depends_on_is_ready() {
     );
     assert!(hub.names().is_empty());
     hub.commit_base(7, &map("b", "1"));
-    assert_eq!(hub.message(), "Ready: applied 000000000000 (1 object)", "it is woken and does not poll");
+    assert_eq!(hub.message(), "Ready: 1 object of 000000000000", "it is woken and does not poll");
     assert_eq!(hub.names(), ["a", "b"]);
 
     hub.commit_base(8, "{");

@@ -41,7 +41,7 @@ fn a_stage_that_is_not_healthy_holds_the_next() {
 
     assert!(hub.run_replicas(1).starts_with("Reconciling WaitingForHealth"));
     assert!(!hub.has_addon());
-    assert_eq!(hub.run_replicas(2), "Ready: applied 000000000000 (2 objects)");
+    assert_eq!(hub.run_replicas(2), "Ready: 2 objects of 000000000000");
     let status = hub.status();
     assert_eq!((hub.has_addon(), status.unhealthy), (true, None));
     assert_eq!(status.healthy.unwrap().commit, format!("{:040x}", 1));
@@ -70,7 +70,7 @@ fn a_repository_that_holds_its_own_config_repo_does_not_wait_for_itself() {
     let mut hub = Hub::new(json!({"takeover": "Always"}));
     let own = "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\nmetadata:\n  name: fleet\nspec:\n  url: https://git.example/fleet\n";
     let message = hub.commit(&[("own.yaml", own), ("addon.yaml", ADDON)]);
-    assert_eq!((message.as_str(), hub.has_addon()), ("Ready: applied 000000000000 (2 objects)", true));
+    assert_eq!((message.as_str(), hub.has_addon()), ("Ready: 2 objects of 000000000000", true));
     assert!(hub.status().healthy.is_some());
 }
 
@@ -103,7 +103,7 @@ fn the_healthy_revision_stays_until_a_later_one_is_healthy() {
 fn without_a_timeout_no_stage_waits() {
     let mut hub = Hub::new(json!({"healthTimeout": "0s"}));
     let message = hub.commit(&[("web.yaml", WORKLOAD), ("addon.yaml", ADDON)]);
-    assert_eq!(message, "Ready: applied 000000000000 (2 objects)");
+    assert_eq!(message, "Ready: 2 objects of 000000000000");
     let status = hub.status();
     assert_eq!((hub.has_addon(), status.healthy, status.unhealthy.unwrap().total), (true, None, 1));
     hub.run_replicas(2);

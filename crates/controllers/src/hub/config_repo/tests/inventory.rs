@@ -24,7 +24,7 @@ impl Hub {
 fn the_status_stays_small_whatever_the_repository_holds() {
     let mut hub = Hub::new(json!({}));
     let all: String = (0..1_100).map(|i| format!("---\n{}", map(&format!("m{i}"), "1"))).collect();
-    assert_eq!(hub.commit(&[("all.yaml", &all)]), "Ready: applied 000000000000 (1100 objects)");
+    assert_eq!(hub.commit(&[("all.yaml", &all)]), "Ready: 1100 objects of 000000000000");
     let repo = hub.world.get::<ConfigRepo>(&key()).unwrap();
     let bytes = serde_json::to_vec(&repo).unwrap().len();
     assert!(bytes < 8 * 1024, "{bytes}");
@@ -59,7 +59,7 @@ fn an_inventory_in_the_status_moves_into_objects_of_its_own_and_still_prunes() {
     hub.world.patch_status::<ConfigRepo>(&key(), inline).unwrap();
     hub.world.delete::<ConfigRepoInventory>(&Key::namespaced("config", name)).unwrap();
     hub.world.restart_operator();
-    assert_eq!(hub.commit_maps(&["a"]), "Ready: applied 000000000000 (1 object)");
+    assert_eq!(hub.commit_maps(&["a"]), "Ready: 1 object of 000000000000");
     assert_eq!((hub.names(), hub.owned()), (vec!["a".to_owned()], vec!["a".to_owned()]));
     assert_eq!(hub.status().inventory, []);
     assert_eq!(parts(&hub).len(), 1);
@@ -92,7 +92,7 @@ fn an_inventory_that_somebody_deletes_is_written_again_before_it_goes() {
     hub.commit_maps(&["a", "b"]);
     let name = parts(&hub)[0].metadata.name.clone().unwrap();
     hub.world.delete::<ConfigRepoInventory>(&Key::namespaced("config", name.clone())).unwrap();
-    assert_eq!(hub.run(), "Ready: applied 000000000000 (2 objects)");
+    assert_eq!(hub.run(), "Ready: 2 objects of 000000000000");
     assert_eq!(hub.owned(), ["a", "b"]);
     let now: Vec<_> = parts(&hub).into_iter().map(|part| part.metadata.name.unwrap()).collect();
     assert!(now.len() == 1 && now[0] != name, "{now:?}");

@@ -70,7 +70,7 @@ fn a_hundred_objects_move_to_another_repository_without_a_deletion() {
         hub.commit_both(&files(&all[..1]), &files(&moved), is_second_late);
         assert_eq!(deletions(&hub.world.take_history()), 0, "{is_second_late}");
         assert!(hub.message().starts_with("Ready"), "{}", hub.message());
-        assert_eq!(hub.second_message(), "applied 000000000000 (101 objects)", "{is_second_late}");
+        assert_eq!(hub.second_message(), "101 objects of 000000000000", "{is_second_late}");
         assert_eq!(hub.owner("m50").as_deref(), Some("config/second"));
         assert_eq!((hub.owned(), hub.names().len()), (vec!["m0".to_owned()], 102));
     }
@@ -124,7 +124,7 @@ fn an_object_that_nobody_wants_is_deleted_when_the_others_have_judged_the_commit
     assert!(hub.owner("m2").is_some());
     hub.world.commit(&second(), &format!("{:040x}", 2), files(&maps(9..10, "1")));
     hub.run();
-    assert_eq!((hub.owner("m2"), hub.message()), (None, "Ready: applied 000000000000 (2 objects)".into()));
+    assert_eq!((hub.owner("m2"), hub.message()), (None, "Ready: 2 objects of 000000000000".into()));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn more_objects_than_one_inventory_lists_move_at_once() {
     let parts = history.iter().filter_map(|write| write.after.as_ref());
     let requested = parts.filter_map(|part| part.at(&["spec", "requested"])?.as_object());
     assert!(requested.into_iter().all(|requested| requested.len() <= 1_000));
-    assert_eq!(hub.second_message(), "applied 000000000000 (1201 objects)");
+    assert_eq!(hub.second_message(), "1201 objects of 000000000000");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn objects_move_between_repositories_of_which_one_depends_on_the_other() {
             hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
             assert_eq!(deletions(&hub.world.take_history()), 0, "{way}");
             assert!(hub.message().starts_with("Ready"), "{way}: {}", hub.message());
-            assert!(hub.second_message().starts_with("applied"), "{way}: {}", hub.second_message());
+            assert!(hub.second_message().ends_with(" of 000000000000"), "{way}: {}", hub.second_message());
             let moved_to = after[1].contains(&&some);
             let owner = if moved_to { "config/second" } else { "config/fleet" };
             assert_eq!(hub.owner("m50").as_deref(), Some(owner), "{way}");
@@ -353,7 +353,7 @@ fn a_config_repo_that_is_deleted_hands_over_what_another_one_requested() {
     assert_eq!(hub.owner("m2").as_deref(), Some("config/second"));
     assert_eq!(
         (hub.names(), hub.second_message()),
-        (vec!["m2".to_owned(), "m9".to_owned()], "applied 000000000000 (2 objects)".into())
+        (vec!["m2".to_owned(), "m9".to_owned()], "2 objects of 000000000000".into())
     );
     assert!(hub.world.get::<ConfigRepo>(&key()).is_none());
 }

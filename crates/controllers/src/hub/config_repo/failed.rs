@@ -1,0 +1,234 @@
+//! What the status says after a plan with a failed write.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::refusal::{RefusedField, TYPED_PATCH};
+use super::status::{
+    FORBIDDEN, Phase, Readiness, applied_before, conclude, drafted, is_about, is_forbidden, record, seen,
+    still_applied,
+};
+use super::{commit, event};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision, UnchangeableObject};
+use engine::registration::rbac::RBAC;
+use engine::sync::{self, Desired, DesiredObject, Problem};
+use object::text::short_commit;
+use object::tree::Checkout;
+use object::{Gvk, Location};
+use reconcile::{Action, Executed, Failure, FailureKind, StatusWrite, View};
+
+/// Drafts the status after a plan with a failed write.
+pub(super) fn failed(
+    repo: &ConfigRepo,
+    view: &impl View,
+    done: &Executed,
+    now: Timestamp,
+) -> Option<StatusWrite> {
+    let failures: Vec<(&Action, &Failure)> = done.failures().collect();
+    let worst = failures.iter().map(|(_, failure)| failure).max_by_key(|failure| failure.kind)?;
+    let (phase, reason) = match worst.kind {
+        // Another client wrote in between, and that write wakes the next plan.
+        FailureKind::Conflict => return None,
+        FailureKind::FieldConflict => (Phase::Stalled, "FieldConflict"),
+        FailureKind::Invalid => (Phase::Stalled, "InvalidObject"),
+        FailureKind::Forbidden => (Phase::Stalled, FORBIDDEN),
+        FailureKind::NotFound => (Phase::Stalled, "NotFound"),
+        FailureKind::Unavailable => (Phase::Reconciling, "ApplyFailed"),
+    };
+    let mut new = repo.clone();
+    let status = new.status.get_or_insert_default();
+    let generation = repo.metadata.generation.unwrap_or_default();
+    let source = commit::source(repo, view);
+    let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
+    let desired = checkout.and_then(|checkout| commit::completed(repo, checkout, view).ok()?.ok());
+    let commit = checkout.map(|checkout| checkout.revision.clone()).unwrap_or_default();
+    let recreated = recreated(desired.as_deref(), &failures, view);
+    let is_recreated = !recreated.is_empty() && recreated.len() == failures.len();
+    let (phase, reason) = match () {
+        () if is_recreated => (Phase::Reconciling, "Recreating"),
+        () if is_early(done) => (Phase::Reconciling, "Waiting"),
+        () if are_permissions_needed(repo, &commit, done) => (Phase::Reconciling, FORBIDDEN),
+        () => (phase, reason),
+    };
+    status.recreate = recreated;
+    let what_to_do = |failure: &Failure| if is_recreated { RECREATED } else { hint(failure) };
+    let problem = |(action, failure): &(&Action, &Failure)| {
+        let (suggestion, origin) = match (&desired, checkout) {
+            (Some(desired), Some(checkout)) => refused(repo, (checkout, desired), action, failure),
+            (None, _) | (_, None) => Default::default(),
+        };
+        let message = format!("{}{suggestion}{}", said(failure), what_to_do(failure));
+        Problem { reason, message, origin }
+    };
+    let problems: Vec<_> = failures.iter().take(MAX_LOCATED).map(problem).collect();
+    let unlisted = failures.iter().skip(MAX_LOCATED);
+    let unlisted = unlisted.map(|(_, failure)| Problem::of_commit(reason, &failure.message));
+    let problems: Vec<_> = problems.into_iter().chain(unlisted).collect();
+    let draft = done.plan.status.as_ref().and_then(|draft| drafted(repo, draft));
+    let planned = draft.unwrap_or_else(|| repo.clone()).status.unwrap_or_default();
+    // Whether the plan waits for an approval does not depend on its writes.
+    (status.held_plan, status.held_changes) = (planned.held_plan, planned.held_changes);
+    let digest = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.digest.clone());
+    if has_applied(done) && digest(&planned.seen) != digest(&status.applied) {
+        status.partial.clone_from(&planned.seen);
+    }
+    let message = format!(
+        "cannot apply {}: {}; {}",
+        short_commit(&commit),
+        sync::summary(&problems),
+        left_applied(desired.as_deref(), &commit, status, view)
+    );
+    let readiness = Readiness::new(phase, reason, message);
+    let planned = planned.seen.map(|seen| seen.commit);
+    // A newer commit may have been fetched since.
+    if let Some(checkout) = checkout.filter(|checkout| planned.as_ref() == Some(&checkout.revision)) {
+        status.seen = Some(seen(repo, checkout, now));
+        record(status, &readiness, now);
+    } else if let Some(seen) = status.seen.as_mut().filter(|_| !is_about(repo, "")) {
+        // The commit was judged under another spec.
+        seen.digest.clear();
+    }
+    conclude(status, generation, &readiness, now);
+    let event = event::event(repo, status, &readiness);
+    Some(StatusWrite::between(repo, &new)?.with_events(event.into_iter().collect()))
+}
+
+/// Returns the message of a failure without the second name of the object: an API server that does not take the type of a field
+/// names the object with all its versions before it names the field.
+fn said(failure: &Failure) -> String {
+    let parts = failure.message.split_once(TYPED_PATCH);
+    let rest = parts.and_then(|(before, rest)| Some((before, rest.split_once("): ")?.1)));
+    rest.map_or_else(|| failure.message.clone(), |(before, field)| format!("{before}{field}"))
+}
+
+/// Most refused fields that are searched in the repository. A message names fewer.
+const MAX_LOCATED: usize = 5;
+
+/// Returns a suggestion for a refused field, and where the field is in the repository.
+fn refused(
+    repo: &ConfigRepo,
+    (checkout, desired): (&Checkout, &Desired),
+    action: &Action,
+    failure: &Failure,
+) -> (String, Location) {
+    let target = action.target();
+    let object = desired.objects.iter().find(|object| Some(&object.reference) == target.as_ref());
+    let Some(object) = object else { return Default::default() };
+    let Some(field) = RefusedField::of(&failure.message).filter(|_| failure.kind == FailureKind::Invalid)
+    else {
+        return (String::new(), object.origin.clone());
+    };
+    let suggestion = field.suggestion(&object.object, desired).map(|hint| format!("; {hint}"));
+    let directory = repo.spec.path.trim_start_matches("./").trim_matches('/');
+    (suggestion.unwrap_or_default(), field.location(object, &checkout.tree, directory))
+}
+
+/// Returns whether a plan has applied an object of its commit.
+fn has_applied(done: &Executed) -> bool {
+    applied(done).next().is_some()
+}
+
+/// Returns the kinds of the objects of the commit that a plan has applied.
+fn applied(done: &Executed) -> impl Iterator<Item = Gvk> {
+    done.results().filter(|(_, outcome)| outcome.is_ok()).filter_map(|(action, _)| written_kind(action))
+}
+
+/// Returns the kind of the object of the commit that an action writes.
+fn written_kind(action: &Action) -> Option<Gvk> {
+    action.gvk().filter(|_| matches!(action, Action::Apply { dry_run: false, .. }))
+}
+
+/// Returns whether the API server may have refused objects because it had not seen what the plan wrote before their dry
+/// runs: it reads definitions and permissions from caches. The next plan asks again.
+fn is_early(done: &Executed) -> bool {
+    let needs_time = |gvk: Gvk| gvk.group == RBAC || gvk.kind == "CustomResourceDefinition";
+    is_refused_before(done) && applied(done).any(needs_time)
+}
+
+/// Returns whether the API server refused objects in dry runs, and nothing else failed.
+fn is_refused_before(done: &Executed) -> bool {
+    let is_dry_run = |action: &Action| matches!(action, Action::Apply { dry_run: true, .. });
+    done.failures().all(|(action, failure)| is_dry_run(action) && failure.is_refusal())
+}
+
+/// Returns whether the identity lacks permissions that the commit itself may give. The next plan writes these before it asks
+/// again for the other objects.
+fn are_permissions_needed(repo: &ConfigRepo, commit: &str, done: &Executed) -> bool {
+    let gives_some = || {
+        let written = done.plan.steps.iter().flatten().filter_map(written_kind);
+        written.into_iter().any(|gvk| gvk.group == RBAC)
+    };
+    // An API server answers 404 about the role of a binding.
+    let is_lacking =
+        |failure: &Failure| matches!(failure.kind, FailureKind::Forbidden | FailureKind::NotFound);
+    is_refused_before(done)
+        && done.failures().all(|(_, failure)| is_lacking(failure))
+        && !(is_forbidden(repo) && is_about(repo, commit))
+        && gives_some()
+}
+
+/// The end of a message about a field that cannot change, if the object is recreated.
+const RECREATED: &str = "; it is deleted and created again, as its annotation says";
+
+/// Says what to do about a field that cannot change, or that an apply has emptied.
+fn hint(failure: &Failure) -> &'static str {
+    if cannot_change(failure) {
+        "; give the object another name, or annotate it in the repository with gitops.wheelwright.dev/force: enabled, and it is \
+         deleted and created again"
+    } else if failure.kind == FailureKind::Invalid && failure.message.contains(EMPTIED) {
+        "; an apply cannot empty a map of a custom resource: leave the field out"
+    } else {
+        ""
+    }
+}
+
+/// The words of kube-apiserver about a map that lost its last field in an apply.
+const EMPTIED: &str = r#"in body must be of type object: "null""#;
+
+/// Returns whether the API server refused to change a field. Only the text of its message shows this.
+fn cannot_change(failure: &Failure) -> bool {
+    const WORDS: [&str; 4] =
+        ["immutable", "may not change once set", "updates to statefulset spec", "cannot change roleref"];
+    let message = failure.message.to_lowercase();
+    failure.kind == FailureKind::Invalid && WORDS.iter().any(|words| message.contains(words))
+}
+
+/// Returns the objects that cannot be changed, and that are deleted and created again as their annotation
+/// says.
+fn recreated(
+    desired: Option<&Desired>,
+    failures: &[(&Action, &Failure)],
+    view: &impl View,
+) -> Vec<UnchangeableObject> {
+    let refused = failures.iter().filter(|(_, failure)| cannot_change(failure));
+    let refused: Vec<_> = refused.filter_map(|(action, _)| action.target()).collect();
+    let objects = desired.into_iter().flat_map(|desired| &desired.objects);
+    let recreated = objects.filter(|object| object.is_recreated && refused.contains(&object.reference));
+    let unchangeable = recreated.filter_map(|object| {
+        let live = view.observed(&object.reference).ok()??;
+        let (uid, digest) = (live.uid().to_owned(), object.digest.clone());
+        Some(UnchangeableObject { uid, digest, ..UnchangeableObject::default() })
+    });
+    unchangeable.collect()
+}
+
+/// Reports which commit the objects on the hub are from after a write of `commit` failed.
+fn left_applied(
+    desired: Option<&Desired>,
+    commit: &str,
+    status: &ConfigRepoStatus,
+    view: &impl View,
+) -> String {
+    if status.partial.as_ref().is_none_or(|partial| partial.commit != commit) {
+        return still_applied(status);
+    }
+    let objects = desired.map_or(&[][..], |desired| &desired.objects);
+    let is_applied = |object: &&Arc<DesiredObject>| {
+        let live = view.observed(&object.reference).ok().flatten();
+        live.is_some_and(|live| object.is_last_applied(&live))
+    };
+    let (done, all) = (objects.iter().filter(is_applied).count(), objects.len());
+    let before = applied_before(status, commit);
+    format!("{done} of the {all} objects of {} were applied{before}", short_commit(commit))
+}

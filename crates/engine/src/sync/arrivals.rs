@@ -1,0 +1,44 @@
+//! Finds the objects of a commit that the API server cannot judge before others of the same commit are written.
+
+use std::collections::BTreeSet;
+
+use super::decide::defined_kind;
+use super::writes::Apply;
+use crate::order::{PERMISSIONS, ROOM};
+use crate::registration::rbac::RBAC;
+use object::ObjectRef;
+
+/// What arrives with the writes of a commit.
+pub(super) struct Arrivals<'a> {
+    /// Group and kind of the definitions that are new or change.
+    kinds: BTreeSet<(&'a str, &'a str)>,
+    /// The namespaces that are new.
+    namespaces: BTreeSet<&'a str>,
+    /// Whether objects may need permissions that the commit gives.
+    permissions: bool,
+}
+
+impl<'a> Arrivals<'a> {
+    pub(super) fn of(applies: &[(Apply<'a>, bool)], are_permissions_needed: bool) -> Self {
+        let desired = || applies.iter().map(|(apply, _)| apply.desired);
+        let is_new_namespace =
+            |apply: &&Apply<'_>| apply.is_new && apply.desired.reference.gvk.kind == "Namespace";
+        let namespaces = applies.iter().map(|(apply, _)| apply).filter(is_new_namespace);
+        Self {
+            kinds: desired().filter_map(defined_kind).collect(),
+            namespaces: namespaces.map(|apply| apply.desired.reference.key.name.as_str()).collect(),
+            permissions: are_permissions_needed && desired().any(|one| one.reference.gvk.group == RBAC),
+        }
+    }
+
+    /// Returns the last stage that brings what the API server needs to judge an object; `None` if it can judge it at once.
+    pub(super) fn stage(&self, apply: &Apply<'_>) -> Option<u8> {
+        let ObjectRef { gvk, key } = &apply.desired.reference;
+        if self.permissions && apply.stage >= PERMISSIONS {
+            return Some(PERMISSIONS);
+        }
+        let arrives = self.kinds.contains(&(gvk.group.as_str(), gvk.kind.as_str()))
+            || self.namespaces.contains(key.namespace.as_str());
+        arrives.then_some(ROOM)
+    }
+}
