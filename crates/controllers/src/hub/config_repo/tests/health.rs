@@ -60,8 +60,8 @@ fn after_the_timeout_a_person_is_needed_and_a_better_commit_is_applied() {
     hub.world.restart_operator();
     assert!(hub.run().starts_with("Stalled HealthTimeout"), "{}", hub.message());
     assert!(!hub.has_addon());
-    let message =
-        hub.commit(&[("web.yaml", &WORKLOAD.replace("replicas: 2", "replicas: 0")), ("addon.yaml", ADDON)]);
+    hub.commit(&[("web.yaml", &WORKLOAD.replace("replicas: 2", "replicas: 0")), ("addon.yaml", ADDON)]);
+    let message = hub.run_replicas(0);
     assert!(message.starts_with("Ready") && hub.has_addon(), "{message}");
 }
 
