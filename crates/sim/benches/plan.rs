@@ -69,7 +69,7 @@ fn main() {
     let of_report = |left_out: &mut LeftOut| {
         let mut reader = SnapshotReader::default();
         let read = |file: &String| left_out.read_reported(&mut reader, file).unwrap();
-        of_report(report.values().flat_map(read).collect(), &repo(), world.now).0
+        of_report(report.values().flat_map(read).collect(), &repo(), world.now).snapshot
     };
     let (base, read): (_, &dyn Fn(&mut LeftOut) -> HubSnapshot) =
         match std::env::args().any(|word| word == "report") {

@@ -22,7 +22,7 @@ use engine::rollout::simulation::{
 };
 use engine::rollout::{Input, advance};
 use object::Key;
-use sim::preview::{of_report, with_commits};
+use sim::preview::{ReportedHub, of_report, with_commits};
 
 /// Simulate decisions of the operator, without a hub and without clusters.
 #[derive(Debug, clap::Args)]
@@ -111,7 +111,8 @@ impl Reported {
         let tip = at.as_deref().unwrap_or(branch);
         let reported = report::read(&repository, tip, report_path.as_deref(), SnapshotReader::read)?;
         let repo = config_repo(named.as_ref(), reported.iter())?;
-        let (snapshot, applied) = of_report(reported, &repo, now);
+        // The warnings are about fields of others, which no rollout depends on.
+        let ReportedHub { snapshot, applied, warnings: _ } = of_report(reported, &repo, now);
         let objects = match applied.is_empty() {
             true => snapshot.objects,
             false => {

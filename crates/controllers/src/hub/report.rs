@@ -22,6 +22,7 @@ use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoReport, PushedReport, ReportSt
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
+use fleet_snapshot::AppliedObjects;
 use object::duration::{self, later, whole_second};
 use object::text;
 use object::{Key, Metadata as _};
@@ -205,10 +206,20 @@ fn plan(
         plan.wake(debounced.min(deadline));
         return Ok(plan);
     }
+    let mut applied = None;
+    if spec.snapshot && identity == RepoIdentity::Operator {
+        let read = AppliedObjects::read(repo, view)?;
+        let until = read.wait(&Key::of(repo), view, now)?.filter(|_| moment == Moment::Usual);
+        if let Some(until) = until {
+            plan.wake(until);
+            return Ok(plan);
+        }
+        applied = Some(read);
+    }
     let fleet = workloads.fleet(&mut plan, view, now)?;
     let mut files = report::files(&fleet);
-    if spec.snapshot && identity == RepoIdentity::Operator {
-        files.extend(fleet_snapshot::snapshot(view, now)?.into_iter().flatten());
+    if let Some(applied) = applied {
+        files.extend(fleet_snapshot::snapshot(applied, view, now)?.into_iter().flatten());
     }
     let digest = report::digest(&files);
     let hub = hub_uid(view)?;

@@ -25,5 +25,5 @@ pub use files::{digest, files};
 pub use input::{FleetReport, Rollout, Workload, WorkloadCluster, last_change, ready_since, version_of};
 pub use message::message;
 pub use placement::PlacementState;
-pub use snapshot::{FLEET_SNAPSHOT, SNAPSHOT, SnapshotReader, is_shown, snapshot};
+pub use snapshot::{FLEET_SNAPSHOT, SNAPSHOT, SnapshotReader, decided, is_shown, snapshot};
 pub use work::works;

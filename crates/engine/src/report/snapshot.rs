@@ -10,8 +10,9 @@ use super::alike::{Alike, AlikeWriter, fields_of};
 use super::exceptions::shard;
 use super::secrets::{self, HIDDEN, holds_secret};
 use api::gitops::v1alpha1::ConfigRepo;
+use api::names::CONFIG_REPO_ANNOTATION;
 use api::names::gitops_conditions::REPORTED;
-use object::{Gvk, Object};
+use object::{Gvk, Object, fields};
 
 /// Directory of the snapshot in the directory of a report.
 pub const SNAPSHOT: &str = "snapshot";
@@ -124,14 +125,38 @@ fn path(object: &Object) -> String {
     format!("{SNAPSHOT}/{}.json", shard(cluster).get(..1).unwrap_or_default())
 }
 
+/// Returns the part of an object that a commit or another writer of its spec and metadata decides. A plan from
+/// a report depends on it for the objects that a ConfigRepo applies.
+pub fn decided(object: &Object) -> Value {
+    let mut object = object.clone();
+    object.0.remove("status");
+    object.metadata_mut().remove("resourceVersion");
+    strip_owners(&mut object);
+    object.into_value()
+}
+
+/// Keeps the owners of fields only for objects that a ConfigRepo applies: an apply removes the fields that it
+/// owned and that left the commit. Owners of the status and times are left out, because no apply reads them.
+fn strip_owners(object: &mut Object) {
+    if !object.annotations().contains_key(CONFIG_REPO_ANNOTATION) {
+        object.metadata_mut().remove("managedFields");
+        return;
+    }
+    let Some(Value::Array(entries)) = object.metadata_mut().get_mut("managedFields") else { return };
+    entries.retain(|entry| entry.get("subresource").is_none_or(|name| name == ""));
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        entry.retain(|field, _| !["time", "fieldsType"].contains(&field.as_str()));
+    }
+    fields::pack(object);
+}
+
 /// Returns an object without the values of Secrets, the fields that the API server counts up, the status of
 /// the report, which changes with every report, the times of attempts that fail again, and the end of a score
 /// that is valid: scores are renewed every few minutes, and a plan that is made later takes what was valid
 /// with the report for valid.
 fn stripped(mut object: Object, now: Timestamp) -> Value {
-    for counted in ["managedFields", "resourceVersion"] {
-        object.metadata_mut().remove(counted);
-    }
+    object.metadata_mut().remove("resourceVersion");
+    strip_owners(&mut object);
     if object.kind() == "ConfigRepo"
         && let Some(Value::Object(status)) = object.0.get_mut("status")
     {

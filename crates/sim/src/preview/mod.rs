@@ -30,7 +30,7 @@ pub use error::PreviewError;
 pub use fleet::PreviewWorkload;
 pub use left_out::LeftOut;
 pub use play::{ProposedCommit, preview};
-pub use reported::{of_report, same_as_applied, with_commits};
+pub use reported::{ReportedHub, of_report, same_as_applied, with_commits};
 pub use results::{
     ApprovalRequest, Batch, ChangeType, CommitWindow, HeldObjects, HeldRemoval, IncompleteRollout,
     ObjectChange, PlacementPreview, Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::PreviewError;
 use super::fleet::get;
@@ -16,19 +16,27 @@ use super::snapshot::{HubSnapshot, SEED};
 use api::crds;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, Revision};
 use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER};
+use engine::plural::counted;
 use engine::sync::{ObjectId, recorded};
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// Returns the hub of a report, and the commits that the ConfigRepo and the others of its source had applied.
-/// The plan applies those commits first. So an object of their inventories that is not in the report only
-/// needs a placeholder, which the commit fills or a deletion removes.
-pub fn of_report(
-    mut objects: Vec<Object>,
-    repo: &Key,
-    now: Timestamp,
-) -> (HubSnapshot, BTreeMap<Key, String>) {
+/// The hub of a report.
+#[derive(Debug)]
+pub struct ReportedHub {
+    /// Its objects.
+    pub snapshot: HubSnapshot,
+    /// The commits that the ConfigRepo and the others of its source had applied.
+    pub applied: BTreeMap<Key, String>,
+    /// What the report lacks.
+    pub warnings: Vec<String>,
+}
+
+/// Returns the hub of a report. The plan applies the commits that were applied first. So an object of their
+/// inventories that is not in the report only needs a placeholder, which the commit fills or a deletion
+/// removes.
+pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> ReportedHub {
     let typed = |object: &Object| object.to_typed::<ConfigRepoInventory>().ok();
     let parts: Vec<ConfigRepoInventory> =
         objects.iter().filter(|it| it.gvk() == Gvk::of::<ConfigRepoInventory>()).filter_map(typed).collect();
@@ -47,18 +55,38 @@ pub fn of_report(
     }
     let known: BTreeSet<ObjectId> = objects.iter().map(|object| ObjectId::of(&object.reference())).collect();
     let missing: BTreeMap<_, _> = inventory.iter().filter(|(id, _)| !known.contains(*id)).collect();
-    let mut scratch = Store::new(SEED, now);
-    crate::user::install(&mut scratch, crds::hub(), now);
-    for object in objects.iter_mut().filter(|it| inventory.contains_key(&ObjectId::of(&it.reference()))) {
-        own(&mut scratch, object, now);
+    let is_owned = |it: &&mut Object| inventory.contains_key(&ObjectId::of(&it.reference()));
+    let has_owners = |it: &Object| it.at(&["metadata", "managedFields"]).is_some();
+    let mut unowned: Vec<&mut Object> =
+        objects.iter_mut().filter(is_owned).filter(|object| !has_owners(object)).collect();
+    let warnings = without_owners(&unowned).into_iter().collect();
+    if !unowned.is_empty() {
+        let mut scratch = Store::new(SEED, now);
+        crate::user::install(&mut scratch, crds::hub(), now);
+        unowned.iter_mut().for_each(|object| own(&mut scratch, object, now));
     }
     objects.extend(missing.into_iter().filter_map(|(id, (version, repo))| place(id, version, repo)));
     for object in &mut objects {
         // A report holds no times, and an API server gives an owner of fields the time of the object.
-        object.metadata_mut().entry("creationTimestamp").or_insert_with(|| json!(now));
+        let metadata = object.metadata_mut();
+        let created = metadata.entry("creationTimestamp").or_insert_with(|| json!(now)).clone();
+        let owners = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {
+            owner.entry("time").or_insert_with(|| created.clone());
+        }
     }
     let objects = objects.into_iter().map(Arc::new).collect();
-    (HubSnapshot { objects, ..HubSnapshot::default() }, commits)
+    ReportedHub { snapshot: HubSnapshot { objects, ..HubSnapshot::default() }, applied: commits, warnings }
+}
+
+/// Returns the warning about objects whose owners a report does not name, as those of earlier versions.
+fn without_owners(objects: &[&mut Object]) -> Option<String> {
+    let first = objects.first()?.reference();
+    Some(format!(
+        "the report does not say who owns the fields of {}, such as {first}, so the plan may show fields of others as removed; \
+         the next report of an operator of this version does",
+        counted(objects.len(), "object")
+    ))
 }
 
 /// Returns the objects of a hub after commits were applied, and before another controller has seen them. With
@@ -114,8 +142,8 @@ fn applied(objects: &[Arc<Object>]) -> BTreeMap<Key, Revision> {
     repos.filter_map(revision).collect()
 }
 
-/// Makes the ConfigRepo the owner of the fields of an object, because a report holds no managed fields: an
-/// apply removes the fields that it owned and that left the commit.
+/// Makes the ConfigRepo the owner of the fields of an object whose owners the report does not name: an apply
+/// removes the fields that it owned and that left the commit.
 fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     let options = WriteOptions::manager(CONFIG_REPO_MANAGER).forced();
     let reference = object.reference();

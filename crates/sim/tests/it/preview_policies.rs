@@ -19,7 +19,7 @@ use object::tree::FileTree;
 use object::{Key, Metadata as _, Object};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{Preview, Verdict, of_report, with_commits};
+use sim::preview::{Preview, ReportedHub, Verdict, of_report, with_commits};
 
 fn policy(world: &mut World, spec: Value) {
     put(
@@ -190,7 +190,7 @@ fn the_hub_of_a_report_has_the_objects_of_its_commit_and_no_step_more() {
         all.map(|add_on| (add_on.namespace().to_owned(), add_on.0["status"].clone())).collect()
     };
     let before = add_ons(&objects);
-    let (snapshot, applied) = of_report(objects, &repo(), world.now);
+    let ReportedHub { snapshot, applied, warnings: _ } = of_report(objects, &repo(), world.now);
     assert_eq!(applied, BTreeMap::from([(repo(), second.head.revision.clone())]));
     let base = BTreeMap::from([(repo(), Arc::clone(&second.head))]);
     let hub = with_commits(&snapshot, &base, world.now).unwrap();

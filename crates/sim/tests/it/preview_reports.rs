@@ -3,20 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::fixtures::{config_repo, repo, seconds};
 use super::previews::{apply, commit, fleet, maps, previewed};
-use api::gitops::v1alpha1::ConfigRepo;
+use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::cluster::v1beta1::Placement;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use engine::report::SnapshotReader;
 use object::tree::{Checkout, FileTree};
 use object::{Key, Object, Random};
 use sim::World;
 use sim::history::Content;
 use sim::preview::{
-    HubSnapshot, LeftOut, Preview, PreviewError, PreviewScope, ProposedCommit, Verdict, of_report, preview,
-    same_as_applied,
+    HubSnapshot, LeftOut, Preview, PreviewError, PreviewScope, ProposedCommit, ReportedHub, Verdict,
+    of_report, preview, same_as_applied,
 };
+use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns the files of the snapshot of the newest report.
 fn files(world: &World) -> impl Iterator<Item = &str> {
@@ -38,7 +42,9 @@ fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &Propo
     loop {
         let mut reader = SnapshotReader::default();
         let read = files(world).flat_map(|file| left_out.read_reported(&mut reader, file).unwrap());
-        let (snapshot, applied) = of_report(read.collect(), &commit.repo, world.now);
+        let reported = of_report(read.collect(), &commit.repo, world.now);
+        assert!(reported.warnings.is_empty(), "{:?}", reported.warnings);
+        let ReportedHub { snapshot, applied, warnings: _ } = reported;
         let checkout = |revision: String| Arc::new(Checkout { tree: trees[&revision].clone(), revision });
         let base = applied.into_iter().map(|(repo, revision)| (repo, checkout(revision))).collect();
         let snapshot = HubSnapshot { left_out, ..snapshot };
@@ -82,6 +88,83 @@ fn a_plan_from_a_report_is_the_plan_from_the_hub() {
             content.change(&mut random);
         }
     }
+}
+
+/// Writes to an object as somebody else does; returns whether there is such an object.
+fn write(world: &mut World, target: &ResourcePath, patch: &Patch, manager: &str) -> bool {
+    world.hub.patch(target, patch, &WriteOptions::manager(manager).forced(), world.now).is_ok()
+}
+
+/// Writes to what the repository applies as people and other controllers do; returns whether there was
+/// something to write to.
+fn meddle(world: &mut World, random: &mut Random) -> bool {
+    let add_on = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster("app"));
+    let placement = ResourcePath::of::<Placement>(&Key::namespaced("config", "fleet"));
+    let policy = ResourcePath::of::<RolloutPolicy>(&Key::cluster("app"));
+    let name = format!("m{}", random.below(8));
+    let map = ResourcePath::of::<ConfigMap>(&Key::namespaced("config", &name));
+    let note = Patch::Merge(json!({"metadata": {"annotations": {"note": "by hand"}, "labels": {"a": "b"}}}));
+    let data = |data: Value| {
+        let metadata = json!({"namespace": "config", "name": name});
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}))
+    };
+    match random.below(7) {
+        0 => write(world, &add_on, &note, "kubectl-annotate"),
+        1 => write(world, &placement, &note, "kubectl-edit"),
+        2 => write(world, &policy, &Patch::Merge(json!({"spec": {"approved": ["x"]}})), "kubectl-patch"),
+        // The same value has two owners then.
+        3 => match world.get::<ConfigMap>(&Key::namespaced("config", &name)) {
+            Some(live) => write(world, &map, &data(json!(live.data)), "controller"),
+            None => false,
+        },
+        4 => write(world, &map, &data(json!({"x": "own"})), "controller"),
+        // The next apply takes over what kubectl applied, and removes it.
+        5 => write(world, &map, &note, "kubectl-client-side-apply"),
+        _ => write(world, &add_on, &note, "kubectl-client-side-apply"),
+    }
+}
+
+#[test]
+fn a_plan_from_a_report_leaves_the_fields_of_others_alone() {
+    let (mut writes, mut changes) = (0, 0);
+    for seed in 0..6 {
+        let mut random = Random::new(seed ^ 0x6f77_6e65);
+        let mut world = fleet(seed, 2);
+        config_repo(&mut world, &repo(), reporting(""));
+        let mut content = Content::first(&mut random);
+        let mut trees = BTreeMap::new();
+        for number in 1..=4 {
+            let mut files = content.files();
+            let spec = json!({"addOns": ["app"], "onBreach": if number % 2 == 0 { "Rollback" } else { "Pause" }});
+            let policy = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
+                "metadata": {"name": "app"}, "spec": spec});
+            files.insert("policy.yaml", policy.to_string().into_bytes());
+            let commit = commit(number, files);
+            trees.insert(commit.head.revision.clone(), commit.head.tree.clone());
+            if number > 1 {
+                changes += check(&world, &trees, &commit).objects.len();
+            }
+            apply(&mut world, &commit);
+            for _ in 0..3 {
+                writes += usize::from(meddle(&mut world, &mut random));
+            }
+            world.run_for(seconds(30)).unwrap();
+            content.change(&mut random);
+        }
+    }
+    assert!(writes > 20 && changes > 20, "{writes} writes of others, {changes} changes");
+}
+
+#[test]
+fn a_plan_from_a_report_of_an_earlier_version_says_that_it_knows_no_owners() {
+    let mut world = fleet(3, 2);
+    config_repo(&mut world, &repo(), reporting(""));
+    apply(&mut world, &commit(1, Content { version: Some(1), ..Content::default() }.files()));
+    let mut objects = reported(&world);
+    objects.iter_mut().for_each(|object| drop(object.metadata_mut().remove("managedFields")));
+    let warnings = of_report(objects, &repo(), world.now).warnings;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(warning.contains("does not say who owns the fields of 4 objects"), "{warning}");
 }
 
 /// Returns a hub with a ConfigRepo for each of two paths of a repository, of which the first one reports; and
@@ -130,7 +213,7 @@ fn a_commit_with_the_same_objects_stands_for_the_one_that_another_config_repo_ha
         world.commit(repo, &commit.head.revision, commit.head.tree.clone());
         world.run_for(seconds(60)).unwrap();
     }
-    let (snapshot, applied) = of_report(reported(&world), &repo(), world.now);
+    let ReportedHub { snapshot, applied, warnings: _ } = of_report(reported(&world), &repo(), world.now);
     let [one, two] = [first, second.clone()].map(|commit| commit.head.revision.clone());
     assert_eq!(applied, BTreeMap::from([(apps.clone(), one.clone()), (repo(), two.clone())]));
     let same = |commit: &ProposedCommit| {

@@ -16,7 +16,7 @@ use crate::cli::large_file::of_large_file;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
-use sim::preview::{HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, of_report, preview};
+use sim::preview::{HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, ReportedHub, of_report, preview};
 
 /// A plan, and the Secret without which the signatures of its commit are not verified.
 pub(super) type Planned = (Result<Preview, PreviewError>, Option<Key>);
@@ -57,7 +57,8 @@ impl Request<'_> {
                 left_out.read_reported(reader, file)
             })?;
             let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
-            let (snapshot, applied) = of_report(reported, &repo, self.now);
+            let ReportedHub { snapshot, applied, warnings: lacking } =
+                of_report(reported, &repo, self.now);
             let snapshot = HubSnapshot { left_out, ..snapshot };
             let (base, warnings) = match self.base {
                 Some(_) => (self.base_of_all(&snapshot), Vec::new()),
@@ -65,7 +66,7 @@ impl Request<'_> {
             };
             let mut planned = self.plan_from(&repo, &snapshot, &[], base)?;
             if let (Ok(preview), _) = &mut planned {
-                preview.warnings.extend(warnings);
+                preview.warnings.extend(warnings.into_iter().chain(lacking));
             }
             Ok(planned)
         })

@@ -3,27 +3,36 @@
 //! Objects of the repository itself are left out if only the commit decides them: a plan renders the applied
 //! commit. It cannot render those of other repositories, so what it needs of them is here: which objects they
 //! own, and the templates and configurations of add-ons.
+//!
+//! An apply removes the fields that the ConfigRepo owned and that left the commit, unless somebody else owns
+//! them too. So objects that the ConfigRepos of the repository apply carry the owners of their fields, and
+//! those in which others own a field are here even if no fleet needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
+use serde_json::Value;
 
+use crate::hub::config_repo::{RepoIdentity, is_same_source};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
+use api::names::{CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::config::Config;
 use engine::addon::config_refs;
 use engine::report;
-use object::{Key, Kind, Metadata as _, Object, ObjectRef};
-use reconcile::{Query, Read, View, Watches};
+use engine::sync::{ObjectId, recorded};
+use object::duration::later;
+use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef};
+use reconcile::{Index, Observes, Query, Read, View, Watches};
 
 /// Registers the kinds of a snapshot that the controller does not read anyway. What another ConfigRepo has
 /// applied makes a snapshot old that has no other change.
@@ -33,6 +42,15 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
             if change.differs_in(applied) { with_snapshot(view) } else { Vec::new() }
         },
     );
+    watches.on_observed(|change, view| {
+        let is_applied = |object: &Object| object.annotations().contains_key(CONFIG_REPO_ANNOTATION);
+        if !change.sides().any(is_applied) {
+            return Vec::new();
+        }
+        let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(report::decided));
+        if old == new { Vec::new() } else { with_snapshot(view) }
+    });
+    watches.keep::<OwnerWaits>();
     watches.read::<ManagedClusterSet>();
     watches.read::<ManagedClusterSetBinding>();
     watches.read::<AddOnPlacementScore>();
@@ -45,15 +63,19 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
 ///
 /// # Errors
 /// A kind has not been read.
-pub(super) fn snapshot(view: &impl View, now: Timestamp) -> Read<Option<BTreeMap<String, String>>> {
-    match objects(view) {
+pub(super) fn snapshot(
+    applied: AppliedObjects,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Option<BTreeMap<String, String>>> {
+    match objects(applied, view) {
         Err(error) if error.is_unreadable() => Ok(None),
         objects => Ok(report::snapshot(objects?, now)),
     }
 }
 
 /// Returns the objects one by one, so that a fleet that is too large is not converted to its end.
-fn objects(view: &impl View) -> Read<impl Iterator<Item = Object>> {
+fn objects(mut applied: AppliedObjects, view: &impl View) -> Read<impl Iterator<Item = Object>> {
     let lists = [
         list::<ManagedCluster>(view)?,
         list::<ManagedClusterSet>(view)?,
@@ -70,9 +92,116 @@ fn objects(view: &impl View) -> Read<impl Iterator<Item = Object>> {
         list::<ConfigRepoInventory>(view)?,
         list::<ControllerRevision>(view)?,
         list::<Namespace>(view)?,
-        configs(view)?,
     ];
-    Ok(lists.into_iter().flatten())
+    let configs = configs(view)?;
+    for config in &configs {
+        applied.objects.remove(&ObjectId::of(&config.reference()));
+    }
+    let is_listed = |id: &ObjectId| lists.iter().any(|list| (&list.group, &list.kind) == (&id.group, &id.kind));
+    let others: Vec<Object> = applied
+        .objects
+        .iter()
+        .filter(|(id, AppliedObject { object, is_shared })| {
+            *is_shared && !is_listed(id) && has_other_owner(object) && report::is_shown(object)
+        })
+        .map(|(_, applied)| Object::clone(&applied.object))
+        .collect();
+    let listed = lists.into_iter().flat_map(|list| list.objects);
+    let listed = listed.map(move |object| applied.with_owners(object));
+    Ok(listed.chain(configs).chain(others))
+}
+
+/// The objects that the ConfigRepos of a repository apply, with the owners of their fields.
+#[derive(Default)]
+pub(super) struct AppliedObjects {
+    objects: BTreeMap<ObjectId, AppliedObject>,
+    /// The first list of a kind is awaited.
+    is_partial: bool,
+}
+
+struct AppliedObject {
+    object: Arc<Object>,
+    /// It may be in the report as a whole: an object of a tenant is not for everyone who reads the branch.
+    is_shared: bool,
+}
+
+impl AppliedObjects {
+    /// Reads the objects in the inventories of a ConfigRepo and of the others of its source, but Secrets.
+    ///
+    /// # Errors
+    /// ConfigRepos or inventories have not been read.
+    pub(super) fn read(repo: &ConfigRepo, view: &impl View) -> Read<Self> {
+        let parts = view.list_readable::<ConfigRepoInventory>(Query::ALL)?;
+        let repos = view.list_readable::<ConfigRepo>(Query::ALL)?;
+        let mut applied = Self::default();
+        for repo in repos.iter().filter(|other| is_same_source(other, repo)) {
+            let Ok(identity) = RepoIdentity::of(repo, view)? else { continue };
+            let is_shared = identity == RepoIdentity::Operator;
+            for (id, version) in recorded(repo, parts.iter().map(Arc::as_ref)) {
+                if id.group.is_empty() && id.kind == "Secret" {
+                    continue;
+                }
+                match view.observed(&id.at(&version)) {
+                    Ok(object) => {
+                        let object = object.map(|object| (id, AppliedObject { object, is_shared }));
+                        applied.objects.extend(object);
+                    }
+                    Err(error) => applied.is_partial |= error.is_coming(),
+                }
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Returns until when a report waits for the first lists of kinds, so that one without the owners is not
+    /// followed by one with them. A kind that cannot be listed delays a report by a minute.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub(super) fn wait(&self, repo: &Key, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
+        let until = view.index(|waits: &mut OwnerWaits| {
+            if !self.is_partial {
+                waits.0.remove(repo);
+                return now;
+            }
+            *waits.0.entry(repo.clone()).or_insert_with(|| later(now, LIST_WAIT))
+        })?;
+        Ok((until > now).then_some(until))
+    }
+
+    fn with_owners(&self, mut object: Object) -> Object {
+        let observed = self.objects.get(&ObjectId::of(&object.reference()));
+        if let Some(owners) = observed.and_then(|it| it.object.at(&["metadata", "managedFields"])) {
+            object.metadata_mut().insert("managedFields".into(), owners.clone());
+        }
+        object
+    }
+}
+
+/// How long a report waits for the first list of a kind.
+const LIST_WAIT: SignedDuration = SignedDuration::from_mins(1);
+
+/// Until when the report of each ConfigRepo waits for the first lists of kinds.
+#[derive(Default)]
+struct OwnerWaits(BTreeMap<Key, Timestamp>);
+
+impl Index for OwnerWaits {
+    fn build(_: &impl View) -> Read<Self> {
+        Ok(Self::default())
+    }
+
+    fn observes<O: Observes<Self>>(_: &mut O) {}
+}
+
+/// Returns true if a manager other than that of ConfigRepos owns a field outside of the status.
+fn has_other_owner(object: &Object) -> bool {
+    let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten();
+    let text = |entry: &Value, field: &str| {
+        entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    entries
+        .filter(|entry| text(entry, "subresource").is_empty())
+        .any(|entry| text(entry, "manager") != CONFIG_REPO_MANAGER)
 }
 
 /// Returns the fields of a ConfigRepo that change with what it owns.
@@ -90,7 +219,7 @@ fn with_snapshot(view: &impl View) -> Vec<Key> {
 
 /// Returns the templates and deployment configurations that add-ons with templates name. One with the value
 /// of a Secret is left out: without the value it is another configuration, which a plan would roll out.
-fn configs(view: &impl View) -> Read<Box<dyn Iterator<Item = Object>>> {
+fn configs(view: &impl View) -> Read<Vec<Object>> {
     let all = view.list::<ClusterManagementAddOn>(Query::ALL)?;
     let templated: Vec<_> = all.iter().filter(|cma| config_refs::has_template(cma)).collect();
     let mut named: Vec<Config> = Vec::new();
@@ -111,12 +240,21 @@ fn configs(view: &impl View) -> Read<Box<dyn Iterator<Item = Object>>> {
         let config = view.observed(reference)?.filter(|config| report::is_shown(config));
         configs.extend(config.map(Arc::unwrap_or_clone));
     }
-    Ok(Box::new(configs.into_iter()))
+    Ok(configs)
 }
 
-fn list<K: Kind>(view: &impl View) -> Read<Box<dyn Iterator<Item = Object>>> {
+/// The objects of a kind.
+struct KindList {
+    group: String,
+    kind: String,
+    objects: Box<dyn Iterator<Item = Object>>,
+}
+
+fn list<K: Kind>(view: &impl View) -> Read<KindList> {
     let all = view.list::<K>(Query::ALL)?;
-    Ok(Box::new(all.into_iter().map(|object| Object::from_typed(&*object))))
+    let objects = Box::new(all.into_iter().map(|object| Object::from_typed(&*object)));
+    let Gvk { group, version: _, kind } = Gvk::of::<K>();
+    Ok(KindList { group, kind, objects })
 }
 
 #[cfg(test)]
@@ -150,12 +288,12 @@ mod tests {
 
     #[test]
     fn a_report_has_no_snapshot_while_an_object_cannot_be_read() {
-        assert!(snapshot(&Caches::default(), Timestamp::UNIX_EPOCH).is_err(), "nothing has been read");
+        assert!(snapshot(AppliedObjects::default(), &Caches::default(), Timestamp::UNIX_EPOCH).is_err(), "nothing has been read");
         let mut caches = listed();
-        assert!(snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap().is_some());
+        assert!(snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).unwrap().is_some());
         let refused = Unreadable { key: Key::cluster("c1"), labels: None, why: "spec: not a map".into() };
         caches.apply::<ManagedCluster>(Site::Hub, Delta::Unreadable(refused));
-        assert_eq!(snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap(), None);
+        assert_eq!(snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).unwrap(), None);
     }
 
     #[test]
@@ -191,12 +329,12 @@ mod tests {
         let add_on: ManagedClusterAddOn = serde_json::from_value(add_on).unwrap();
         caches.replace(Site::Hub, vec![cma], "2");
         caches.replace(Site::Hub, vec![add_on], "2");
-        assert!(snapshot(&caches, Timestamp::UNIX_EPOCH).is_err(), "the templates have not been listed");
+        assert!(snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).is_err(), "the templates have not been listed");
         let names = ["default", "of-placement", "of-cluster", "secret", "other"];
         let templates: Vec<Object> = names.map(template).into();
         let kind = templates[0].gvk();
         caches.replace_observed(&kind, templates, "2");
-        let files = snapshot(&caches, Timestamp::UNIX_EPOCH).unwrap().unwrap();
+        let files = snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).unwrap().unwrap();
         let mut reader = report::SnapshotReader::default();
         let read: Vec<_> = files.values().flat_map(|file| reader.read(file).unwrap()).collect();
         let of_kind = |object: &&Object| object.kind() == "AddOnTemplate";
