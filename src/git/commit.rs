@@ -43,7 +43,7 @@ pub struct Commit {
     pub history_limit: usize,
     /// Commit message.
     pub message: String,
-    /// Time of author and committer.
+    /// Time of author and committer, unless that of the parent is later.
     pub time: Timestamp,
     /// Name and e-mail address of author and committer; `None` for Wheelwright.
     pub author: Option<(String, String)>,
@@ -218,7 +218,10 @@ fn sign_commit(
     message: &str,
     commit: &Commit,
 ) -> Result<Written, git2::Error> {
-    let signature = signature(commit.author.as_ref(), commit.time)?;
+    // The parent may be of another hub, whose clock is ahead.
+    let before = parent.map(|parent| Timestamp::from_second(parent.time().seconds()).unwrap_or_default());
+    let time = before.map_or(commit.time, |before| before.max(commit.time));
+    let signature = signature(commit.author.as_ref(), time)?;
     let parents: Vec<_> = parent.into_iter().collect();
     let Some(signer) = &commit.signer else {
         return repo.commit(None, &signature, &signature, message, tree, &parents).map(Written::Commit);

@@ -41,6 +41,20 @@ pub(super) fn on_both(test: impl Fn(&Forge, &dyn Fn(&str) -> Mirror)) {
 }
 
 #[test]
+fn a_commit_is_not_dated_before_its_parent() {
+    on_both(|forge, open| {
+        let mirror = open("cache");
+        let ahead = files("", &[("README.md", "hi")]);
+        mirror.push(&ahead, &QUICK).unwrap().unwrap();
+        let behind = Commit { time: "2026-01-01T00:00:00Z".parse().unwrap(), ..files("", &[("README.md", "ho")]) };
+        let second = mirror.push(&behind, &QUICK).unwrap().unwrap();
+        let repo = Repository::open(forge.root().join("config.git")).unwrap();
+        let second = repo.find_commit(Oid::from_str(&second).unwrap()).unwrap();
+        assert_eq!(second.time().seconds(), ahead.time.as_second());
+    });
+}
+
+#[test]
 fn the_branch_is_created_without_parents_and_grows() {
     on_both(|forge, open| {
         forge.commit("main", &[("a", "1")]);

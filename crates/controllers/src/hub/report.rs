@@ -181,11 +181,7 @@ fn plan(
     let condition = find_condition(&status.conditions, REPORTED);
     // If a person edited the spec after a refusal, the next attempt comes at once.
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
-    let takes_over = match condition.is_some_and(|condition| condition.reason == FENCED) {
-        false => ReportTakeover::Continued,
-        true if answered => ReportTakeover::Always,
-        true => ReportTakeover::Never,
-    };
+    let takes_over = takeover(condition, answered);
     let mut plan = Plan::default();
     let is_flush = match moment {
         Moment::Usual => flushes(repo, &identity, view, now)?,
@@ -195,26 +191,24 @@ fn plan(
         plan.wake(at);
         return Ok(plan);
     }
+    let reported = last.time.as_ref().map(|time| time.0).filter(|time| *time <= now);
     let workloads = Workloads::read(repo, &identity, view)?;
-    let changed = workloads.last_change(view, now)?;
+    let changes = workloads.changes(view, now)?;
     // Changes that keep arriving delay a report by an interval at most.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
     let deadline = since.map_or(Timestamp::MIN, |time| later(time.0, interval + interval));
-    let debounced = changed.map_or(Timestamp::MIN, |changed| later(changed, DEBOUNCE));
+    let debounced = changes.last.map_or(Timestamp::MIN, |last| later(last, DEBOUNCE));
     if debounced > now && deadline > now && !is_flush {
         plan.wake(debounced.min(deadline));
         return Ok(plan);
     }
-    let mut applied = None;
-    if spec.snapshot && identity == RepoIdentity::Operator {
-        let read = AppliedObjects::read(repo, view)?;
-        let until = read.wait(&Key::of(repo), view, now)?.filter(|_| moment == Moment::Usual);
-        if let Some(until) = until {
-            plan.wake(until);
-            return Ok(plan);
-        }
-        applied = Some(read);
+    let has_snapshot = spec.snapshot && identity == RepoIdentity::Operator;
+    let applied = if has_snapshot { Some(AppliedObjects::read(repo, view)?) } else { None };
+    let wait = applied.as_ref().map(|applied| applied.wait(&Key::of(repo), view, now)).transpose()?;
+    if let Some(until) = wait.flatten().filter(|_| moment == Moment::Usual) {
+        plan.wake(until);
+        return Ok(plan);
     }
     let fleet = workloads.fleet(&mut plan, view, now)?;
     let mut files = report::files(&fleet);
@@ -237,22 +231,29 @@ fn plan(
     if condition.is_some_and(|condition| condition.status == False) {
         plan.events.push(pushed_again(repo, spec));
     }
+    let changed = reported.map(|time| changes.since(time));
+    let previous = last.history.into_iter().nth(1).filter(|_| is_on_branch);
     plan.step([Action::Push(Box::new(Push {
-        previous: last
-            .history
-            .into_iter()
-            .nth(1)
-            .filter(|_| is_on_branch)
-            .map(|it| it.commit)
-            .unwrap_or_default(),
+        previous: previous.map(|it| it.commit).unwrap_or_default(),
         last: if is_on_branch { last.commit } else { String::new() },
         takes_over,
-        message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, &digest)),
+        message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, changed.as_ref(), &digest)),
         files,
-        time: changed.unwrap_or(Timestamp::UNIX_EPOCH),
+        // No condition dates some changes, such as a deadline that passes.
+        time: changes.last.filter(|last| reported.is_none_or(|time| *last > time)).unwrap_or(now),
         ..push
     }))]);
     Ok(plan)
+}
+
+/// Returns whether a report replaces that of another process; `answered` says that a person edited the spec
+/// after it was refused.
+fn takeover(condition: Option<&Condition>, answered: bool) -> ReportTakeover {
+    match condition.is_some_and(|condition| condition.reason == FENCED) {
+        false => ReportTakeover::Continued,
+        true if answered => ReportTakeover::Always,
+        true => ReportTakeover::Never,
+    }
 }
 
 /// Returns a push to the branch of the spec, without contents.

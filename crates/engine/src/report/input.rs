@@ -277,14 +277,18 @@ fn held_removal(removal: &RemovalStatus) -> Option<String> {
 }
 
 /// Returns when the condition Ready of a repository last changed.
-pub fn ready_since(repo: &ConfigRepo) -> Option<Timestamp> {
-    let ready = find_condition(&repo.status.as_ref()?.conditions, gitops_conditions::READY);
-    ready.map(|condition| condition.last_transition_time.0)
+pub fn ready_since(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
+    last_change(find_condition(&repo.status.as_ref()?.conditions, gitops_conditions::READY), now)
 }
 
-/// Returns when the conditions of an add-on on a cluster last changed.
-pub fn last_change(addon: &ManagedClusterAddOn) -> Option<Timestamp> {
-    addon.status.as_ref()?.conditions.iter().map(|condition| condition.last_transition_time.0).max()
+/// Returns when the conditions last changed. A time in the future was written by a clock that was ahead, so
+/// it does not count.
+pub fn last_change<'a>(
+    conditions: impl IntoIterator<Item = &'a Condition>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let times = conditions.into_iter().map(|condition| condition.last_transition_time.0);
+    times.filter(|time| *time <= now).max()
 }
 
 /// The content of a report.

@@ -1,5 +1,7 @@
 //! The message of a report's commit.
 
+use std::collections::BTreeSet;
+
 use super::{FleetReport, Workload, WorkloadCluster};
 use crate::plural::counted;
 use crate::rollout::decision::Counts;
@@ -8,64 +10,144 @@ use object::text::plain;
 /// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
 const SUBJECT: usize = 72;
 
+/// What became of a workload, the worst first.
+enum Outcome<'a> {
+    /// On so many clusters.
+    Failed(usize),
+    /// So many clusters are returning from this version, which failed.
+    Returning(usize, &'a str),
+    /// This version failed, and no cluster has anything to return to.
+    Quarantined(&'a str),
+    /// Its clusters have returned from this version, which failed.
+    RolledBack(&'a str),
+    /// Not done, but on so many clusters.
+    Behind(usize),
+    /// It does not work on so many clusters.
+    Broken(usize),
+    Done,
+}
+
+impl<'a> Outcome<'a> {
+    fn of(workload: &'a Workload) -> Self {
+        let count = |is: fn(&WorkloadCluster) -> bool| {
+            workload.clusters.iter().filter(|cluster| is(cluster)).count()
+        };
+        if let Some(rollout) = workload.rollouts.iter().find(|rollout| rollout.quarantined) {
+            let template = rollout.desired.split('@').next().unwrap_or_default();
+            let version = template.strip_prefix(workload.name.as_str()).unwrap_or(template);
+            let version = version.trim_start_matches('-');
+            return match workload.counts() {
+                Counts { returning: 0, returned: 0, .. } => Self::Quarantined(version),
+                Counts { returning: 0, .. } => Self::RolledBack(version),
+                Counts { returning, .. } => Self::Returning(returning, version),
+            };
+        }
+        // A cluster that keeps the last good version has not failed.
+        let failed = count(|cluster| cluster.state.is_failure());
+        let done = count(WorkloadCluster::is_settled);
+        if failed > 0 {
+            Self::Failed(failed)
+        } else if done < workload.clusters.len() {
+            Self::Behind(done)
+        } else if workload.unavailable() > 0 {
+            Self::Broken(workload.unavailable())
+        } else {
+            Self::Done
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 0,
+            Self::Returning(..) => 1,
+            Self::Quarantined(_) => 2,
+            Self::RolledBack(_) => 3,
+            Self::Behind(_) => 4,
+            Self::Broken(_) => 5,
+            Self::Done => 6,
+        }
+    }
+
+    fn of_one(&self, Workload { name, clusters, .. }: &Workload) -> String {
+        let clusters = counted(clusters.len(), "cluster");
+        match self {
+            Self::Returning(returning, version) => {
+                format!("{name} is returning on {returning} of {clusters}: {version} failed")
+            }
+            Self::Quarantined(version) => format!("{name}: {version} is quarantined"),
+            Self::RolledBack(version) => format!("{name} is rolled back: {version} failed"),
+            Self::Failed(failed) => format!("{name} failed on {failed} of {clusters}"),
+            Self::Behind(done) => format!("{name} is done on {done} of {clusters}"),
+            Self::Broken(broken) => format!("{name} does not work on {broken} of {clusters}"),
+            Self::Done => format!("{name} is done on {clusters}"),
+        }
+    }
+
+    fn of_several(&self) -> &'static str {
+        match self {
+            Self::Returning(..) => "are returning",
+            Self::Quarantined(_) => "are quarantined",
+            Self::RolledBack(_) => "are rolled back",
+            Self::Failed(_) => "failed",
+            Self::Behind(_) => "are rolling out",
+            Self::Broken(_) => "do not work",
+            Self::Done => "are done",
+        }
+    }
+}
+
+/// Names the workloads with the worst outcome; `None` without any.
+fn worst<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<(Outcome<'a>, Vec<&'a Workload>)> {
+    let mut worst: Option<(Outcome<'_>, Vec<&Workload>)> = None;
+    for workload in workloads {
+        let outcome = Outcome::of(workload);
+        match &mut worst {
+            Some((known, _)) if known.rank() < outcome.rank() => {}
+            Some((known, same)) if known.rank() == outcome.rank() => same.push(workload),
+            Some(_) | None => worst = Some((outcome, vec![workload])),
+        }
+    }
+    worst
+}
+
+fn phrase((outcome, workloads): (Outcome<'_>, Vec<&Workload>)) -> String {
+    match workloads.as_slice() {
+        [only] => outcome.of_one(only),
+        several => {
+            let names: Vec<&str> = several.iter().map(|workload| workload.name.as_str()).collect();
+            format!("{} workloads {}: {}", names.len(), outcome.of_several(), names.join(", "))
+        }
+    }
+}
+
 /// Returns the state of the fleet in a line, without texts of clusters or conditions.
 pub(super) fn headline(fleet: &FleetReport) -> String {
-    let count = |workload: &Workload, is: fn(&WorkloadCluster) -> bool| {
-        workload.clusters.iter().filter(|cluster| is(cluster)).count()
-    };
-    // A cluster that keeps the last good version has not failed.
-    let has_failed = |cluster: &WorkloadCluster| cluster.state.is_failure();
-    let failed = fleet.workloads().find(|workload| count(workload, has_failed) > 0);
-    let behind = fleet
-        .workloads()
-        .find(|workload| count(workload, WorkloadCluster::is_settled) < workload.clusters.len());
-    let broken = fleet.workloads().find(|workload| workload.unavailable() > 0);
-    let quarantined = fleet.workloads().find_map(|workload| {
-        let rollout = workload.rollouts.iter().find(|rollout| rollout.quarantined)?;
-        let template = rollout.desired.split('@').next().unwrap_or_default();
-        let version = template.strip_prefix(workload.name.as_str()).unwrap_or(template);
-        Some((workload, version.trim_start_matches('-')))
-    });
-    let head = match (failed, behind, broken) {
+    let head = match worst(fleet.workloads()) {
         _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
-        (Some(Workload { name, clusters, .. }), _, _) => {
-            let failed = clusters.iter().filter(|cluster| has_failed(cluster)).count();
-            format!("{name} failed on {failed} of {}", counted(clusters.len(), "cluster"))
-        }
-        (None, Some(Workload { name, clusters, .. }), _) => {
-            let done = clusters.iter().filter(|cluster| cluster.is_settled()).count();
-            format!("{name} is done on {done} of {}", counted(clusters.len(), "cluster"))
-        }
-        (None, None, Some(workload)) => {
-            let Workload { name, clusters, .. } = workload;
-            format!(
-                "{name} does not work on {} of {}",
-                workload.unavailable(),
-                counted(clusters.len(), "cluster")
-            )
-        }
-        (None, None, None) => "every cluster is up to date".to_owned(),
-    };
-    let head = match quarantined.filter(|_| fleet.ready) {
-        None => head,
-        Some((workload, failed)) => {
-            let (name, counts) = (&workload.name, workload.counts());
-            let clusters = counted(counts.total, "cluster");
-            match counts {
-                Counts { returning: 0, returned: 0, .. } => format!("{name}: {failed} is quarantined"),
-                Counts { returning: 0, .. } => format!("{name} is rolled back: {failed} failed"),
-                Counts { returning, .. } => {
-                    format!("{name} is returning on {returning} of {clusters}: {failed} failed")
-                }
-            }
-        }
+        None | Some((Outcome::Done, _)) => "every cluster is up to date".to_owned(),
+        Some(worst) => phrase(worst),
     };
     plain(&head, SUBJECT)
 }
 
-/// Returns the message of the commit, with trailers for programs.
-pub fn message(fleet: &FleetReport, digest: &str) -> String {
-    let head = headline(fleet);
+/// Returns what changed since the last report in a line. `changed` are the names of the workloads that did;
+/// `None` without a report before.
+fn subject(fleet: &FleetReport, changed: Option<&BTreeSet<String>>) -> String {
+    let Some(changed) = changed.filter(|_| fleet.ready) else { return headline(fleet) };
+    let head = match worst(fleet.workloads().filter(|workload| changed.contains(&workload.name))) {
+        Some(worst) => phrase(worst),
+        None => match worst(fleet.workloads()) {
+            None | Some((Outcome::Done, _)) => "labels, settings or placements of the fleet changed".to_owned(),
+            Some(worst) => phrase(worst),
+        },
+    };
+    plain(&head, SUBJECT)
+}
+
+/// Returns the message of the commit, with trailers for programs. `changed` are the names of the workloads
+/// that changed since the last report; `None` without one.
+pub fn message(fleet: &FleetReport, changed: Option<&BTreeSet<String>>, digest: &str) -> String {
+    let head = subject(fleet, changed);
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "report: {head}\n\nWheelwright-Version: {version}\nWheelwright-Repo: {}\nWheelwright-Source: {}\nWheelwright-Report: {digest}\n",

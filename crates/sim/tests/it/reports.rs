@@ -8,6 +8,7 @@ use crate::fixtures::{
     self, ADDON, addon, config_repo, images, is_completed, progress, progressive, put, repo, seconds,
     select_all, template, world,
 };
+use crate::previews;
 use crate::replica_sets;
 use api::addon::v1alpha1::{
     AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
@@ -22,10 +23,13 @@ use controllers::hub::overview::{ClusterSummary, Mark, Overview};
 use controllers::hub::replica_set;
 use engine::rollout::simulation::decision_table;
 use k8s_openapi::api::apps::v1::ControllerRevision;
+use object::duration::later;
 use object::tree::FileTree;
 use object::{Gvk, Key, Kind, Object};
 use reconcile::{Caches, Site};
 use sim::World;
+use sim::history::Content;
+use store::{Patch, ResourcePath, WriteOptions};
 
 const BRANCH: &str = "wheelwright/status";
 
@@ -258,7 +262,7 @@ fn a_work_of_the_repository_that_fails_is_named_and_keeps_the_fleet_from_being_u
 
     commit(&mut world, "2", "ConfigMap");
     let mended = last(&world);
-    assert!(mended.message.starts_with("report: every cluster is up to date\n"), "{}", mended.message);
+    assert!(mended.message.starts_with("report: settings is done on 2 clusters\n"), "{}", mended.message);
     assert!(mended.files["README.md"].contains("| [settings](works/settings.md) | 2 of 2 |"));
 }
 
@@ -308,4 +312,37 @@ fn the_end_of_a_rollout_is_reported_at_once_and_once_an_interval() {
     world.run_for(seconds(600)).unwrap();
     let (reports, newest) = done(&world);
     assert!(reports == 3 && newest != configurations, "{reports} {newest:#}");
+}
+
+#[test]
+fn a_report_is_dated_by_its_change_or_its_deadline_and_never_before_its_parent() {
+    let mut world = previews::fleet(3, 3);
+    let spec = json!({"url": "https://git.example/fleet", "report": {"interval": "1s"}});
+    config_repo(&mut world, &repo(), spec);
+    let content = |version| Content { version: Some(version), strategy: 2, ..Content::default() }.files();
+    let begun = world.now;
+    world.commit(&repo(), &"1".repeat(40), content(1));
+    world.run_for(seconds(60)).unwrap();
+    // The clock of a cluster is an hour ahead.
+    let key = Key::namespaced("c1", "app");
+    let mut conditions = json!(world.get::<ManagedClusterAddOn>(&key).unwrap().status.unwrap().conditions);
+    let ahead = json!({"type": "Ahead", "status": "True", "reason": "Ahead", "message": "",
+        "lastTransitionTime": later(world.now, seconds(3600)).strftime("%FT%TZ").to_string()});
+    conditions.as_array_mut().unwrap().push(ahead);
+    let target = ResourcePath::of::<ManagedClusterAddOn>(&key).sub("status");
+    let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+    world.hub.patch(&target, &patch, &WriteOptions::manager("agent"), world.now).unwrap();
+    world.run_for(seconds(30)).unwrap();
+    let changed = world.now;
+    // No cluster has the image.
+    world.commit(&repo(), &"2".repeat(40), content(9));
+    world.run_for(seconds(60)).unwrap();
+
+    let reports = &world.branches[BRANCH];
+    let dates: Vec<_> = reports.iter().map(|push| push.time).collect();
+    assert!(dates.is_sorted() && dates[0] >= later(begun, -seconds(60)), "{dates:?}");
+    let subjects: Vec<_> = reports.iter().map(|push| push.message.lines().next().unwrap()).collect();
+    let failed = subjects.iter().position(|subject| subject.contains(" failed on 1 of "));
+    let failed = &reports[failed.unwrap_or_else(|| panic!("{subjects:?}"))];
+    assert!(failed.time >= later(changed, seconds(20)), "{} is dated {}", failed.message, failed.time);
 }

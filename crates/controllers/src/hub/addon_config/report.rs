@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::fleet::{AddOnFleets, ReportedCluster};
 use super::input::AddOnInput;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::condition::Conditions as _;
 use engine::report::{self, WorkloadCluster};
 use engine::rollout::ClusterState;
 use object::Key;
@@ -39,10 +40,15 @@ pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Re
 }
 
 /// Returns when the conditions of an add-on on a cluster last changed.
-pub(in crate::hub) fn last_change(add_on: &str, view: &impl View) -> Read<Option<Timestamp>> {
+pub(in crate::hub) fn last_change(
+    add_on: &str,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Option<Timestamp>> {
     let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
     fleet.read(add_on, view)?;
-    let last = fleet.addons.values().filter_map(|addon| report::last_change(addon)).max();
+    let conditions = fleet.addons.values().flat_map(|addon| addon.conditions());
+    let last = report::last_change(conditions, now);
     view.index(|fleets: &mut AddOnFleets| fleets.keep(add_on, fleet))?;
     Ok(last)
 }

@@ -108,10 +108,13 @@ impl SetInput {
 }
 
 /// Returns when the conditions of the works of a set last changed.
-pub(in crate::hub) fn last_change(set: &Key, view: &impl View) -> Read<Option<Timestamp>> {
+pub(in crate::hub) fn last_change(
+    set: &Key,
+    view: &impl View,
+    now: Timestamp,
+) -> Read<Option<Timestamp>> {
     let Ok(owner) = replica_set::owner_label(set) else { return Ok(None) };
     let mut works = view.list_readable::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner))?;
     works.retain(|work| replica_set::is_owned(set, work));
-    let times = works.iter().flat_map(|work| work.conditions()).map(|c| c.last_transition_time.0);
-    Ok(times.max())
+    Ok(engine::report::last_change(works.iter().flat_map(|work| work.conditions()), now))
 }

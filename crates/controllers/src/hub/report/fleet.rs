@@ -1,6 +1,6 @@
 //! Reads the fleet of a report: the add-ons, sets and works of a repository, on their clusters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -91,6 +91,29 @@ impl Index for PlainWorks {
     }
 }
 
+/// When the parts of a report last changed.
+pub(in crate::hub) struct Changes {
+    /// The last change of all.
+    pub(in crate::hub) last: Option<Timestamp>,
+    /// The last change of each add-on, set and work.
+    workloads: BTreeMap<String, Timestamp>,
+}
+
+impl Changes {
+    fn add(&mut self, workload: &str, at: Option<Timestamp>) {
+        let Some(at) = at else { return };
+        self.last = self.last.max(Some(at));
+        let last = self.workloads.entry(workload.to_owned()).or_insert(at);
+        *last = at.max(*last);
+    }
+
+    /// Returns the workloads that changed since a time.
+    pub(in crate::hub) fn since(&self, time: Timestamp) -> BTreeSet<String> {
+        let recent = self.workloads.iter().filter(|(_, at)| **at >= time);
+        recent.map(|(name, _)| name.clone()).collect()
+    }
+}
+
 /// The add-ons, sets and works of a repository.
 pub(in crate::hub) struct Workloads<'a> {
     repo: &'a ConfigRepo,
@@ -124,19 +147,20 @@ impl<'a> Workloads<'a> {
         })
     }
 
-    /// Returns when the conditions of the repository, of add-ons on clusters and of works last changed. A
-    /// time in the future was written by a clock that was ahead, so it does not count.
-    pub(in crate::hub) fn last_change(&self, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
-        let mut last = report::ready_since(self.repo);
+    /// Returns when the conditions of the repository, of add-ons on clusters and of works last changed.
+    pub(in crate::hub) fn changes(&self, view: &impl View, now: Timestamp) -> Read<Changes> {
+        let mut changes = Changes { last: report::ready_since(self.repo, now), workloads: BTreeMap::new() };
         for cma in &self.add_ons {
-            last = last.max(addon_config::last_change(cma.name(), view)?);
+            changes.add(cma.name(), addon_config::last_change(cma.name(), view, now)?);
         }
         for set in &self.sets {
-            last = last.max(replica_set::last_change(&Key::of(set.as_ref()), view)?);
+            let key = Key::of(set.as_ref());
+            changes.add(&key.to_string(), replica_set::last_change(&key, view, now)?);
         }
-        let of_works = self.works.iter().flat_map(|work| work.conditions());
-        last = last.max(of_works.map(|condition| condition.last_transition_time.0).max());
-        Ok(last.filter(|last| *last <= now))
+        for work in &self.works {
+            changes.add(work.name(), report::last_change(work.conditions(), now));
+        }
+        Ok(changes)
     }
 
     /// Returns when a cluster was last done with a rollout, or a work of the repository was last applied,

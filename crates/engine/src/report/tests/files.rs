@@ -81,12 +81,12 @@ fn a_rollback_is_reported_with_both_versions() {
     rollout.last_good = "msa-0.4.1@87654321".into();
     rollout.quarantined = true;
     let subject = "report: msa is returning on 1 of 2 clusters: 0.4.2 failed\n";
-    assert!(message(&fleet, "d").starts_with(subject), "{}", message(&fleet, "d"));
+    assert!(message(&fleet, None, "d").starts_with(subject), "{}", message(&fleet, None, "d"));
     let page = files(&fleet)["addons/msa.md"].clone();
     assert!(page.contains("1 cluster is returning to msa-0.4.1"), "{page}");
     assert!(page.contains("1 cluster is back on msa-0.4.1"), "{page}");
     fleet.add_ons[0].clusters = ["c1", "c2"].map(|name| Arc::new(cluster(name, returned(), ""))).to_vec();
-    assert!(message(&fleet, "d").starts_with("report: msa is rolled back: 0.4.2 failed\n"));
+    assert!(message(&fleet, None, "d").starts_with("report: msa is rolled back: 0.4.2 failed\n"));
     let files = files(&fleet);
     let page = &files["addons/msa.md"];
     assert!(page.contains("Quarantined on fleet/canary: msa-0.4.2"), "{page}");
@@ -141,7 +141,7 @@ fn no_text_of_a_spoke_stops_the_ci_of_a_report() {
     fleet.add_ons[0].holds = vec![words.into()];
     for ready in [true, false] {
         fleet.ready = ready;
-        let text = message(&fleet, "0123456789abcdef").to_lowercase();
+        let text = message(&fleet, None, "0123456789abcdef").to_lowercase();
         assert!(!text.contains("skip") && !text.contains("no ci") && !text.contains("no_ci"), "{text}");
     }
 }
@@ -183,11 +183,40 @@ fn the_same_fleet_gives_the_same_digest_and_any_change_another() {
 }
 
 #[test]
+fn the_subject_names_what_changed_since_the_last_report() {
+    let workload = |name: &str, state: ClusterState| Workload {
+        name: name.into(),
+        clusters: vec![Arc::new(cluster("c1", state, ""))],
+        ..Workload::default()
+    };
+    let mut fleet = fleet(Vec::new());
+    fleet.add_ons = vec![
+        workload("a-cpu", FAILED),
+        workload("a-crash", FAILED),
+        workload("a-image", FAILED),
+        workload("b-fine", ClusterState::Done),
+    ];
+    let subject = |fleet: &FleetReport, changed: Option<&[&str]>| {
+        let changed = changed.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        message(fleet, changed.as_ref(), "d").lines().next().unwrap().to_owned()
+    };
+    let all = "report: 3 workloads failed: a-cpu, a-crash, a-image";
+    assert_eq!(subject(&fleet, None), all);
+    assert_eq!(subject(&fleet, Some(&["a-crash"])), "report: a-crash failed on 1 of 1 cluster");
+    assert_eq!(subject(&fleet, Some(&["b-fine"])), "report: b-fine is done on 1 cluster");
+    assert_eq!(subject(&fleet, Some(&[])), all);
+    fleet.add_ons.drain(..3);
+    assert_eq!(subject(&fleet, None), "report: every cluster is up to date");
+    let changed = subject(&fleet, Some(&[]));
+    assert_eq!(changed, "report: labels, settings or placements of the fleet changed");
+}
+
+#[test]
 fn the_commit_message_says_what_matters_and_carries_trailers() {
     let keeper = cluster("c2", ClusterState::Quarantined, "");
-    let text = message(&fleet(vec![cluster("c1", FAILED, ""), keeper]), "0123456789abcdef");
+    let text = message(&fleet(vec![cluster("c1", FAILED, ""), keeper]), None, "0123456789abcdef");
     assert!(text.starts_with("report: msa failed on 1 of 2 clusters\n"), "{text}");
-    let text = message(&fleet(vec![cluster("c1", ClusterState::Done, "")]), "0123456789abcdef");
+    let text = message(&fleet(vec![cluster("c1", ClusterState::Done, "")]), None, "0123456789abcdef");
     assert!(text.starts_with("report: every cluster is up to date\n\n"), "{text}");
     assert!(text.contains(&format!("\nWheelwright-Source: {}\n", "a".repeat(40))), "{text}");
     let odd = Workload { name: "../../etc/x".into(), ..Workload::default() };
