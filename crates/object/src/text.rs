@@ -56,29 +56,40 @@ pub fn plain(text: &str, max: usize) -> String {
 }
 
 /// Returns [`plain`], escaped so that no character of it means anything to Markdown, to HTML or to the reader
-/// of a workflow log.
+/// of a workflow log. A character that means nothing where it stands is not escaped: people also read reports
+/// with `git show`.
 pub fn markdown(text: &str, max: usize) -> String {
-    let line = plain(text, max);
+    let line: Vec<char> = plain(text, max).chars().collect();
     let mut escaped = String::with_capacity(line.len());
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
+    for (at, c) in line.iter().copied().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| line.get(at)).copied();
+        let rest = line.get(at + 1..).unwrap_or_default();
+        let after = rest.first().copied();
+        let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         match c {
-            '&' => escaped.push_str("&amp;"),
+            '&' if is_word(after) || after == Some('#') => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '@' => escaped.push_str("&#64;"),
+            '>' if before.is_none() => escaped.push_str("&gt;"),
+            '@' if !is_word(before) || is_address(rest) => escaped.push_str("&#64;"),
             // This prevents automatic links and workflow commands.
-            ':' if matches!(chars.peek(), Some('/' | ':')) || escaped.ends_with("&#58;") => {
+            ':' if matches!(after, Some('/' | ':')) || escaped.ends_with("&#58;") => {
                 escaped.push_str("&#58;")
             }
-            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '+' | '!' | '|' | '~' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
+            '(' if before == Some(']') => escaped.extend(['\\', c]),
+            '\\' | '`' | '*' | '[' | ']' | '#' | '|' | '~' => escaped.extend(['\\', c]),
+            '_' if !(is_word(before) && is_word(after)) => escaped.extend(['\\', c]),
+            '+' if before.is_none() => escaped.extend(['\\', c]),
+            // Sites that are made from Markdown replace what is between such braces.
+            '{' if matches!(after, Some('{' | '%')) => escaped.extend(['\\', c]),
             _ => escaped.push(c),
         }
     }
     escaped
+}
+
+/// Returns true if what follows an `@` may make an e-mail address of it, which becomes a link.
+fn is_address(rest: &[char]) -> bool {
+    rest.iter().take_while(|c| !c.is_whitespace()).any(|c| *c == '.')
 }
 
 /// Returns at most `max` characters; a text that was cut ends with `…`.
@@ -174,10 +185,29 @@ mod tests {
         assert_eq!(plain("a\x1b[31mb\r\nc\u{202e}d\u{200b}\0", 50), "a[31mb cd");
         assert_eq!(
             markdown("](javascript:alert(1))|<b>@all", 80),
-            r"\]\(javascript:alert\(1\)\)\|&lt;b&gt;&#64;all"
+            r"\]\(javascript:alert(1))\|&lt;b>&#64;all"
         );
         assert_eq!(markdown("see https://evil.example: a:b", 80), "see https&#58;//evil.example: a:b");
         assert_eq!(markdown("::set-output name=x::y", 80), "&#58;&#58;set-output name=x&#58;&#58;y");
+    }
+
+    #[test]
+    fn what_means_nothing_to_markdown_stays_readable() {
+        for text in ["commit (15 objects), a_b", "msa-0.4.2@12345678 of fleet/a!", "a & b > c + {d}"] {
+            assert_eq!(markdown(text, 80), text);
+        }
+        for (text, escaped) in [
+            ("> a", "&gt; a"),
+            ("+ a", r"\+ a"),
+            ("&lt;b&#62;", r"&amp;lt;b&amp;\#62;"),
+            ("_a_ b_", r"\_a\_ b\_"),
+            ("me@evil.example", "me&#64;evil.example"),
+            ("(@all)", "(&#64;all)"),
+            ("![a](b)", r"!\[a\]\(b)"),
+            ("{{ a }} {% b %}", r"\{{ a }} \{% b %}"),
+        ] {
+            assert_eq!(markdown(text, 80), escaped);
+        }
     }
 
     #[test]
