@@ -10,6 +10,7 @@ use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use git2::Oid;
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use object::tree::FileTree;
 use object::{Key, Object};
@@ -21,8 +22,10 @@ use store::{Patch, ResourcePath, Store, WriteOptions};
 use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
-use crate::fleet_commit::commit;
+use crate::fleet_commit::{commit, commit_with};
+use crate::kube::Kubectl;
 use crate::running::Running;
+use crate::trace::accept;
 use crate::wait::eventually;
 
 fn plan(dir: &Path, head: &str, args: &[&str]) -> Output {
@@ -351,6 +354,21 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
         let step = format!("accept-revision={from}..{}", told["commit"].as_str().unwrap());
         assert!(told["refused"].as_str().unwrap().contains(&step), "{told:#}");
     }
+    // Another ConfigRepo of the branch had accepted a commit that the branch has left.
+    let mut left = objects.clone();
+    let items = left.as_array_mut().unwrap();
+    let mut other = items.iter().find(|item| item["kind"] == "ConfigRepo").unwrap().clone();
+    (other["metadata"]["name"], other["metadata"]["uid"]) = (json!("other"), json!("other"));
+    for revision in ["seen", "applied"] {
+        other["status"][revision]["commit"] = json!("f".repeat(40));
+    }
+    items.push(other);
+    write(&left);
+    let (code, told) = json_of(&plan(dir, "main", &[&hub[..], &["--config-repo", "config/fleet"]].concat()));
+    let why = told["others"][0]["refused"].as_str().unwrap_or_default();
+    assert!(code == 12 && why.contains("accept-revision=ffff"), "{told:#}");
+    assert_eq!(told["objects"].as_array().map(Vec::len), Some(1), "{told:#}");
+
     let repo = objects.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
     repo["metadata"]["annotations"]["gitops.wheelwright.dev/accept-revision"] =
         json!(format!("{two}..{one}"));
@@ -396,4 +414,102 @@ fn a_rollout_is_simulated_from_a_report_as_it_was_at_a_commit() {
     );
     let message = String::from_utf8_lossy(&simulate(&[]).stderr).into_owned();
     assert!(message.contains("wheelwright/status has no directory"), "{message}");
+}
+
+/// Runs the command in a directory, with what the environment says about the hub.
+fn plan_in(dir: &Path, kubeconfig: Option<&Path>, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.arg("plan").args(args).current_dir(dir).env("HOME", dir).env_remove("KUBECONFIG");
+    command.envs(kubeconfig.map(|file| ("KUBECONFIG", file))).output().unwrap()
+}
+
+/// Returns the text of all files of the newest report.
+fn reported(repository: &Path) -> Option<String> {
+    let git = git2::Repository::open(repository).unwrap();
+    let tip = git.find_reference("refs/heads/wheelwright/status").ok()?.peel_to_tree().ok()?;
+    let mut text = String::new();
+    let read = |_: &str, entry: &git2::TreeEntry<'_>| {
+        let blob = git.find_blob(entry.id()).ok();
+        text += &blob.map(|blob| String::from_utf8_lossy(blob.content()).into_owned()).unwrap_or_default();
+        git2::TreeWalkResult::Ok
+    };
+    tip.walk(git2::TreeWalkMode::PreOrder, read).ok()?;
+    Some(text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_from_the_report_of_a_running_operator_is_that_with_the_hub() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let start = async |objects: Vec<Object>| {
+        Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap()
+    };
+    let hub = start(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let spoke = start(crds::spoke().iter().map(Object::from_typed).collect()).await;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let write = |name: &str, text: String| {
+        std::fs::write(dir.join(name), text).unwrap();
+        dir.join(name)
+    };
+    let admin = write("hub", hub.admin_kubeconfig_yaml().unwrap());
+    let group = "system:bootstrappers:managedcluster";
+    let bootstrap = write("bootstrap", hub.kubeconfig_yaml("bootstrap", &[group]).unwrap());
+    let on_spoke = write("spoke", spoke.admin_kubeconfig_yaml().unwrap());
+    let path = |file: &Path| file.to_str().unwrap().to_owned();
+    let kubectl = Kubectl::new(&admin, dir.join("kubectl"));
+    let repository = dir.join("fleet.git");
+    let policy = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
+        "metadata": {"name": "bench"}, "spec": {"addOns": ["bench"]}});
+    commit_with(&repository, "one", std::slice::from_ref(&policy));
+
+    let (kubeconfig, repo) = (path(&admin), path(&repository));
+    let operator = ["operator", "--kubeconfig", &kubeconfig, "--local-repositories", "--repo", &repo];
+    let operator = [&operator[..], &["--report-branch", "wheelwright/status"]].concat();
+    let operator = Running::start("operator", dir, &operator);
+    let (bootstrap, on_spoke) = (path(&bootstrap), path(&on_spoke));
+    let agent = ["agent", "--bootstrap-kubeconfig", &bootstrap, "--spoke-kubeconfig", &on_spoke];
+    let _agent = Running::start("agent", dir, &[&agent[..], &["--spoke-cluster-name", "c1"]].concat());
+    accept(&hub.client(), "c1").await;
+    let report = json!({"spec": {"report": {"snapshot": true, "interval": "1s"}}}).to_string();
+    kubectl.run(&["patch", "configrepo", "fleet", "-n", "wheelwright-system", "--type=merge", "-p", &report]);
+    let maps: Api<ConfigMap> = Api::namespaced(spoke.client(), "default");
+    eventually("the cluster has the add-on", async || maps.get_opt("bench").await.unwrap().is_some()).await;
+    kubectl.run(&["annotate", "clustermanagementaddon", "bench", "note=by-hand"]);
+    kubectl.run(&["label", "placement", "all", "-n", "fleet", "note=by-hand"]);
+    let expected = [
+        "kubectl-annotate",
+        "kubectl-label",
+        "gitops.wheelwright.dev/rollout-policy",
+        "completed with no errors",
+    ];
+    eventually("the report has all of it", async || {
+        reported(&repository).is_some_and(|text| expected.iter().all(|part| text.contains(part)))
+    })
+    .await;
+    assert!(operator.terminate(std::time::Duration::from_secs(20)));
+
+    commit_with(&repository, "two", &[policy]);
+    let git =
+        |args: &[&str]| assert!(Command::new("git").current_dir(dir).args(args).status().unwrap().success());
+    git(&["clone", "--quiet", "--branch", "main", "fleet.git", "clone"]);
+    let clone = dir.join("clone");
+    let (code, of_hub) = json_of(&plan_in(&clone, Some(&admin), &["--output", "json"]));
+    let report = ["--report", "wheelwright/status"];
+    let (again, of_report) = json_of(&plan_in(&clone, None, &[&report[..], &["--output", "json"]].concat()));
+    assert_eq!((code, again), (10, 10), "{of_hub:#}\n{of_report:#}");
+    assert_eq!(of_hub["objects"], of_report["objects"]);
+    let (hash, other) = (of_hub["hash"].as_str().unwrap(), of_report["hash"].as_str().unwrap());
+    assert_eq!(hash, other, "{of_hub:#}\n{of_report:#}");
+    let changed: Vec<_> = of_hub["objects"].as_array().unwrap().iter().map(|it| &it["object"]).collect();
+    assert_eq!(changed, [&json!("AddOnTemplate.addon.open-cluster-management.io bench")]);
+    let age = of_report["report"]["ageSeconds"].as_i64();
+    assert!(age.is_some_and(|age| age < 600) && of_hub["report"].is_null(), "{age:?}");
+
+    let text = plan_in(&clone, None, &[&report[..], &["--expect", hash]].concat());
+    let page = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.status.code() == Some(10) && page.contains("\nReport: commit "), "{page}");
+    assert!(!page.contains("is removed") && !page.contains("config-address"), "{page}");
+    let refused = plan_in(&clone, None, &[&report[..], &["--expect", "0123"]].concat());
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(13) && why.contains(hash) && why.contains("not 0123"), "{why}");
 }

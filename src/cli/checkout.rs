@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use tempfile::TempDir;
 
@@ -187,6 +188,18 @@ impl Revisions {
             Err(error @ Error::NotVerified { .. }) => Ok(Some(error.to_string())),
             Err(error) => Err(hinted(error)),
         }
+    }
+
+    /// Returns the newest commit up to another one that changed a directory, and its time.
+    ///
+    /// # Errors
+    /// The repository cannot be read.
+    pub(crate) fn last_change(
+        &self,
+        commit: &str,
+        directory: &str,
+    ) -> Result<(String, Timestamp), CommandError> {
+        git::last_change(&self.directory, commit, directory).map_err(hinted)
     }
 
     /// Says why a commit is a rewind of a reference; `None` if it is none.

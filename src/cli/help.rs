@@ -141,7 +141,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "plan",
         &[
             "wheelwright plan --report origin/wheelwright/status",
-            "wheelwright plan --hub hub.kubeconfig -o markdown",
+            "wheelwright plan --kubeconfig hub.kubeconfig -o markdown",
         ],
     ),
     ("status", &["wheelwright status", "wheelwright status --watch"]),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use git2::{ErrorCode, Object, ObjectType, Oid, Repository};
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::mirror::{is_sha256, kept};
@@ -71,6 +72,38 @@ pub fn check_rewind(path: &Path, want: &RefSpec, commit: &str, history: History<
     let repo = Repository::open(path).map_err(|e| Error::remote(&path.to_string_lossy(), &e))?;
     let commit = Oid::from_str(commit).map_err(|e| Error::Ref(e.message().to_owned()))?;
     if repo.is_shallow() { Ok(()) } else { guard(&repo, want, commit, history) }
+}
+
+/// Most commits that are gone through to find the last change of a directory.
+const MAX_UNCHANGED: usize = 10_000;
+
+/// Returns the newest commit up to another one that changed a directory, and its time. Other hubs report to
+/// the same branch.
+///
+/// # Errors
+/// The repository cannot be read.
+pub fn last_change(path: &Path, commit: &str, directory: &str) -> Result<(String, Timestamp), Error> {
+    let explain = |e: git2::Error| Error::remote(&path.to_string_lossy(), &e);
+    let repo = Repository::open(path).map_err(explain)?;
+    let content = |commit: &git2::Commit<'_>| -> Option<Oid> {
+        let tree = commit.tree().ok()?;
+        if directory.is_empty() {
+            Some(tree.id())
+        } else {
+            Some(tree.get_path(directory.as_ref()).ok()?.id())
+        }
+    };
+    let mut commit = Oid::from_str(commit).and_then(|id| repo.find_commit(id)).map_err(explain)?;
+    let reported = content(&commit);
+    for _ in 0..MAX_UNCHANGED {
+        let Ok(parent) = commit.parent(0) else { break };
+        if content(&parent) != reported {
+            break;
+        }
+        commit = parent;
+    }
+    let time = Timestamp::from_second(commit.time().seconds()).unwrap_or_default();
+    Ok((commit.id().to_string(), time))
 }
 
 /// Finds a revision. A clone of a pull request has the branches only as those of its remote, and a mirror

@@ -77,7 +77,14 @@ fn main() {
             false => (BTreeMap::new(), &of_json),
         };
     let succeeds_after = SignedDuration::from_secs(35);
-    let commit = ProposedCommit { repo: repo(), base, head: checkout("2", "app:2"), succeeds_after };
+    let commit = ProposedCommit {
+        repo: repo(),
+        base,
+        head: checkout("2", "app:2"),
+        refused: BTreeMap::new(),
+        succeeds_after,
+        meets_deadlines: true,
+    };
     // The peak begins anew: see proc_pid_clear_refs(5).
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let (begin, before) = (cpu(), resident("VmRSS"));

@@ -109,7 +109,7 @@ impl Reported {
         let Self { report: _, at, report_path, config_repo: named, repository } = self;
         let repository = repository.open()?;
         let tip = at.as_deref().unwrap_or(branch);
-        let reported = report::read(&repository, tip, report_path.as_deref(), SnapshotReader::read)?;
+        let reported = report::read(&repository, tip, report_path.as_deref(), SnapshotReader::read)?.objects;
         let repo = config_repo(named.as_ref(), reported.iter())?;
         // The warnings are about fields of others, which no rollout depends on.
         let ReportedHub { snapshot, applied, warnings: _ } = of_report(reported, &repo, now);

@@ -46,7 +46,8 @@ fn a_commit_is_not_dated_before_its_parent() {
         let mirror = open("cache");
         let ahead = files("", &[("README.md", "hi")]);
         mirror.push(&ahead, &QUICK).unwrap().unwrap();
-        let behind = Commit { time: "2026-01-01T00:00:00Z".parse().unwrap(), ..files("", &[("README.md", "ho")]) };
+        let behind =
+            Commit { time: "2026-01-01T00:00:00Z".parse().unwrap(), ..files("", &[("README.md", "ho")]) };
         let second = mirror.push(&behind, &QUICK).unwrap().unwrap();
         let repo = Repository::open(forge.root().join("config.git")).unwrap();
         let second = repo.find_commit(Oid::from_str(&second).unwrap()).unwrap();

@@ -29,9 +29,8 @@ enum Outcome<'a> {
 
 impl<'a> Outcome<'a> {
     fn of(workload: &'a Workload) -> Self {
-        let count = |is: fn(&WorkloadCluster) -> bool| {
-            workload.clusters.iter().filter(|cluster| is(cluster)).count()
-        };
+        let count =
+            |is: fn(&WorkloadCluster) -> bool| workload.clusters.iter().filter(|cluster| is(cluster)).count();
         if let Some(rollout) = workload.rollouts.iter().find(|rollout| rollout.quarantined) {
             let template = rollout.desired.split('@').next().unwrap_or_default();
             let version = template.strip_prefix(workload.name.as_str()).unwrap_or(template);
@@ -137,7 +136,9 @@ fn subject(fleet: &FleetReport, changed: Option<&BTreeSet<String>>) -> String {
     let head = match worst(fleet.workloads().filter(|workload| changed.contains(&workload.name))) {
         Some(worst) => phrase(worst),
         None => match worst(fleet.workloads()) {
-            None | Some((Outcome::Done, _)) => "labels, settings or placements of the fleet changed".to_owned(),
+            None | Some((Outcome::Done, _)) => {
+                "labels, settings or placements of the fleet changed".to_owned()
+            }
             Some(worst) => phrase(worst),
         },
     };

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use api::names::{APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, LAST_APPLIED_ANNOTATION};
+use api::names::{
+    APPLIED_DIGEST_ANNOTATION, CONFIG_FENCE_ANNOTATION, CONFIG_REPO_ANNOTATION, LAST_APPLIED_ANNOTATION,
+};
 use engine::report::secrets::{self, HIDDEN, holds_secret};
 use object::Object;
 
@@ -23,10 +25,14 @@ const SERVER_METADATA: [&str; 8] = [
     "finalizers",
 ];
 
+/// Annotations that record what was applied: they change with every content, and say nothing of it.
+const OUR_ANNOTATIONS: [&str; 4] =
+    [CONFIG_REPO_ANNOTATION, APPLIED_DIGEST_ANNOTATION, LAST_APPLIED_ANNOTATION, CONFIG_FENCE_ANNOTATION];
+
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldChange {
-    /// Its path, such as `spec.template.spec.containers[app].image`.
+    /// Its path, such as `spec.template.spec.containers[name=app].image`.
     pub path: String,
     /// Its value before; absent where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +66,7 @@ fn content(object: &Object) -> Value {
     let metadata = object.metadata_mut();
     metadata.retain(|field, _| !SERVER_METADATA.contains(&field.as_str()));
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
-        for ours in [CONFIG_REPO_ANNOTATION, APPLIED_DIGEST_ANNOTATION, LAST_APPLIED_ANNOTATION] {
+        for ours in OUR_ANNOTATIONS {
             annotations.remove(ours);
         }
         if annotations.is_empty() {
@@ -139,17 +145,33 @@ fn shown(value: &Value, is_hidden: bool) -> Value {
     }
 }
 
+/// The item of a list: its name, or its number where not all items have a name of their own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ListItem<'a> {
+    Number(usize),
+    Name(&'a str),
+}
+
+impl std::fmt::Display for ListItem<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => write!(f, "name={name}"),
+        }
+    }
+}
+
 /// Returns the items of a list by their names, where all have one of their own.
-fn named(items: &[Value]) -> Option<BTreeMap<String, &Value>> {
+fn named(items: &[Value]) -> Option<BTreeMap<ListItem<'_>, &Value>> {
     let mut named = BTreeMap::new();
     for item in items {
-        named.insert(item.get("name")?.as_str()?.to_owned(), item);
+        named.insert(ListItem::Name(item.get("name")?.as_str()?), item);
     }
     (named.len() == items.len()).then_some(named)
 }
 
-fn numbered(items: &[Value]) -> BTreeMap<String, &Value> {
-    items.iter().enumerate().map(|(number, item)| (format!("{number:04}"), item)).collect()
+fn numbered(items: &[Value]) -> BTreeMap<ListItem<'_>, &Value> {
+    items.iter().enumerate().map(|(number, item)| (ListItem::Number(number), item)).collect()
 }
 
 #[cfg(test)]
@@ -174,11 +196,11 @@ mod tests {
             json!({"kind": "A", "spec": {"list": [{"name": "a", "v": 1}, {"name": "b"}], "n": [1, 2]}}),
             json!({"kind": "A", "spec": {"list": [{"name": "c"}, {"name": "a", "v": 2}], "n": [1, 3, 4]}}),
             &[
-                "spec.list[a].v: 1 to 2",
-                "spec.list[b]: {\"name\":\"b\"} to none",
-                "spec.list[c]: none to {\"name\":\"c\"}",
-                "spec.n[0001]: 2 to 3",
-                "spec.n[0002]: none to 4",
+                "spec.list[name=a].v: 1 to 2",
+                "spec.list[name=b]: {\"name\":\"b\"} to none",
+                "spec.list[name=c]: none to {\"name\":\"c\"}",
+                "spec.n[1]: 2 to 3",
+                "spec.n[2]: none to 4",
             ],
         );
     }
@@ -187,7 +209,7 @@ mod tests {
     fn what_the_api_server_and_we_write_is_no_change() {
         check(
             json!({"kind": "A", "metadata": {"name": "a", "uid": "1", "generation": 1}, "status": {"x": 1}}),
-            json!({"kind": "A", "metadata": {"name": "a", "uid": "2", "annotations": {CONFIG_REPO_ANNOTATION: "a/b"}}}),
+            json!({"kind": "A", "metadata": {"name": "a", "uid": "2", "annotations": {CONFIG_REPO_ANNOTATION: "a/b", CONFIG_FENCE_ANNOTATION: "c"}}}),
             &[],
         );
     }
@@ -242,8 +264,8 @@ mod tests {
             &json!([secret("YQ=="), token("a")]),
             &json!([secret("Yg=="), token("b")]),
             &[
-                "[0000].data.password: \"(hidden)\" to \"(hidden)\"",
-                "[0001].stringData.token: \"(hidden)\" to \"(hidden)\"",
+                "[0].data.password: \"(hidden)\" to \"(hidden)\"",
+                "[1].stringData.token: \"(hidden)\" to \"(hidden)\"",
             ],
         );
     }
@@ -252,8 +274,8 @@ mod tests {
     fn a_secret_that_enters_or_leaves_another_object_is_shown_without_its_values() {
         let hidden = secret(HIDDEN).to_string();
         let (none, one) = (json!([]), json!([secret("YQ==")]));
-        check_carriers(&none, &one, &[&format!("[0000]: none to {hidden}")]);
-        check_carriers(&one, &none, &[&format!("[0000]: {hidden} to none")]);
+        check_carriers(&none, &one, &[&format!("[0]: none to {hidden}")]);
+        check_carriers(&one, &none, &[&format!("[0]: {hidden} to none")]);
         check(
             json!({"kind": "ManifestWork"}),
             json!({"kind": "ManifestWork", "spec": {"manifests": one}}),
@@ -267,10 +289,7 @@ mod tests {
         check_carriers(
             &json!([secret("YQ==")]),
             &json!([other]),
-            &[
-                "[0000].data.password: \"(hidden)\" to \"(hidden)\"",
-                "[0000].kind: \"Secret\" to \"ConfigMap\"",
-            ],
+            &["[0].data.password: \"(hidden)\" to \"(hidden)\"", "[0].kind: \"Secret\" to \"ConfigMap\""],
         );
     }
 

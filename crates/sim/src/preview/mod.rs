@@ -29,7 +29,7 @@ pub use content::FieldChange;
 pub use error::PreviewError;
 pub use fleet::PreviewWorkload;
 pub use left_out::LeftOut;
-pub use play::{ProposedCommit, preview};
+pub use play::{ProposedCommit, of_same_source, preview};
 pub use reported::{ReportedHub, of_report, same_as_applied, with_commits};
 pub use results::{
     ApprovalRequest, Batch, ChangeType, CommitWindow, HeldObjects, HeldRemoval, IncompleteRollout,

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::changes;
 use super::error::PreviewError;
-use super::fleet::{all, get};
+use super::fleet::{PreviewWorkload, all, get};
 use super::people::{approve, approve_plans};
 use super::results::{ApprovalRequest, CommitWindow, HeldObjects, Preview, RepoPreview, Verdict};
 use super::runner::Runner;
@@ -15,16 +15,20 @@ use super::scope::{Played, PreviewScope};
 use super::snapshot::HubSnapshot;
 use super::spokes::Spokes;
 use super::timeline::Timeline;
+use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{
     ConfigRepo, ConfigRepoInventory, ConfigRepoMode, ConfigRepoSpec, ConfigRepoStatus, HeldDeletions,
+    Revision, RolloutPolicy,
 };
-use api::names::approval_reasons::POLICY_HELD;
-use api::names::gitops_conditions::READY;
+use api::names::approval_reasons::{DELETIONS_HELD, PLAN_NOT_APPROVED, POLICY_HELD};
+use api::names::gitops_conditions::{READY, STALLED};
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::config_repo::is_same_source;
+use engine::rollout::strategy::Strategy;
 use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::{self, Inventory, ObjectId};
-use object::duration::later;
+use object::duration::{self, later};
 use object::tree::Checkout;
 use object::{Gvk, Key, Metadata as _};
 use serde_json::json;
@@ -49,8 +53,12 @@ pub struct ProposedCommit {
     pub base: BTreeMap<Key, Arc<Checkout>>,
     /// The commit.
     pub head: Arc<Checkout>,
+    /// The ConfigRepos that refuse the commit before they render it, and why, such as for its signature.
+    pub refused: BTreeMap<Key, String>,
     /// How long a cluster takes to apply a change and to report its success.
     pub succeeds_after: SignedDuration,
+    /// Whether a cluster succeeds before the shortest deadline of a rollout instead, if that is earlier.
+    pub meets_deadlines: bool,
 }
 
 /// Says what a commit does to a hub that is as the snapshot says.
@@ -64,14 +72,43 @@ pub fn preview(
     now: Timestamp,
 ) -> Result<Preview, PreviewError> {
     let mut scope = snapshot.left_out.read_scope().clone();
+    let mut commit = commit.clone();
     loop {
-        let (preview, touched) = preview_of(&scope, snapshot, commit, now)?;
+        let (preview, touched) = preview_of(&scope, snapshot, &commit, now)?;
+        let again = refused_again(snapshot, &preview);
+        let known = commit.refused.len();
+        commit.refused.extend(again);
         match scope.grown(touched) {
+            _ if commit.refused.len() > known => {}
             Some(grown) if snapshot.left_out.lacks(&grown) => return Err(PreviewError::LeftOut(grown)),
             Some(grown) => scope = grown,
             None => return Ok(preview),
         }
     }
+}
+
+/// Returns the ConfigRepos that took the commit in a preview although the hub refuses the same objects now,
+/// for a reason that a preview does not know, such as admission.
+fn refused_again(snapshot: &HubSnapshot, preview: &Preview) -> BTreeMap<Key, String> {
+    let mut refused = BTreeMap::new();
+    let repos = snapshot.objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
+    for repo in repos.filter_map(|object| object.to_typed::<ConfigRepo>().ok()) {
+        let key = Key::of(&repo);
+        let Some(digest) = preview.digests.get(&key) else { continue };
+        let status = repo.status.unwrap_or_default();
+        let waits = [PLAN_NOT_APPROVED, DELETIONS_HELD, POLICY_HELD];
+        let stalled = find_condition(&status.conditions, STALLED).filter(|it| it.is_true());
+        let Some(stalled) = stalled.filter(|it| !waits.contains(&it.reason.as_str())) else { continue };
+        let digest_of = |revision: &Option<Revision>| {
+            revision.as_ref().map(|revision| revision.digest.clone()).unwrap_or_default()
+        };
+        let [seen, applied] = [&status.seen, &status.applied].map(digest_of);
+        if !seen.is_empty() && seen != applied && seen == *digest {
+            let why = format!("the hub refuses these objects now: {}", stalled.message);
+            refused.insert(key, why);
+        }
+    }
+    refused
 }
 
 /// Plays a commit on the add-ons and sets of a scope; returns those that it touches, too.
@@ -93,6 +130,11 @@ pub(super) fn preview_of(
     if repo.spec.mode == ConfigRepoMode::Observe {
         return Err(PreviewError::Observes(commit.repo.clone()));
     }
+    let old = repo.status.as_ref().map(applied).unwrap_or_default();
+    if let Some(why) = commit.refused.get(&commit.repo) {
+        let refused = Preview::refused(&commit.repo, old, commit.head.revision.clone(), why.clone());
+        return Ok((refused, PreviewScope::default()));
+    }
     let mut repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
     let mut runner = Runner::new(scope);
     for repo in &mut repos {
@@ -106,17 +148,20 @@ pub(super) fn preview_of(
         now = runner.settle(&mut hub, now)?;
     }
     runner.applied.clear();
+    let (repos, refusing): (Vec<ConfigRepo>, Vec<ConfigRepo>) =
+        repos.into_iter().partition(|repo| !commit.refused.contains_key(&Key::of(repo)));
     repos.iter().for_each(|repo| runner.fetch(repo, &commit.head, now));
     let spokes = Spokes::begin(&hub, commit.succeeds_after, now);
     let mut play = PreviewRun::begin(runner, hub, spokes, [start, now]);
     play.settle()?;
+    let assumptions = play.meet_deadlines(commit).into_iter().collect();
     let plan_approvals = approve_plans(&mut play.hub, &repos, now);
     if !plan_approvals.is_empty() {
         play.settle()?;
     }
     repos.iter().for_each(|repo| play.keep_held(&Key::of(repo)));
     let inventories: Vec<_> = all::<ConfigRepoInventory>(&play.before).collect();
-    for repo in &repos {
+    for repo in repos.iter().chain(&refusing) {
         check_read(snapshot, &play.runner.kinds, repo, &sync::recorded(repo, &inventories))?;
     }
     let waits = repos.iter().any(|repo| !is_ready(&play.hub, &Key::of(repo)));
@@ -125,9 +170,11 @@ pub(super) fn preview_of(
     }
     let outcome = |repo: &Key| play.outcome(repo, commit, &plan_approvals);
     let own = outcome(&commit.repo);
-    let others = repos.iter().skip(1).map(|repo| outcome(&Key::of(repo))).collect();
+    let others = repos.iter().skip(1).map(|repo| outcome(&Key::of(repo)));
+    let others = others.chain(refusing.iter().map(|repo| refusal(repo, commit))).collect();
+    let digests = repos.iter().map(|repo| (Key::of(repo), play.digest(&Key::of(repo)))).collect();
     let touched = play.touched(snapshot);
-    let mut preview = play.results(commit, own, others);
+    let mut preview = Preview { digests, assumptions, ..play.results(commit, own, others) };
     for held in preview.held_mut().filter(|held| !snapshot.knows_uids() && !held.approval.is_empty()) {
         held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
         held.approval.clear();
@@ -151,7 +198,7 @@ fn windows(spec: &ConfigRepoSpec, now: Timestamp) -> [Option<CommitWindow>; 2] {
 
 /// Returns a ConfigRepo, and then the others that apply the commits of the same URL and reference. A commit
 /// may move objects between them.
-pub(super) fn of_same_source(all: impl Iterator<Item = ConfigRepo>, repo: &ConfigRepo) -> Vec<ConfigRepo> {
+pub fn of_same_source(all: impl Iterator<Item = ConfigRepo>, repo: &ConfigRepo) -> Vec<ConfigRepo> {
     let applies = |other: &ConfigRepo| {
         let ConfigRepoSpec { suspend, mode, .. } = &other.spec;
         let is_same = is_same_source(other, repo) && Key::of(other) != Key::of(repo);
@@ -169,6 +216,44 @@ fn assume_health(hub: &mut Store, repo: &mut ConfigRepo, now: Timestamp) {
     let _ = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
     if let Some(written) = get(hub, &Key::of(repo)) {
         *repo = written;
+    }
+}
+
+/// Returns the result at a ConfigRepo that refuses the commit before it renders it.
+fn refusal(repo: &ConfigRepo, commit: &ProposedCommit) -> RepoPreview {
+    let refused = commit.refused.get(&Key::of(repo)).cloned();
+    RepoPreview { repo: Key::of(repo).to_string(), refused, plan_approval: String::new(), held: None }
+}
+
+/// The rollout with the shortest deadline.
+struct ShortestDeadline {
+    deadline: SignedDuration,
+    workload: String,
+}
+
+impl ShortestDeadline {
+    /// Reads the rollouts of add-ons and sets in a scope.
+    fn read(hub: &Store, scope: &PreviewScope) -> Option<Self> {
+        let add_ons = all::<ClusterManagementAddOn>(hub).flat_map(|cma| {
+            let name = cma.name().to_owned();
+            let placements = cma.spec.install_strategy.placements.into_iter();
+            placements
+                .map(move |it| (PreviewWorkload::AddOn(name.clone()), name.clone(), it.rollout_strategy))
+        });
+        let sets = all::<ManifestWorkReplicaSet>(hub).flat_map(|set| {
+            let name = Key::of(&set).to_string();
+            let placements = set.spec.placement_refs.into_iter();
+            placements
+                .map(move |it| (PreviewWorkload::ReplicaSet(name.clone()), name.clone(), it.rollout_strategy))
+        });
+        let played = add_ons.chain(sets).filter(|(workload, ..)| scope.has(workload));
+        let policies = all::<RolloutPolicy>(hub);
+        let default = policies.filter_map(|policy| duration::parse(&policy.spec.default_deadline)).min();
+        let deadlines = played.filter_map(|(_, workload, strategy)| {
+            let deadline = Strategy::read(&strategy, None).ok()?.limits().deadline.or(default)?;
+            Some(Self { deadline, workload })
+        });
+        deadlines.min_by_key(|shortest| shortest.deadline)
     }
 }
 
@@ -192,6 +277,29 @@ impl PreviewRun {
         hub.keep_journal();
         let (approvals, waiting) = (Vec::new(), BTreeMap::new());
         Self { runner, before, hub, spokes, timeline, approvals, waiting, start, now }
+    }
+
+    /// Lets clusters succeed before the shortest deadline; returns what the preview assumes about it.
+    fn meet_deadlines(&mut self, commit: &ProposedCommit) -> Option<String> {
+        let shortest = ShortestDeadline::read(&self.hub, &self.runner.scope);
+        let ShortestDeadline { deadline, workload } =
+            shortest.filter(|shortest| shortest.deadline <= commit.succeeds_after)?;
+        let [limit, usual] = [deadline, commit.succeeds_after].map(duration::format);
+        if !commit.meets_deadlines {
+            return Some(format!(
+                "a cluster takes {usual}, and {workload} has a deadline of {limit}, so its clusters time out"
+            ));
+        }
+        let soon = deadline / 2;
+        self.spokes.hurry(soon, self.now);
+        let soon = duration::format(soon);
+        Some(format!("a cluster takes {soon}, not {usual}, because {workload} has a deadline of {limit}"))
+    }
+
+    /// Returns the digest of the objects that a ConfigRepo has applied.
+    fn digest(&self, repo: &Key) -> String {
+        let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status);
+        status.and_then(|status| status.applied).map(|applied| applied.digest).unwrap_or_default()
     }
 
     /// Lets time pass until nothing more happens.
@@ -309,6 +417,8 @@ impl PreviewRun {
             removals,
             outcomes: if has_effect { changes::outcomes(&self.hub, &self.runner.scope) } else { Vec::new() },
             assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),
+            assumptions: Vec::new(),
+            digests: BTreeMap::new(),
             warnings: commit.head.tree.collisions().iter().map(ToString::to_string).collect(),
             ends_after: self.now.duration_since(self.start).as_secs(),
             objects,

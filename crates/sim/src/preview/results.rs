@@ -1,5 +1,7 @@
 //! The results of a preview.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -65,6 +67,12 @@ pub struct Preview {
     /// takes them for kinds with namespaces and a regular plural.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed_kinds: Vec<String>,
+    /// What a preview assumes about the time that clusters take, where a rollout has a short deadline.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumptions: Vec<String>,
+    /// The digests of the objects that each ConfigRepo applies then.
+    #[serde(skip)]
+    pub digests: BTreeMap<Key, String>,
     /// What is odd and changes nothing: paths that differ only in case or in their Unicode form, and commits
     /// that another one with the same objects stands for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -97,6 +105,8 @@ impl Preview {
             removals: Vec::new(),
             outcomes: Vec::new(),
             assumed_kinds: Vec::new(),
+            assumptions: Vec::new(),
+            digests: BTreeMap::new(),
             warnings: Vec::new(),
             ends_after: 0,
         }
@@ -116,6 +126,7 @@ impl Preview {
             other.refused = other.refused.take().map(|_| String::new());
         }
         effects.assumed_kinds.clear();
+        effects.assumptions.clear();
         effects.warnings.clear();
         effects.ends_after = 0;
         for held in effects.held_mut() {

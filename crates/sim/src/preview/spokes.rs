@@ -79,6 +79,13 @@ impl Spokes {
         }
     }
 
+    /// Lets every report that is awaited come after a time at most.
+    pub(super) fn hurry(&mut self, succeeds_after: SignedDuration, now: Timestamp) {
+        self.succeeds_after = succeeds_after;
+        let latest = later(now, succeeds_after);
+        self.due.values_mut().for_each(|(at, _)| *at = latest.min(*at));
+    }
+
     fn expect(&mut self, who: Reports, generation: i64, now: Timestamp) {
         let at = later(now, self.succeeds_after);
         let due = self.due.entry(who).or_insert((at, generation));

@@ -11,7 +11,7 @@ use super::previews::{apply, commit, fleet, maps, previewed};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
-use engine::report::SnapshotReader;
+use engine::report::{SnapshotReader, snapshot};
 use object::tree::{Checkout, FileTree};
 use object::{Key, Object, Random};
 use sim::World;
@@ -135,7 +135,8 @@ fn a_plan_from_a_report_leaves_the_fields_of_others_alone() {
         let mut trees = BTreeMap::new();
         for number in 1..=4 {
             let mut files = content.files();
-            let spec = json!({"addOns": ["app"], "onBreach": if number % 2 == 0 { "Rollback" } else { "Pause" }});
+            let spec =
+                json!({"addOns": ["app"], "onBreach": if number % 2 == 0 { "Rollback" } else { "Pause" }});
             let policy = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
                 "metadata": {"name": "app"}, "spec": spec});
             files.insert("policy.yaml", policy.to_string().into_bytes());
@@ -153,6 +154,31 @@ fn a_plan_from_a_report_leaves_the_fields_of_others_alone() {
         }
     }
     assert!(writes > 20 && changes > 20, "{writes} writes of others, {changes} changes");
+}
+
+#[test]
+fn the_owners_of_fields_grow_a_snapshot_with_the_repository_and_not_with_the_fleet() {
+    let grown = |clusters: u64| {
+        let mut world = fleet(3, clusters);
+        config_repo(&mut world, &repo(), reporting(""));
+        apply(&mut world, &commit(1, Content { version: Some(1), ..Content::default() }.files()));
+        let size = |objects: Vec<Object>| -> usize {
+            snapshot(objects, world.now).unwrap().values().map(String::len).sum()
+        };
+        let with_owners = reported(&world);
+        let is_owned = |object: &&Object| object.at(&["metadata", "managedFields"]).is_some();
+        let owned = with_owners.iter().filter(is_owned).count();
+        let mut without = with_owners.clone();
+        without.iter_mut().for_each(|object| drop(object.metadata_mut().remove("managedFields")));
+        let (before, after) = (size(without), size(with_owners));
+        println!(
+            "{clusters} clusters: {owned} objects with owners, {before} bytes without and {after} with them"
+        );
+        (owned, after - before)
+    };
+    let (small, large) = (grown(2), grown(20));
+    assert_eq!(small, large);
+    assert!(small.0 == 4 && small.1 < 4 * 1_000, "{small:?}");
 }
 
 #[test]
@@ -202,6 +228,56 @@ fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied()
         // What the second commit adds is not there yet in one of the ConfigRepos.
         assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
     }
+}
+
+/// Returns a hub on which two ConfigRepos have applied a commit, the trees of commits, and the next commit.
+fn of_two_paths_after_a_commit() -> (World, Key, BTreeMap<String, FileTree>, ProposedCommit) {
+    let (mut world, apps) = of_two_paths();
+    let Checkout { revision, tree } =
+        Arc::unwrap_or_clone(commit(1, maps(&[("infra/a.yaml", 0..1), ("apps/b.yaml", 8..9)])).head);
+    for repo in [&repo(), &apps] {
+        world.commit(repo, &revision, tree.clone());
+    }
+    world.run_for(seconds(60)).unwrap();
+    let next = commit(2, maps(&[("infra/a.yaml", 0..2), ("apps/b.yaml", 8..10)]));
+    (world, apps, BTreeMap::from([(revision, tree)]), next)
+}
+
+#[test]
+fn a_config_repo_that_refuses_the_commit_says_why_and_changes_nothing() {
+    let (world, apps, trees, next) = of_two_paths_after_a_commit();
+    assert_eq!(check(&world, &trees, &next).objects.len(), 2);
+    let refused = BTreeMap::from([(apps.clone(), "it is a rewind".to_owned())]);
+    let told = check(&world, &trees, &ProposedCommit { refused: refused.clone(), ..next.clone() });
+    let objects: Vec<_> = told.objects.iter().map(|object| object.object.as_str()).collect();
+    assert_eq!((told.verdict, objects), (Verdict::Refused, vec!["ConfigMap config/m1"]), "{told:#?}");
+    let [other] = told.others.as_slice() else { panic!("{told:#?}") };
+    assert_eq!((&other.repo, other.refused.as_deref()), (&apps.to_string(), Some("it is a rewind")));
+    let told = check(&world, &trees, &ProposedCommit { repo: apps, refused, ..next });
+    assert_eq!((told.refused.as_deref(), told.objects.len()), (Some("it is a rewind"), 0), "{told:#?}");
+}
+
+#[test]
+fn a_config_repo_whose_objects_the_hub_refuses_now_refuses_the_same_objects_again() {
+    let (world, apps, _, next) = of_two_paths_after_a_commit();
+    let digest = previewed(&world, &next).digests[&apps].clone();
+    let mut snapshot = HubSnapshot::of(&world.hub);
+    let mut tell = |digest: &str| {
+        let is_apps = |object: &&mut Arc<Object>| object.kind() == "ConfigRepo" && object.key() == apps;
+        let status = &mut Arc::make_mut(snapshot.objects.iter_mut().find(is_apps).unwrap()).0["status"];
+        status["seen"]["digest"] = digest.into();
+        let stalled = json!({"type": "Stalled", "status": "True", "reason": "InvalidObject",
+            "message": "m9 is not welcome", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let conditions = status["conditions"].as_array_mut().unwrap();
+        conditions.retain(|condition| condition["type"] != "Stalled");
+        conditions.push(stalled);
+        preview(&snapshot, &next, world.now).unwrap()
+    };
+    let told = tell(&digest);
+    let why = "the hub refuses these objects now: m9 is not welcome";
+    assert_eq!((told.objects.len(), told.others[0].refused.as_deref()), (1, Some(why)), "{told:#?}");
+    let told = tell("another");
+    assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 2), "{told:#?}");
 }
 
 #[test]

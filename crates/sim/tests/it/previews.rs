@@ -44,7 +44,14 @@ pub(crate) fn fleet(seed: u64, clusters: u64) -> World {
 
 pub(crate) fn commit(number: u64, tree: FileTree) -> ProposedCommit {
     let head = Arc::new(Checkout { revision: format!("{number:040x}"), tree });
-    ProposedCommit { repo: repo(), base: BTreeMap::new(), head, succeeds_after: seconds(4) }
+    ProposedCommit {
+        repo: repo(),
+        base: BTreeMap::new(),
+        head,
+        refused: BTreeMap::new(),
+        succeeds_after: seconds(4),
+        meets_deadlines: true,
+    }
 }
 
 pub(crate) fn previewed(world: &World, commit: &ProposedCommit) -> Preview {
@@ -293,4 +300,22 @@ fn a_plan_tells_deletions_that_wait_for_the_window() {
     let before = look(&world);
     apply(&mut world, &third);
     compare(&told, &before, &look(&world)).unwrap();
+}
+
+#[test]
+fn clusters_succeed_before_a_short_deadline_of_a_rollout() {
+    let mut world = fleet(3, 3);
+    let content = |version| Content { version: Some(version), strategy: 1, ..Content::default() }.files();
+    apply(&mut world, &commit(1, content(1)));
+    let next = ProposedCommit { succeeds_after: seconds(35), ..commit(2, content(2)) };
+    let told = previewed(&world, &next);
+    assert_eq!(told.assumptions, ["a cluster takes 10s, not 35s, because app has a deadline of 20s"]);
+    let arrived = told.add_ons[0].batches.iter().all(|batch| batch.arrived_after == Some(batch.after + 10));
+    assert!(arrived && told.waits.is_empty() && told.outcomes.is_empty(), "{told:#?}");
+
+    let late = previewed(&world, &ProposedCommit { meets_deadlines: false, ..next.clone() });
+    let why = "a cluster takes 35s, and app has a deadline of 20s, so its clusters time out";
+    assert!(late.assumptions == [why] && !late.waits.is_empty(), "{late:#?}");
+    let soon = previewed(&world, &ProposedCommit { succeeds_after: seconds(4), ..next });
+    assert!(soon.assumptions.is_empty() && soon.hash() == told.hash(), "{soon:#?}");
 }

@@ -25,12 +25,14 @@ impl Demo<'_> {
             repo: Key::namespaced(SYSTEM_NAMESPACE, "fleet"),
             base: BTreeMap::new(),
             head: Arc::new(head),
+            refused: BTreeMap::new(),
             succeeds_after: SUCCEEDS_AFTER,
+            meets_deadlines: false,
         };
         let snapshot = self.hub.with_store(|store, _| HubSnapshot::of(store));
         let previewed = tokio::task::spawn_blocking(move || preview(&snapshot, &commit, now())).await??;
         self.screen.heading("wheelwright plan: what the next commit will do")?;
-        for line in text::page(&previewed).lines() {
+        for line in text::page(&previewed, None).lines() {
             self.screen.plain(line)?;
         }
         Ok(())

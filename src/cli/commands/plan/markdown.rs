@@ -14,14 +14,17 @@ const MAX_BYTES: usize = 60_000;
 /// Most characters of the first lines.
 const HEAD: usize = 800;
 
-/// Returns the plan as Markdown.
-pub(super) fn page(preview: &Preview) -> String {
+/// Returns the plan as Markdown; `report` is the line about the report that it was made from.
+pub(super) fn page(preview: &Preview, report: Option<&str>) -> String {
     let mut page = format!(
         "### Plan of {}\n\n**{}**\n\nHash: `{}`\n",
         markdown(&title(preview), HEAD),
         markdown(&verdict(preview), HEAD),
         preview.hash()
     );
+    if let Some(report) = report {
+        let _ = writeln!(page, "\nReport: {}", markdown(report, HEAD));
+    }
     let is_short = |page: &String, more: usize| page.len() + more < MAX_BYTES;
     for (heading, lines) in sections(preview) {
         if !is_short(&page, 200) {
@@ -57,7 +60,7 @@ mod tests {
         preview.objects[0].fields[0].after = Some("```\n# Approved @everyone".into());
         preview.refused = Some("<img src=x> @everyone [click](https://evil.example)".into());
         preview.verdict = sim::preview::Verdict::Refused;
-        let page = page(&preview);
+        let page = page(&preview, None);
         let fences = page.lines().filter(|line| line.starts_with("```")).count();
         assert_eq!(fences, 2 * page.matches("<details>").count(), "{page}");
         assert!(!page.contains("<img") && !page.contains("**Refused: @"), "{page}");
@@ -71,7 +74,7 @@ mod tests {
         preview.objects = vec![object; 10_000];
         let work = preview.works[0].clone();
         preview.works = vec![work; 3000];
-        let page = page(&preview);
+        let page = page(&preview, None);
         assert!(page.len() <= MAX_BYTES, "{}", page.len());
         assert!(page.contains("more lines") || page.contains("does not fit"), "{page}");
     }

@@ -1,5 +1,6 @@
 //! `wheelwright plan`: shows the effects of a commit before it is merged.
 
+mod age;
 mod hub;
 mod markdown;
 pub(super) mod report;
@@ -17,6 +18,8 @@ use crate::cli::checkout::{HEAD, RepositoryArgs};
 use crate::cli::duration::at_least;
 use crate::cli::{CommandError, CommandResult, output::Ui};
 use crate::shell;
+use age::ReportAge;
+use object::text::plain;
 use object::{Key, Object};
 use request::Request;
 use sim::preview::{HubSnapshot, Preview, PreviewError, Verdict};
@@ -41,26 +44,21 @@ pub(crate) struct Args {
     base: Option<String>,
     #[command(flatten)]
     repository: RepositoryArgs,
+    /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
+    #[arg(long, visible_alias = "hub", value_name = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long)]
+    context: Option<String>,
     /// The ConfigRepo that follows the repository, where the hub has several.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key)]
     config_repo: Option<Key>,
-    /// Read the hub that this kubeconfig names.
-    #[arg(
-        long,
-        value_name = "KUBECONFIG",
-        required_unless_present_any = ["snapshot", "report"],
-        conflicts_with_all = ["snapshot", "report"]
-    )]
-    hub: Option<PathBuf>,
-    /// Context of the kubeconfig.
-    #[arg(long, requires = "hub")]
-    context: Option<String>,
     /// Read the objects of the hub from this file (YAML documents or a List, as kubectl prints it).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,
     /// Read the fleet from the report on this branch of the repository, which needs `report.snapshot` in the
     /// ConfigRepo. The plan is against the commit that was applied at the time of the report.
-    #[arg(long, value_name = "BRANCH", conflicts_with = "snapshot")]
+    #[arg(long, value_name = "BRANCH", conflicts_with_all = ["snapshot", "kubeconfig", "context"])]
     report: Option<String>,
     /// Directory of the report on the branch, where it has several.
     #[arg(long, value_name = "DIR", requires = "report")]
@@ -69,9 +67,10 @@ pub(crate) struct Args {
     /// the same credentials.
     #[arg(long, value_name = "DIR|URL", requires = "report")]
     report_repo: Option<String>,
-    /// How long a cluster is assumed to take for a change.
-    #[arg(long, value_name = "DURATION", default_value = "35s", value_parser = at_least(SignedDuration::from_secs(1)))]
-    succeeds_after: SignedDuration,
+    /// How long a cluster is assumed to take for a change. Default: 35s, or half of the shortest
+    /// progressDeadline of a rollout if that deadline is not longer.
+    #[arg(long, value_name = "DURATION", value_parser = at_least(SignedDuration::from_secs(1)))]
+    succeeds_after: Option<SignedDuration>,
     /// The time it is, such as 2026-03-02T08:00:00Z; the clock's where absent.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
@@ -98,6 +97,8 @@ enum Format {
 #[derive(serde::Serialize)]
 struct Hashed<'a> {
     hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a ReportAge>,
     #[serde(flatten)]
     preview: &'a Preview,
 }
@@ -117,27 +118,33 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let head = repository.checkout(&args.head)?;
     let base = args.base.as_deref().map(|base| repository.checkout(base)).transpose()?;
     let request = Request { args, repository, head, base, now };
-    let (planned, unverified) = match (&args.snapshot, &args.report) {
+    let ((planned, unverified), age) = match (&args.snapshot, &args.report) {
         (None, Some(branch)) => request.plan_of_report(branch)?,
-        (Some(file), _) => request.plan_of_file(file)?,
+        (Some(file), _) => (request.plan_of_file(file)?, None),
         (None, None) => {
             let kinds = HubSnapshot::kinds_of_controllers(now)?;
             let plan = |snapshot: &HubSnapshot, secrets: &[Object]| request.plan(snapshot, secrets);
-            hub::plan(args.hub.as_deref(), args.context.as_deref(), kinds, plan)?
+            (hub::plan(args.kubeconfig.as_deref(), args.context.as_deref(), kinds, plan)?, None)
         }
     };
     let planned = planned.map_err(hinted)?;
-    if let Some(secret) = unverified {
+    for secret in unverified {
         ui.error(format!(
             "the signatures of the commits are not verified, because the Secret {secret} cannot be read"
         ))?;
     }
+    let age = age.as_ref();
     match args.output {
-        Format::Text => ui.text(text::page(&planned))?,
-        Format::Markdown => ui.text(markdown::page(&planned))?,
-        Format::Json => ui.json(&Hashed { hash: planned.hash(), preview: &planned })?,
+        Format::Text => ui.text(text::page(&planned, age.map(ReportAge::line).as_deref()))?,
+        Format::Markdown => ui.text(markdown::page(&planned, age.map(ReportAge::line).as_deref()))?,
+        Format::Json => ui.json(&Hashed { hash: planned.hash(), report: age, preview: &planned })?,
     }
-    if args.expect.as_ref().is_some_and(|expected| *expected != planned.hash()) {
+    if let Some(expected) = args.expect.as_ref().filter(|expected| **expected != planned.hash()) {
+        ui.error(format!(
+            "the plan is not the one that --expect names: its hash is {}, not {}",
+            planned.hash(),
+            plain(expected, 100)
+        ))?;
         return Ok(ExitCode::from(13));
     }
     Ok(ExitCode::from(match planned.verdict {

@@ -17,7 +17,22 @@ use sim::preview::{HubSnapshot, same_as_applied};
 
 /// What to do about a commit that the repository does not have.
 const LOST: &str = "fetch the whole history (git fetch --unshallow); where it was rewritten, wheelwright plan --base names the commit to \
-                    begin at, and --hub or --snapshot read the hub as it is";
+                    begin at, and --kubeconfig or --snapshot read the hub as it is";
+
+/// A report that was read.
+pub(in crate::cli::commands) struct ReadReport {
+    /// The objects of its snapshot.
+    pub(in crate::cli::commands) objects: Vec<Object>,
+    /// Its commit.
+    pub(super) commit: ReportCommit,
+}
+
+/// The commit of a report.
+#[derive(Clone, Debug)]
+pub(super) struct ReportCommit {
+    pub(super) commit: String,
+    pub(super) time: Timestamp,
+}
 
 /// Reads the snapshot of the report in a directory, or of the only report. `read` reads a file of it.
 ///
@@ -28,7 +43,7 @@ pub(in crate::cli::commands) fn read(
     branch: &str,
     directory: Option<&str>,
     mut read: impl FnMut(&mut SnapshotReader, &str) -> serde_json::Result<Vec<Object>>,
-) -> Result<Vec<Object>, CommandError> {
+) -> Result<ReadReport, CommandError> {
     let tip = repository.checkout(branch)?;
     let directory = match directory {
         Some(directory) => directory.trim_matches('/'),
@@ -45,7 +60,8 @@ pub(in crate::cli::commands) fn read(
         let hint = "set spec.report.snapshot of the ConfigRepo, which must act as the operator; the fleet may be too large for one, which the condition Reported of the ConfigRepo says";
         return Err(CommandError::hinted(anyhow!("the branch {branch} has no directory {place}"), hint));
     }
-    Ok(objects)
+    let (commit, time) = repository.last_change(&tip.revision, directory)?;
+    Ok(ReadReport { objects, commit: ReportCommit { commit, time } })
 }
 
 /// A commit of each ConfigRepo.

@@ -1,25 +1,33 @@
 //! The input of a plan, and the plans it leads to: for a hub, and for the fleet of a report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use super::report::AppliedCommits;
+use super::age::ReportAge;
+use super::report::{AppliedCommits, ReadReport};
 use super::signatures::{self, CommitCheck};
 use super::{Args, report, rewind};
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
 use crate::cli::large_file::of_large_file;
 use api::gitops::v1alpha1::ConfigRepo;
+use object::duration;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
-use sim::preview::{HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, ReportedHub, of_report, preview};
+use sim::preview::{
+    HubSnapshot, LeftOut, Preview, PreviewError, ProposedCommit, ReportedHub, of_report, of_same_source,
+    preview,
+};
 
-/// A plan, and the Secret without which the signatures of its commit are not verified.
-pub(super) type Planned = (Result<Preview, PreviewError>, Option<Key>);
+/// A plan, and the Secrets without which signatures of its commit are not verified.
+pub(super) type Planned = (Result<Preview, PreviewError>, BTreeSet<Key>);
+
+/// How long a cluster takes for a change, unless a rollout has a shorter deadline.
+const SUCCEEDS_AFTER: SignedDuration = SignedDuration::from_secs(35);
 
 /// The input of a plan.
 pub(super) struct Request<'a> {
@@ -47,18 +55,21 @@ impl Request<'_> {
         })
     }
 
-    /// Plans for the fleet of a report, which has no Secrets.
-    pub(super) fn plan_of_report(&self, branch: &str) -> Result<Planned, CommandError> {
+    /// Plans for the fleet of a report, which has no Secrets. Returns the age of the report, too.
+    pub(super) fn plan_of_report(&self, branch: &str) -> Result<(Planned, Option<ReportAge>), CommandError> {
         let Args { repository, report_repo, report_path, .. } = self.args;
         let other = report_repo.as_deref().map(|repo| repository.open_other(Some(repo))).transpose()?;
         let source = other.as_ref().unwrap_or(&self.repository);
-        again(|mut left_out| {
-            let reported = report::read(source, branch, report_path.as_deref(), |reader, file| {
-                left_out.read_reported(reader, file)
-            })?;
+        let mut age = None;
+        let planned = again(|mut left_out| {
+            let ReadReport { objects: reported, commit } =
+                report::read(source, branch, report_path.as_deref(), |reader, file| {
+                    left_out.read_reported(reader, file)
+                })?;
             let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
-            let ReportedHub { snapshot, applied, warnings: lacking } =
-                of_report(reported, &repo, self.now);
+            let read = ReportAge::new(commit, self.now);
+            let interval = interval(&repo, &reported);
+            let ReportedHub { snapshot, applied, warnings: lacking } = of_report(reported, &repo, self.now);
             let snapshot = HubSnapshot { left_out, ..snapshot };
             let (base, warnings) = match self.base {
                 Some(_) => (self.base_of_all(&snapshot), Vec::new()),
@@ -67,9 +78,12 @@ impl Request<'_> {
             let mut planned = self.plan_from(&repo, &snapshot, &[], base)?;
             if let (Ok(preview), _) = &mut planned {
                 preview.warnings.extend(warnings.into_iter().chain(lacking));
+                preview.warnings.extend(read.warning(interval));
             }
+            age = Some(read);
             Ok(planned)
-        })
+        })?;
+        Ok((planned, age))
     }
 
     /// Returns the commit that is named as base, for each ConfigRepo.
@@ -86,37 +100,50 @@ impl Request<'_> {
         secrets: &[Object],
         base: BTreeMap<Key, Arc<Checkout>>,
     ) -> Result<Planned, CommandError> {
-        let is_it = |object: &&Arc<Object>| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
-        let found = snapshot.objects.iter().find(is_it).and_then(|object| object.to_typed().ok());
-        let verified = match &found {
-            Some(found) => {
-                match rewind::refused(found, &self.repository, self.base.as_deref(), &self.head)? {
-                    Some(why) => CommitCheck::Refused(why),
-                    None => signatures::verify(found, secrets, |how| {
-                        self.repository.refused_signature(&self.args.head, &self.head, how)
-                    })?,
+        let repos = snapshot.objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
+        let repos: Vec<ConfigRepo> = repos.filter_map(|object| object.to_typed().ok()).collect();
+        let planned = repos.iter().find(|one| Key::of(*one) == *repo);
+        let same_source = planned.map(|planned| of_same_source(repos.iter().cloned(), planned));
+        let (mut refused, mut unverified) = (BTreeMap::new(), BTreeSet::new());
+        for repo in same_source.iter().flatten() {
+            match self.check(repo, secrets)? {
+                CommitCheck::Valid => {}
+                CommitCheck::Unverified(secret) => {
+                    unverified.insert(secret);
+                }
+                CommitCheck::Refused(why) => {
+                    refused.insert(Key::of(repo), why);
                 }
             }
-            None => CommitCheck::Valid,
-        };
-        let unverified = match verified {
-            CommitCheck::Valid => None,
-            CommitCheck::Unverified(secret) => Some(secret),
-            CommitCheck::Refused(why) => {
-                let applied = found.and_then(|repo: ConfigRepo| repo.status?.applied);
-                let applied = applied.map(|applied| applied.commit).unwrap_or_default();
-                let refused = Preview::refused(repo, applied, self.head.revision.clone(), why);
-                return Ok((Ok(refused), None));
-            }
-        };
+        }
         let commit = ProposedCommit {
             repo: repo.clone(),
             base,
             head: self.head.clone(),
-            succeeds_after: self.args.succeeds_after,
+            refused,
+            succeeds_after: self.args.succeeds_after.unwrap_or(SUCCEEDS_AFTER),
+            meets_deadlines: self.args.succeeds_after.is_none(),
         };
         Ok((preview(snapshot, &commit, self.now), unverified))
     }
+
+    /// Checks what the operator checks before it renders the commit for a ConfigRepo.
+    fn check(&self, repo: &ConfigRepo, secrets: &[Object]) -> Result<CommitCheck, CommandError> {
+        match rewind::refused(repo, &self.repository, self.base.as_deref(), &self.head)? {
+            Some(why) => Ok(CommitCheck::Refused(why)),
+            None => signatures::verify(repo, secrets, |how| {
+                self.repository.refused_signature(&self.args.head, &self.head, how)
+            }),
+        }
+    }
+}
+
+/// Returns the least time between two reports of a ConfigRepo.
+fn interval(repo: &Key, objects: &[Object]) -> SignedDuration {
+    let is_it = |object: &&Object| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
+    let found = objects.iter().find(is_it).and_then(|object| object.to_typed::<ConfigRepo>().ok());
+    let interval = found.and_then(|repo| duration::parse(&repo.spec.report?.interval));
+    interval.unwrap_or(SignedDuration::from_secs(30))
 }
 
 /// Plans again while the plan asks for more of a large fleet.

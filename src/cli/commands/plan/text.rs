@@ -25,9 +25,12 @@ const VALUE: usize = 80;
 /// Most characters of a name or a message that are shown.
 const MESSAGE: usize = 600;
 
-/// Returns the plan as a page.
-pub(in crate::cli::commands) fn page(preview: &Preview) -> String {
+/// Returns the plan as a page; `report` is the line about the report that it was made from.
+pub(in crate::cli::commands) fn page(preview: &Preview, report: Option<&str>) -> String {
     let mut page = format!("{}\n{}\nHash: {}\n", title(preview), verdict(preview), preview.hash());
+    if let Some(report) = report {
+        let _ = writeln!(page, "Report: {report}");
+    }
     for (heading, lines) in sections(preview) {
         let _ = writeln!(page, "\n{heading}");
         for line in lines {
@@ -126,7 +129,8 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         let kind = plain(kind, VALUE);
         format!("{kind} is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it")
     });
-    add("Assumptions", assumed.collect());
+    let assumptions = preview.assumptions.iter().map(|assumption| plain(assumption, MESSAGE));
+    add("Assumptions", assumptions.chain(assumed).collect());
     if preview.ends_after > 0 {
         let end = format!(
             "after {}, if every cluster succeeds and approvals are granted at once",

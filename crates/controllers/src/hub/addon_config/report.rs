@@ -40,11 +40,7 @@ pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Re
 }
 
 /// Returns when the conditions of an add-on on a cluster last changed.
-pub(in crate::hub) fn last_change(
-    add_on: &str,
-    view: &impl View,
-    now: Timestamp,
-) -> Read<Option<Timestamp>> {
+pub(in crate::hub) fn last_change(add_on: &str, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
     let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
     fleet.read(add_on, view)?;
     let conditions = fleet.addons.values().flat_map(|addon| addon.conditions());

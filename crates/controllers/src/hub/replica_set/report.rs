@@ -108,11 +108,7 @@ impl SetInput {
 }
 
 /// Returns when the conditions of the works of a set last changed.
-pub(in crate::hub) fn last_change(
-    set: &Key,
-    view: &impl View,
-    now: Timestamp,
-) -> Read<Option<Timestamp>> {
+pub(in crate::hub) fn last_change(set: &Key, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
     let Ok(owner) = replica_set::owner_label(set) else { return Ok(None) };
     let mut works = view.list_readable::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner))?;
     works.retain(|work| replica_set::is_owned(set, work));

@@ -97,7 +97,8 @@ fn objects(mut applied: AppliedObjects, view: &impl View) -> Read<impl Iterator<
     for config in &configs {
         applied.objects.remove(&ObjectId::of(&config.reference()));
     }
-    let is_listed = |id: &ObjectId| lists.iter().any(|list| (&list.group, &list.kind) == (&id.group, &id.kind));
+    let is_listed =
+        |id: &ObjectId| lists.iter().any(|list| (&list.group, &list.kind) == (&id.group, &id.kind));
     let others: Vec<Object> = applied
         .objects
         .iter()
@@ -196,9 +197,8 @@ impl Index for OwnerWaits {
 /// Returns true if a manager other than that of ConfigRepos owns a field outside of the status.
 fn has_other_owner(object: &Object) -> bool {
     let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten();
-    let text = |entry: &Value, field: &str| {
-        entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
+    let text =
+        |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     entries
         .filter(|entry| text(entry, "subresource").is_empty())
         .any(|entry| text(entry, "manager") != CONFIG_REPO_MANAGER)
@@ -288,7 +288,10 @@ mod tests {
 
     #[test]
     fn a_report_has_no_snapshot_while_an_object_cannot_be_read() {
-        assert!(snapshot(AppliedObjects::default(), &Caches::default(), Timestamp::UNIX_EPOCH).is_err(), "nothing has been read");
+        assert!(
+            snapshot(AppliedObjects::default(), &Caches::default(), Timestamp::UNIX_EPOCH).is_err(),
+            "nothing has been read"
+        );
         let mut caches = listed();
         assert!(snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).unwrap().is_some());
         let refused = Unreadable { key: Key::cluster("c1"), labels: None, why: "spec: not a map".into() };
@@ -329,7 +332,10 @@ mod tests {
         let add_on: ManagedClusterAddOn = serde_json::from_value(add_on).unwrap();
         caches.replace(Site::Hub, vec![cma], "2");
         caches.replace(Site::Hub, vec![add_on], "2");
-        assert!(snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).is_err(), "the templates have not been listed");
+        assert!(
+            snapshot(AppliedObjects::default(), &caches, Timestamp::UNIX_EPOCH).is_err(),
+            "the templates have not been listed"
+        );
         let names = ["default", "of-placement", "of-cluster", "secret", "other"];
         let templates: Vec<Object> = names.map(template).into();
         let kind = templates[0].gvk();

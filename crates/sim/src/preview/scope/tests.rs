@@ -184,7 +184,14 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
         for number in 1..8 {
             let head = Arc::new(Checkout { revision: format!("{number:040x}"), tree: content.files() });
             let succeeds_after = SignedDuration::from_secs(4);
-            let commit = ProposedCommit { repo: repo(), base: BTreeMap::new(), head, succeeds_after };
+            let commit = ProposedCommit {
+                repo: repo(),
+                base: BTreeMap::new(),
+                head,
+                refused: BTreeMap::new(),
+                succeeds_after,
+                meets_deadlines: true,
+            };
             let snapshot = HubSnapshot::of(&world.hub);
             let (whole, touched) = preview_of(&PreviewScope::All, &snapshot, &commit, world.now).unwrap();
             assert_eq!(

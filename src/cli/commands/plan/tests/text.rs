@@ -94,6 +94,8 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
             placement: "config/fleet".into(),
             message: "1/2 progressing...".into(),
         }],
+        assumptions: Vec::new(),
+        digests: std::collections::BTreeMap::new(),
         assumed_kinds: vec!["Proxy.example.com".into()],
         warnings: vec!["A and a differ only in case".into()],
         ends_after: 130,
@@ -106,6 +108,7 @@ fn a_page_tells_everything_in_the_order_in_which_it_happens() {
 ConfigRepo config/fleet: 111111111111 to 222222222222
 Needs approval: 1 object created, 2 changed, 0 deleted.
 Hash: HASH
+Report: commit c0ffee, 5m old
 
 Other ConfigRepos of the branch
   config/apps applies the commit too
@@ -155,15 +158,16 @@ Nothing more happens
   after 2m10s, if every cluster succeeds and approvals are granted at once
 ";
     let preview = example();
-    assert_eq!(page(&preview), expected.replace("HASH", &preview.hash()));
+    let report = Some("commit c0ffee, 5m old");
+    assert_eq!(page(&preview, report), expected.replace("HASH", &preview.hash()));
 }
 
 #[test]
 fn a_page_says_when_a_commit_that_waits_for_a_window_is_applied() {
     let night = CommitWindow { window: "night".into(), until: "2026-03-02T08:00:00Z".parse().unwrap() };
     let then = "2026-03-02T08:00:00Z: the commit is applied then, and times count from there\n";
-    let frozen = page(&Preview { frozen: Some(night.clone()), ..example() });
+    let frozen = page(&Preview { frozen: Some(night.clone()), ..example() }, None);
     assert!(frozen.contains(&format!("\nFreeze\n  the freeze night ends at {then}")), "{frozen}");
-    let opens = page(&Preview { opens: Some(night), ..example() });
+    let opens = page(&Preview { opens: Some(night), ..example() }, None);
     assert!(opens.contains(&format!("\nApply window\n  the apply window night opens at {then}")), "{opens}");
 }

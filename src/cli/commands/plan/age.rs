@@ -1,0 +1,76 @@
+//! How old the report of a plan is.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::report::ReportCommit;
+use object::duration;
+use object::text::short_commit;
+
+/// Intervals of reports after which a report is old.
+const INTERVALS: i32 = 10;
+/// The least age of a report that is old.
+const OLD: SignedDuration = SignedDuration::from_hours(1);
+
+/// The report that a plan was made from.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ReportAge {
+    /// The newest commit that changed the report.
+    pub(super) commit: String,
+    /// The time of that commit.
+    pub(super) time: Timestamp,
+    /// Its age at the time of the plan.
+    pub(super) age_seconds: i64,
+}
+
+impl ReportAge {
+    pub(super) fn new(ReportCommit { commit, time }: ReportCommit, now: Timestamp) -> Self {
+        Self { commit, time, age_seconds: now.duration_since(time).as_secs().max(0) }
+    }
+
+    /// Returns the line of a plan about the report.
+    pub(super) fn line(&self) -> String {
+        format!("commit {} of {}, {} old", short_commit(&self.commit), self.time, self.age())
+    }
+
+    /// Returns a warning if the report is old for an operator that reports with this interval.
+    pub(super) fn warning(&self, interval: SignedDuration) -> Option<String> {
+        let limit = interval.saturating_mul(INTERVALS).max(OLD);
+        (SignedDuration::from_secs(self.age_seconds) > limit).then(|| {
+            format!(
+                "the report is {} old: the operator reports only changes, so check that it runs, such as with `wheelwright status`",
+                self.age()
+            )
+        })
+    }
+
+    fn age(&self) -> String {
+        duration::format(SignedDuration::from_secs(self.age_seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_old_after_ten_intervals_and_an_hour() {
+        let time: Timestamp = "2026-03-02T08:00:00Z".parse().unwrap();
+        let of = |seconds: i64| {
+            let commit = ReportCommit { commit: "a".repeat(40), time };
+            ReportAge::new(commit, time + SignedDuration::from_secs(seconds))
+        };
+        assert_eq!(of(90).line(), "commit aaaaaaaaaaaa of 2026-03-02T08:00:00Z, 1m30s old");
+        let [short, long] = [30, 3_600].map(SignedDuration::from_secs);
+        for (age, interval, is_old) in [
+            (3_600, short, false),
+            (3_601, short, true),
+            (36_000, long, false),
+            (36_001, long, true),
+            (-5, short, false),
+        ] {
+            assert_eq!(of(age).warning(interval).is_some(), is_old, "{age}");
+        }
+    }
+}
