@@ -1,15 +1,18 @@
 //! Compares the table of health with `kubectl rollout status` and kstatus, on every combination of small
-//! statuses as controllers write them.
+//! statuses as controllers write them, and its rules with the CEL of OCM's agents.
 //!
-//! `tests/kstatus/build` builds a program around the two. What the table calls healthy must be done for both.
-//! What it does not must not be done for one of them, unless [`stricter`] says why.
+//! `tests/kstatus/build` builds a program around the three. What the table calls healthy must be done for
+//! kubectl and kstatus. What it does not must not be done for one of them, unless [`stricter`] says why.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use api::work::v1::ManifestWorkSpec;
+use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::health::ObjectHealth;
+use engine::replica_set::{DesiredWork, SuccessNeeds, WorkRecord};
 use object::Object;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::kube::built;
 
@@ -21,8 +24,17 @@ fn nothing_is_healthy_that_kubectl_or_kstatus_waits_for() {
     let objects: Vec<Value> =
         [deployments(), stateful_sets(), daemon_sets(), replica_sets(), jobs(), pods(), others()].concat();
     let (mut wrong, mut healthy, mut failed) = (Vec::new(), 0, 0);
-    for (object, [kubectl, kstatus]) in objects.iter().zip(oracles(&objects)) {
+    for (object, Answer { kubectl, kstatus, rules }) in objects.iter().zip(oracles(&objects)) {
         let health = ObjectHealth::of(&Object::from_value(object.clone()).unwrap());
+        let is = |condition: &str| rules[condition] == true;
+        let by_rules = match (is("Progressing"), is("Degraded")) {
+            (false, false) => health == ObjectHealth::Current,
+            (true, is_degraded) => {
+                matches!(health, ObjectHealth::Failed(_)) == is_degraded && health != ObjectHealth::Current
+            }
+            (false, true) => false,
+        };
+        assert!(by_rules, "an agent judges {object} as {rules}, the hub as {health:?}");
         let waits = !["", "Done"].contains(&&*kubectl) || kstatus != "Current";
         let is_right = match &health {
             ObjectHealth::Current => !waits || scales_down(object) && kubectl == "Done",
@@ -49,6 +61,9 @@ fn stricter(object: &Value) -> Option<&'static str> {
     let is_on_delete = object["spec"]["updateStrategy"]["type"] == "OnDelete";
     match object["kind"].as_str().unwrap() {
         "StatefulSet" if is_on_delete => Some("kubectl does not judge it, and kstatus calls it done at once"),
+        "ReplicaSet" if object["status"]["observedGeneration"].is_null() => {
+            Some("kstatus compares generations only where there are two")
+        }
         "Job" => Some("kstatus is content with a Job that has started"),
         "Pod" => Some("a Pod that has failed is done for kstatus"),
         "APIService" => Some("neither knows the kind"),
@@ -62,21 +77,47 @@ fn scales_down(object: &Value) -> bool {
     object["status"]["replicas"].as_i64() > object["spec"]["replicas"].as_i64()
 }
 
-/// Returns the answers of kubectl and of kstatus about each object.
-fn oracles(objects: &[Value]) -> Vec<[String; 2]> {
+/// What the three say about an object.
+struct Answer {
+    kubectl: String,
+    kstatus: String,
+    /// The results of the rules by condition.
+    rules: Value,
+}
+
+/// Returns the expressions by condition of the rules that a work gets for an object.
+fn rules(object: &Value) -> Value {
+    let spec: ManifestWorkSpec =
+        serde_json::from_value(json!({"workload": {"manifests": [object]}})).unwrap();
+    let set: ManifestWorkReplicaSet = serde_json::from_value(
+        json!({"metadata": {"name": "s", "namespace": "n"}, "spec": {"placementRefs": [], "manifestWorkTemplate": {"workload": {}}}}),
+    )
+    .unwrap();
+    let record = WorkRecord::default();
+    let needs = SuccessNeeds::Healthy;
+    let wanted = DesiredWork { set: &set, owner: "n.s", placement: "p", spec: &spec, record: &record, needs };
+    let configs = wanted.work("c", None).spec.manifest_configs;
+    let all = configs.iter().flat_map(|config| &config.condition_rules);
+    all.map(|rule| (rule.condition.clone(), json!(rule.cel_expressions[0]))).collect::<Map<_, _>>().into()
+}
+
+/// Returns the answers about each object.
+fn oracles(objects: &[Value]) -> Vec<Answer> {
     let mut child = Command::new(built("tests/kstatus/build"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut questions = child.stdin.take().unwrap();
-    let text: String = objects.iter().map(|object| format!("{object}\n")).collect();
+    let question = |object: &Value| format!("{}\n", json!({"object": object, "rules": rules(object)}));
+    let text: String = objects.iter().map(question).collect();
     let writer = std::thread::spawn(move || questions.write_all(text.as_bytes()));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
     let answer = |line: &str| {
         let answer: Value = serde_json::from_str(line).unwrap();
-        ["kubectl", "kstatus"].map(|name| answer[name].as_str().unwrap().to_owned())
+        let [kubectl, kstatus] = ["kubectl", "kstatus"].map(|name| answer[name].as_str().unwrap().to_owned());
+        Answer { kubectl, kstatus, rules: answer["rules"].clone() }
     };
     let answers: Vec<_> = String::from_utf8(output.stdout).unwrap().lines().map(answer).collect();
     assert_eq!(answers.len(), objects.len());
