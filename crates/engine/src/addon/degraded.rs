@@ -13,6 +13,13 @@ use api::names::addon_conditions::{
 use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Metadata as _, ObjectRef};
 
+/// The reason while an object is not healthy.
+pub(super) const PROBE_UNAVAILABLE: &str = "ProbeUnavailable";
+/// The reason when an object has failed.
+pub(super) const WORKLOAD_FAILED: &str = "WorkloadFailed";
+/// The reason when the API server of the cluster rejects an object.
+pub(super) const MANIFEST_REJECTED: &str = "AddonManifestAppliedFailed";
+
 /// Returns whether an add-on works as its configuration says; `None` until the agent has reported about works
 /// that were written since, as in a take-over from OCM's add-on manager.
 ///
@@ -25,10 +32,9 @@ pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Optio
     }
     match (error, works) {
         (Some(why), _) => degraded("ManifestWorkApplyFailed", why),
-        (None, WorksStatus::Refused(why)) => degraded("AddonManifestAppliedFailed", why),
-        (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why) | WorksStatus::Failed(why)) => {
-            degraded("ProbeUnavailable", why)
-        }
+        (None, WorksStatus::Refused(why)) => degraded(MANIFEST_REJECTED, why),
+        (None, WorksStatus::Failed(why)) => degraded(WORKLOAD_FAILED, why),
+        (None, WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why)) => degraded(PROBE_UNAVAILABLE, why),
         (None, WorksStatus::NoWorks) => degraded("WorkNotFound", "no addon works"),
         (None, WorksStatus::Unreported(_)) => None,
         (None, WorksStatus::OtherConfig | WorksStatus::Done) => {

@@ -291,7 +291,10 @@ fn probe(workload: &ProbedWorkload<'_>) -> Option<String> {
     };
     let Some(desired) = desired else { return Some("desiredNumberReplicas is not probed".into()) };
     if desired == 0 {
-        return None;
+        // A DaemonSet says 0 before its controller has looked for nodes.
+        let is_observed = workload.number("ObservedGeneration") >= workload.number("Generation");
+        let ProbedWorkload { resource, name, .. } = workload;
+        return (!is_observed).then(|| format!("the controller of {resource} {name} has not observed it"));
     }
     // A Deployment has no such field while no replica is ready.
     let ready = ready.unwrap_or_default();

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::config::{Config, address};
 use super::config_refs;
+use super::degraded::{MANIFEST_REJECTED, PROBE_UNAVAILABLE, WORKLOAD_FAILED};
 use super::selection::UNDECIDED;
 use crate::plural::counted;
 use crate::rollout::RolloutDecision;
@@ -13,7 +14,7 @@ use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, InstallProgression, ManagedClusterAddOn};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
-use api::names::addon_conditions::{CONFIGURED, LAST_GOOD, PROGRESSING};
+use api::names::addon_conditions::{CONFIGURED, DEGRADED, LAST_GOOD, PROGRESSING};
 
 /// `Progressing` reason while a cluster does not run its configuration yet.
 pub const UNDER_WAY: &str = "Progressing";
@@ -50,15 +51,38 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     let since = progressing.map(|condition| condition.last_transition_time.0);
     let reason = progressing.map(|condition| condition.reason.as_str()).unwrap_or_default();
     let health = runs.clone().map(|of| match reason {
-        _ if applied.as_ref() == Some(&of) => {
-            Health { of, report: Report::Succeeded, since: since.filter(|_| reason == COMPLETED) }
-        }
+        _ if applied.as_ref() == Some(&of) => Health {
+            of,
+            report: relapse(&status.conditions).filter(|_| reason == COMPLETED).unwrap_or(Report::Succeeded),
+            since: since.filter(|_| reason == COMPLETED),
+        },
         FAILED | UNSUPPORTED => Health { of, report: Report::Failed, since },
         UNDER_WAY => Health { of, report: Report::Progressing, since },
         _ => Health { of, report: Report::Progressing, since: None },
     });
     let runs_since = since.filter(|_| reason == UNDER_WAY);
     Cluster { name, wants: wanted, runs, runs_since, health, last_good: applied, ..Cluster::default() }
+}
+
+/// Returns how an add-on that ran its configuration with success has stopped working, by its condition
+/// `Degraded`; `None` if it works.
+fn relapse(conditions: &[Condition]) -> Option<Report> {
+    let degraded = find_condition(conditions, DEGRADED).filter(|degraded| degraded.is_true())?;
+    match degraded.reason.as_str() {
+        PROBE_UNAVAILABLE => Some(Report::Relapsed { failed: false }),
+        WORKLOAD_FAILED | MANIFEST_REJECTED => Some(Report::Relapsed { failed: true }),
+        _ => None,
+    }
+}
+
+/// Returns why an add-on on a cluster is not done or does not work, as its conditions say.
+pub fn message(conditions: &[Condition]) -> Option<&str> {
+    let progressing = find_condition(conditions, PROGRESSING);
+    let degraded = find_condition(conditions, DEGRADED).filter(|degraded| degraded.is_true());
+    // `Progressing` says that it ran.
+    let has_run = progressing.is_none_or(|progressing| progressing.reason == COMPLETED);
+    let said = degraded.filter(|_| has_run).or(progressing)?;
+    Some(said.message.as_str())
 }
 
 /// The reason why configurations are assigned to a cluster.
@@ -292,6 +316,35 @@ mod tests {
         complete(&mut addon, at(20));
         let health = cluster(&addon, &[config("a", "1")]).health.unwrap();
         assert_eq!((health.report, health.since), (Report::Succeeded, Some(at(20))));
+    }
+
+    #[test]
+    fn an_addon_that_ran_its_configuration_and_is_degraded_has_relapsed() {
+        let mut addon = assigned(&[config("a", "1")], at(10));
+        complete(&mut addon, at(20));
+        let check = |addon: &mut ManagedClusterAddOn, reason: &str, want: Report| {
+            let degraded = Observation::new(DEGRADED, True, reason).message("why");
+            set_condition(&mut addon.status.as_mut().unwrap().conditions, degraded, at(30));
+            let health = cluster(addon, &[config("a", "1")]).health.unwrap();
+            assert_eq!((health.report, health.since), (want, Some(at(20))), "{reason}");
+            assert_eq!(message(&addon.status.as_ref().unwrap().conditions), Some("why"));
+        };
+        check(&mut addon, "ProbeUnavailable", Report::Relapsed { failed: false });
+        check(&mut addon, "WorkloadFailed", Report::Relapsed { failed: true });
+        check(&mut addon, "AddonManifestAppliedFailed", Report::Relapsed { failed: true });
+        check(&mut addon, "SetPermissionFailed", Report::Succeeded);
+        // It returns to what it ran: what is wrong is about the configuration before.
+        let mut back = addon.clone();
+        set_condition(
+            &mut back.status.as_mut().unwrap().conditions,
+            Observation::new(DEGRADED, True, "ProbeUnavailable"),
+            at(30),
+        );
+        assign(&mut back, &[config("a", "1")], Assigned::InTurn, |_| 1, at(40));
+        assert_eq!(cluster(&back, &[config("a", "1")]).health.unwrap().report, Report::Succeeded);
+        let working = Observation::new(DEGRADED, False, "AsExpected");
+        set_condition(&mut addon.status.as_mut().unwrap().conditions, working, at(50));
+        assert_eq!(cluster(&addon, &[config("a", "1")]).health.unwrap().report, Report::Succeeded);
     }
 
     #[test]

@@ -243,20 +243,27 @@ fn any_is(work: &ManifestWork, type_: &str) -> bool {
 
 /// Returns the report for the rollout engine about a cluster that has `work`; `runs` is the template in it.
 ///
-/// A template that succeeded for the required time stays a success, even if its objects fail later: a
-/// pod that restarts a month later does not undo a rollout that is complete.
+/// A template that succeeded for the required time and does not work any longer has relapsed. While the
+/// rollout goes on, that is a failure; a pod that restarts a month later does not undo a rollout that is
+/// complete.
 pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Cluster {
     let SuccessRule { wants, good_everywhere, needs, soak, now } = *rule;
     let record = WorkRecord::read(work);
     let is_marked = record.template.as_ref() == Some(&runs);
     let succeeded_at = record.succeeded_at.filter(|_| is_marked);
     let soaked = succeeded_at.is_some_and(|at| at.saturating_add(soak).is_ok_and(|until| until <= now));
-    let seen = report(work, needs);
-    let report = if soaked { Report::Succeeded } else { seen };
-    let since = (report == Report::Succeeded).then(|| succeeded_at.unwrap_or(now));
+    let report = match report(work, needs) {
+        // The agent has not reported about this generation of the work.
+        Report::ToApply if soaked => Report::Succeeded,
+        Report::Progressing if soaked => Report::Relapsed { failed: false },
+        Report::Failed | Report::TimeOut if soaked => Report::Relapsed { failed: true },
+        seen => seen,
+    };
+    let has_succeeded = matches!(report, Report::Succeeded | Report::Relapsed { .. });
+    let since = has_succeeded.then(|| succeeded_at.unwrap_or(now));
     let last_good = if good_everywhere == Some(wants) {
         Some(wants.clone())
-    } else if report == Report::Succeeded && runs != *wants {
+    } else if has_succeeded && runs != *wants {
         Some(runs.clone())
     } else {
         record.last_good.filter(|good| good != wants).or_else(|| good_everywhere.cloned())

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::config_repo::ConfigRepoState;
 use super::placement::PlacementState;
+use crate::addon::progress;
 use crate::plural::counted;
 use crate::rollout::ClusterState;
 use crate::rollout::cluster::Hash;
@@ -17,7 +18,7 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, InstallProgre
 use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, Revision, RolloutPolicy, RolloutStatus};
-use api::names::addon_conditions::{AVAILABLE, PROGRESSING};
+use api::names::addon_conditions::{AVAILABLE, DEGRADED, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
 use object::Metadata as _;
 
@@ -48,16 +49,19 @@ impl WorkloadCluster {
         let condition = |type_| conditions.and_then(|conditions| find_condition(conditions, type_));
         let message_of =
             |type_| condition(type_).map(|condition| condition.message.clone()).unwrap_or_default();
-        let available = condition(AVAILABLE).is_some_and(Condition::is_true);
+        let is_degraded = condition(DEGRADED).is_some_and(Condition::is_true);
+        let available = condition(AVAILABLE).is_some_and(Condition::is_true) && !is_degraded;
+        let progress = || conditions.and_then(|all| progress::message(all)).unwrap_or_default().to_owned();
         let message = match state {
             ClusterState::Done | ClusterState::Returned { .. } if available => String::new(),
+            ClusterState::Done | ClusterState::Returned { .. } if is_degraded => message_of(DEGRADED),
             ClusterState::Done | ClusterState::Returned { .. } => message_of(AVAILABLE),
             ClusterState::Returning { .. } => [state.to_string(), message_of(PROGRESSING)].join("; "),
             ClusterState::Failed { .. }
             | ClusterState::TimedOut
             | ClusterState::Progressing { .. }
             | ClusterState::Starting
-            | ClusterState::Soaking { .. } => message_of(PROGRESSING),
+            | ClusterState::Soaking { .. } => progress(),
             ClusterState::Waiting(_)
             | ClusterState::Skipped
             | ClusterState::Unreachable { .. }

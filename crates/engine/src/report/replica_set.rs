@@ -22,7 +22,10 @@ impl WorkloadCluster {
             let condition = work.and_then(|(work, _)| work.condition(type_));
             condition.filter(|condition| condition.observed_generation == generation)
         };
-        let available = condition(AVAILABLE).is_some_and(Condition::is_true);
+        let holds = |type_| condition(type_).is_some_and(Condition::is_true);
+        let has_ended = matches!(state, ClusterState::Done | ClusterState::Returned { .. });
+        let works = !has_ended || !holds(DEGRADED) && !holds(PROGRESSING);
+        let available = holds(AVAILABLE) && works;
         let unless = |type_, is_good: bool| condition(type_).filter(|c| c.is_true() != is_good);
         let trouble = unless(DEGRADED, false)
             .or_else(|| unless(APPLIED, true))
@@ -89,5 +92,34 @@ impl Workload {
         let name = set.to_string();
         let holds = records.iter().flat_map(|record| holds(record, &name, short(&record.revision))).collect();
         Self { name, rollouts, holds, clusters }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_set_that_stopped_working_after_its_rollout_is_not_available() {
+        let check = |progressing: &str, want: (bool, &str)| {
+            let condition = |type_: &str, status: &str, message: &str| {
+                json!({"type": type_, "status": status, "reason": "R", "message": message, "observedGeneration": 2,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"})
+            };
+            let conditions = [
+                condition("Applied", "True", ""),
+                condition("Available", "True", ""),
+                condition("Progressing", progressing, "0 of 1 replicas are available"),
+            ];
+            let work =
+                json!({"metadata": {"generation": 2}, "spec": {}, "status": {"conditions": conditions}});
+            let work = serde_json::from_value(work).unwrap();
+            let found = WorkloadCluster::of_work("c1", &ClusterState::Done, Some((&work, &Hash::default())));
+            assert_eq!((found.available, found.message.as_str()), want);
+        };
+        check("False", (true, ""));
+        check("True", (false, "0 of 1 replicas are available"));
     }
 }

@@ -36,7 +36,7 @@ fn state(work: &ManifestWork) -> ClusterState {
     let applied = applied.filter(|applied| applied.observed_generation == work.metadata.generation);
     match replica_set::report(work, SuccessNeeds::Applied) {
         Report::Succeeded => ClusterState::Done,
-        Report::Failed | Report::TimeOut => ClusterState::Failed { deadline: None },
+        Report::Failed | Report::Relapsed { .. } | Report::TimeOut => ClusterState::Failed { deadline: None },
         Report::ToApply if applied.is_some_and(Condition::is_false) => {
             ClusterState::Failed { deadline: None }
         }

@@ -7,13 +7,13 @@
 use jiff::{SignedDuration, Timestamp};
 use object::duration::{later, whole_second};
 
-use super::classify::has_failed;
+use super::classify::{has_failed, has_relapsed};
 use super::cluster::{Cluster, Hash};
 use super::input::Input;
 use super::policy::{OnBreach, Policy};
 use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan};
-use super::state::Breach;
+use super::state::{Breach, ClusterState};
 
 /// The longest time that a breach by late clusters is on record before its revision is quarantined: the grace
 /// of a lease of one minute, after which a cluster that has not come back is unreachable.
@@ -37,7 +37,9 @@ impl FleetFailures {
             return Self { breach: None, quarantine, late_since: None };
         }
         let breach = breach_of(plans, |_| true);
-        if breach.is_none() || !is_rejected(input, policy, plans) {
+        // Where no cluster is on its way, one that stops working months later undoes nothing.
+        let undoes = is_open(plans) || breach_of(plans, |cluster| !has_relapsed(cluster)).is_some();
+        if breach.is_none() || !undoes || !is_rejected(input, policy, plans) {
             return Self { breach, quarantine: None, late_since: None };
         }
         let since = whole_second(input.late_since.unwrap_or(now).min(now));
@@ -65,6 +67,12 @@ fn breach_of(plans: &[StagePlan<'_>], counts: fn(&Cluster) -> bool) -> Option<Br
             reports_until: None,
         })
     })
+}
+
+/// Returns whether a cluster waits to start or holds a slot.
+fn is_open(plans: &[StagePlan<'_>]) -> bool {
+    let mut members = plans.iter().flat_map(|plan| &plan.members);
+    members.any(|member| member.state.as_ref().is_none_or(ClusterState::holds_slot))
 }
 
 /// Returns whether the revision is in quarantine. Its failures then no longer count, because its clusters run

@@ -47,6 +47,12 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
     let is_expired = deadline.is_some_and(|deadline| deadline <= now);
     Some(match report {
         Report::Succeeded if soaked <= now => ClusterState::Done,
+        Report::Relapsed { .. } if soaked > now => {
+            ClusterState::Progressing { deadline: Some(soaked), reported: true }
+        }
+        // Reports say that it does not work; the rollout has ended.
+        Report::Relapsed { .. } if cluster.last_good.as_ref() == Some(&cluster.wants) => ClusterState::Done,
+        Report::Relapsed { .. } => ClusterState::Failed { deadline: None },
         Report::Failed if is_expired => ClusterState::TimedOut,
         Report::Failed => ClusterState::Failed { deadline },
         Report::TimeOut => ClusterState::TimedOut,
@@ -68,7 +74,7 @@ pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> 
     cluster.runs.as_ref().filter(|runs| **runs == cluster.wants)?;
     let (report, begin) = report_on(cluster, &cluster.wants);
     let span = match report {
-        Report::Succeeded => limits.soak.unwrap_or_default(),
+        Report::Succeeded | Report::Relapsed { .. } => limits.soak.unwrap_or_default(),
         Report::Failed | Report::TimeOut => SignedDuration::ZERO,
         Report::ToApply | Report::Progressing if cluster.unreachable => return None,
         Report::ToApply | Report::Progressing => limits.deadline?,
@@ -85,7 +91,7 @@ pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> 
     }
     let (report, begin) = report_on(cluster, runs);
     match report {
-        Report::Succeeded | Report::Failed | Report::TimeOut => None,
+        Report::Succeeded | Report::Relapsed { .. } | Report::Failed | Report::TimeOut => None,
         Report::Progressing | Report::ToApply => {
             let until = begin?.checked_add(limits.deadline.unwrap_or(FINISH_CURRENT)).ok()?;
             (until > now).then_some(until)
@@ -100,7 +106,13 @@ pub(super) fn has_begun(cluster: &Cluster) -> bool {
 
 /// Returns whether a cluster has reported that the wanted hash failed; else it is only late.
 pub(super) fn has_failed(cluster: &Cluster) -> bool {
-    matches!(report_on(cluster, &cluster.wants).0, Report::Failed | Report::TimeOut)
+    let report = report_on(cluster, &cluster.wants).0;
+    matches!(report, Report::Failed | Report::Relapsed { failed: true } | Report::TimeOut)
+}
+
+/// Returns whether a cluster succeeded with the wanted hash, and has stopped working.
+pub(super) fn has_relapsed(cluster: &Cluster) -> bool {
+    matches!(report_on(cluster, &cluster.wants).0, Report::Relapsed { .. })
 }
 
 /// Returns whether a cluster has reported that a hash succeeds.
@@ -128,6 +140,36 @@ mod tests {
             Cluster { runs: Some(Hash::default()), answers_since: Some(answers), ..Cluster::default() };
         let expected = ClusterState::Progressing { deadline: None, reported: false };
         assert_eq!(classify(Some(&cluster), &limits, now), Some(expected));
+    }
+
+    #[test]
+    fn a_cluster_that_stops_working_fails_while_the_rollout_goes_on_and_is_done_after_its_end() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let limits = Limits {
+            soak: Some(SignedDuration::from_secs(60)),
+            deadline: Some(SignedDuration::from_mins(10)),
+            start_unreachable: false,
+        };
+        for failed in [false, true] {
+            let report = Report::Relapsed { failed };
+            let health = Some(Health { of: "r2".into(), report, since: Some(at(100)) });
+            let cluster = Cluster {
+                wants: "r2".into(),
+                runs: Some("r2".into()),
+                last_good: Some("r1".into()),
+                health,
+                ..Cluster::default()
+            };
+            let state = |cluster: &Cluster, now| classify(Some(cluster), &limits, at(now));
+            let soaks = ClusterState::Progressing { deadline: Some(at(160)), reported: true };
+            assert_eq!(state(&cluster, 159), Some(soaks));
+            for now in [160, 10_000] {
+                assert_eq!(state(&cluster, now), Some(ClusterState::Failed { deadline: None }));
+            }
+            assert_eq!(has_failed(&cluster), failed, "without its word it is only late");
+            let ended = Cluster { last_good: Some("r2".into()), ..cluster };
+            assert_eq!(state(&ended, 160), Some(ClusterState::Done));
+        }
     }
 
     #[test]

@@ -130,6 +130,11 @@ pub enum Report {
     Succeeded,
     /// It is applied and does not work.
     Failed,
+    /// It succeeded, and does not work any longer.
+    Relapsed {
+        /// Whether it says that it has failed. Otherwise it may recover by itself, like a node that restarts.
+        failed: bool,
+    },
     /// The reporter says that it timed out. Normally the engine decides this.
     TimeOut,
 }

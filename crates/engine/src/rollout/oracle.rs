@@ -147,11 +147,21 @@ impl CheckedStage<'_> {
     fn is_breached_by_reports(&self) -> bool {
         let has_reported = |member: &&Member<'_>| {
             let report = member.cluster.and_then(|cluster| known_of(cluster, member.wants).0);
-            matches!(report, Some(Report::Failed | Report::TimeOut))
+            matches!(report, Some(Report::Failed | Report::Relapsed { failed: true } | Report::TimeOut))
         };
         let failed = self.members.iter().filter(|member| member.truth == ExpectedState::Failed);
         let reported = failed.filter(has_reported).count();
         self.allowed.is_some_and(|allowed| reported > allowed)
+    }
+
+    fn is_breached_without_relapses(&self) -> bool {
+        let is_relapse = |member: &&Member<'_>| {
+            let report = member.cluster.and_then(|cluster| known_of(cluster, member.wants).0);
+            matches!(report, Some(Report::Relapsed { .. }))
+        };
+        let failed = self.members.iter().filter(|member| member.truth == ExpectedState::Failed);
+        let others = failed.filter(|member| !is_relapse(member)).count();
+        self.allowed.is_some_and(|allowed| others > allowed)
     }
 
     fn is_breached(&self) -> bool {
@@ -303,6 +313,13 @@ impl<'a> Checker<'a> {
         let is_late = self.deadline.is_some_and(|deadline| is_over(counted, deadline));
         match report {
             Some(Report::Failed | Report::TimeOut) => ExpectedState::Failed,
+            Some(Report::Relapsed { .. }) if !is_over(begin.unwrap_or(self.now), self.soak) => {
+                ExpectedState::InFlight
+            }
+            Some(Report::Relapsed { .. }) if cluster.last_good.as_ref() == Some(&cluster.wants) => {
+                ExpectedState::Done
+            }
+            Some(Report::Relapsed { .. }) => ExpectedState::Failed,
             Some(Report::Succeeded) if is_over(begin.unwrap_or(self.now), self.soak) => ExpectedState::Done,
             _ if cluster.unreachable => ExpectedState::Silent,
             Some(Report::Succeeded) => ExpectedState::InFlight,
@@ -393,6 +410,7 @@ impl<'a> Checker<'a> {
             && self.policy.on_breach == OnBreach::Rollback
             && !self.policy.paused
             && !is_released
+            && (self.is_on_its_way() || self.stages.iter().any(CheckedStage::is_breached_without_relapses))
             && self.members().any(|member| member.good().is_some());
         let awaited = self.awaited().filter(|_| is_rejected);
         let expected = (is_remembered || is_rejected && awaited.is_none()).then_some(revision);
@@ -402,6 +420,11 @@ impl<'a> Checker<'a> {
         ensure(decision.late_since == since, "a breach by late clusters is on record", "")?;
         let is_checked = until.is_none_or(|until| decision.recheck.is_some_and(|at| at <= until));
         ensure(is_checked, "a breach by late clusters is checked at the end of their time", "")
+    }
+
+    /// Returns whether a cluster has something to do.
+    fn is_on_its_way(&self) -> bool {
+        self.members().any(|member| matches!(member.truth, ExpectedState::ToDo | ExpectedState::InFlight))
     }
 
     /// Returns since when and until when a breach waits for the reports of late clusters; `None` if it waits
@@ -485,7 +508,7 @@ impl<'a> Checker<'a> {
             let cluster = member.cluster?;
             let (report, begin) = known_of(cluster, member.wants);
             let span = match report {
-                Some(Report::Succeeded) => self.soak,
+                Some(Report::Succeeded | Report::Relapsed { .. }) => self.soak,
                 Some(Report::Failed | Report::TimeOut) => SignedDuration::ZERO,
                 Some(Report::Progressing | Report::ToApply) | None if cluster.unreachable => return None,
                 Some(Report::Progressing | Report::ToApply) | None => self.deadline?,

@@ -42,6 +42,7 @@ mod preview_reports;
 mod preview_rollouts;
 mod previews;
 mod refused;
+mod relapses;
 mod removals;
 mod replica_set_health;
 mod replica_set_placements;

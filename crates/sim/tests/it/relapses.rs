@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures::{addon, images, is_completed, seconds, select_all, template, world};
 use crate::replica_set_health::{deployment, images as images_of_set};
-use crate::replica_sets::{get, policy, refs, set_with, settle};
+use crate::replica_sets::{get, policy, refs, set_with};
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use object::Key;
@@ -14,7 +14,8 @@ use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
 fn strategy() -> Value {
-    let limits = json!({"maxConcurrency": 1, "minSuccessTime": "2s", "progressDeadline": "2m", "maxFailures": 0});
+    let limits =
+        json!({"maxConcurrency": 1, "minSuccessTime": "2s", "progressDeadline": "2m", "maxFailures": 0});
     json!({"type": "Progressive", "progressive": limits})
 }
 
@@ -59,7 +60,11 @@ impl Subject {
         select_all(&mut world);
         policy(&mut world, json!({"onBreach": on_breach}));
         (self.put)(&mut world, "0.4.0");
-        assert!(world.run_until(seconds(180), |world| self.has(world, "0.4.0")).unwrap(), "{:?}", record(&world));
+        assert!(
+            world.run_until(seconds(180), |world| self.has(world, "0.4.0")).unwrap(),
+            "{:?}",
+            record(&world)
+        );
         world
     }
 
@@ -103,12 +108,20 @@ fn a_canary_that_stops_working_stops_the_rollout_until_it_works_again() {
         let mut world = subject.world("Pause");
         subject.begin(&mut world);
         subject.pods(&mut world, false);
-        assert!(world.run_until(seconds(60), |world| failed(world) == (1, 0)).unwrap(), "{:?}", record(&world));
+        assert!(
+            world.run_until(seconds(60), |world| failed(world) == (1, 0)).unwrap(),
+            "{:?}",
+            record(&world)
+        );
         world.run_for(SignedDuration::from_mins(30)).unwrap();
         assert_eq!((subject.versions)(&world), ["0.4.1", "0.4.1", "0.4.0"], "{:?}", record(&world));
         assert_eq!(failed(&world), (1, 0));
         subject.pods(&mut world, true);
-        assert!(world.run_until(seconds(180), |world| subject.has(world, "0.4.1")).unwrap(), "{:?}", record(&world));
+        assert!(
+            world.run_until(seconds(180), |world| subject.has(world, "0.4.1")).unwrap(),
+            "{:?}",
+            record(&world)
+        );
         // The rollout has ended, so nothing fails any longer.
         subject.pods(&mut world, false);
         world.run_for(SignedDuration::from_mins(30)).unwrap();
@@ -123,12 +136,24 @@ fn a_canary_that_restarts_undoes_nothing_and_one_that_stays_down_does() {
         let mut world = subject.world("Rollback");
         subject.begin(&mut world);
         subject.pods(&mut world, false);
-        assert!(world.run_until(seconds(60), |world| failed(world) == (1, 0)).unwrap(), "{:?}", record(&world));
+        assert!(
+            world.run_until(seconds(60), |world| failed(world) == (1, 0)).unwrap(),
+            "{:?}",
+            record(&world)
+        );
         assert!(record(&world).quarantined.is_empty());
         subject.pods(&mut world, true);
-        assert!(world.run_until(seconds(180), |world| subject.has(world, "0.4.1")).unwrap(), "{:?}", record(&world));
+        assert!(
+            world.run_until(seconds(180), |world| subject.has(world, "0.4.1")).unwrap(),
+            "{:?}",
+            record(&world)
+        );
         (subject.put)(&mut world, "0.4.0");
-        assert!(world.run_until(seconds(180), |world| subject.has(world, "0.4.0")).unwrap(), "{:?}", record(&world));
+        assert!(
+            world.run_until(seconds(180), |world| subject.has(world, "0.4.0")).unwrap(),
+            "{:?}",
+            record(&world)
+        );
         subject.begin(&mut world);
         subject.pods(&mut world, false);
         let is_undone = |world: &World| (subject.versions)(world) == ["0.4.0"; 3];

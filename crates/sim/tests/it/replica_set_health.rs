@@ -9,7 +9,7 @@ use api::work::v1::ManifestWork;
 use sim::World;
 
 /// Returns a template with a Deployment; the clusters know the images `msa:0.4.0` and `msa:0.4.1`.
-fn deployment(image: &str) -> Value {
+pub(crate) fn deployment(image: &str) -> Value {
     let pod = json!({"containers": [{"name": "web", "image": image}]});
     let labels = json!({"app": "web"});
     let deployment = json!({
@@ -20,7 +20,7 @@ fn deployment(image: &str) -> Value {
 }
 
 /// Returns the image in the work of each cluster.
-fn images(world: &World) -> Vec<String> {
+pub(crate) fn images(world: &World) -> Vec<String> {
     let image = |work: &ManifestWork| {
         let spec = &work.spec.workload.manifests[0]["spec"];
         spec["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()

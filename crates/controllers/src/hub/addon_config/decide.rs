@@ -16,7 +16,7 @@ use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};
 use api::condition::ConditionStatus::False;
-use api::condition::{Condition, Observation, find_condition, set_condition};
+use api::condition::{Condition, Conditions as _, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{RefusedAddOn, RolloutPolicy, RolloutStatus};
 use api::names::addon_conditions;
 use engine::addon::config::{Config, address, resolve};
@@ -332,23 +332,31 @@ impl AddOnInput {
 }
 
 impl AddOnInput {
-    /// Returns why clusters are not done, as far as their add-ons report a reason.
+    /// Returns why clusters are not done or do not work, as far as their add-ons report a reason.
     pub(super) fn messages(&self, states: &BTreeMap<String, ClusterState>) -> BTreeMap<String, String> {
-        let open = states.iter().filter(|(_, state)| match state {
+        let is_degraded = |cluster: &str| {
+            self.fleet.addons.get(cluster).is_some_and(|addon| addon.holds(addon_conditions::DEGRADED))
+        };
+        let open = states.iter().filter(|(name, state)| match state {
             ClusterState::Failed { .. }
             | ClusterState::TimedOut
             | ClusterState::Progressing { .. }
             | ClusterState::Unreachable { .. }
             | ClusterState::Returning { .. } => true,
-            ClusterState::Done
-            | ClusterState::Soaking { .. }
+            ClusterState::Done => is_degraded(name),
+            ClusterState::Soaking { .. }
             | ClusterState::Starting
             | ClusterState::Waiting(_)
             | ClusterState::Skipped
             | ClusterState::Returned { .. }
             | ClusterState::Quarantined => false,
         });
-        open.filter_map(|(name, _)| Some((name.clone(), self.message(name)?))).collect()
+        let named = open.filter_map(|(name, state)| {
+            let message = self.message(name)?;
+            let is_done = *state == ClusterState::Done;
+            Some((name.clone(), if is_done { format!("not available: {message}") } else { message }))
+        });
+        named.collect()
     }
 
     fn message(&self, cluster: &str) -> Option<String> {
@@ -356,7 +364,7 @@ impl AddOnInput {
             return self.fleet.refused.get(cluster).map(|refused| refused.message.clone());
         };
         let conditions = &addon.status.as_ref()?.conditions;
-        let message = &find_condition(conditions, addon_conditions::PROGRESSING)?.message;
+        let message = progress::message(conditions)?;
         let message = message.strip_prefix("progressing... ").unwrap_or(message);
         Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
     }

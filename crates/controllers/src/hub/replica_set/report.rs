@@ -77,15 +77,15 @@ fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item 
     })
 }
 
-/// Returns why clusters of a placement are not done, as far as their works report a reason.
+/// Returns why clusters of a placement are not done or do not work, as far as their works report a reason.
 pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap<String, String> {
     let open = clusters(input, decision).filter(|cluster| match &cluster.state {
         ClusterState::Failed { .. }
         | ClusterState::TimedOut
         | ClusterState::Progressing { .. }
         | ClusterState::Returning { .. } => true,
-        ClusterState::Done
-        | ClusterState::Soaking { .. }
+        ClusterState::Done => !cluster.available,
+        ClusterState::Soaking { .. }
         | ClusterState::Starting
         | ClusterState::Waiting(_)
         | ClusterState::Skipped
@@ -93,8 +93,12 @@ pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap
         | ClusterState::Returned { .. }
         | ClusterState::Quarantined => false,
     });
-    let messages = open.map(|cluster| (cluster.name, plain(&cluster.message, MESSAGE)));
-    messages.filter(|(_, message)| !message.is_empty()).collect()
+    let messages = open.filter(|cluster| !cluster.message.is_empty()).map(|cluster| {
+        let message = plain(&cluster.message, MESSAGE);
+        let is_done = cluster.state == ClusterState::Done;
+        (cluster.name, if is_done { format!("not available: {message}") } else { message })
+    });
+    messages.collect()
 }
 
 impl SetInput {

@@ -196,6 +196,20 @@ fn one_work_of_several_that_fails_shows() {
 }
 
 #[test]
+fn a_daemon_set_that_no_controller_has_seen_is_not_available() {
+    let available = |observed: &[(&str, i64)]| {
+        let numbers =
+            [&[("Generation", 1), ("DesiredNumberScheduled", 0), ("NumberReady", 0)], observed].concat();
+        let mut work = work("new", "new", &numbers, &applied());
+        work.spec.workload.manifests[0].insert("kind".into(), json!("DaemonSet"));
+        work.status.as_mut().unwrap().resource_status.manifests[0].resource_meta.kind = "DaemonSet".into();
+        availability("a", &[&work]).reason
+    };
+    assert_eq!(available(&[]), "ProbeUnavailable");
+    assert_eq!(available(&[("ObservedGeneration", 1)]), "ProbeAvailable");
+}
+
+#[test]
 fn availability_is_reported_in_the_words_of_ocm() {
     let message =
         |numbers: &[(&str, i64)]| availability("a", &[&work("new", "new", numbers, &applied())]).message;

@@ -244,6 +244,7 @@ fn word(report: Report) -> &'static str {
         Report::Progressing => "progressing",
         Report::Succeeded => "succeeded",
         Report::Failed => "failed",
+        Report::Relapsed { .. } => "no longer works",
         Report::TimeOut => "timed out",
     }
 }

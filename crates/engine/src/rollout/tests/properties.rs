@@ -84,6 +84,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
         Just(Report::Progressing),
         Just(Report::Succeeded),
         Just(Report::Failed),
+        prop::bool::ANY.prop_map(|failed| Report::Relapsed { failed }),
         Just(Report::TimeOut)
     ];
     let health = prop::option::of((hash(), report, moment()).prop_map(|(of, report, since)| Health {
