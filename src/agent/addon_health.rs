@@ -10,11 +10,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::addon_registration::AddOns;
-use crate::shell::{Handle, now};
+use crate::shell::{Handle, now, with_causes};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::{Conditions as _, set_condition};
 use controllers::agent::addon_lease::{availability, hosting_cluster, lease_of};
-use object::text::with_causes;
 use reconcile::{Caches, Query, View as _};
 
 /// Interval of the reads of leases; that of OCM's agent.

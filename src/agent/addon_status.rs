@@ -17,14 +17,14 @@ use super::addon_registration::{AddOns, Proof, RETRY, Registration};
 use super::credentials::Credentials;
 use super::error::{JoinError, api};
 use super::wait::Wait;
-use crate::shell::now;
+use crate::shell::{now, with_causes};
+use api::Condition;
 use api::addon::token;
 use api::addon::v1alpha1::{KubeClientDriver, ManagedClusterAddOn, Subject};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions, Observation, set_condition};
 use api::names::KUBE_CLIENT_SIGNER;
 use object::duration::later;
-use object::text::with_causes;
 
 /// Returns the condition after a new certificate, in OCM's words.
 pub(super) fn rotated(credentials: &Credentials) -> Observation {
@@ -44,6 +44,9 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
 const LONG_WAIT: Duration = Duration::from_secs(10);
 /// Longest time between two reports.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
+/// Limit of the conflicts after which a report is tried again at once: each means that another writer has
+/// succeeded, and an add-on has few.
+const MAX_CONFLICTS: u32 = 8;
 const CERTIFICATE: &str = "ClusterCertificateRotated";
 const TOKEN: &str = "TokenRefreshed";
 
@@ -96,9 +99,15 @@ impl AddOns<'_> {
 
     async fn report_missing(&self, registration: &Registration, observed: Observation) {
         if let Err(error) = self.report(&registration.addon, observed).await {
-            warn!(addon = registration.addon, %error, "cannot report the missing credentials on the hub");
+            let (addon, error) = (&registration.addon, with_causes(&error));
+            warn!(addon, error, "cannot report the missing credentials on the hub");
         }
     }
+}
+
+/// Returns whether the hub shows that an add-on has its certificate.
+pub(super) fn is_rotated(addon: &ManagedClusterAddOn) -> bool {
+    addon.condition(CERTIFICATE).is_some_and(Condition::is_true)
 }
 
 /// Returns the condition while a certificate is waited for.
@@ -141,19 +150,26 @@ pub(super) async fn reporting<T, R: Future<Output = ()>>(
     }
 }
 
-/// Writes a condition of an object on the hub, unless it is so already and if nobody has written the status
-/// since it was read.
+/// Writes a condition of an object on the hub, unless it is so already. If somebody else writes the status at
+/// the same time, such as another registration of the add-on, it is read again.
 pub(super) async fn report<K>(objects: &Api<K>, name: &str, observed: Observation) -> Result<(), JoinError>
 where
     K: Conditions + kube::Resource + Clone + Debug + DeserializeOwned,
 {
-    let live = objects.get(name).await.map_err(api("read what a status is about"))?;
-    let mut conditions = live.conditions().to_vec();
-    set_condition(&mut conditions, observed, now());
-    if conditions == live.conditions() {
-        return Ok(());
+    let mut conflicts = 0;
+    loop {
+        let live = objects.get(name).await.map_err(api("read what a status is about"))?;
+        let mut conditions = live.conditions().to_vec();
+        set_condition(&mut conditions, observed.clone(), now());
+        if conditions == live.conditions() {
+            return Ok(());
+        }
+        let written = patch_status(objects, &live, &json!({"conditions": conditions})).await;
+        if conflicts == MAX_CONFLICTS || !written.as_ref().is_err_and(JoinError::is_conflict) {
+            return written;
+        }
+        conflicts += 1;
     }
-    patch_status(objects, &live, &json!({"conditions": conditions})).await
 }
 
 async fn patch_status<K>(objects: &Api<K>, live: &K, status: &Value) -> Result<(), JoinError>

@@ -15,16 +15,16 @@ use tracing::warn;
 
 use super::addon_registration::{AddOns, Proof, RETRY, Registration};
 use super::addon_secrets::StoredSecrets;
-use super::addon_status::rotated;
+use super::addon_status::{self, rotated};
 use super::credentials::Credentials;
 use super::error::JoinError;
 use super::join::{CertificateOwner, certify};
 use crate::pki;
-use crate::shell::{Handle, WallClockWait, now};
+use crate::shell::{Handle, WallClockWait, now, with_causes};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::names::DEFAULT_ADDON_NAMESPACE;
+use object::Metadata as _;
 use object::duration::{doubled, later};
-use object::text::with_causes;
 use reconcile::{Query, View as _};
 
 /// Time between two checks for add-ons without credentials.
@@ -35,6 +35,15 @@ const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
 /// Longest wait after a success. The renewal may be months ahead, and somebody may delete the credentials
 /// before; a look reads one secret.
 const LONGEST_WAIT_TO_LOOK: SignedDuration = SignedDuration::from_mins(5);
+
+/// What is known of the credentials of a registration before an attempt.
+#[derive(Clone, Copy)]
+struct Known {
+    /// The wait for the renewal after a success.
+    renewal: Option<WallClockWait>,
+    /// Whether the hub shows that the add-on has its certificate.
+    is_rotated: bool,
+}
 
 /// The attempts to get the identity of one registration.
 #[derive(Default)]
@@ -97,8 +106,12 @@ impl AddOns<'_> {
                 {
                     let over = stop.child_token();
                     running.insert(registration.clone(), over.clone());
+                    let is_rotated = addons
+                        .iter()
+                        .flatten()
+                        .any(|addon| addon.name() == registration.addon && addon_status::is_rotated(addon));
                     let renewal = ended.get(&registration).and_then(|attempts| attempts.renewal);
-                    attempts.push(self.ensure(registration, renewal, over));
+                    attempts.push(self.ensure(registration, Known { renewal, is_rotated }, over));
                 }
             }
             tokio::select! {
@@ -126,23 +139,23 @@ impl AddOns<'_> {
         addons.flat_map(|addon| self.registrations(addon)).collect()
     }
 
-    /// Makes sure that an add-on has credentials; returns when to renew them. Until `renewal` is over, it
+    /// Makes sure that an add-on has credentials; returns when to renew them. Until the renewal is over, it
     /// replaces none: two agents with one secret would replace those of each other without end.
     async fn ensure(
         &self,
         registration: Registration,
-        renewal: Option<WallClockWait>,
+        known: Known,
         stop: CancellationToken,
     ) -> (Registration, Result<Timestamp, JoinError>) {
         // A secret that cannot be read now is not gone.
-        if let Some(renewal) = renewal.filter(|renewal| !renewal.is_over(now()))
+        if let Some(renewal) = known.renewal.filter(|renewal| !renewal.is_over(now()))
             && !matches!(self.stored(&registration).await, Ok(None))
         {
             return (registration, Ok(renewal.until));
         }
         let result = match &registration.proof {
             Proof::OtherDriver => self.write_driver(&registration.addon).await,
-            Proof::Certificate => self.credentials(&registration, &stop).await,
+            Proof::Certificate => self.credentials(&registration, known, &stop).await,
             Proof::Token(uid) => self.token(&registration, uid).await,
             // The hub makes the service account first; its uid is another registration.
             Proof::NoAccount => return (registration, Ok(later(now(), RETRY))),
@@ -156,6 +169,7 @@ impl AddOns<'_> {
     async fn credentials(
         &self,
         registration: &Registration,
+        known: Known,
         stop: &CancellationToken,
     ) -> Result<Timestamp, JoinError> {
         let Registration { addon, signer, user, groups, units, namespace: _, proof: _, is_hosted: _ } =
@@ -172,6 +186,10 @@ impl AddOns<'_> {
             })
             .filter(|held| registration.is_named_by(&held.subject));
         if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
+            // The report of an earlier attempt may have failed after it stored them.
+            if !known.is_rotated {
+                self.report(addon, rotated(&fresh)).await?;
+            }
             return Ok(fresh.renew_at());
         }
         let key = pki::KeyPair::generate()?;

@@ -87,6 +87,13 @@ pub enum JoinError {
     Stopped,
 }
 
+impl JoinError {
+    /// Returns true if the API server refused a write because the object had changed since it was read.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.code == 409)
+    }
+}
+
 /// Makes the error of an attempt from an API server's answer.
 pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinError {
     move |source| JoinError::Api { attempt, source }

@@ -206,7 +206,8 @@ async fn issued(
             Ok(request) => request,
             Err(error) if is_refusal(&error) => return Err(api("read the certificate request")(error)),
             Err(error) => {
-                warn!(request = name, %error, "cannot read the certificate request; it will be tried again");
+                let error = crate::shell::message(&error);
+                warn!(request = name, error, "cannot read the certificate request; it will be tried again");
                 CertificateSigningRequest::default()
             }
         };

@@ -27,13 +27,12 @@ use tracing::{info, warn};
 use super::AgentOptions;
 use super::error::{JoinError, api};
 use super::hub::BootstrapHub;
-use crate::shell::{Handle, is_away};
+use crate::shell::{Handle, is_away, message, with_causes};
 use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _};
 use api::names::work_conditions::{APPLIED, COMPLETE};
 use api::names::{AGENT, KEPT_WORK_LABEL, KEPT_WORK_TYPE};
 use api::work::v1::ManifestWork;
-use object::text::with_causes;
 use object::{Metadata as _, hex};
 use reconcile::{Query, Site, View as _};
 
@@ -185,7 +184,7 @@ impl KeptWorks {
     async fn remove(&self, name: &str) -> Result<(), kube::Error> {
         match self.secrets.delete(name, &DeleteParams::default()).await {
             Err(error) if !matches!(&error, kube::Error::Api(status) if status.is_not_found()) => {
-                warn!(secret = name, %error, "cannot remove a kept work; it is tried again");
+                warn!(secret = name, error = message(&error), "cannot remove a kept work; it is tried again");
                 Err(error)
             }
             Ok(_) | Err(_) => Ok(()),

@@ -12,11 +12,11 @@ use super::credentials::Credentials;
 use super::error::{JoinError, api};
 use super::run::{FIRST_WAIT, LONGEST_WAIT};
 use super::wait::Wait;
+use crate::shell::with_causes;
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::APPLIED_WORK_FINALIZER;
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec};
 use controllers::agent_identity::{AgentIdentity, claim_name};
-use object::text::with_causes;
 use object::{Key, Metadata as _};
 
 const LIST_APPLIED: &str = "list the AppliedManifestWorks of the cluster";

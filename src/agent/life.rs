@@ -22,8 +22,7 @@ use super::hub::{BootstrapHub, bootstrap_changes};
 use super::identity::{is_refused, join_anew};
 use super::wait::Wait;
 use super::{AgentOptions, addon_status, join, spoke, switch};
-use crate::shell::{Handle, now};
-use object::text::with_causes;
+use crate::shell::{Handle, now, with_causes};
 use object::{Key, Metadata};
 use reconcile::View as _;
 

@@ -15,10 +15,9 @@ use super::life::{End, IdentityUse};
 use super::wait::Wait;
 use super::{AgentOptions, identity, join, spoke, switch};
 use crate::serve;
-use crate::shell::{Handle, Shell, ShellOptions};
+use crate::shell::{Handle, Shell, ShellOptions, with_causes};
 use api::cluster::v1::ManagedCluster;
 use api::crds;
-use object::text::with_causes;
 use reconcile::{Scope, Site, View as _};
 
 /// First wait after a failed attempt to join, or after an identity in use; doubles with each, up to

@@ -84,7 +84,7 @@ pub fn main() -> ExitCode {
         Err(CommandError { error, hint }) => {
             let mut stderr = std::io::stderr().lock();
             // A closed standard error leaves no place to report it.
-            let _ = writeln!(stderr, "error: {error:#}");
+            let _ = writeln!(stderr, "error: {}", shell::with_causes(error.as_ref()));
             if let Some(hint) = hint.as_deref().or(hint_about_file(&error)) {
                 let _ = writeln!(stderr, "hint: {hint}");
             }

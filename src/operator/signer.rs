@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::pki::{Authority, CertificateRequest, Identity, Usage};
-use crate::shell::{EventRecorder, Handle, WallClockWait, now};
+use crate::shell::{EventRecorder, Handle, WallClockWait, message, now};
 use api::addon::v1alpha1::{ManagedClusterAddOn, SigningCa};
 use controllers::hub::csr::custom_signer::{Signing, signing};
 use object::Metadata as _;
@@ -109,7 +109,7 @@ async fn sign(
     let namespace = if named.is_empty() { namespace } else { named };
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let secret = secrets.get(name).await;
-    let secret = secret.map_err(|error| format!("cannot read the authority: {error}"))?;
+    let secret = secret.map_err(|error| format!("cannot read the authority: {}", message(&error)))?;
     let text = |key: &str| {
         let bytes = secret.data.as_ref()?.get(key)?;
         String::from_utf8(bytes.0.clone()).ok()
@@ -125,7 +125,7 @@ async fn sign(
         "status": {"certificate": ByteString(certificate.into_bytes())},
     });
     let signed = requests.patch_status(request.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
-    signed.map(drop).map_err(|error| error.to_string())
+    signed.map(drop).map_err(|error| message(&error))
 }
 
 /// Returns the certificate for a request that may be signed.

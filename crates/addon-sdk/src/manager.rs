@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::{AddOn, health, hub};
-use object::text::{first_line, with_causes};
+use object::text::first_line;
 use reconcile::Scope;
-use shell::{Election, ElectionOptions, Shell, ShellOptions};
+use shell::{Election, ElectionOptions, Shell, ShellOptions, with_causes};
 
 /// The options of a manager.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<kube::Config, Er
 }
 
 /// Says that a kubeconfig cannot be used, with all causes.
-pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &dyn std::error::Error) -> Error {
+pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &(dyn std::error::Error + 'static)) -> Error {
     let file = kubeconfig.map_or_else(
         || "KUBECONFIG, ~/.kube/config or the service account of the pod".to_owned(),
         |path| path.display().to_string(),

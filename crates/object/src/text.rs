@@ -2,7 +2,7 @@
 //!
 //! Condition messages, events, reports and logs quote such text. Before that, secrets are redacted by
 //! pattern, characters that control terminals or reorder lines are dropped, and the length is limited.
-//! [`short_commit`] and [`with_causes`] make nothing safe, and [`first_line`] only leaves lines out.
+//! [`short_commit`] makes nothing safe, and [`first_line`] only leaves lines out.
 
 use std::sync::LazyLock;
 
@@ -14,17 +14,6 @@ pub const REDACTED: &str = "[redacted]";
 /// Returns the first twelve digits of a commit.
 pub fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
-}
-
-/// Returns an error with its causes.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// Returns the first line of an error about a file with credentials, such as a kubeconfig: the lines after it

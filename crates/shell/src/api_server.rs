@@ -189,6 +189,26 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
 /// The message if a kind is not served.
 pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
 
+/// Returns an error with its causes, for people. The answer of an API server is its message alone.
+///
+/// Use it for every error that may come from a request: kube displays an answer with its Debug form.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let of_kube = error.downcast_ref::<Error>();
+        let words = of_kube.map_or_else(|| error.to_string(), message);
+        // Many libraries repeat the cause in their own message.
+        if text.is_empty() {
+            text = words;
+        } else if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        next = error.source().filter(|_| !matches!(of_kube, Some(Error::Api(_))));
+    }
+    text
+}
+
 /// Returns the answer of an API server, or the reason why there is none, in a line.
 pub fn message(error: &Error) -> String {
     match error {
@@ -200,5 +220,28 @@ pub fn message(error: &Error) -> String {
             | DiscoveryError::MissingResource(_),
         ) => NOT_SERVED.into(),
         error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot write the status")]
+    struct Attempt(#[source] Error);
+
+    #[test]
+    fn an_answer_of_an_api_server_is_its_message_alone() {
+        let status = kube::core::Status::failure("the object has been modified", "Conflict").with_code(409);
+        let error = Attempt(Error::Api(status.boxed()));
+        assert_eq!(with_causes(&error), "cannot write the status: the object has been modified");
+    }
+
+    #[test]
+    fn a_cause_that_its_effect_quotes_is_not_repeated() {
+        let broken: Box<dyn std::error::Error + Send + Sync> = "connection refused".into();
+        let error = Attempt(Error::Service(broken));
+        assert_eq!(with_causes(&error), "cannot write the status: ServiceError: connection refused");
     }
 }

@@ -38,7 +38,7 @@ mod threads;
 mod watch;
 
 pub use activity::{Activity, ActivityKind, ObserveFn};
-pub use api_server::{failure, message};
+pub use api_server::{failure, message, with_causes};
 pub use client::{client, leader_client};
 pub use clock::{WallClockWait, now};
 pub use election::{Election, ElectionOptions, Leadership, lead};

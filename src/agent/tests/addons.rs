@@ -1,7 +1,10 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 use crate::agent::life::tests::{client, refusal};
 use crate::agent::spoke::tests::agent;
 use crate::apiserver::{Server, ServerOptions};
+use crate::pki::{Authority, Profile, Usage};
 use api::names::KUBE_CLIENT_SIGNER;
 use serde_json::json;
 
@@ -45,9 +48,65 @@ async fn before_the_renewal_only_credentials_that_are_gone_are_made_again() {
     let renewal = WallClockWait { since: now(), until: later(now(), SignedDuration::from_hours(1)) };
     let ensured = async || {
         let stop = CancellationToken::new();
-        addons.ensure(registration.clone(), Some(renewal), stop).await.1.ok()
+        addons
+            .ensure(registration.clone(), Known { renewal: Some(renewal), is_rotated: true }, stop)
+            .await
+            .1
+            .ok()
     };
     assert_eq!(ensured().await, None, "it asks the hub, which does not answer");
     addons.store(&registration, &[("tls.crt", "of another agent")]).await.unwrap();
     assert_eq!(ensured().await, Some(renewal.until));
+}
+
+/// Returns a hub on which the certificate of an add-on is not rotated, and the number of patches that it has got.
+/// It answers the first with a conflict.
+fn conflicting_hub() -> (kube::Client, Arc<AtomicU32>) {
+    let patches = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&patches);
+    let hub = client(move |request| {
+        if request.method() == http::Method::PATCH && count.fetch_add(1, Ordering::Relaxed) == 0 {
+            return refusal(409);
+        }
+        let condition = json!({"type": "ClusterCertificateRotated", "status": "False", "reason": "r",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let metadata = json!({"name": "a", "namespace": "c1", "resourceVersion": "1"});
+        (200, json!({"metadata": metadata, "spec": {}, "status": {"conditions": [condition]}}))
+    });
+    (hub, patches)
+}
+
+#[tokio::test]
+async fn a_report_that_meets_a_conflict_is_written_after_it() {
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
+    let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
+    let (conflicting, patches) = conflicting_hub();
+    let addons = AddOns { hub: &hub, client: &conflicting, options: &options };
+    addons.report("a", addon_status::refreshed(now())).await.unwrap();
+    assert_eq!(patches.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn fresh_credentials_are_reported_where_the_hub_says_that_there_are_none() {
+    let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
+    let (options, hub, _) = agent(&spoke, "https://one:6443", "ns-one");
+    let (conflicting, patches) = conflicting_hub();
+    let addons = AddOns { hub: &hub, client: &conflicting, options: &options };
+    let asked = json!({"registrations": [{"signerName": "example.com/proxy", "subject": {"user": "proxy"}}]});
+    let addon = json!({"metadata": {"name": "a", "namespace": "c1"}, "spec": {}, "status": asked});
+    let registration = addons.registrations(&serde_json::from_value(addon).unwrap()).remove(0);
+    addons.has_namespace(false, &registration.namespace).await.unwrap();
+    let groups: Vec<&str> = registration.groups.iter().map(String::as_str).collect();
+    let mut subject = pki::Subject::new(registration.user.clone(), &groups);
+    subject.organizational_units.clone_from(&registration.units);
+    let profile = Profile { subject, names: &[], usage: Usage::Client, lifetime: Duration::from_hours(9) };
+    let issued = Authority::create("proxy", now()).unwrap().issue(&profile, now()).unwrap();
+    addons.store(&registration, &[("tls.crt", &issued.certificate), ("tls.key", &issued.key)]).await.unwrap();
+    let ensured = async |is_rotated| {
+        let known = Known { renewal: None, is_rotated };
+        addons.ensure(registration.clone(), known, CancellationToken::new()).await.1.unwrap();
+        patches.load(Ordering::Relaxed)
+    };
+    assert_eq!(ensured(true).await, 0, "there is nothing to report");
+    assert_eq!(ensured(false).await, 2, "a conflict, and the report");
 }

@@ -94,7 +94,7 @@ impl Secrets {
             kube::Error::Api(status) if status.is_not_found() => {
                 refuse("it does not exist; create it".into())
             }
-            error => refuse(error.to_string()),
+            error => refuse(crate::shell::message(&error)),
         })
     }
 }

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use super::delivery;
 use super::mirrors::Mirrors;
 use crate::serve::receiver::Delivery;
-use crate::shell::{Leadership, REQUEST_TIMEOUT, now};
+use crate::shell::{Leadership, REQUEST_TIMEOUT, message, now};
 use api::gitops::v1alpha1::{ConfigRepo, Webhook};
 use api::names;
 use object::Key;
@@ -62,7 +62,7 @@ impl Webhooks {
         }
         let repos: Api<ConfigRepo> = Api::namespaced(self.hub.clone(), &repo.namespace);
         let addressed = timeout(REQUEST_TIMEOUT, repos.get_opt(&repo.name)).await;
-        let addressed = addressed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?;
+        let addressed = addressed.map_err(|_| "the hub does not answer")?.map_err(|e| message(&e))?;
         let webhook = addressed.as_ref().and_then(|one| one.spec.webhook.as_ref());
         let Webhook { secret_ref, unknown: _ } =
             webhook.ok_or("there is no such ConfigRepo with a spec.webhook")?;
@@ -71,7 +71,7 @@ impl Webhooks {
         let token = secret.get(TOKEN).ok_or("the Secret of spec.webhook has no key token")?;
         let notice = delivery::open(headers, body, &token.0)?;
         let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;
-        let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| e.to_string())?;
+        let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| message(&e))?;
         // One webhook of a server serves all ConfigRepos that use the same Secret.
         let concerned = listed.iter().filter(|one| {
             one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == secret_ref.name)
@@ -97,7 +97,7 @@ impl Webhooks {
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         let params = PatchParams { field_manager: Some(names::WEBHOOK.into()), ..PatchParams::default() };
         let written = timeout(REQUEST_TIMEOUT, repos.patch(&repo.name, &params, &patch)).await;
-        written.map_err(|_| "the hub does not answer")?.map(drop).map_err(|e| e.to_string())
+        written.map_err(|_| "the hub does not answer")?.map(drop).map_err(|e| message(&e))
     }
 }
 

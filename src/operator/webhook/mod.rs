@@ -70,7 +70,7 @@ async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving
 type Failure = String;
 
 fn failed(attempt: &'static str) -> impl Fn(kube::Error) -> Failure {
-    move |error| format!("cannot {attempt}: {error}")
+    move |error| format!("cannot {attempt}: {}", crate::shell::message(&error))
 }
 
 /// Renews the certificate, writes its authorities into the definitions, and then serves with it.

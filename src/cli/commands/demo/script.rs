@@ -12,6 +12,7 @@ use super::screen::Screen;
 use super::setup::{Background, Demo, create_config_repo};
 use crate::apiserver::write_private;
 use crate::cli::output::Style;
+use crate::shell::with_causes;
 
 const ADDON: &str = "managed-serviceaccount";
 /// The branch that reports are pushed to.
@@ -33,7 +34,8 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
     let played = demo.play(args.clusters, background).await;
     if args.stay {
         if let Err(error) = &played {
-            demo.heading(&format!("the demo has failed, and what runs is kept: {error:#}"))?;
+            let error = with_causes(error.as_ref());
+            demo.heading(&format!("the demo has failed, and what runs is kept: {error}"))?;
         }
         demo.print_kubeconfigs(dir)?;
         demo.stay(background).await?;

@@ -111,7 +111,9 @@ async fn run_operator(config: kube::Config, cache: PathBuf, stop: CancellationTo
         });
         match started {
             Ok(options) => operator::run(options, stop.clone()).await,
-            Err(error) => return error!(%error, "the operator cannot connect to the hub"),
+            Err(error) => {
+                return error!(error = shell::message(&error), "the operator cannot connect to the hub");
+            }
         }
     }
 }

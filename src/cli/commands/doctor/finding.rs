@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cli::output::Style;
 use crate::cli::{CommandError, writer};
+use crate::shell::with_causes;
 use object::Kind;
 
 /// The severity of a finding.
@@ -52,7 +53,7 @@ impl Finding {
     /// Returns the finding of a check that could not be made.
     pub(super) fn unknown(check: &'static str, CommandError { error, hint }: CommandError) -> Self {
         let advice = hint.unwrap_or_else(|| "check the API server: kubectl get --raw /readyz".into());
-        Self { check, health: Health::Unknown, message: format!("{error:#}"), advice }
+        Self { check, health: Health::Unknown, message: with_causes(error.as_ref()), advice }
     }
 
     /// Formats the finding for people.
