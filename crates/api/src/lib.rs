@@ -26,6 +26,7 @@ mod golden;
 pub mod multicluster;
 pub mod names;
 pub mod operator;
+pub mod pod;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,9 @@ use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
+use api::pod::{PodFacts, Warning};
 use object::{Gvk, Key, Object, ObjectRef};
 
 /// A question to the API server that users' objects are applied to.
@@ -28,6 +30,24 @@ pub enum Lookup {
     Access(AccessReview),
     /// Whether the API server is healthy. The answer expires after a minute.
     Health,
+    /// The pods that a selector of labels selects in a namespace. The answer expires after five seconds.
+    Pods(PodsQuery),
+    /// The warnings about the object with a uid, in a namespace. The answer expires after five seconds.
+    Warnings {
+        /// The namespace.
+        namespace: String,
+        /// The uid of the object.
+        uid: String,
+    },
+}
+
+/// A selection of pods.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodsQuery {
+    /// Their namespace.
+    pub namespace: String,
+    /// A selector of their labels, which is not empty.
+    pub selector: String,
 }
 
 /// The answer to a [`Lookup`].
@@ -43,6 +63,10 @@ pub enum LookupAnswer {
     Access(Access),
     /// Whether the API server is healthy.
     Health(ServerHealth),
+    /// The pods, as far as they were read.
+    Pods(Arc<Vec<PodFacts>>),
+    /// The warnings, the newest first.
+    Warnings(Vec<Warning>),
 }
 
 /// The health of an API server, as it says itself.
@@ -60,6 +84,25 @@ pub enum ServerHealth {
 impl LookupAnswer {
     /// How long an answer about the hub holds: it is used at once.
     pub(crate) const ON_HUB_VALID: SignedDuration = SignedDuration::from_mins(1);
+    /// How long an answer about pods holds. No watch tells of their changes, and people see the reason of a
+    /// failure within ten seconds.
+    pub(crate) const PODS_VALID: SignedDuration = SignedDuration::from_secs(5);
+    /// Limit of the pods that an answer is about. A selector that selects more is no reason to read them all.
+    pub const MAX_PODS: u32 = 200;
+    /// Limit of the warnings that an answer is about.
+    pub const MAX_WARNINGS: u32 = 50;
+
+    /// Adds a pod to an answer about pods.
+    pub fn add_pod(&mut self, pod: &Value) {
+        if let Self::Pods(pods) = self {
+            Arc::make_mut(pods).push(PodFacts::read(pod));
+        }
+    }
+
+    /// Returns the answer that events are.
+    pub fn of_events<'a>(events: impl Iterator<Item = &'a Value>) -> Self {
+        Self::Warnings(Warning::list(events))
+    }
 }
 
 impl ServerHealth {
@@ -129,7 +172,12 @@ impl Lookup {
         match self {
             Self::Mapping(gvk) => Some(&gvk.group),
             Self::KindFor(gvr) => Some(&gvr.group),
-            Self::Object(_) | Self::OnHub(_) | Self::Access(_) | Self::Health => None,
+            Self::Object(_)
+            | Self::OnHub(_)
+            | Self::Access(_)
+            | Self::Health
+            | Self::Pods(_)
+            | Self::Warnings { .. } => None,
         }
     }
 }
@@ -146,6 +194,12 @@ impl Display for Lookup {
                 write!(f, "the permissions of {user} on {} {key}", resource.resource)
             }
             Self::Health => write!(f, "the health of the API server"),
+            Self::Pods(PodsQuery { namespace, selector }) => {
+                write!(f, "the pods {selector} of namespace {namespace}")
+            }
+            Self::Warnings { namespace, uid } => {
+                write!(f, "the warnings about {uid} of namespace {namespace}")
+            }
         }
     }
 }

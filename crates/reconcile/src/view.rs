@@ -4,9 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::{
-    Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, ServerHealth, Site, Unreadable,
+    Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, PodsQuery, ServerHealth, Site,
+    Unreadable,
 };
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, Verify};
+use api::pod::{PodFacts, Warning};
 use object::tree::Checkout;
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
@@ -115,6 +117,25 @@ pub trait View {
         Ok(access)
     }
 
+    /// Returns the pods of the observed cluster that a selector selects, as far as they are read.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn pods(&self, query: PodsQuery) -> Read<Arc<Vec<PodFacts>>> {
+        let LookupAnswer::Pods(pods) = self.lookup(&Lookup::Pods(query))? else { return Ok(Arc::default()) };
+        Ok(pods)
+    }
+
+    /// Returns the warnings about an object of the observed cluster, the newest first.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn warnings(&self, namespace: &str, uid: &str) -> Read<Vec<Warning>> {
+        let lookup = Lookup::Warnings { namespace: namespace.to_owned(), uid: uid.to_owned() };
+        let LookupAnswer::Warnings(warnings) = self.lookup(&lookup)? else { return Ok(Vec::new()) };
+        Ok(warnings)
+    }
+
     /// Returns whether the API server of the observed cluster is healthy.
     ///
     /// # Errors
@@ -125,7 +146,9 @@ pub trait View {
             LookupAnswer::Mapping(_)
             | LookupAnswer::Object(_)
             | LookupAnswer::OnHub(_)
-            | LookupAnswer::Access(_) => Ok(ServerHealth::Healthy { version: String::new() }),
+            | LookupAnswer::Access(_)
+            | LookupAnswer::Pods(_)
+            | LookupAnswer::Warnings(_) => Ok(ServerHealth::Healthy { version: String::new() }),
         }
     }
 

@@ -7,16 +7,18 @@ use http::{HeaderName, HeaderValue};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Error;
 use kube::core::Request;
-use kube::core::params::PostParams;
+use kube::core::params::{ListParams, PostParams};
 use kube::error::DiscoveryError;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::api_server::{failure, request_object};
 use super::resources::ServedKind;
+use super::watch::Page;
 use super::{REQUEST_TIMEOUT, Resources};
 use object::{Gvk, Object, ObjectRef, Stored as _};
 use reconcile::{
-    Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth,
+    Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery, ServerHealth,
 };
 
 /// How long a server is unhealthy before it is reported so, and the interval of checks meanwhile; as in OCM's
@@ -39,6 +41,8 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
             }
             Lookup::Access(review) => access(resources, review).await.map(LookupAnswer::Access),
             Lookup::Health => Ok(LookupAnswer::Health(health(resources).await)),
+            Lookup::Pods(query) => pods(resources, query).await,
+            Lookup::Warnings { namespace, uid } => warnings(resources, namespace, uid).await,
         }
     };
     let message = |why: String| format!("cannot look up {lookup}: {why}");
@@ -170,6 +174,53 @@ async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<
 pub(super) async fn served_now(resources: &Resources, gvk: &Gvk) -> Result<ServedKind, Error> {
     let missing = || Error::Discovery(DiscoveryError::MissingKind(gvk.to_string()));
     is_served(resources.served(gvk).await)?.ok_or_else(missing)
+}
+
+/// Pods per page: 50 pods of 20 KiB are 1 MiB.
+const PODS_PER_PAGE: u32 = 50;
+
+/// Reads the pods of a selector page by page, up to the limit. Each is parsed by itself, because a tenant of the
+/// cluster decides how large it is.
+async fn pods(resources: &Resources, query: &PodsQuery) -> Result<LookupAnswer, Error> {
+    let PodsQuery { namespace, selector } = query;
+    let mut params = ListParams::default().labels(selector).limit(PODS_PER_PAGE);
+    let mut answer = LookupAnswer::Pods(Arc::default());
+    let mut left = LookupAnswer::MAX_PODS / PODS_PER_PAGE;
+    loop {
+        let next = page(resources, namespace, "pods", &params, |pod| answer.add_pod(&pod)).await?;
+        left -= 1;
+        match next {
+            Some(token) if left > 0 => params.continue_token = Some(token),
+            Some(_) | None => return Ok(answer),
+        }
+    }
+}
+
+/// Reads the warnings about an object.
+async fn warnings(resources: &Resources, namespace: &str, uid: &str) -> Result<LookupAnswer, Error> {
+    let fields = format!("involvedObject.uid={uid},type=Warning");
+    let params = ListParams::default().fields(&fields).limit(LookupAnswer::MAX_WARNINGS);
+    let mut events = Vec::new();
+    page(resources, namespace, "events", &params, |event| events.push(event)).await?;
+    Ok(LookupAnswer::of_events(events.iter()))
+}
+
+/// Reads a page of a list, and returns the token of the next one.
+async fn page(
+    resources: &Resources,
+    namespace: &str,
+    resource: &str,
+    params: &ListParams,
+    mut take: impl FnMut(Value),
+) -> Result<Option<String>, Error> {
+    let path = format!("/api/v1/namespaces/{namespace}/{resource}");
+    let request = Request::new(path).list(params).map_err(Error::BuildRequest)?;
+    let text = resources.client().request_text(request).await?;
+    let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
+    for item in page.items.unwrap_or_default() {
+        take(serde_json::from_str(item.get()).map_err(Error::SerdeError)?);
+    }
+    Ok(page.metadata.continue_.filter(|token| !token.is_empty()))
 }
 
 /// Reviews one verb after the other, and then tries the creation as the subject.

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::execute::{Servers, refused, unavailable};
 use api::names::WORK_AGENT_MANAGER;
-use object::{Gvk, Object, ObjectRef};
-use reconcile::{Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, ServerHealth, Site};
+use object::{Gvk, Key, Object, ObjectRef};
+use reconcile::{
+    Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery, ServerHealth, Site,
+};
 use store::rbac::Attributes;
-use store::{ResourcePath, Store, User, WriteOptions};
+use store::{ListOptions, ResourcePath, Store, User, WriteOptions};
 
 impl Servers<'_> {
     /// Answers a lookup.
@@ -33,6 +36,25 @@ impl Servers<'_> {
             Lookup::OnHub(object) => Ok(LookupAnswer::OnHub(object_in(store, object)?.is_some())),
             Lookup::Access(review) => access(store, review, now).map(LookupAnswer::Access),
             Lookup::Health => Ok(LookupAnswer::Health(self.health(site))),
+            Lookup::Pods(PodsQuery { namespace, selector }) => {
+                let options = ListOptions {
+                    labels: selector.clone(),
+                    limit: LookupAnswer::MAX_PODS as usize,
+                    ..ListOptions::default()
+                };
+                let mut answer = LookupAnswer::Pods(Arc::default());
+                list(store, "pods", namespace, &options)?.iter().for_each(|pod| answer.add_pod(pod));
+                Ok(answer)
+            }
+            Lookup::Warnings { namespace, uid } => {
+                let options = ListOptions {
+                    fields: format!("involvedObject.uid={uid},type=Warning"),
+                    limit: LookupAnswer::MAX_WARNINGS as usize,
+                    ..ListOptions::default()
+                };
+                let events = list(store, "events", namespace, &options)?;
+                Ok(LookupAnswer::of_events(events.iter()))
+            }
         }
     }
 
@@ -66,6 +88,17 @@ fn object_in(store: &Store, object: &ObjectRef) -> Result<Option<Arc<Object>>, F
         Err(error) if error.code() == 404 => Ok(None),
         Err(error) => Err(refused(object, &error)),
     }
+}
+
+fn list(
+    store: &Store,
+    resource: &str,
+    namespace: &str,
+    options: &ListOptions,
+) -> Result<Vec<Value>, Failure> {
+    let collection = ResourcePath::resource("", "v1", resource).at(&Key::namespaced(namespace, ""));
+    let listed = store.list(&collection, options).map_err(|error| refused(&ObjectRef::default(), &error))?;
+    Ok(listed.items.iter().map(|object| Value::Object(object.0.clone())).collect())
 }
 
 fn access(store: &Store, review: &AccessReview, now: Timestamp) -> Result<Access, Failure> {

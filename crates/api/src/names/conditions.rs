@@ -50,6 +50,8 @@ pub mod work_conditions {
     pub const PROGRESSING: &str = "Progressing";
     /// A rule says that the work is degraded.
     pub const DEGRADED: &str = "Degraded";
+    /// Of the manifest of a workload that is not healthy: it is False, with the reason of its pods.
+    pub const PODS_READY: &str = "PodsReady";
     /// Of a manifest: feedback was read.
     pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
 }

@@ -1,10 +1,14 @@
-//! The object that a condition of a work is about.
+//! The object that a condition of a work is about, and what a work reports as wrong.
 
 use api::Condition;
-use api::condition::find_condition;
-use api::names::work_conditions::APPLIED;
+use api::condition::{Conditions as _, find_condition};
+use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PODS_READY};
 use api::names::work_reasons;
 use api::work::v1::ManifestWork;
+use object::text::plain;
+
+/// Limit of the characters of what a cluster reports as wrong.
+const TROUBLE: usize = 1_000;
 
 /// Returns the first object of a work whose condition of a type is `bad`, by kind and name, with this condition.
 pub(crate) fn culprit<'a>(
@@ -43,12 +47,47 @@ fn is_rejection(applied: &Condition) -> bool {
         }
 }
 
-/// Returns the message of a condition of a work: that of the first object which is the cause, if it has one.
+/// Returns the message of a condition of a work: that of the first object which is the cause, if it has one. If
+/// pods are in trouble, the reason of the first is with it.
 pub(crate) fn cause(work: &ManifestWork, condition: &Condition) -> String {
-    match culprit(work, &condition.type_, |other| other.status == condition.status) {
+    let message = match culprit(work, &condition.type_, |other| other.status == condition.status) {
         Some((object, of)) if !of.message.is_empty() => format!("{object}: {}", of.message),
         _ => condition.message.clone(),
+    };
+    // While an object is missing, its pods are not why.
+    let pods = pod_trouble(work).filter(|_| ![APPLIED, AVAILABLE].contains(&condition.type_.as_str()));
+    match pods {
+        Some(pods) => format!("{pods} ({message})"),
+        None => message,
     }
+}
+
+/// Returns the reason of the pods of the first workload of a work whose pods are in trouble.
+pub fn pod_trouble(work: &ManifestWork) -> Option<String> {
+    let is_current = |condition: &Condition| {
+        condition.is_false() && condition.observed_generation == work.metadata.generation
+    };
+    let (object, condition) = culprit(work, PODS_READY, is_current)?;
+    Some(plain(&format!("{object}: {}: {}", condition.reason, condition.message), TROUBLE))
+}
+
+/// Returns what has gone wrong with the present generation of a work, in the words of its cluster: an object that
+/// the cluster rejects, a workload that has failed, or pods in trouble. `None` while it only progresses, or
+/// while a failure may pass by itself.
+pub fn trouble(work: &ManifestWork) -> Option<String> {
+    let degraded = current(work, DEGRADED).filter(|degraded| degraded.is_true());
+    let failed = || Some(plain(&cause(work, degraded?), TROUBLE));
+    rejection(work).map(|why| plain(&why, TROUBLE)).or_else(failed).or_else(|| pod_trouble(work))
+}
+
+/// Returns any error that a work reports about its present generation, also one that may pass by itself.
+pub fn error(work: &ManifestWork) -> Option<String> {
+    let applied = current(work, APPLIED).filter(|applied| applied.is_false());
+    trouble(work).or_else(|| Some(plain(&cause(work, applied?), TROUBLE)))
+}
+
+fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
+    work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
 }
 
 #[cfg(test)]

@@ -13,12 +13,14 @@ mod jq;
 mod manifest;
 mod merge;
 mod permissions;
+pub mod pods;
 mod rules;
 mod status;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use cause::{cause, culprit, rejection};
+pub use cause::{error, pod_trouble, trouble};
 pub use decide::{decide, refusal, take_over};
 pub use decision::{ApplyDecision, ApplyRefusal};
 pub use executor::Executor;
@@ -27,4 +29,4 @@ pub(crate) use manifest::applies;
 pub use manifest::{Served, Wanted, read, stays};
 pub use permissions::Permissions;
 pub use rules::rules;
-pub use status::{Attempt, Live, ManifestResult, is_complete, was_applied, work_status};
+pub use status::{Attempt, Live, ManifestResult, Pods, is_complete, was_applied, work_status};

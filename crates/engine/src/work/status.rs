@@ -8,10 +8,11 @@ use super::conditions::{self, RULE};
 use super::decision::ApplyRefusal;
 use super::feedback::feedback;
 use super::manifest::{Served, Wanted};
+use super::pods::PodTrouble;
 use api::Condition;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Observation, find_condition, set_condition};
-use api::names::work_conditions::{APPLIED, AVAILABLE, COMPLETE, STATUS_FEEDBACK_SYNCED};
+use api::names::work_conditions::{APPLIED, AVAILABLE, COMPLETE, PODS_READY, STATUS_FEEDBACK_SYNCED};
 use api::names::work_reasons;
 use api::work::v1::{ManifestCondition, ManifestResourceMeta, ManifestWork, ManifestWorkStatus};
 use object::Object;
@@ -23,6 +24,19 @@ pub struct ManifestResult<'a> {
     pub live: Live<'a>,
     /// The outcome of its write.
     pub attempt: Attempt,
+    /// What the pods of its object say.
+    pub pods: Pods,
+}
+
+/// What the pods of a workload say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pods {
+    /// Nothing: it is healthy, or none of them is in trouble.
+    Fine,
+    /// They are in trouble.
+    Trouble(PodTrouble),
+    /// They have not been read yet, or cannot be read.
+    Unread,
 }
 
 /// The newest state of an object.
@@ -159,7 +173,23 @@ fn manifest_status(
             set_condition(&mut manifest.conditions, observation.at(generation), now);
         }
     }
+    report_pods(&mut manifest.conditions, &seen.pods, generation, now);
     manifest
+}
+
+/// Sets the condition about the pods of a workload while they are in trouble, and removes it afterward.
+pub(super) fn report_pods(conditions: &mut Vec<Condition>, pods: &Pods, generation: i64, now: Timestamp) {
+    restart_on_new_generation(conditions, PODS_READY, generation);
+    match pods {
+        Pods::Unread => {}
+        Pods::Fine => conditions.retain(|condition| condition.type_ != PODS_READY),
+        Pods::Trouble(trouble) => {
+            let held = find_condition(conditions, PODS_READY).filter(|held| held.reason == trouble.reason);
+            let message = trouble.message(held.map(|held| held.message.as_str()).unwrap_or_default());
+            let observed = Observation::new(PODS_READY, False, &trouble.reason).message(message);
+            set_condition(conditions, observed.at(generation), now);
+        }
+    }
 }
 
 fn available(wanted: &Wanted, live: &Live<'_>) -> Option<Observation> {

@@ -73,6 +73,7 @@ impl Dispatcher {
                     LookupAnswer::Access(_) => Some(AccessReview::VALID),
                     LookupAnswer::Health(_) => Some(ServerHealth::VALID),
                     LookupAnswer::OnHub(_) => Some(LookupAnswer::ON_HUB_VALID),
+                    LookupAnswer::Pods(_) | LookupAnswer::Warnings(_) => Some(LookupAnswer::PODS_VALID),
                     LookupAnswer::Object(_) => is_stale.then_some(UNWATCHED),
                     LookupAnswer::Mapping(Some(_)) => None,
                 };
@@ -175,7 +176,9 @@ impl Dispatcher {
                 | Lookup::KindFor(_)
                 | Lookup::OnHub(_)
                 | Lookup::Access(_)
-                | Lookup::Health => {
+                | Lookup::Health
+                | Lookup::Pods(_)
+                | Lookup::Warnings { .. } => {
                     self.lookups.schedule(&lookup, now);
                 }
             }
@@ -195,7 +198,12 @@ impl Dispatcher {
             let is_concerned = match &lookup {
                 Lookup::Mapping(kind) => kind == gvk,
                 Lookup::KindFor(resource) => resource.version == gvk.version,
-                Lookup::Object(_) | Lookup::OnHub(_) | Lookup::Access(_) | Lookup::Health => false,
+                Lookup::Object(_)
+                | Lookup::OnHub(_)
+                | Lookup::Access(_)
+                | Lookup::Health
+                | Lookup::Pods(_)
+                | Lookup::Warnings { .. } => false,
             };
             if is_concerned {
                 self.lookups.schedule(&lookup, now);

@@ -209,7 +209,9 @@ impl Lookups {
             | Lookup::KindFor(_)
             | Lookup::OnHub(_)
             | Lookup::Access(_)
-            | Lookup::Health => false,
+            | Lookup::Health
+            | Lookup::Pods(_)
+            | Lookup::Warnings { .. } => false,
         }
     }
 

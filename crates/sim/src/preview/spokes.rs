@@ -18,7 +18,7 @@ use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
 use engine::addon::{config_refs, progress};
 use engine::resource::{self, plural};
-use engine::work::{Attempt, Live, ManifestResult, Served, Wanted, read, work_status};
+use engine::work::{Attempt, Live, ManifestResult, Pods, Served, Wanted, read, work_status};
 use object::duration::later;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 use store::{JournalEntry, ListOptions, Patch, ResourcePath, Store, WriteOptions};
@@ -168,7 +168,7 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp, assumed: &mut BTreeSe
     let live: Vec<Object> = wanted.iter().map(|wanted| healthy(wanted, now)).collect();
     let seen: Vec<ManifestResult<'_>> = live
         .iter()
-        .map(|live| ManifestResult { live: Live::Read(Some(live)), attempt: Attempt::Done })
+        .map(|live| ManifestResult { live: Live::Read(Some(live)), attempt: Attempt::Done, pods: Pods::Fine })
         .collect();
     let status = work_status(&work, &wanted, &seen, now);
     write::<ManifestWork>(hub, key, "status", json!({ "status": status }), now);

@@ -9,6 +9,7 @@
 
 mod decision;
 mod plan;
+mod pods;
 mod removal;
 mod status;
 

@@ -106,7 +106,9 @@ impl WorkOnSpoke {
             LookupAnswer::Object(_)
             | LookupAnswer::OnHub(_)
             | LookupAnswer::Access(_)
-            | LookupAnswer::Health(_) => None,
+            | LookupAnswer::Health(_)
+            | LookupAnswer::Pods(_)
+            | LookupAnswer::Warnings(_) => None,
         };
         Ok(gvk.map(|gvk| ObjectRef { gvk, key }))
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::decision::ManifestDecision;
 use super::plan::WorkOnSpoke;
+use super::pods::PodReader;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::{WORK_FINALIZER, work_conditions};
@@ -43,13 +44,15 @@ impl WorkOnSpoke {
         if !is_reached && decisions.iter().any(|decision| matches!(decision.attempt(), Attempt::None)) {
             return None;
         }
+        let mut reader = PodReader::default();
         let seen = self.wanted.iter().zip(&decisions).map(|(wanted, decision)| {
             let attempt = self.attempt(wanted, &writes).unwrap_or_else(|| decision.attempt());
             // The object that a write returned is newer than the one that the plan read.
             let outcome = writes.get(&wanted.reference).and_then(|(_, outcome)| *outcome);
             let returned = outcome.and_then(|outcome| outcome.as_ref().ok()).and_then(Answer::object);
             let live = returned.map_or_else(|| decision.live_state(), |returned| Live::Read(Some(returned)));
-            ManifestResult { live, attempt }
+            let pods = reader.read(&live, view);
+            ManifestResult { live, attempt, pods }
         });
         Some(work_status(work, &self.wanted, &seen.collect::<Vec<_>>(), now))
     }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{object, served, work};
 use crate::work::{
-    ApplyRefusal, Attempt, Live, ManifestResult, Served, Wanted, is_complete, read, was_applied, work_status,
+    ApplyRefusal, Attempt, Live, ManifestResult, Pods, Served, Wanted, is_complete, read, was_applied,
+    work_status,
 };
 use api::Condition;
 use api::condition::find_condition;
@@ -46,7 +47,7 @@ fn report(work: &mut ManifestWork, seen: &[ManifestResult<'_>], second: i64) {
 }
 
 fn seen(live: Live<'_>, attempt: Attempt) -> ManifestResult<'_> {
-    ManifestResult { live, attempt }
+    ManifestResult { live, attempt, pods: Pods::Unread }
 }
 
 fn shown(conditions: &[Condition]) -> Vec<String> {
