@@ -188,10 +188,13 @@ fn counts(group: &GroupSummary, style: Style) -> Vec<String> {
     counts.into_iter().map(cell).collect()
 }
 
-/// Writes the clusters that have a problem, with their messages.
+/// Writes the clusters that have a problem, with their messages: those that failed first, then those that report
+/// an error.
 fn write_failures(page: &mut String, groups: &[GroupSummary], style: Style) {
     let clusters = groups.iter().flat_map(|group| &group.clusters);
-    let troubled: Vec<_> = clusters.filter(|cluster| cluster.mark() == Mark::Bad).collect();
+    let mut troubled: Vec<_> =
+        clusters.filter(|cluster| matches!(cluster.mark(), Mark::Bad | Mark::Warned)).collect();
+    troubled.sort_by_key(|cluster| cluster.mark());
     for cluster in troubled.iter().take(MAX_LISTED) {
         let mark = style.colour(colour(cluster.mark()), &cluster.mark().sign().to_string());
         let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.label(), cluster.message);
@@ -210,7 +213,7 @@ const FAINT: &str = "2";
 fn colour(mark: Mark) -> &'static str {
     match mark {
         Mark::Bad => RED,
-        Mark::Returned | Mark::Busy => YELLOW,
+        Mark::Warned | Mark::Returned | Mark::Busy => YELLOW,
         Mark::Waiting => FAINT,
         Mark::Good => GREEN,
     }
@@ -226,6 +229,7 @@ fn short(commit: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use controllers::hub::overview::Repository;
+    use engine::rollout::ClusterState;
 
     use super::*;
 
@@ -238,6 +242,43 @@ mod tests {
         };
         assert!(text(refused).contains("\n  the present state is not reported: the server refused it\n"));
         assert!(!text(fleet).contains("not reported"));
+    }
+
+    #[test]
+    fn a_cluster_that_reports_an_error_is_named_before_its_deadline() {
+        let cluster = |number: usize, reports_error| ClusterSummary {
+            name: format!("c{number:03}"),
+            runs: String::new(),
+            state: ClusterState::Progressing { deadline: None, reported: true },
+            available: false,
+            reports_error,
+            message: if reports_error { "ConfigMap Greeting_X: is invalid".into() } else { String::new() },
+        };
+        let clusters = (0..107).map(|number| cluster(number, [5, 50, 100].contains(&number))).collect();
+        let group = GroupSummary { placement: "fleet/all".into(), name: "#0".into(), clusters };
+        let summary = WorkloadSummary { name: "fleet/settings".into(), ..WorkloadSummary::of(vec![group]) };
+        let page = workload(&summary, Style::PLAIN);
+        let head = "fleet/settings  0 of 107 clusters done, 3 report an error\n  \
+                    fleet/all #0  ! 3 Progressing (reports an error)  ↻ 104 Progressing\n";
+        assert!(page.starts_with(head), "{page}");
+        for name in ["c005", "c050", "c100"] {
+            let line =
+                format!("  ! {name} Progressing (reports an error): ConfigMap Greeting_X: is invalid\n");
+            assert!(page.contains(&line), "{page}");
+        }
+    }
+
+    #[test]
+    fn a_long_message_is_shown_whole() {
+        let message = format!("{} fleet/placements/all.yaml:7", "x".repeat(700));
+        let condition = serde_json::json!({"type": "Ready", "status": "False", "reason": "InvalidObject",
+            "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let repo = serde_json::json!({"metadata": {"name": "fleet", "namespace": "n"}, "spec": {"url": "https://h/x"},
+            "status": {"conditions": [condition]}});
+        let repository = Repository::of(&serde_json::from_value(repo).unwrap());
+        let page =
+            page(&Overview { repositories: vec![repository], ..Overview::default() }, Style::PLAIN, false);
+        assert!(page.contains("fleet/placements/all.yaml:7"), "{page}");
     }
 
     #[test]

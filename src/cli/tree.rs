@@ -2,8 +2,8 @@
 
 use object::text::plain;
 
-/// Most characters of a line.
-const LONGEST: usize = 2_000;
+/// Limit of the characters of a line: a message of a condition and more.
+const LONGEST: usize = 5_000;
 
 /// A line, and the lines below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use object::{Kind, Metadata as _};
 /// Limit of the add-ons, and of the works, that are shown.
 const SHOWN: usize = 200;
 /// Limit of the characters of a message.
-const MESSAGE: usize = 240;
+const MESSAGE: usize = 1_000;
 /// The conditions of an add-on that the page explains while they are not as they should be.
 const OF_ADD_ONS: [(&str, bool); 4] = [
     (addon_conditions::AVAILABLE, true),

@@ -5,10 +5,14 @@ use std::fmt::Write as _;
 
 use super::html::{button, cluster_link, escape, list};
 use controllers::hub::overview::{ClusterSummary, GroupSummary, Mark, StageSummary, WorkloadSummary};
+use object::text::clip;
 
 /// Limit of the clusters of a page that are shown one by one, over all groups. Clusters with problems come
 /// first, and the rest is counted: 200 of them take about 50 kB.
 const SHOWN: usize = 200;
+
+/// Limit of the characters of a message. All 200 take 200 kB at most.
+const MESSAGE: usize = 1_000;
 
 /// Limit of the stages of a rollout that are shown.
 const STAGES: usize = 20;
@@ -140,7 +144,7 @@ fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
         escape(&cluster.label())
     );
     if !cluster.message.is_empty() {
-        let _ = write!(html, "<small>{}</small>", escape(&cluster.message));
+        let _ = write!(html, "<small>{}</small>", escape(&clip(&cluster.message, MESSAGE)));
     }
     *html += "</li>";
 }
@@ -148,7 +152,7 @@ fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
 /// Returns the class of a mark.
 pub(super) fn class(mark: Mark) -> &'static str {
     match mark {
-        Mark::Bad => "bad",
+        Mark::Bad | Mark::Warned => "bad",
         Mark::Returned | Mark::Busy => "busy",
         Mark::Waiting => "waits",
         Mark::Good => "good",

@@ -283,6 +283,7 @@ fn fleet(done: usize) -> Overview {
         runs: "proxy-1.2@0123".into(),
         state: if number < done { ClusterState::Done } else { ClusterState::Starting },
         available: number < done,
+        reports_error: false,
         message: if number < done { String::new() } else { format!("step {done} of the deployment") },
     };
     let clusters = (0..1000).map(cluster).collect();

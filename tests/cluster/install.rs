@@ -157,7 +157,7 @@ fn nodes_that_lost_their_power_come_back_on_real_nodes() {
 
 impl User {
     /// Waits until both spokes run a version of the add-on of this journey.
-    fn runs(&self, version: &str) {
+    pub(super) fn runs(&self, version: &str) {
         let name = &self.name;
         self.eventually(
             &format!("wheelwright rollout status {name}"),

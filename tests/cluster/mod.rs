@@ -24,6 +24,7 @@
 
 mod install;
 mod page;
+mod reasons;
 
 use std::cell::RefCell;
 use std::fmt::Write as _;

@@ -6,6 +6,7 @@
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::RolloutPolicy;
 use engine::plural::counted;
+use engine::replica_set::ReportedErrors;
 use engine::rollout::state::{ClusterState, Wait};
 use engine::rollout::{Input, RolloutDecision};
 use object::{Gvk, Key, Kind, ObjectRef};
@@ -49,7 +50,7 @@ impl RolloutChange<'_> {
         let started = self.starts.then(|| (EventType::Normal, "RolloutStarted", self.state()));
         let completed = self.completes.then(|| (EventType::Normal, "RolloutCompleted", self.state()));
         let stages = rolled_back.into_iter().chain(started).chain(self.stopped()).chain(self.held());
-        stages.chain(self.approvals()).chain(completed).map(event).collect()
+        stages.chain(self.failing()).chain(self.approvals()).chain(completed).map(event).collect()
     }
 
     /// Returns the message of the condition or, if that says nothing, how many clusters start.
@@ -99,6 +100,12 @@ impl RolloutChange<'_> {
             | Wait::Slot { .. } => return None,
         };
         self.is_news(&hold.to_string()).then(|| (event_type, reason, self.state()))
+    }
+
+    /// Returns the error of the first cluster, if more clusters report one than before.
+    fn failing(&self) -> Option<(EventType, &'static str, String)> {
+        let [before, now] = [self.before, self.message].map(ReportedErrors::in_message);
+        (now > before).then(|| (EventType::Warning, "ClusterFailing", self.state()))
     }
 
     /// Returns whether the condition names a reason now and did not before. Numbers of clusters stand behind

@@ -26,8 +26,8 @@ use api::crds;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, OPERATOR_GROUP, WORK_GROUP};
 use object::text::plain;
 
-/// Longest note that is shown.
-const LONGEST_NOTE: usize = 400;
+/// Limit of the characters of a note, which is that of the API.
+const LONGEST_NOTE: usize = 1_024;
 /// Longest name that is shown: that of an object.
 const LONGEST_NAME: usize = 253;
 

@@ -24,7 +24,14 @@ mod waiting;
 
 fn cluster(name: String, state: ClusterState) -> ClusterSummary {
     let runs = "proxy-1.2@0123".to_owned();
-    ClusterSummary { name, runs, state, available: true, message: "<script>alert(1)</script>\r\n".into() }
+    ClusterSummary {
+        name,
+        runs,
+        state,
+        available: true,
+        reports_error: false,
+        message: "<script>alert(1)</script>\r\n".into(),
+    }
 }
 
 /// Returns the content of a page for a visitor who may see everything.

@@ -22,6 +22,7 @@ fn fleet(commit: usize) -> FleetReport {
         Arc::new(WorkloadCluster {
             state,
             available: !fails,
+            reports_error: false,
             name: format!("cluster-{i:04}"),
             message,
             runs,

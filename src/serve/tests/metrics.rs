@@ -19,6 +19,7 @@ fn fleet() -> Overview {
         runs: String::new(),
         state,
         available: true,
+        reports_error: false,
         message: String::new(),
     };
     let clusters = vec![

@@ -40,8 +40,9 @@ use reconcile::{Controller, Plan, Query, Read, View, Watches};
 pub use self::cluster::{ClusterSummary, Mark};
 pub use self::repository::{CommitSummary, HeldObjects, ObjectList, ReportSummary, Repository, unanswered};
 
-/// Limit of the characters of a message.
-const MESSAGE: usize = 240;
+/// Limit of the characters of a message. People read the whole text here, so no message of ours reaches it, and
+/// an agent cannot make the overview of 10,000 clusters larger than 40 MB.
+pub const MESSAGE: usize = 4_096;
 
 /// Reads the input of an [`Overview`], and writes nothing. It fills the caches of a process that shows the
 /// fleet.
@@ -134,6 +135,8 @@ pub struct WorkloadSummary {
     pub returned: usize,
     /// Number of clusters that have nothing to return to from a quarantined revision.
     pub quarantined: usize,
+    /// Number of the other clusters that report an error.
+    pub warned: usize,
     /// Number of clusters that have it or get it; of a set, those that its placements select.
     pub total: usize,
     /// The reasons why its rollouts are held, and the approvals that they wait for.
@@ -280,10 +283,20 @@ impl WorkloadSummary {
             returning: count(|state| matches!(state, ClusterState::Returning { .. })),
             returned: count(|state| matches!(state, ClusterState::Returned { .. })),
             quarantined: count(|state| matches!(state, ClusterState::Quarantined)),
+            warned: groups
+                .iter()
+                .flat_map(|group| &group.clusters)
+                .filter(|cluster| cluster.mark() == Mark::Warned)
+                .count(),
             total: count(|_| true),
             groups,
             ..Self::default()
         }
+    }
+
+    /// Returns the first cluster that reports an error and has not failed.
+    pub fn first_warned(&self) -> Option<&ClusterSummary> {
+        self.groups.iter().flat_map(|group| &group.clusters).find(|cluster| cluster.mark() == Mark::Warned)
     }
 
     /// Returns in a line on how many clusters it is done, or that all of them have returned from a quarantined
@@ -306,6 +319,7 @@ impl WorkloadSummary {
             (self.returning, "returning"),
             (self.returned, "returned"),
             (self.quarantined, "quarantined"),
+            (self.warned, if self.warned == 1 { "reports an error" } else { "report an error" }),
         ];
         for (number, what) in others {
             if number > 0 {
@@ -331,6 +345,7 @@ fn summary(
             runs: cluster.runs.clone(),
             state: cluster.state.clone(),
             available: cluster.available,
+            reports_error: cluster.reports_error,
             message: plain(&cluster.message, MESSAGE),
         };
         groups.entry(group_of(&cluster.name).unwrap_or_default()).or_default().push(summary);
@@ -345,7 +360,7 @@ fn summary(
     let undecided: Vec<String> = rollouts.iter().filter_map(undecided).collect();
     WorkloadSummary {
         name: workload.name.clone(),
-        holds: workload.holds.iter().chain(&undecided).map(|hold| plain(hold, MESSAGE * 2)).collect(),
+        holds: workload.holds.iter().chain(&undecided).map(|hold| plain(hold, MESSAGE)).collect(),
         corrections: corrections(rollouts),
         paused: policy.is_some_and(|policy| policy.spec.paused),
         approvals: waiting_approvals(rollouts, removal),
@@ -369,7 +384,7 @@ fn corrections(rollouts: &[PlacementRollout]) -> Vec<String> {
     let of = |rollout: &PlacementRollout| -> Vec<String> {
         let decision = rollout.decision.iter();
         let corrections = decision.flat_map(|decision| decision.corrections());
-        corrections.map(|one| plain(&format!("{}: {one}", rollout.placement), MESSAGE * 2)).collect()
+        corrections.map(|one| plain(&format!("{}: {one}", rollout.placement), MESSAGE)).collect()
     };
     rollouts.iter().flat_map(of).collect()
 }

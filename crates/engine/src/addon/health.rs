@@ -21,7 +21,7 @@ use object::Object;
 use object::text::plain;
 
 /// Limit of the characters of a cause that a cluster reports.
-const CAUSE: usize = 240;
+const CAUSE: usize = 600;
 
 /// The state of the works of an add-on, compared with the configurations that are assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]

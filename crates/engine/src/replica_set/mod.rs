@@ -8,7 +8,7 @@ mod tests;
 mod work;
 
 pub use health::SuccessNeeds;
-pub use status::{PlacementProgress, WorkCounts, status};
+pub use status::{PlacementProgress, ReportedErrors, WorkCounts, status};
 pub use template::{content, hash, snapshot, snapshot_spec};
 pub use work::{
     DesiredWork, SuccessRule, WorkRecord, assigned, cluster, is_owned, is_recorded, kept, name, owner_label,

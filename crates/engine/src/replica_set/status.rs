@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 
 use crate::addon::selection::UNDECIDED;
+use crate::plural::counted;
 use crate::rollout::RolloutDecision;
-use api::condition::ConditionStatus::{False, True};
+use crate::rollout::decision::Counts;
+use api::condition::ConditionStatus::{self, False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::replica_set_conditions::{MANIFESTWORK_APPLIED, PLACEMENT_ROLLED_OUT, PLACEMENT_VERIFIED};
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
@@ -12,6 +14,7 @@ use api::work::v1::ManifestWork;
 use api::work::v1alpha1::{
     ManifestWorkReplicaSet, ManifestWorkReplicaSetStatus, ManifestWorkReplicaSetSummary, PlacementSummary,
 };
+use object::text::clip;
 
 /// The progress of a set on one placement.
 #[derive(Debug)]
@@ -30,7 +33,47 @@ pub struct PlacementProgress<'a> {
     pub works: WorkCounts,
     /// The decision of the engine; absent if the engine was not called.
     pub decision: Option<&'a RolloutDecision>,
+    /// The errors that its clusters report about the newest template.
+    pub errors: ReportedErrors<'a>,
 }
+
+/// The errors that the clusters of a placement report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportedErrors<'a> {
+    /// The number of clusters that report one.
+    pub clusters: usize,
+    /// The first of them, and its error.
+    pub first: Option<(&'a str, &'a str)>,
+}
+
+/// The end of the words about how many clusters report an error, of one cluster and of several.
+const REPORTS: [&str; 2] = [" cluster reports an error: ", " clusters report an error, first "];
+
+impl<'a> ReportedErrors<'a> {
+    /// Returns errors by cluster.
+    pub fn of(errors: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut all = errors.peekable();
+        Self { first: all.peek().copied(), clusters: all.count() }
+    }
+
+    /// Returns them in words; `None` without any.
+    pub fn words(&self) -> Option<String> {
+        let (cluster, why) = self.first?;
+        let [one, several] = REPORTS;
+        let reports = if self.clusters == 1 { one } else { several };
+        Some(format!("{}{reports}{cluster}: {}", self.clusters, clip(why, ERROR)))
+    }
+
+    /// Returns how many clusters report an error, as a message with [`Self::words`] says.
+    pub fn in_message(message: &str) -> usize {
+        let before = REPORTS.iter().find_map(|reports| Some(message.split_once(reports)?.0));
+        let number = before.and_then(|before| before.rsplit(|c: char| !c.is_ascii_digit()).next());
+        number.and_then(|number| number.parse().ok()).unwrap_or_default()
+    }
+}
+
+/// Limit of the characters of the error of a cluster in a condition.
+const ERROR: usize = 400;
 
 /// How many works of a placement are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -159,14 +202,17 @@ fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
     if placements.iter().all(is_complete) {
         return Observation::new(PLACEMENT_ROLLED_OUT, True, "Complete");
     }
-    let explanation: Vec<String> = placements.iter().filter_map(explanation).collect();
+    let explanation: Vec<String> = placements.iter().map(explanation).collect();
     Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(explanation.join("; "))
 }
 
-/// Returns the reason why the rollout on a placement is held, if it is. OCM's controller gives none.
-fn explanation(placement: &PlacementProgress<'_>) -> Option<String> {
-    let Some(decision) = placement.decision else {
-        return placement.exists.then(|| format!("placement {}: {UNDECIDED}", placement.name));
+/// Returns how far the rollout on a placement is, the reason why it is held, and the errors that clusters report.
+/// OCM's controller gives none of it.
+fn explanation(placement: &PlacementProgress<'_>) -> String {
+    let name = placement.name;
+    let Some(decision) = placement.decision.filter(|_| placement.exists && placement.settled) else {
+        let why = if placement.exists { UNDECIDED } else { "it does not exist" };
+        return format!("placement {name}: {why}");
     };
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
     let hold = decision.hold.as_ref().map(ToString::to_string);
@@ -177,12 +223,31 @@ fn explanation(placement: &PlacementProgress<'_>) -> Option<String> {
         let [some, of] = [decision.kept.len(), decision.kept.len() + decision.counts.total];
         format!("{some} of {of} works are of clusters that are not selected any more, and stay")
     });
-    let why: Vec<String> = breach.or(hold).into_iter().chain(kept).chain(approvals).collect();
-    (!why.is_empty()).then(|| format!("placement {}: {}", placement.name, why.join("; ")))
+    let why = breach.or(hold).into_iter().chain(kept).chain(approvals).chain(placement.errors.words());
+    let why: Vec<String> = why.collect();
+    let Counts { done, skipped, total, .. } = decision.counts;
+    match why.as_slice() {
+        [] => format!("placement {name}: {} of {} done", done + skipped, counted(total, "cluster")),
+        why => format!("placement {name}: {}", why.join("; ")),
+    }
 }
 
 fn applied(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
-    let condition = |status, reason| Observation::new(MANIFESTWORK_APPLIED, status, reason);
+    let errors = placements
+        .iter()
+        .filter_map(|placement| Some(format!("placement {}: {}", placement.name, placement.errors.words()?)));
+    let errors: Vec<String> = errors.collect();
+    let message = match errors.as_slice() {
+        [] => {
+            let ManifestWorkReplicaSetSummary { total, applied, available, .. } = summary;
+            format!("{applied} of {total} works are applied, {available} are available")
+        }
+        errors => errors.join("; "),
+    };
+    let condition = |status: ConditionStatus, reason| {
+        let message = if status == True { String::new() } else { message.clone() };
+        Observation::new(MANIFESTWORK_APPLIED, status, reason).message(message)
+    };
     if summary.total == 0 {
         let is_empty = placements.iter().all(|placement| placement.exists && placement.selected == 0);
         return condition(False, if is_empty { "PlacementDecisionEmpty" } else { "NotAsExpected" });

@@ -58,7 +58,16 @@ mod tests {
 
     fn cluster(state: ClusterState, available: bool) -> Arc<WorkloadCluster> {
         let (name, message, runs) = ("c1".into(), "token=hunter22".into(), String::new());
-        Arc::new(WorkloadCluster { state, available, name, message, runs, started: None, ended: None })
+        Arc::new(WorkloadCluster {
+            state,
+            available,
+            reports_error: false,
+            name,
+            message,
+            runs,
+            started: None,
+            ended: None,
+        })
     }
 
     fn fleet(ready: bool, reason: &str, clusters: Vec<Arc<WorkloadCluster>>, rollout: &str) -> FleetReport {

@@ -87,7 +87,8 @@ fn content(name: &str, exceptions: &Exceptions<'_>) -> String {
 
 /// Returns the state of a workload on a cluster, with the fields of `worst` in the summary.
 fn value(cluster: &WorkloadCluster) -> Value {
-    let WorkloadCluster { state, available, name: _, message, runs, started: _, ended: _ } = cluster;
+    let WorkloadCluster { state, available, reports_error: _, name: _, message, runs, started: _, ended: _ } =
+        cluster;
     json!({
         "state": state.word(),
         "available": available,
@@ -105,7 +106,16 @@ mod tests {
 
     fn cluster(name: &str, state: ClusterState, message: &str) -> Arc<WorkloadCluster> {
         let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
-        Arc::new(WorkloadCluster { state, available: true, name, message, runs, started: None, ended: None })
+        Arc::new(WorkloadCluster {
+            state,
+            available: true,
+            reports_error: false,
+            name,
+            message,
+            runs,
+            started: None,
+            ended: None,
+        })
     }
 
     fn failed(name: &str, message: &str) -> Arc<WorkloadCluster> {

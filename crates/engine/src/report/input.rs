@@ -29,6 +29,9 @@ pub struct WorkloadCluster {
     pub state: ClusterState,
     /// Whether it works, in the version that it runs.
     pub available: bool,
+    /// Whether the cluster reports an error about what it is assigned, such as an object that it rejects or a pod
+    /// that crashes, whatever its state.
+    pub reports_error: bool,
     /// Name of the cluster.
     pub name: String,
     /// Why it is not done or does not work. The text comes from the cluster and must be escaped.
@@ -52,6 +55,7 @@ impl WorkloadCluster {
         let is_degraded = condition(DEGRADED).is_some_and(Condition::is_true);
         let available = condition(AVAILABLE).is_some_and(Condition::is_true) && !is_degraded;
         let progress = || conditions.and_then(|all| progress::message(all)).unwrap_or_default().to_owned();
+        let reports_error = is_degraded && has_turn(state);
         let message = match state {
             ClusterState::Done | ClusterState::Returned { .. } if available => String::new(),
             ClusterState::Done | ClusterState::Returned { .. } if is_degraded => message_of(DEGRADED),
@@ -71,7 +75,8 @@ impl WorkloadCluster {
         let has_ended = matches!(state, ClusterState::Done | ClusterState::Failed { .. });
         let progressing = condition(PROGRESSING).filter(|progressing| has_ended && progressing.is_false());
         let ended = progressing.map(|progressing| progressing.last_transition_time.0);
-        Self { state: state.clone(), available, name: name.to_owned(), message, runs, started: None, ended }
+        let (state, name) = (state.clone(), name.to_owned());
+        Self { state, available, reports_error, name, message, runs, started: None, ended }
     }
 
     /// Returns its rank among the clusters that need attention, from 0.
@@ -106,6 +111,24 @@ impl WorkloadCluster {
     /// Returns whether the revision failed on it, or is quarantined because it failed.
     pub fn has_failed(&self) -> bool {
         self.state.has_failed()
+    }
+}
+
+/// Returns whether a cluster has got what it is assigned, so that its reports are about that.
+pub fn has_turn(state: &ClusterState) -> bool {
+    match state {
+        ClusterState::Done
+        | ClusterState::Failed { .. }
+        | ClusterState::TimedOut
+        | ClusterState::Progressing { .. }
+        | ClusterState::Starting
+        | ClusterState::Soaking { .. } => true,
+        ClusterState::Waiting(_)
+        | ClusterState::Skipped
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Returning { .. }
+        | ClusterState::Returned { .. }
+        | ClusterState::Quarantined => false,
     }
 }
 

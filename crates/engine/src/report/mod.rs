@@ -22,7 +22,9 @@ mod work;
 pub use commit_state::{commit_state, is_news};
 pub use config_repo::ConfigRepoState;
 pub use files::{digest, files};
-pub use input::{FleetReport, Rollout, Workload, WorkloadCluster, last_change, ready_since, version_of};
+pub use input::{
+    FleetReport, Rollout, Workload, WorkloadCluster, has_turn, last_change, ready_since, version_of,
+};
 pub use message::message;
 pub use placement::PlacementState;
 pub use snapshot::{FLEET_SNAPSHOT, SNAPSHOT, SnapshotReader, decided, is_shown, snapshot};

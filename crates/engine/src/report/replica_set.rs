@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::input::{Rollout, Workload, WorkloadCluster, holds, short};
+use super::input::{Rollout, Workload, WorkloadCluster, has_turn, holds, short};
 use crate::addon::progress;
 use crate::replica_set::WorkRecord;
 use crate::rollout::cluster::Hash;
 use crate::rollout::{ClusterState, RolloutDecision};
-use crate::work::cause;
+use crate::work::{self, cause};
 use api::condition::{Condition, Conditions as _};
 use api::gitops::v1alpha1::RolloutStatus;
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
@@ -31,9 +31,11 @@ impl WorkloadCluster {
             .or_else(|| unless(APPLIED, true))
             .or_else(|| unless(AVAILABLE, true))
             .or_else(|| unless(PROGRESSING, false));
+        let error = work.filter(|_| has_turn(state)).and_then(|(work, _)| work::error(work));
         let reported =
             || work.zip(trouble).map(|((work, _), trouble)| cause(work, trouble)).unwrap_or_default();
         let message = match state {
+            _ if error.is_some() => error.clone().unwrap_or_default(),
             ClusterState::Done | ClusterState::Returned { .. } if available => String::new(),
             ClusterState::Done
             | ClusterState::Returned { .. }
@@ -55,7 +57,8 @@ impl WorkloadCluster {
         let is_current = record.template.as_ref() == work.map(|(_, runs)| runs);
         let started = record.assigned_at.filter(|_| is_current);
         let ended = record.succeeded_at.filter(|_| is_current && *state == ClusterState::Done);
-        Self { state: state.clone(), available, name: name.to_owned(), message, runs, started, ended }
+        let (state, name, reports_error) = (state.clone(), name.to_owned(), error.is_some());
+        Self { state, available, reports_error, name, message, runs, started, ended }
     }
 }
 

@@ -151,7 +151,16 @@ mod tests {
             let ended = Timestamp::UNIX_EPOCH.checked_add(SignedDuration::from_secs(second)).unwrap();
             let (name, message, runs) = (format!("c{number}"), String::new(), String::new());
             let (available, started, ended) = (true, None, Some(ended));
-            Arc::new(WorkloadCluster { state, available, name, message, runs, started, ended })
+            Arc::new(WorkloadCluster {
+                state,
+                available,
+                reports_error: false,
+                name,
+                message,
+                runs,
+                started,
+                ended,
+            })
         };
         Workload { name: name.into(), clusters: (0..clusters).map(cluster).collect(), ..Workload::default() }
     }

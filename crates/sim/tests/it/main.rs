@@ -34,6 +34,7 @@ mod merges;
 mod ownership;
 mod permissions;
 mod placements;
+mod pods;
 mod policies;
 mod preview_content;
 mod preview_looks;

@@ -263,6 +263,7 @@ mod tests {
             runs: format!("addon-{version}@0123"),
             state: state.clone(),
             available: true,
+            reports_error: false,
             message: String::new(),
         };
         let clusters = clusters.iter().map(summary).collect();

@@ -14,14 +14,12 @@ use crate::cli::writer::find;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, SecretRef};
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_conditions};
-use controllers::hub::overview::unanswered;
+use controllers::hub::overview::{MESSAGE, unanswered};
 use object::text::{plain, short_commit};
 
 pub(super) const CHECK: &str = "repositories";
 /// ConfigRepos that are checked at once: each may wait for its git server.
 const AT_ONCE: usize = 8;
-/// Longest message of a condition that is shown.
-const LONGEST_MESSAGE: usize = 300;
 
 /// What to do about a ConfigRepo that no operator answers.
 const UNANSWERED: &str = "see whether an operator leads, and runs the controller config-repo";
@@ -132,7 +130,7 @@ fn condition(repo: &ConfigRepo) -> Finding {
     }
     let commit = status.applied.map(|applied| applied.commit).unwrap_or_default();
     let commit = short_commit(&commit);
-    let message = plain(&ready.message, LONGEST_MESSAGE);
+    let message = plain(&ready.message, MESSAGE);
     if !ready.is_true() {
         let message = format!("{key}: {}: {message}", ready.reason);
         return Finding::bad(
@@ -143,12 +141,12 @@ fn condition(repo: &ConfigRepo) -> Finding {
     }
     let reported = find_condition(&status.conditions, gitops_conditions::REPORTED);
     if let Some(reported) = reported.filter(|reported| reported.is_false()) {
-        let message = format!("{key}: no report: {}", plain(&reported.message, LONGEST_MESSAGE));
+        let message = format!("{key}: no report: {}", plain(&reported.message, MESSAGE));
         return Finding::warning(CHECK, message, "see spec.report and its write credentials");
     }
     let sent = find_condition(&status.conditions, gitops_conditions::COMMIT_STATUS_REPORTED);
     if let Some(sent) = sent.filter(|sent| sent.is_false()) {
-        let message = format!("{key}: no commit status: {}", plain(&sent.message, LONGEST_MESSAGE));
+        let message = format!("{key}: no commit status: {}", plain(&sent.message, MESSAGE));
         return Finding::warning(CHECK, message, "see spec.report.commitStatus and its token");
     }
     Finding::good(CHECK, format!("{key} has applied {commit}"))

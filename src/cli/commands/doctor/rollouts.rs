@@ -24,19 +24,26 @@ async fn read(hub: &ExaminedHub) -> Result<Overview, CommandError> {
 fn of(overview: &Overview) -> Vec<Finding> {
     let workloads = overview.add_ons.iter().chain(&overview.replica_sets);
     let failed: Vec<Finding> = workloads.filter_map(failure).collect();
-    if failed.is_empty() { vec![Finding::good(CHECK, "no rollout has failed")] } else { failed }
+    if failed.is_empty() {
+        vec![Finding::good(CHECK, "no rollout has failed, and no cluster reports an error")]
+    } else {
+        failed
+    }
 }
 
-/// Returns the finding of a rollout that has failed on a cluster. It is a warning when all such clusters have
-/// returned to the revision before.
+/// Returns the finding of a rollout that has failed on a cluster, or of which a cluster reports an error. It is a
+/// warning when all clusters on which it failed have returned to the revision before.
 fn failure(summary: &WorkloadSummary) -> Option<Finding> {
-    if summary.failed + summary.returning + summary.returned + summary.quarantined == 0 {
+    let warned = summary.first_warned();
+    let troubled = summary.failed + summary.returning + summary.returned + summary.quarantined;
+    if troubled == 0 && warned.is_none() {
         return None;
     }
     let hold = summary.holds.first().map(|hold| format!("; {hold}")).unwrap_or_default();
-    let message = format!("{}: {}{hold}", summary.name, summary.progress());
+    let first = warned.map(|first| format!("; {}: {}", first.name, first.message)).unwrap_or_default();
+    let message = format!("{}: {}{hold}{first}", summary.name, summary.progress());
     let advice = format!("wheelwright rollout status {}", summary.name);
-    Some(match summary.failed {
+    Some(match summary.failed + summary.warned {
         0 => Finding::warning(CHECK, message, advice),
         _ => Finding::bad(CHECK, message, advice),
     })
@@ -46,6 +53,25 @@ fn failure(summary: &WorkloadSummary) -> Option<Finding> {
 mod tests {
     use super::super::finding::Health;
     use super::*;
+    use controllers::hub::overview::{ClusterSummary, GroupSummary};
+    use engine::rollout::ClusterState;
+
+    #[test]
+    fn a_cluster_that_reports_an_error_is_named_before_anything_has_failed() {
+        let cluster = ClusterSummary {
+            name: "c1".into(),
+            runs: String::new(),
+            state: ClusterState::Starting,
+            available: false,
+            reports_error: true,
+            message: "ConfigMap X: is invalid".into(),
+        };
+        let group = GroupSummary { clusters: vec![cluster], ..GroupSummary::default() };
+        let set = WorkloadSummary { name: "fleet/all".into(), ..WorkloadSummary::of(vec![group]) };
+        let found = of(&Overview { replica_sets: vec![set], ..Overview::default() });
+        let message = "fleet/all: 0 of 1 cluster done, 1 reports an error; c1: ConfigMap X: is invalid";
+        assert_eq!((found[0].health, found[0].message.as_str()), (Health::Bad, message));
+    }
 
     #[test]
     fn a_rollout_that_failed_is_named_with_what_holds_it() {

@@ -10,11 +10,9 @@ use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use api::Condition;
 use api::condition::find_condition;
+use controllers::hub::overview::MESSAGE;
 use object::text::plain;
 use object::{Kind, Metadata as _, Object};
-
-/// Longest message of a condition that is shown.
-const LONGEST_MESSAGE: usize = 200;
 
 /// The selection of objects, and the format.
 #[derive(Debug, clap::Args)]
@@ -141,7 +139,7 @@ pub(super) fn condition(name: &str, conditions: &[Condition], type_: &str, good:
     if is_good {
         return Tree::field(name, found.status.as_str());
     }
-    let message = plain(&found.message, LONGEST_MESSAGE);
+    let message = plain(&found.message, MESSAGE);
     let why = if message.is_empty() { String::new() } else { format!(", {message}") };
     Tree::field(name, &format!("{} ({}{why})", found.status, found.reason))
 }

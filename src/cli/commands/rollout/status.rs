@@ -29,8 +29,8 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
 ///
-/// With `--watch` it ends when every cluster is done; the exit code is 1 when failures have stopped the
-/// rollout, and 2 after `--timeout`.
+/// A cluster that reports an error is named with it, before its deadline. With `--watch` the command ends when
+/// every cluster is done; the exit code is 1 when failures have stopped the rollout, and 2 after `--timeout`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

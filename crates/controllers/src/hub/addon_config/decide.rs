@@ -12,6 +12,7 @@ use super::fleet::{AddOnFleet, KeptRollout};
 use super::input::{AddOnInput, ConfigProblem, INVALID, MISSING, PlacementNode};
 use crate::hub::addon_creation::is_by_placements;
 use crate::hub::addon_removal::{Removal, is_by_placement};
+use crate::hub::overview;
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};
@@ -28,9 +29,6 @@ use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecisio
 use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
-
-/// Limit of the characters of a message of a cluster.
-const MESSAGE: usize = 240;
 
 /// The rollouts of an add-on, decided but not written.
 #[derive(Default)]
@@ -237,6 +235,9 @@ impl AddOnInput {
         let own = node.clusters.count();
         let selected = node.clusters.selection.clusters().count();
         let mut condition = progress::placement_condition(selected, own, node.exists, decision);
+        if let Some(errors) = self.fleet.errors_of(decision).words() {
+            condition.message.push_str(&format!(" {}.", errors.trim_end_matches('.')));
+        }
         if !failure.is_empty() {
             condition.message.push_str(&format!(" {}.", failure.trim_end_matches('.')));
         }
@@ -366,7 +367,7 @@ impl AddOnInput {
         let conditions = &addon.status.as_ref()?.conditions;
         let message = progress::message(conditions)?;
         let message = message.strip_prefix("progressing... ").unwrap_or(message);
-        Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
+        Some(plain(message, overview::MESSAGE)).filter(|message| !message.is_empty())
     }
 }
 

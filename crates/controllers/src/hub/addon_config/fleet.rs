@@ -17,14 +17,16 @@ use crate::placement_reads::{Selections, are_same, is_unreachable, rollout_facts
 use crate::placement_rollout::MemberRollout;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ConfigSpecHash, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::condition::find_condition;
+use api::condition::{Condition, Conditions as _, find_condition};
 use api::gitops::v1alpha1::RefusedAddOn;
-use api::names::addon_conditions::CONFIGURED;
+use api::names::addon_conditions::{CONFIGURED, DEGRADED};
 use engine::addon::check::CheckOptions;
 use engine::addon::config::Config;
 use engine::addon::hosting::hosting_cluster;
 use engine::addon::{progress, selection::Selection};
+use engine::replica_set::ReportedErrors;
 use engine::report;
+use engine::rollout::RolloutDecision;
 use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Change, Index, Observes, Query, Read, View};
@@ -96,6 +98,8 @@ pub(in crate::hub) struct AddOnFleet {
     pub(in crate::hub) unreadable: BTreeSet<String>,
     /// Clusters with an add-on that does not say that its configurations are decided.
     pub(super) unconfigured: BTreeSet<String>,
+    /// The errors that clusters report about the add-on.
+    errors: BTreeMap<String, String>,
     /// The clusters on which the API server refuses to create the add-on, as the last decision read them.
     pub(super) refused: BTreeMap<String, RefusedAddOn>,
     /// The number of entries of the add-ons that name a hash.
@@ -208,6 +212,7 @@ impl AddOnFleet {
         for own in self.own.values_mut() {
             own.clusters.remove(cluster);
         }
+        self.errors.remove(cluster);
         let managed = view.get_readable::<ManagedCluster>(&Key::cluster(cluster))?;
         let is_unreadable = self.unreadable.contains(cluster);
         let is_silent = is_unreadable || managed.as_deref().is_some_and(is_unreachable);
@@ -221,6 +226,10 @@ impl AddOnFleet {
         set(&mut self.unselected, cluster, addon.is_some() && !self.selected.contains(cluster));
         if let Some(addon) = addon {
             self.count(&addon, true);
+            if let Some(degraded) = addon.condition(DEGRADED).filter(|degraded| Condition::is_true(degraded))
+            {
+                self.errors.insert(cluster.to_owned(), degraded.message.clone());
+            }
             self.addons.insert(cluster.to_owned(), addon);
         }
         Ok(())
@@ -232,6 +241,16 @@ impl AddOnFleet {
         let before = std::mem::replace(&mut self.refused, refused);
         let clusters = before.keys().chain(self.refused.keys());
         clusters.filter(|name| before.get(*name) != self.refused.get(*name)).cloned().collect()
+    }
+
+    /// Returns the errors that the clusters of a rollout report about what they are assigned.
+    pub(super) fn errors_of(&self, decision: &RolloutDecision) -> ReportedErrors<'_> {
+        let is_of = |cluster: &str| {
+            let assignment = decision.clusters.get(cluster);
+            assignment.is_some_and(|assignment| report::has_turn(&assignment.state))
+        };
+        let errors = self.errors.iter().filter(|(cluster, _)| is_of(cluster));
+        ReportedErrors::of(errors.map(|(cluster, error)| (cluster.as_str(), error.as_str())))
     }
 
     /// Returns whether a cluster has the add-on on a hosting cluster.

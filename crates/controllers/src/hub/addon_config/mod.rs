@@ -164,7 +164,8 @@ pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddO
 fn read_fields(addon: &ManagedClusterAddOn) -> impl PartialEq + '_ {
     let condition = |type_| addon.condition(type_);
     let references = addon.status.as_ref().map(|status| &status.config_references);
-    let conditions = [addon_conditions::PROGRESSING, addon_conditions::CONFIGURED].map(condition);
-    let degraded = condition(addon_conditions::DEGRADED).map(|one| (&one.status, &one.reason));
-    (&addon.spec, addon.is_terminating(), references, conditions, degraded)
+    let conditions =
+        [addon_conditions::PROGRESSING, addon_conditions::CONFIGURED, addon_conditions::DEGRADED]
+            .map(condition);
+    (&addon.spec, addon.is_terminating(), references, conditions)
 }

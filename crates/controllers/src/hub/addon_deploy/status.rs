@@ -9,12 +9,13 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::{False, True, Unknown};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::names::addon_conditions::{
-    AVAILABLE, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
+    AVAILABLE, DEGRADED, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
 };
 use api::names::cluster_conditions;
 use engine::addon::health::{self, WorksStatus};
 use engine::addon::hosting::{Host, Place, hosting_cluster};
 use engine::addon::{degraded, progress};
+use engine::work;
 use object::duration::later;
 use reconcile::Plan;
 
@@ -69,6 +70,7 @@ impl AddOnDeployment {
         now: Timestamp,
     ) {
         let (started, has_completed) = (self.started(), self.has_completed());
+        let trouble = self.trouble();
         let status = new.status.get_or_insert_default();
         if self.has_template {
             self.live.host.report(&mut status.conditions, now);
@@ -91,11 +93,14 @@ impl AddOnDeployment {
                 // rounding of condition times.
                 let started = started.filter(|started| now.duration_until(*started) < ROUNDING);
                 let until = started.map(|started| later(verdict.deployed.unwrap_or(started), SLOW_ROLLOUT));
-                if let Some(until) = until.filter(|until| *until > now) {
+                // What has gone wrong for certain is reported at once.
+                let may_pass = trouble.is_none() || matches!(self.works_status, WorksStatus::NotReady(_));
+                if let Some(until) = until.filter(|until| *until > now && may_pass) {
                     plan.wake(until);
                     return;
                 }
                 self.report_open(&mut status.conditions, &verdict, now);
+                self.report_trouble(&mut status.conditions, trouble.as_deref(), now);
             }
         }
         if self.has_template {
@@ -154,7 +159,7 @@ impl AddOnDeployment {
         match &self.works_status {
             WorksStatus::Done if !misses_works => Some(completed()),
             WorksStatus::NoWorks if verdict.is_empty() => Some(completed()),
-            WorksStatus::Refused(why) | WorksStatus::Failed(why) => failed(why),
+            WorksStatus::Refused(why) | WorksStatus::Failed(why) => failed(&self.with_trouble(why)),
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
             | WorksStatus::Unreported(_)
@@ -171,7 +176,9 @@ impl AddOnDeployment {
             WorksStatus::NoWorks if verdict.is_empty() => &WorksStatus::Done,
             works => works,
         };
-        degraded::condition(&self.live.host, verdict.error.as_deref(), works)
+        let degraded = degraded::condition(&self.live.host, verdict.error.as_deref(), works)?;
+        let message = self.with_trouble(&degraded.message);
+        Some(if degraded.status == True { degraded.message(message) } else { degraded })
     }
 
     /// Returns whether the objects of each part of the add-on are applied, as far as that is known.
@@ -227,12 +234,13 @@ impl AddOnDeployment {
             None
         };
         let why = match &self.works_status {
-            WorksStatus::Unreported(why) | WorksStatus::NotReady(why) | WorksStatus::NotHealthy(why) => {
-                Some(why.as_str())
+            WorksStatus::Unreported(why) | WorksStatus::NotReady(why) | WorksStatus::Refused(why) => {
+                Some(why.clone())
             }
-            WorksStatus::NoWorks => Some("no addon works").filter(|_| !verdict.is_empty()),
-            WorksStatus::OtherConfig => Some("mca and work configs mismatch"),
-            WorksStatus::Refused(_) | WorksStatus::Failed(_) | WorksStatus::Done => None,
+            WorksStatus::NotHealthy(why) | WorksStatus::Failed(why) => Some(self.with_trouble(why)),
+            WorksStatus::NoWorks => Some("no addon works".to_owned()).filter(|_| !verdict.is_empty()),
+            WorksStatus::OtherConfig => Some("mca and work configs mismatch".to_owned()),
+            WorksStatus::Done => None,
         };
         let wait = match (missing, why) {
             (Some((reason, type_)), _) => {
@@ -244,6 +252,44 @@ impl AddOnDeployment {
             (None, None) => return,
         };
         set_condition(conditions, wait, now);
+    }
+
+    /// Returns what is wrong with the assigned configuration on the cluster, in the words of the cluster; `None`
+    /// while it only progresses.
+    fn trouble(&self) -> Option<String> {
+        match &self.works_status {
+            WorksStatus::Refused(why) => Some(why.clone()),
+            WorksStatus::NotHealthy(_) | WorksStatus::Failed(_) => {
+                self.works().iter().find_map(|work| work::pod_trouble(work))
+            }
+            // The failure to apply an object may pass by itself.
+            WorksStatus::NotReady(why) => Some(why.clone()),
+            WorksStatus::NoWorks
+            | WorksStatus::OtherConfig
+            | WorksStatus::Unreported(_)
+            | WorksStatus::Done => None,
+        }
+    }
+
+    /// Returns a message with the reason of the pods that is not in it.
+    fn with_trouble(&self, why: &str) -> String {
+        match self.trouble() {
+            Some(trouble) if !why.contains(&trouble) => format!("{trouble} ({why})"),
+            Some(_) | None => why.to_owned(),
+        }
+    }
+
+    /// Reports an error of an open rollout before its deadline, and takes it back when it is over.
+    fn report_trouble(&self, conditions: &mut Vec<Condition>, trouble: Option<&str>, now: Timestamp) {
+        let is_degraded = find_condition(conditions, DEGRADED).is_some_and(Condition::is_true);
+        let degraded = trouble.and_then(|_| degraded::condition(&self.live.host, None, &self.works_status));
+        let observed = match (trouble.zip(degraded), is_degraded) {
+            _ if !self.has_template => return,
+            (Some((why, degraded)), _) => degraded.message(why),
+            (None, true) => Observation::new(DEGRADED, False, "AsExpected"),
+            (None, false) => return,
+        };
+        set_condition(conditions, observed, now);
     }
 
     /// Returns the kind of a configuration that the add-on names and does not support.
@@ -277,7 +323,10 @@ impl AddOnDeployment {
                 Some(lost(host).unwrap_or_else(|| health::availability(self.name(), &self.works())))
             }
         };
-        if let Some(health) = health {
+        if let Some(mut health) = health {
+            if let Some(trouble) = self.trouble().filter(|_| health.status == False) {
+                health.message = format!("{}; {trouble}", health.message);
+            }
             set_condition(conditions, health, now);
         }
     }

@@ -18,6 +18,8 @@ pub struct ClusterSummary {
     pub state: ClusterState,
     /// Whether it works, in the version that it runs.
     pub available: bool,
+    /// Whether it reports an error about what it is assigned, whatever its state.
+    pub reports_error: bool,
     /// Why it is not done or does not work; empty without a reason.
     pub message: String,
 }
@@ -27,6 +29,8 @@ pub struct ClusterSummary {
 pub enum Mark {
     /// It failed, does not answer, or does not work.
     Bad,
+    /// It is on the way or done, and reports an error.
+    Warned,
     /// It works in the version before a quarantined one, and waits for a better one.
     Returned,
     /// It is on the way.
@@ -42,6 +46,7 @@ impl Mark {
     pub fn sign(self) -> char {
         match self {
             Self::Bad => '✗',
+            Self::Warned => '!',
             Self::Returned => '↩',
             Self::Busy => '↻',
             Self::Waiting => '·',
@@ -59,6 +64,7 @@ impl ClusterSummary {
             }
             ClusterState::Quarantined => Mark::Bad,
             ClusterState::Done | ClusterState::Returned { .. } if !self.available => Mark::Bad,
+            _ if self.reports_error => Mark::Warned,
             ClusterState::Returned { .. } => Mark::Returned,
             ClusterState::Starting
             | ClusterState::Progressing { .. }
@@ -69,12 +75,13 @@ impl ClusterSummary {
         }
     }
 
-    /// Returns its state in words, and whether a cluster that was done has stopped working.
+    /// Returns its state in words, and whether it reports an error or has stopped working.
     pub fn label(&self) -> String {
         match self.state {
             ClusterState::Done | ClusterState::Returned { .. } if !self.available => {
                 format!("{} (not available)", self.state.label())
             }
+            _ if self.mark() == Mark::Warned => format!("{} (reports an error)", self.state.label()),
             _ => self.state.label(),
         }
     }
@@ -93,14 +100,16 @@ mod tests {
 
     #[test]
     fn a_cluster_that_was_done_and_does_not_work_is_not_called_done_alone() {
-        for (state, available, label) in [
-            (ClusterState::Done, true, "✓ Done"),
-            (ClusterState::Done, false, "✗ Done (not available)"),
-            (ClusterState::TimedOut, false, "✗ TimedOut"),
-            (ClusterState::Starting, false, "↻ Starting"),
+        for (state, available, reports_error, label) in [
+            (ClusterState::Done, true, false, "✓ Done"),
+            (ClusterState::Done, true, true, "! Done (reports an error)"),
+            (ClusterState::Done, false, true, "✗ Done (not available)"),
+            (ClusterState::TimedOut, false, true, "✗ TimedOut"),
+            (ClusterState::Starting, false, false, "↻ Starting"),
+            (ClusterState::Starting, false, true, "! Starting (reports an error)"),
         ] {
             let (name, runs, message) = Default::default();
-            let cluster = ClusterSummary { name, runs, state, available, message };
+            let cluster = ClusterSummary { name, runs, state, available, reports_error, message };
             assert_eq!(format!("{} {}", cluster.mark().sign(), cluster.label()), label);
         }
     }

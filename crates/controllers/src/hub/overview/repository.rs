@@ -214,7 +214,8 @@ pub struct ReportSummary {
 }
 
 impl Repository {
-    pub(super) fn of(repo: &ConfigRepo) -> Self {
+    /// Returns the summary of a ConfigRepo.
+    pub fn of(repo: &ConfigRepo) -> Self {
         let status = repo.status.clone().unwrap_or_default();
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
         let commit =

@@ -17,7 +17,7 @@ use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::selection::Selection;
-use engine::replica_set::{self, SuccessNeeds, WorkCounts, WorkRecord};
+use engine::replica_set::{self, ReportedErrors, SuccessNeeds, WorkCounts, WorkRecord};
 use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, View};
@@ -79,6 +79,8 @@ pub(super) struct SetFleet {
     changed: BTreeSet<String>,
     /// The work of each cluster, and the template in it.
     pub(super) works: BTreeMap<String, (Arc<ManifestWork>, Hash)>,
+    /// The errors that works report about their template.
+    pub(super) errors: BTreeMap<String, String>,
     /// Surplus works of clusters.
     pub(super) surplus: BTreeMap<String, Vec<Arc<ManifestWork>>>,
     /// Clusters with a work that cannot be read.
@@ -173,6 +175,9 @@ impl SetFleet {
             self.unselected.insert(cluster.clone());
         }
         self.count(&cluster, &work, &runs, true);
+        if let Some(error) = engine::work::trouble(&work) {
+            self.errors.insert(cluster.clone(), error);
+        }
         self.works.insert(cluster, (work, runs));
     }
 
@@ -180,6 +185,7 @@ impl SetFleet {
     fn forget(&mut self, cluster: &str) {
         self.surplus.remove(cluster);
         self.unselected.remove(cluster);
+        self.errors.remove(cluster);
         let Some((work, runs)) = self.works.remove(cluster) else { return };
         self.count(cluster, &work, &runs, false);
     }
@@ -204,6 +210,17 @@ impl SetFleet {
     fn placement_of(&self, cluster: &str) -> Option<usize> {
         let selected = self.taken.iter().skip(1).map(Arc::as_ref).chain([&self.selected]);
         selected.into_iter().position(|selected| selected.contains(cluster))
+    }
+
+    /// Returns the errors that the clusters of a placement report about the newest template; the placement is
+    /// named by its position.
+    pub(super) fn errors_of(&self, placement: usize) -> ReportedErrors<'_> {
+        let is_of = |cluster: &str| {
+            self.placement_of(cluster) == Some(placement)
+                && self.works.get(cluster).is_some_and(|(_, runs)| *runs == self.newest)
+        };
+        let errors = self.errors.iter().filter(|(cluster, _)| is_of(cluster));
+        ReportedErrors::of(errors.map(|(cluster, error)| (cluster.as_str(), error.as_str())))
     }
 
     /// Takes in which clusters the placements select, in the order of the placements, and which template is

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::input::SetInput;
 use crate::hub::addon_config::PlacementRollout;
+use crate::hub::overview;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutStatus;
 use api::names::WORK_REPLICA_SET_LABEL;
@@ -18,9 +19,6 @@ use engine::rollout::{ClusterState, RolloutDecision};
 use object::Key;
 use object::text::plain;
 use reconcile::{Query, Read, View};
-
-/// Limit of the characters of a message.
-const MESSAGE: usize = 240;
 
 /// A set on its clusters.
 pub(in crate::hub) struct ReportedSet {
@@ -94,7 +92,7 @@ pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap
         | ClusterState::Quarantined => false,
     });
     let messages = open.filter(|cluster| !cluster.message.is_empty()).map(|cluster| {
-        let message = plain(&cluster.message, MESSAGE);
+        let message = plain(&cluster.message, overview::MESSAGE);
         let is_done = cluster.state == ClusterState::Done;
         (cluster.name, if is_done { format!("not available: {message}") } else { message })
     });
@@ -106,7 +104,7 @@ impl SetInput {
     pub(super) fn message(&self, cluster: &str) -> Option<String> {
         let work = self.fleet.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
         let state = WorkloadCluster::of_work(cluster, &ClusterState::TimedOut, work);
-        let message = plain(&state.message, MESSAGE);
+        let message = plain(&state.message, overview::MESSAGE);
         Some(message).filter(|message| !message.is_empty())
     }
 }

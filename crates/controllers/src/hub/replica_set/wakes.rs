@@ -38,7 +38,8 @@ pub(super) fn set_of(owned: &impl Metadata) -> Option<Key> {
     Some(Key::namespaced(namespace, name))
 }
 
-/// Returns the parts of a work that the decision reads, without the status of manifests and feedback.
+/// Returns the parts of a work that the decision reads, with the error that it reports, but otherwise without the
+/// status of manifests and feedback.
 pub(super) fn relevant_fields(work: &ManifestWork) -> impl PartialEq + use<> {
     let relevant = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
     let metadata = &work.metadata;
@@ -49,5 +50,6 @@ pub(super) fn relevant_fields(work: &ManifestWork) -> impl PartialEq + use<> {
         metadata.annotations.clone(),
         metadata.deletion_timestamp.is_some(),
         work.conditions().iter().map(relevant).collect::<Vec<(String, ConditionStatus, Option<i64>)>>(),
+        engine::work::trouble(work),
     )
 }

@@ -178,7 +178,8 @@ impl SetInput {
             .iter()
             .zip(&decided.rollouts)
             .zip(&self.fleet.counts)
-            .map(|((node, rollout), works)| PlacementProgress {
+            .enumerate()
+            .map(|(position, ((node, rollout), works))| PlacementProgress {
                 name: &node.placement.name,
                 exists: node.exists,
                 settled: node.clusters.selection.settled,
@@ -186,6 +187,7 @@ impl SetInput {
                 selected: node.clusters.count(),
                 works: *works,
                 decision: rollout.decision.as_deref().ok(),
+                errors: self.fleet.errors_of(position),
             })
             .collect();
         replica_set::status(&self.set, &placements, now)

@@ -360,7 +360,7 @@ fn add_on_facts(addon: &ManagedClusterAddOn) -> impl PartialEq + '_ {
 fn work_facts(work: &ManifestWork) -> impl PartialEq + '_ {
     let generations = work.conditions().iter().map(|condition| condition.observed_generation);
     let seen = is_plain(work).then(|| (work.metadata.generation, generations.collect::<Vec<_>>()));
-    (seen, condition_summaries(work.conditions()))
+    (seen, condition_summaries(work.conditions()), engine::work::trouble(work))
 }
 
 /// Returns the text of conditions, without the parts that change by the minute.

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::replica_set::{PlacementProgress, WorkCounts, status};
+use crate::replica_set::{PlacementProgress, ReportedErrors, WorkCounts, status};
 use crate::rollout::decision::Counts;
 use crate::rollout::state::Wait;
 use crate::rollout::strategy::Mandatory;
@@ -46,6 +46,7 @@ fn placement(works: WorkCounts, selected: usize, decision: &RolloutDecision) -> 
         selected,
         works,
         decision: Some(decision),
+        errors: ReportedErrors::default(),
     }
 }
 
@@ -127,17 +128,21 @@ fn a_rollout_is_complete_when_every_selected_cluster_is_done_and_no_other_has_a_
     assert_eq!(rolled_out(placement(works, 3, &decision(2, 1, 3))), "True Complete");
     let complete = decision(2, 1, 3);
     let all = || placement(works, 3, &complete);
-    for open in [PlacementProgress { exists: false, ..all() }, PlacementProgress { settled: false, ..all() }]
-    {
-        assert_eq!(rolled_out(open), "False Progressing");
+    let undecided = "False Progressing placement p: the decisions of a placement are not complete yet";
+    for (open, message) in [
+        (PlacementProgress { exists: false, ..all() }, "False Progressing placement p: it does not exist"),
+        (PlacementProgress { settled: false, ..all() }, undecided),
+        (PlacementProgress { decision: None, ..all() }, undecided),
+    ] {
+        assert_eq!(rolled_out(open), message);
     }
-    assert_eq!(
-        rolled_out(PlacementProgress { decision: None, ..all() }),
-        "False Progressing placement p: the decisions of a placement are not complete yet"
-    );
-    assert_eq!(rolled_out(placement(works, 3, &decision(2, 0, 3))), "False Progressing");
+    let some = "False Progressing placement p: 2 of 3 clusters done";
+    assert_eq!(rolled_out(placement(works, 3, &decision(2, 0, 3))), some);
     let removed = RolloutDecision { removed: vec!["c".into()], ..decision(2, 1, 3) };
-    assert_eq!(rolled_out(placement(works, 3, &removed)), "False Progressing");
+    assert_eq!(
+        rolled_out(placement(works, 3, &removed)),
+        "False Progressing placement p: 3 of 3 clusters done"
+    );
     let mut held = RolloutDecision { kept: vec!["c".into()], hold: Some(Wait::Paused), ..decision(2, 1, 3) };
     held.approvals.insert("abc".into());
     assert_eq!(
@@ -152,7 +157,9 @@ fn a_rollout_is_complete_when_every_selected_cluster_is_done_and_no_other_has_a_
 fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded() {
     let rolling = decision(0, 0, 2);
     let applied = |works: &[(&[&str], bool)]| {
-        told(&of(&[placement(counts(works), works.len(), &rolling)]), "ManifestworkApplied")
+        let told = told(&of(&[placement(counts(works), works.len(), &rolling)]), "ManifestworkApplied");
+        assert!(told.starts_with("True") || told.contains(" works are applied, "), "{told}");
+        told.split(' ').take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(applied(&[(HEALTHY, true), (HEALTHY, true)]), "True AsExpected");
     assert_eq!(
@@ -169,9 +176,35 @@ fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded()
     assert_eq!(applied(&[(BUSY, true), (FAILED, true)]), "False NotAsExpected");
     let none = |exists: bool, selected: usize| {
         let placement = PlacementProgress { exists, ..placement(WorkCounts::default(), selected, &rolling) };
-        told(&of(&[placement]), "ManifestworkApplied")
+        let told = told(&of(&[placement]), "ManifestworkApplied");
+        told.split(' ').take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(none(true, 0), "False PlacementDecisionEmpty");
     assert_eq!(none(true, 1), "False NotAsExpected");
     assert_eq!(none(false, 0), "False NotAsExpected");
+}
+
+#[test]
+fn the_first_cluster_that_reports_an_error_is_named_in_both_conditions() {
+    let rolling = decision(0, 0, 3);
+    let errors = |count: usize| {
+        let all = [("c1", "no such image"), ("c2", "rejected")];
+        ReportedErrors::of(all.into_iter().take(count))
+    };
+    for (count, words) in [
+        (1, "placement p: 1 cluster reports an error: c1: no such image"),
+        (2, "placement p: 2 clusters report an error, first c1: no such image"),
+    ] {
+        let status = of(&[PlacementProgress {
+            errors: errors(count),
+            ..placement(counts(&[(BUSY, true)]), 3, &rolling)
+        }]);
+        assert_eq!(told(&status, "PlacementRolledOut"), format!("False Progressing {words}"));
+        assert_eq!(told(&status, "ManifestworkApplied"), format!("False Processing {words}"));
+        assert_eq!(ReportedErrors::in_message(words), count);
+    }
+    assert_eq!(
+        (errors(0).words(), ReportedErrors::in_message("placement p: 2 of 3 clusters done")),
+        (None, 0)
+    );
 }

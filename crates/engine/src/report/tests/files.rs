@@ -9,7 +9,16 @@ const FAILED: ClusterState = ClusterState::Failed { deadline: None };
 
 fn cluster(name: &str, state: ClusterState, message: &str) -> WorkloadCluster {
     let (name, message, runs) = (name.into(), message.into(), "msa-0.4.1@12345678".into());
-    WorkloadCluster { state, available: true, name, message, runs, started: None, ended: None }
+    WorkloadCluster {
+        state,
+        available: true,
+        reports_error: false,
+        name,
+        message,
+        runs,
+        started: None,
+        ended: None,
+    }
 }
 
 fn fleet(clusters: Vec<WorkloadCluster>) -> FleetReport {

@@ -1,0 +1,39 @@
+//! The reason of a pod, where people look first.
+
+use super::User;
+
+/// A version whose image does not exist, and one that crashes, are named with the reason of the pod in `status`, in the rollout and in the
+/// condition of the add-on, before any deadline.
+#[test]
+fn the_reason_of_a_pod_is_named_where_people_look_on_real_nodes() {
+    let user = User::of_a_fleet("reasons");
+    user.addon("1", "serve");
+    user.commit("version 1");
+    user.follow();
+    user.runs("1");
+
+    user.addon("2", "serve");
+    user.run("sed -i 's/image: workload:1/image: workload:missing/' fleet/addon.yaml");
+    user.commit("version 2 has no image");
+    self::named(&user, "ErrImagePull");
+
+    user.addon("3", "exit 3");
+    user.commit("version 3 crashes");
+    self::named(&user, "CrashLoopBackOff");
+    user.eventually("wheelwright explain rollout reasons", "exit code 3");
+    user.eventually("kubectl get events -A --field-selector reason=ClusterFailing", "CrashLoopBackOff");
+
+    user.addon("4", "serve");
+    user.commit("version 4 works");
+    user.runs("4");
+}
+
+fn named(user: &User, reason: &str) {
+    user.eventually("kubectl -n c1 get managedclusteraddon reasons -o yaml", reason);
+    user.eventually("wheelwright status", reason);
+    user.eventually("wheelwright rollout status reasons", reason);
+    user.eventually("wheelwright doctor", reason);
+    let condition =
+        r#"jsonpath={.status.resourceStatus.manifests[*].conditions[?(@.type=="PodsReady")].reason}"#;
+    user.eventually(&format!("kubectl -n c1 get manifestworks -o '{condition}'"), reason);
+}
