@@ -30,7 +30,7 @@ async fn start_agent(hub: &Hub, installed: &Installed) -> Running {
     let mut command = Command::new(built("tests/managed-serviceaccount/build"));
     command.arg("agent").args(args).arg(format!("--spoke-kubeconfig={}", spoke.display()));
     command.args(["--metrics-bind-address=0", "--health-probe-bind-address=0"]);
-    command.env("NAMESPACE", NAMESPACE).env("HUB_KUBECONFIG", identity);
+    command.env("HEALTH_ADDRESS", "127.0.0.1:0").env("NAMESPACE", NAMESPACE).env("HUB_KUBECONFIG", identity);
     Running::spawn(&mut command, "managed-serviceaccount", &hub.path(""), &hub.path(""))
 }
 

@@ -75,7 +75,7 @@ fn charts_are_installed_upgraded_and_rolled_back_on_real_nodes() {
 #[test]
 fn the_command_installs_upgrades_and_uninstalls_on_real_nodes() {
     let user = User::of_new_clusters("commanded");
-    user.run("wheelwright install --git-hosts $GIT --dashboard");
+    user.run("wheelwright install --image wheelwright:0.1.0 --git-hosts $GIT --dashboard");
     user.join();
     user.allow_repositories();
     user.addon("1", "serve");
@@ -97,7 +97,7 @@ fn the_command_installs_upgrades_and_uninstalls_on_real_nodes() {
     user.addon("3", "serve");
     user.commit("version 3");
     user.run("kubectl --context c1 -n commanded wait --for=condition=Ready pod -l version=2 --timeout=5s");
-    user.run("wheelwright install --git-hosts $GIT");
+    user.run("wheelwright install --image wheelwright:0.1.0 --git-hosts $GIT");
     user.runs("3");
 }
 

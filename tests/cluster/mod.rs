@@ -22,6 +22,7 @@
 //! ([`User::of_new_clusters`]). `user.run` panics if the command fails, `user.fails` if it succeeds. When a journey fails, its commands and
 //! the state of the clusters are printed.
 
+mod addons;
 mod install;
 mod page;
 mod reasons;
@@ -173,7 +174,7 @@ impl User {
         for (name, program) in programs {
             symlink(program, at("bin").join(name)).unwrap();
         }
-        for directory in ["charts", "examples-repo"] {
+        for directory in ["charts", "examples", "examples-repo", "tests"] {
             symlink(Path::new(ROOT).join(directory), at(directory)).unwrap();
         }
         fs::copy(clusters().join("kubeconfig"), at("kubeconfig")).unwrap();
@@ -197,7 +198,7 @@ impl User {
             return;
         }
         self.turn.reset();
-        self.run("wheelwright install --git-hosts $GIT");
+        self.run("wheelwright install --image wheelwright:0.1.0 --git-hosts $GIT");
         self.join();
         self.allow_repositories();
         self.turn.mark(true);
