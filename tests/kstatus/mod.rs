@@ -242,7 +242,8 @@ fn jobs() -> Vec<Value> {
 fn pods() -> Vec<Value> {
     let mut all = vec![object("v1/Pod", json!({}), Value::Null)];
     for phase in ["Pending", "Running", "Succeeded", "Failed"] {
-        for ready in [true, false] {
+        // Only a Pod that runs is ready.
+        for ready in [phase == "Running", false] {
             let status = json!({"phase": phase, "conditions": [condition("Ready", ready, "Because")]});
             all.push(object("v1/Pod", json!({}), status));
         }
