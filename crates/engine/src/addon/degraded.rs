@@ -43,6 +43,11 @@ pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Optio
     }
 }
 
+/// Returns true for a reason of the condition `Degraded` that the works of an add-on give.
+pub fn is_by_works(reason: &str) -> bool {
+    [MANIFEST_REJECTED, WORKLOAD_FAILED, PROBE_UNAVAILABLE].contains(&reason)
+}
+
 /// Returns the conditions of an add-on when the API server refuses a permission of its agent or a work: who
 /// deploys the add-on can give only permissions that it has itself. `None` where the object is another one.
 pub fn refused_write(addon: &Key, target: &ObjectRef, why: &str) -> Option<[Observation; 2]> {

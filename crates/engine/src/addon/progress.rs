@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::config::{Config, address};
 use super::config_refs;
-use super::degraded::{MANIFEST_REJECTED, PROBE_UNAVAILABLE, WORKLOAD_FAILED};
+use super::degraded::{MANIFEST_REJECTED, PROBE_UNAVAILABLE, WORKLOAD_FAILED, is_by_works};
 use super::selection::UNDECIDED;
 use crate::plural::counted;
 use crate::rollout::RolloutDecision;
@@ -123,7 +123,9 @@ pub fn assign(
         set_condition(&mut status.conditions, recorded, now);
     }
     configured(&mut status.conditions, true, now);
-    status.conditions.retain(|condition| condition.type_ != PROGRESSING);
+    // What was wrong with the configurations before says nothing about these.
+    let is_about_others = |held: &Condition| held.type_ == DEGRADED && is_by_works(&held.reason);
+    status.conditions.retain(|held| held.type_ != PROGRESSING && !is_about_others(held));
     let message = "progressing... mca and work configs mismatch";
     set_condition(
         &mut status.conditions,

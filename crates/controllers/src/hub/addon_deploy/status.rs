@@ -100,7 +100,9 @@ impl AddOnDeployment {
                     return;
                 }
                 self.report_open(&mut status.conditions, &verdict, now);
-                self.report_trouble(&mut status.conditions, trouble.as_deref(), now);
+                if !has_completed {
+                    self.report_trouble(&mut status.conditions, trouble.as_deref(), now);
+                }
             }
         }
         if self.has_template {
@@ -281,7 +283,9 @@ impl AddOnDeployment {
 
     /// Reports an error of an open rollout before its deadline, and takes it back when it is over.
     fn report_trouble(&self, conditions: &mut Vec<Condition>, trouble: Option<&str>, now: Timestamp) {
-        let is_degraded = find_condition(conditions, DEGRADED).is_some_and(Condition::is_true);
+        // Other reasons are those of refused permissions and works, which end otherwise.
+        let is_by_works = |held: &Condition| held.is_true() && degraded::is_by_works(&held.reason);
+        let is_degraded = find_condition(conditions, DEGRADED).is_some_and(is_by_works);
         let degraded = trouble.and_then(|_| degraded::condition(&self.live.host, None, &self.works_status));
         let observed = match (trouble.zip(degraded), is_degraded) {
             _ if !self.has_template => return,
