@@ -26,7 +26,7 @@ pub(super) struct Collection {
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) log: VecDeque<WatchCacheEvent>,
     /// The sum of [`WatchCacheEvent::weight`] over the log.
-    log_bytes: usize,
+    pub(super) log_bytes: usize,
     /// Changes at this revision and before are dropped.
     pub(super) compacted: u64,
 }
@@ -45,22 +45,38 @@ impl WatchCacheEvent {
     /// Returns the approximate bytes that are kept for this change. The old object belongs to the change that
     /// made it.
     fn weight(&self) -> usize {
-        let fields =
-            |object: &Arc<Object>| object.0.iter().map(|(name, value)| name.len() + weight(value)).sum();
-        self.new.as_ref().or(self.old.as_ref()).map_or(0, fields)
+        self.new.as_ref().or(self.old.as_ref()).map_or(0, |object| weight_of(object))
     }
 }
 
-/// Returns the approximate bytes of a value in memory.
-fn weight(value: &Value) -> usize {
-    let below = match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight(value)).sum(),
-    };
-    size_of::<Value>() + below
+/// Returns the approximate bytes of an object in memory.
+pub(super) fn weight_of(object: &Object) -> usize {
+    size_of::<Value>() + below(&object.0)
 }
+
+/// Returns the approximate bytes of a value in memory, which are many times those of its text.
+fn weight(value: &Value) -> usize {
+    // Lists that grow take up to twice the space of their items.
+    let content = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len() + ALLOCATION,
+        Value::Array(items) => items.iter().map(weight).sum::<usize>() + items.len() * size_of::<Value>(),
+        Value::Object(fields) => below(fields),
+    };
+    size_of::<Value>() + content
+}
+
+fn below(fields: &serde_json::Map<String, Value>) -> usize {
+    let content =
+        |(name, value): (&String, &Value)| name.len() + ALLOCATION + weight(value) - size_of::<Value>();
+    fields.len().div_ceil(HALF_NODE) * NODE + fields.iter().map(content).sum::<usize>()
+}
+
+/// Bytes that the allocator needs beside those of a small text.
+const ALLOCATION: usize = 16;
+/// Bytes of a node of a `BTreeMap` with a string and a value in each of its eleven places, and its least entries.
+const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
+const HALF_NODE: usize = 6;
 
 impl Collection {
     pub(super) fn new(resource: Arc<ApiResource>, revision: u64) -> Self {
@@ -119,7 +135,7 @@ impl Collection {
         self.compacted = self.compacted.max(revision);
     }
 
-    fn forget_oldest(&mut self) {
+    pub(super) fn forget_oldest(&mut self) {
         if let Some(change) = self.log.pop_front() {
             self.log_bytes -= change.weight();
             self.compacted = self.compacted.max(change.revision);

@@ -1,5 +1,7 @@
 //! Errors, as the `Status` objects of a real API server.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
 use super::{ApiResource, ResourcePath};
@@ -194,14 +196,14 @@ impl ApiError {
 
     /// Returns 422 with every invalid field.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let mut listed: Vec<String> = Vec::new();
-        for error in errors.iter().map(ToString::to_string) {
-            if !listed.contains(&error) {
-                listed.push(error);
-            }
-        }
-        let list =
-            if let [one] = listed.as_slice() { one.clone() } else { format!("[{}]", listed.join(", ")) };
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut seen = BTreeSet::new();
+        let listed: Vec<&str> = texts.iter().map(String::as_str).filter(|text| seen.insert(*text)).collect();
+        let list = if let [one] = listed.as_slice() {
+            (*one).to_owned()
+        } else {
+            format!("[{}]", listed.join(", "))
+        };
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let causes = errors.iter().map(|error| StatusCause {
             field: Some(error.field.clone()),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use object::{Key, Object};
 
+use super::collection::weight_of;
 use super::{GroupResource, Store};
 
 /// One write, in the order of revisions.
@@ -19,6 +20,13 @@ pub struct JournalEntry {
     pub key: Key,
     /// The object as stored; `None` for a deletion.
     pub object: Option<Arc<Object>>,
+}
+
+impl JournalEntry {
+    /// Returns the approximate bytes of the object in memory.
+    pub fn weight(&self) -> usize {
+        self.object.as_deref().map_or(0, weight_of)
+    }
 }
 
 impl Store {
@@ -57,19 +65,9 @@ impl Store {
         reserved: u64,
         now: Timestamp,
     ) -> Self {
-        let mut store = Self::bare(seed);
-        let mut empty = true;
-        for entry in entries {
-            empty = false;
-            store.revision = store.revision.max(entry.revision);
-            store.replay(entry);
-        }
-        if empty {
-            store = Self::new(seed, now);
-        }
-        store.skip_to(reserved);
-        store.compact(store.revision);
-        store
+        let mut restoration = Restoration::new(seed);
+        entries.into_iter().for_each(|entry| restoration.replay(entry));
+        restoration.finish(reserved, now)
     }
 
     fn replay(&mut self, entry: JournalEntry) {
@@ -81,6 +79,7 @@ impl Store {
         };
         self.admission.note(&place.0, &place.1.name, entry.object.as_deref());
         self.owner_graph.note(&place, old.as_deref(), entry.object.as_deref());
+        self.usage.note(&place, old.as_deref(), entry.object.as_deref());
         if place.0 == GroupResource::definitions() {
             self.follow_definition(old.as_deref(), &place.1);
         }
@@ -125,5 +124,38 @@ impl Store {
         self.record(&(resource, key), object);
         // The branch of this store collects the garbage of this write.
         self.owner_graph.clear();
+    }
+}
+
+/// A store that is read back entry by entry, so that only its last state is in memory.
+#[derive(Debug)]
+pub struct Restoration {
+    store: Store,
+    seed: u64,
+    is_empty: bool,
+}
+
+impl Restoration {
+    /// Begins with nothing; [`Store::restore`] explains the seed.
+    pub fn new(seed: u64) -> Self {
+        Self { store: Store::bare(seed), seed, is_empty: true }
+    }
+
+    /// Adds the next entry.
+    pub fn replay(&mut self, entry: JournalEntry) {
+        self.is_empty = false;
+        self.store.revision = self.store.revision.max(entry.revision);
+        self.store.replay(entry);
+    }
+
+    /// Returns the store of these entries, or a new one if there were none.
+    pub fn finish(self, reserved: u64, now: Timestamp) -> Store {
+        let Self { mut store, seed, is_empty } = self;
+        if is_empty {
+            store = Store::new(seed, now);
+        }
+        store.skip_to(reserved);
+        store.compact(store.revision);
+        store
     }
 }

@@ -32,6 +32,7 @@ mod metadata;
 mod ownership;
 mod patching;
 mod prune;
+mod quota;
 pub mod rbac;
 mod read;
 mod request;
@@ -60,7 +61,7 @@ pub use api_resource::{
 };
 pub use builtin::{PrinterColumn, Subresource, age};
 pub use error::{ApiError, FieldError};
-pub use journal::JournalEntry;
+pub use journal::{JournalEntry, Restoration};
 pub use request::{
     DeleteOptions, Deleted, FieldValidation, List, ListOptions, Patch, Propagation, ResourcePath, User,
     WriteOptions, Written,
@@ -95,6 +96,9 @@ pub struct Store {
     journal: Option<Vec<JournalEntry>>,
     owner_graph: collect::OwnerGraph,
     admission: admission::Policies,
+    usage: quota::Usage,
+    /// Bytes of past objects that are kept for watchers, of all resources together.
+    history: usize,
 }
 
 impl Store {
@@ -130,6 +134,8 @@ impl Store {
             journal: None,
             owner_graph: collect::OwnerGraph::default(),
             admission: admission::Policies::default(),
+            usage: quota::Usage::default(),
+            history: usize::MAX,
         }
     }
 
@@ -217,11 +223,26 @@ impl Store {
         let left = new.clone().or_else(|| old.clone());
         self.owner_graph.note(place, old.as_deref(), new.as_deref());
         self.admission.note(id, &key.name, new.as_deref());
+        self.usage.note(place, old.as_deref(), new.as_deref());
         collection.record(WatchCacheEvent { revision, key: key.clone(), old, new });
+        self.shorten_history();
         if *id == GroupResource::definitions() {
             self.follow_definition(left.as_deref(), key);
         }
         left
+    }
+
+    /// Limits the bytes of past objects that are kept for watchers.
+    pub fn set_history(&mut self, bytes: usize) {
+        self.history = bytes;
+    }
+
+    /// Drops the oldest changes of the resources with the longest histories.
+    fn shorten_history(&mut self) {
+        while self.collections.values().map(|collection| collection.log_bytes).sum::<usize>() > self.history {
+            let longest = self.collections.values_mut().max_by_key(|collection| collection.log_bytes);
+            longest.into_iter().for_each(Collection::forget_oldest);
+        }
     }
 }
 

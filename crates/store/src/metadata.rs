@@ -1,5 +1,6 @@
 //! Validates the metadata that every object has.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -192,7 +193,7 @@ pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
         }
     }
     if old.is_terminating() {
-        let before = strings(old, "finalizers");
+        let before: BTreeSet<String> = strings(old, "finalizers").into_iter().collect();
         let added: Vec<_> = strings(new, "finalizers").into_iter().filter(|f| !before.contains(f)).collect();
         if !added.is_empty() {
             let listed: Vec<_> = added.iter().map(|f| format!("{f:?}")).collect();

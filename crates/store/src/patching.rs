@@ -17,7 +17,7 @@ pub(super) fn patched(
     let mut value = Value::Object(object.0.clone());
     match patch {
         Patch::Json(operations) => {
-            limits::json_patch(&mut value, &json_operations(operations)?)?;
+            limits::json_patch(&mut value, json_operations(operations)?)?;
         }
         Patch::Merge(patch) => {
             if !patch.is_object() {

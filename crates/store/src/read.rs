@@ -16,6 +16,9 @@ use super::field_selector::FieldSelector;
 use super::request_scope::RequestScope;
 use super::{ApiError, GroupResource, List, ListOptions, ResourcePath, Store, Version};
 
+/// Most requirements of the selectors of one request: each is compared with every object of a list.
+const REQUIREMENTS: usize = 64;
+
 /// Namespace and selectors of a list or a watch.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
@@ -33,8 +36,12 @@ impl Filter {
         fields: &str,
     ) -> Result<Self, ApiError> {
         let refused = |e: InvalidSelector| ApiError::bad_request(format!("unable to parse requirement: {e}"));
-        let labels = labels.parse().map_err(refused)?;
+        let labels: Selector = labels.parse().map_err(refused)?;
         let mut fields = FieldSelector::parse(fields).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        if labels.requirements.len() + fields.requirements.len() > REQUIREMENTS {
+            let why = format!("the selectors have more than {REQUIREMENTS} requirements");
+            return Err(ApiError::bad_request(why));
+        }
         for (path, ..) in &fields.requirements {
             let known =
                 path == "metadata.name" || path == "metadata.namespace" || version.selectable.contains(path);

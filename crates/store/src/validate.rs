@@ -1,6 +1,6 @@
 //! Checks values against schemas, with the messages of kube-apiserver.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -116,8 +116,9 @@ impl Errors {
             Value::Array(items) => {
                 self.unique(schema, items, path);
                 if let Some(item_schema) = &schema.items {
+                    let olds = by_keys(schema, old);
                     for (i, item) in items.iter().enumerate() {
-                        let old = same_item(schema, item, old);
+                        let old = keys_of(schema, item).and_then(|keys| olds.get(&keys).copied());
                         self.value(item_schema, item, old, &format!("{path}[{i}]"));
                     }
                 }
@@ -312,11 +313,18 @@ fn is_required(path: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the item of the old list with the same keys.
-fn same_item<'v>(schema: &Schema, item: &Value, old: Option<&'v Value>) -> Option<&'v Value> {
-    let mut olds = old?.as_array()?.iter();
+/// Returns the first item of a list for each identity.
+fn by_keys<'v>(schema: &Schema, list: Option<&'v Value>) -> BTreeMap<String, &'v Value> {
+    let items = list.and_then(Value::as_array).into_iter().flatten().rev();
+    items.filter_map(|item| Some((keys_of(schema, item)?, item))).collect()
+}
+
+/// Returns the identity of an item of a list; `None` if its list has no keys.
+fn keys_of(schema: &Schema, item: &Value) -> Option<String> {
     match &schema.list {
-        ListType::Map(keys) => olds.find(|old| keys.iter().all(|key| old.get(key) == item.get(key))),
+        ListType::Map(keys) => {
+            Some(keys.iter().map(|key| Value::from(item.get(key).cloned()).to_string() + "\n").collect())
+        }
         ListType::Set | ListType::Atomic => None,
     }
 }

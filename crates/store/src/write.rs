@@ -266,6 +266,7 @@ impl Store {
         let object = if request.options.dry_run {
             Arc::new(object)
         } else {
+            self.check_quota(&request, &key, None, &object)?;
             self.store_in(&request.scope, &key, object)?
         };
         Ok(Written { object, created: true, warnings: request.warnings })
@@ -319,6 +320,7 @@ impl Store {
             self.remove(&resource.id_of_storage(), &key);
             object
         } else {
+            self.check_quota(&request, &key, Some(old), &new)?;
             self.store_in(&request.scope, &key, new)?
         };
         Ok(Written { object, created: false, warnings: request.warnings })

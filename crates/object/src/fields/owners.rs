@@ -1,6 +1,6 @@
 //! The owners of fields, and the effects of updates and applies on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -294,10 +294,11 @@ impl Owners {
             return;
         }
         updaters.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
-        let many = updaters.len() - UPDATERS_LIMIT + 1;
+        updaters.truncate(updaters.len() - UPDATERS_LIMIT + 1);
+        let merged: BTreeSet<&Manager> = updaters.iter().map(|old| &old.manager).collect();
+        self.entries.retain(|entry| !merged.contains(&entry.manager));
         let mut ancient: BTreeMap<String, ManagedEntry> = BTreeMap::new();
-        for old in updaters.into_iter().take(many) {
-            self.entries.retain(|entry| entry.manager != old.manager);
+        for old in updaters {
             let manager = Manager { name: ANCIENT.into(), subresource: String::new(), ..old.manager.clone() };
             let slot = ancient.entry(manager.api_version.clone()).or_insert_with(|| ManagedEntry {
                 manager,

@@ -6,7 +6,7 @@
 //! The renderer does not use this: kustomize's dialect prepends items, matches by all keys of a list and has
 //! fewer directives. It has its own merge beside its other transformers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -139,7 +139,8 @@ impl Merge {
             return Err(self.shape(list, "$deleteFromPrimitiveList must be a list"));
         };
         if let Some(Value::Array(current)) = original.get_mut(list) {
-            current.retain(|item| !items.contains(item));
+            let gone: BTreeSet<String> = items.iter().map(Value::to_string).collect();
+            current.retain(|item| !gone.contains(&item.to_string()));
         }
         Ok(())
     }
@@ -227,12 +228,9 @@ impl Merge {
         match (objects, strategy.merge_key) {
             (0, key) => {
                 let order = patch.clone();
-                let mut merged: Vec<Value> = Vec::new();
-                for item in original.iter().cloned().chain(patch) {
-                    if !merged.contains(&item) {
-                        merged.push(item);
-                    }
-                }
+                let mut seen = BTreeSet::new();
+                let all = original.iter().cloned().chain(patch);
+                let merged = all.filter(|item| seen.insert(item.to_string())).collect();
                 Ok(in_order(merged, &order, &original, key))
             }
             (some, Some(key)) if some == original.len() + patch.len() => {
@@ -251,14 +249,15 @@ impl Merge {
         at: Position<'_>,
     ) -> Result<Vec<Value>> {
         let mut additions = Vec::new();
+        let mut gone = BTreeSet::new();
         let mut replace = false;
         for item in patch {
             match item.get(PATCH) {
                 None => additions.push(item),
                 Some(Value::String(word)) if word == "replace" => replace = true,
                 Some(Value::String(word)) if word == "delete" => {
-                    let gone = item.get(key).ok_or_else(|| self.no_key(key))?;
-                    original.retain(|other| other.get(key) != Some(gone));
+                    let id = item.get(key).ok_or_else(|| self.no_key(key))?;
+                    gone.insert(id.to_string());
                 }
                 Some(found) => {
                     return Err(StrategicError::UnknownDirective {
@@ -271,11 +270,13 @@ impl Merge {
         if replace {
             return Ok(additions);
         }
+        original.retain(|item| item.get(key).is_none_or(|id| !gone.contains(&id.to_string())));
         let (before, order) = (original.clone(), additions.clone());
+        let mut places = first_places(&original, Some(key));
         for item in additions {
-            let id = item.get(key).ok_or_else(|| self.no_key(key))?;
-            let found = original.iter_mut().find(|other| other.get(key) == Some(id));
-            match (found, item) {
+            let id = item.get(key).ok_or_else(|| self.no_key(key))?.to_string();
+            let place = *places.entry(Some(id)).or_insert(original.len());
+            match (original.get_mut(place), item) {
                 (Some(Value::Object(slot)), Value::Object(item)) => {
                     self.path.push(format!("[{key}={}]", item.get(key).unwrap_or(&Value::Null)));
                     *slot = self.map(std::mem::take(slot), item, at)?;
@@ -330,24 +331,37 @@ fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
     }
 }
 
+/// Returns where the first item of each identity is, so that a merge looks at each item once. Identities are
+/// JSON texts, because values have no order.
+fn first_places(list: &[Value], key: Option<&str>) -> BTreeMap<Option<String>, usize> {
+    let places = list.iter().enumerate().rev();
+    places.map(|(place, item)| (identity(item, key).map(Value::to_string), place)).collect()
+}
+
 /// Puts the items of the patch into its order, and inserts the others at their places relative to those.
 fn in_order(merged: Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
-    let index = |list: &[Value], item: &Value| {
-        list.iter().position(|other| identity(other, key) == identity(item, key))
-    };
-    let (mut patched, mut others): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|item| index(order, item).is_some());
-    patched.sort_by_key(|item| index(order, item));
-    others.sort_by_key(|item| index(before, item).unwrap_or(usize::MAX));
-    let mut woven = Vec::with_capacity(patched.len() + others.len());
-    let (mut patched, mut others) = (patched.into_iter().peekable(), others.into_iter().peekable());
-    while let (Some(left), Some(right)) = (others.peek(), patched.peek()) {
-        let stood_before =
-            matches!((index(before, left), index(before, right)), (Some(left), Some(right)) if left < right);
-        woven.extend(if stood_before { others.next() } else { patched.next() });
+    let (in_patch, in_original) = (first_places(order, key), first_places(before, key));
+    let (mut patched, mut others) = (Vec::new(), Vec::new());
+    for item in merged {
+        let id = identity(&item, key).map(Value::to_string);
+        let before = in_original.get(&id).copied();
+        match in_patch.get(&id) {
+            Some(place) => patched.push((*place, before, item)),
+            None => others.push((before, item)),
+        }
     }
-    woven.extend(patched);
-    woven.extend(others);
+    patched.sort_by_key(|(place, ..)| *place);
+    others.sort_by_key(|(before, _)| before.unwrap_or(usize::MAX));
+    let mut woven = Vec::with_capacity(patched.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for (_, right, item) in patched {
+        let stood_before = |left: Option<usize>| left.zip(right).is_some_and(|(left, right)| left < right);
+        while let Some((_, other)) = others.next_if(|(left, _)| stood_before(*left)) {
+            woven.push(other);
+        }
+        woven.push(item);
+    }
+    woven.extend(others.map(|(_, other)| other));
     woven
 }
 

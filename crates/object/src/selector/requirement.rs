@@ -19,7 +19,8 @@ pub struct Requirement {
     pub key: String,
     /// The comparison.
     pub operator: Operator,
-    /// Any number of values for `In` and `NotIn`, one for `GreaterThan` and `LessThan`, none for the others.
+    /// Any number of values for `In` and `NotIn`, sorted; one for `GreaterThan` and `LessThan`; none for the
+    /// others.
     pub values: Vec<String>,
 }
 
@@ -90,7 +91,7 @@ impl Requirement {
     ///
     /// # Errors
     /// The message of the API machinery.
-    pub fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, InvalidSelector> {
+    pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, InvalidSelector> {
         if let Some(why) = qualified_name_fault(key) {
             return Err(InvalidSelector(format!("key: Invalid value: {key:?}: {why}")));
         }
@@ -120,6 +121,8 @@ impl Requirement {
         if let Some((i, value, why)) = faults.into_iter().next() {
             return Err(InvalidSelector(format!("values[{i}][{key}]: Invalid value: {value:?}: {why}")));
         }
+        values.sort();
+        values.dedup();
         Ok(Self { key: key.into(), operator, values })
     }
 
@@ -138,7 +141,7 @@ impl Requirement {
 
     /// Returns whether a value, or its absence, satisfies the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
-        let among = |value: &str| self.values.iter().any(|wanted| wanted == value);
+        let among = |value: &str| self.values.binary_search_by(|wanted| wanted.as_str().cmp(value)).is_ok();
         match self.operator {
             Operator::In => value.is_some_and(among),
             Operator::NotIn => !value.is_some_and(among),

@@ -102,3 +102,22 @@ fn nobody_grants_what_it_does_not_have() {
     );
     grant(json!({ "apiGroups": [""], "resources": ["*"], "verbs": ["get"] })).unwrap_err();
 }
+
+#[test]
+fn a_role_of_too_many_rules_to_compare_is_refused_before_they_are_made() {
+    let mut world = world();
+    let names = |count: usize| (0..count).map(|i| format!("n{i}")).collect::<Vec<_>>();
+    let role = |count| {
+        let rule = json!({ "verbs": names(count), "apiGroups": names(count), "resources": names(count) });
+        json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "r" }, "rules": [rule] })
+    };
+    let mut refused = |count| {
+        let (role, robot) = (role(count), user("system:serviceaccount:default:robot", &[]));
+        let target = ResourcePath::resource(GROUP, "v1", "roles").within("default");
+        let options = crate::WriteOptions::manager("test").by(Arc::new(robot));
+        let refused = world.store.create(&target, Object::from_value(role).unwrap(), &options, world.now);
+        refused.unwrap_err().to_string()
+    };
+    assert!(refused(3).contains("attempting to grant RBAC permissions not currently held"));
+    assert!(refused(1_000).contains("takes more than 10000000 steps"));
+}

@@ -44,6 +44,41 @@ fn a_json_patch_cannot_nest_deeper_than_what_can_be_read_back() {
 }
 
 #[test]
+fn a_json_patch_walks_and_moves_a_bounded_number_of_values() {
+    let patched = |operations: Vec<Value>| {
+        let mut value = json!({ "data": { "list": vec![0; 20_000] } });
+        crate::limits::json_patch(&mut value, serde_json::from_value(operations.into()).unwrap())
+    };
+    let add = |path: &str, count: usize| vec![json!({ "op": "add", "path": path, "value": 1 }); count];
+    patched(add("/data/list/-", 10_000)).unwrap();
+    patched(add("/data/list/0", 150)).unwrap();
+    let moves = |count: usize| -> Vec<Value> {
+        let there_and_back = [("/data/list", "/data/other"), ("/data/other", "/data/list")];
+        let moves = there_and_back.into_iter().cycle().take(count);
+        moves.map(|(from, path)| json!({ "op": "move", "from": from, "path": path })).collect()
+    };
+    patched(moves(100)).unwrap();
+    for too_many in [add("/data/list/0", 1_000), moves(400)] {
+        let (code, _, message) = refusal(patched(too_many));
+        assert_eq!(code, 413);
+        assert_eq!(message, "the operations of the JSON patch walk or move more than 4000000 values");
+    }
+}
+
+#[test]
+fn a_selector_has_a_bounded_number_of_requirements() {
+    let world = World::new();
+    let listed = |count: usize| {
+        let labels = (0..count).map(|i| format!("!k{i}")).collect::<Vec<_>>().join(",");
+        let options = crate::ListOptions { labels, ..crate::ListOptions::default() };
+        world.store.list(&crate::ResourcePath::resource("", "v1", "namespaces"), &options)
+    };
+    assert_eq!(listed(64).unwrap().items.len(), 4);
+    let (code, _, message) = refusal(listed(65));
+    assert_eq!((code, message.as_str()), (400, "the selectors have more than 64 requirements"));
+}
+
+#[test]
 fn an_object_is_no_deeper_than_what_can_be_read_back() {
     let mut world = World::new();
     let deep = |levels| json!({ "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": { "name": "a" }, "revision": 1, "data": nested(levels) });

@@ -6,6 +6,7 @@ mod builtin;
 mod custom;
 mod garbage;
 mod limits;
+mod quota;
 mod rules;
 mod verbs;
 

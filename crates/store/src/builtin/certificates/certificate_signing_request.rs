@@ -1,5 +1,7 @@
 //! The kind CertificateSigningRequest.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -120,10 +122,11 @@ fn check_decisions(old: &Object, new: &Object, errors: &mut Vec<FieldError>) {
     let decisions =
         |object| -> Vec<&str> { conditions(object).iter().filter(decides).map(type_of).collect() };
     let (before, after) = (decisions(old), decisions(new));
+    let stay: BTreeSet<&str> = after.iter().copied().collect();
     if after.len() > 1 {
         let why = "Approved and Denied conditions are mutually exclusive";
         errors.push(FieldError::invalid("status.conditions", &after.into(), why));
-    } else if before.iter().any(|decision| !after.contains(decision)) {
+    } else if before.iter().any(|decision| !stay.contains(decision)) {
         let removed = before.first().copied().unwrap_or_default();
         let why = format!("updates may not remove a condition of type {removed:?}");
         errors.push(FieldError::forbidden("status.conditions", why));
@@ -153,11 +156,12 @@ fn check(request: &Object, errors: &mut Vec<FieldError>) {
     if usages.is_empty() {
         errors.push(FieldError::required("spec.usages", ""));
     }
+    let mut seen = BTreeSet::new();
     for (i, usage) in usages.iter().enumerate() {
         if !usage.as_str().is_some_and(|usage| USAGES.contains(&usage)) {
             errors.push(FieldError::unsupported(format!("spec.usages[{i}]"), usage, USAGES.into_iter()));
         }
-        if usages.iter().take(i).any(|other| other == usage) {
+        if !seen.insert(usage.as_str()) {
             errors.push(FieldError::duplicate(format!("spec.usages[{i}]"), usage));
         }
     }

@@ -1,5 +1,7 @@
 //! The kind ConfigMap.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use serde_json::Value;
@@ -25,7 +27,8 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
 fn check_keys_stand_once(map: &Object, errors: &mut Vec<FieldError>) {
     let keys =
         |field: &str| map.0.get(field).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
-    for key in keys("data").filter(|key| keys("binaryData").any(|other| other == *key)) {
+    let binary: BTreeSet<&String> = keys("binaryData").collect();
+    for key in keys("data").filter(|key| binary.contains(key)) {
         let why = "duplicate of key present in binaryData";
         errors.push(FieldError::invalid(format!("data[{key}]"), &key.clone().into(), why));
     }

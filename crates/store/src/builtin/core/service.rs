@@ -1,5 +1,7 @@
 //! The kind Service.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
@@ -104,13 +106,14 @@ fn check(service: &Object, errors: &mut Vec<FieldError>) {
     if ports.is_empty() && !is_headless && !is_external {
         errors.push(FieldError::required("spec.ports", ""));
     }
+    let mut names = BTreeSet::new();
     for (i, port) in ports.iter().enumerate() {
         check_port(port, &format!("spec.ports[{i}]"), errors);
         let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
-        let before = ports.iter().take(i).any(|other| other.get("name") == port.get("name"));
+        let is_new = names.insert(name);
         if name.is_empty() && ports.len() > 1 {
             errors.push(FieldError::required(format!("spec.ports[{i}].name"), ""));
-        } else if !name.is_empty() && before {
+        } else if !name.is_empty() && !is_new {
             errors.push(FieldError::duplicate(format!("spec.ports[{i}].name"), &name.into()));
         }
     }
