@@ -14,8 +14,8 @@ pub(super) struct Arrivals<'a> {
     kinds: BTreeSet<(&'a str, &'a str)>,
     /// The namespaces that are new.
     namespaces: BTreeSet<&'a str>,
-    /// Whether objects may need permissions that the commit gives.
-    permissions: bool,
+    /// The first stage whose objects may need roles or permissions that the commit brings.
+    permitted: Option<u8>,
 }
 
 impl<'a> Arrivals<'a> {
@@ -23,18 +23,20 @@ impl<'a> Arrivals<'a> {
         let desired = || applies.iter().map(|(apply, _)| apply.desired);
         let is_new_namespace =
             |apply: &&Apply<'_>| apply.is_new && apply.desired.reference.gvk.kind == "Namespace";
+        let permissions = applies.iter().filter(|(apply, _)| apply.desired.reference.gvk.group == RBAC);
+        let first = permissions.map(|(apply, _)| apply.stage).min();
         let namespaces = applies.iter().map(|(apply, _)| apply).filter(is_new_namespace);
         Self {
             kinds: desired().filter_map(defined_kind).collect(),
             namespaces: namespaces.map(|apply| apply.desired.reference.key.name.as_str()).collect(),
-            permissions: are_permissions_needed && desired().any(|one| one.reference.gvk.group == RBAC),
+            permitted: first.filter(|_| are_permissions_needed).map(|first| first + 1),
         }
     }
 
     /// Returns the last stage that brings what the API server needs to judge an object; `None` if it can judge it at once.
     pub(super) fn stage(&self, apply: &Apply<'_>) -> Option<u8> {
         let ObjectRef { gvk, key } = &apply.desired.reference;
-        if self.permissions && apply.stage >= PERMISSIONS {
+        if self.permitted.is_some_and(|first| apply.stage >= first) {
             return Some(PERMISSIONS);
         }
         let arrives = self.kinds.contains(&(gvk.group.as_str(), gvk.kind.as_str()))

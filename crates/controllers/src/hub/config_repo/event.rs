@@ -3,7 +3,7 @@
 use super::status::{Phase, Readiness, TRANSIENT};
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, Revision};
-use api::names::gitops_conditions::READY;
+use api::names::gitops_conditions::{READY, RECONCILING};
 use object::text::{self, short_commit};
 use object::tree::Checkout;
 use reconcile::{Event, EventType};
@@ -29,7 +29,7 @@ pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readi
             (!was_ready || commit(&before.applied) != commit(&new.applied), EventType::Normal)
         }
         Phase::Stalled => {
-            let was_told = ready.is_some_and(|ready| ready.reason == *reason);
+            let was_told = ready.is_some_and(|ready| ready.reason == *reason) && !repo.holds(RECONCILING);
             (!was_told || commit(&before.seen) != commit(&new.seen), EventType::Warning)
         }
     };

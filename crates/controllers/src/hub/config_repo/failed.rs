@@ -45,10 +45,13 @@ pub(super) fn failed(
     let commit = checkout.map(|checkout| checkout.revision.clone()).unwrap_or_default();
     let recreated = recreated(desired.as_deref(), &failures, view);
     let is_recreated = !recreated.is_empty() && recreated.len() == failures.len();
+    let is_told = is_forbidden(repo) && is_about(repo, &commit);
     let (phase, reason) = match () {
         () if is_recreated => (Phase::Reconciling, "Recreating"),
         () if is_early(done) => (Phase::Reconciling, "Waiting"),
-        () if are_permissions_needed(repo, &commit, done) => (Phase::Reconciling, FORBIDDEN),
+        // The next plan writes the permissions before it asks again for the other objects.
+        () if are_permissions_needed(done) && !is_told => (Phase::Reconciling, FORBIDDEN),
+        () if are_permissions_needed(done) => (Phase::Stalled, FORBIDDEN),
         () => (phase, reason),
     };
     status.recreate = recreated;
@@ -152,20 +155,15 @@ fn is_refused_before(done: &Executed) -> bool {
     done.failures().all(|(action, failure)| is_dry_run(action) && failure.is_refusal())
 }
 
-/// Returns whether the identity lacks permissions that the commit itself may give. The next plan writes these before it asks
-/// again for the other objects.
-fn are_permissions_needed(repo: &ConfigRepo, commit: &str, done: &Executed) -> bool {
-    let gives_some = || {
-        let written = done.plan.steps.iter().flatten().filter_map(written_kind);
-        written.into_iter().any(|gvk| gvk.group == RBAC)
-    };
+/// Returns whether the identity lacks permissions that the commit itself may give.
+fn are_permissions_needed(done: &Executed) -> bool {
     // An API server answers 404 about the role of a binding.
     let is_lacking =
         |failure: &Failure| matches!(failure.kind, FailureKind::Forbidden | FailureKind::NotFound);
+    let mut written = done.plan.steps.iter().flatten().filter_map(written_kind);
     is_refused_before(done)
         && done.failures().all(|(_, failure)| is_lacking(failure))
-        && !(is_forbidden(repo) && is_about(repo, commit))
-        && gives_some()
+        && written.any(|gvk| gvk.group == RBAC)
 }
 
 /// The end of a message about a field that cannot change, if the object is recreated.

@@ -193,6 +193,17 @@ fn objects_that_need_the_permissions_of_their_commit_are_judged_after_these() {
 }
 
 #[test]
+fn a_binding_of_a_role_that_no_commit_brings_is_refused_as_a_whole() {
+    BINDINGS.set(0);
+    let setup = sim::Setup { execute: granting, ..sim::Setup::default() };
+    let mut hub = Hub::with(setup, json!({"serviceAccountName": "deployer"}));
+    let message = hub.commit(&[("a.yaml", &map("a", "1")), ("b.yaml", BINDING)]);
+    assert!(message.starts_with("Stalled Forbidden: "), "{message}");
+    hub.world.run_for(SignedDuration::from_mins(30)).unwrap();
+    assert_eq!((hub.owned(), BINDINGS.get(), hub.warnings().len()), (Vec::new(), 0, 1), "{}", hub.message());
+}
+
+#[test]
 fn dry_runs_are_made_for_what_changes_and_only_once() {
     let setup = sim::Setup { execute: recording, ..sim::Setup::default() };
     let mut hub = Hub::with(setup, json!({}));
