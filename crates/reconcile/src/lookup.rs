@@ -145,9 +145,6 @@ pub struct AccessReview {
     pub resource: Gvr,
     /// Namespace and name of the object.
     pub key: Key,
-    /// The object as JSON, where its creation is tried as the subject in a dry run: the API server then
-    /// refuses permissions that the subject does not have itself. Empty where that is not needed.
-    pub create: String,
 }
 
 impl AccessReview {
@@ -162,8 +159,6 @@ pub enum Access {
     Allowed,
     /// A verb is refused.
     Denied,
-    /// The verbs are allowed, but the object would give permissions that the subject does not have.
-    Escalates,
 }
 
 impl Lookup {

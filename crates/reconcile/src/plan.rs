@@ -97,6 +97,8 @@ pub enum Action {
         site: Site,
         /// The object.
         object: Object,
+        /// The user that the request impersonates; `None` for the identity of the process.
+        impersonate: Option<String>,
     },
     /// JSON merge patch (RFC 7386).
     Patch {
@@ -152,7 +154,7 @@ impl Action {
 
     /// Creates an object on the hub unless it exists.
     pub fn create(object: Object) -> Self {
-        Self::Create { site: Site::Hub, object }
+        Self::Create { site: Site::Hub, object, impersonate: None }
     }
 
     /// Deletes an object from the hub, if it is still the one that was read.

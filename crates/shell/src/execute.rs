@@ -74,7 +74,9 @@ impl ActionExecutor {
                 }
                 crd::established(server, applied).await.map(Answer::from)
             }
-            Action::Create { object, site } => server(site)?.create(object, manager).await,
+            Action::Create { object, impersonate, site } => {
+                server(site)?.impersonating(impersonate.as_deref()).create(object, manager).await
+            }
             Action::Patch { target, subresource, patch, precondition, impersonate, site } => {
                 let server = server(site)?.impersonating(impersonate.as_deref());
                 let mut body = Value::Object(patch.clone());

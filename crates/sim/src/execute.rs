@@ -1,6 +1,7 @@
 //! Executes actions on stores, as the shell does on API servers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use reconcile::{
     Action, Answer, CommitStatus, Dispatcher, Failure, FailureKind, Outcome, Precondition, Push, Site,
     Subresource, WatchedKind, WatcherEvent,
 };
-use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, WriteOptions};
+use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, User, WriteOptions};
 
 /// The branches of a remote that only reports are pushed to: every commit, oldest first.
 pub type Branches = BTreeMap<String, Vec<Push>>;
@@ -55,6 +56,26 @@ impl Servers<'_> {
         (revision(Site::Hub), revision(Site::Spoke))
     }
 
+    /// Returns the store to write to. The spoke refuses what the impersonated user may not do; the hub does not ask,
+    /// because previews and histories have no roles there.
+    fn writable_as(
+        &mut self,
+        site: Site,
+        impersonate: Option<&str>,
+        verb: &str,
+        reference: &ObjectRef,
+        options: &mut WriteOptions,
+    ) -> Result<(&mut Store, ResourcePath), Failure> {
+        let store = self.writable(site)?;
+        let target = path(store, reference)?;
+        if let Some(name) = impersonate.filter(|_| site == Site::Spoke) {
+            let user = Arc::new(User { name: name.to_owned(), ..User::default() });
+            store.authorize(&user, verb, &target).map_err(|error| refused(reference, &error))?;
+            options.user = user;
+        }
+        Ok((store, target))
+    }
+
     fn writable(&mut self, site: Site) -> Result<&mut Store, Failure> {
         let store = match site {
             Site::Hub => self.hub.as_deref_mut(),
@@ -86,24 +107,24 @@ pub(super) fn unavailable(why: &str) -> Failure {
 /// # Errors
 /// The refusal of the server, or that it cannot be reached.
 pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
-    let options = WriteOptions::manager(manager);
+    let mut options = WriteOptions::manager(manager);
     match action {
-        Action::Apply { site, object, force, manager: other, impersonate: _, dry_run } => {
-            let store = sites.writable(*site)?;
+        Action::Apply { site, object, force, manager: other, impersonate, dry_run } => {
+            let reference = object.reference();
+            let user = impersonate.as_deref();
+            let (store, target) = sites.writable_as(*site, user, "patch", &reference, &mut options)?;
             let manager = other.clone().unwrap_or(options.manager);
             let named = WriteOptions { manager, force: *force, dry_run: *dry_run, ..options };
-            let reference = object.reference();
-            let target = path(store, &reference)?;
             let patch = Patch::Apply(object.clone().into_value());
             store
                 .patch(&target, &patch, &named, now)
                 .map(|written| if *dry_run { Answer::Nothing } else { taken(&written.object) })
                 .map_err(|error| refused(&reference, &error))
         }
-        Action::Create { site, object } => {
-            let store = sites.writable(*site)?;
+        Action::Create { site, object, impersonate } => {
             let reference = object.reference();
-            let target = path(store, &reference)?;
+            let user = impersonate.as_deref();
+            let (store, target) = sites.writable_as(*site, user, "create", &reference, &mut options)?;
             let unnamed = ResourcePath { name: String::new(), ..target.clone() };
             match store.create(&unnamed, object.clone(), &options, now) {
                 Ok(written) => Ok(taken(&written.object)),
@@ -113,9 +134,10 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
                 Err(error) => Err(refused(&reference, &error)),
             }
         }
-        Action::Patch { site, target: reference, subresource, patch, precondition, impersonate: _ } => {
-            let store = sites.writable(*site)?;
-            let target = path(store, reference)?.sub(match subresource {
+        Action::Patch { site, target: reference, subresource, patch, precondition, impersonate } => {
+            let user = impersonate.as_deref();
+            let (store, target) = sites.writable_as(*site, user, "patch", reference, &mut options)?;
+            let target = target.sub(match subresource {
                 Subresource::None => "",
                 Subresource::Status => "status",
                 Subresource::Approval => "approval",
@@ -135,9 +157,9 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
                 .map(|w| taken(&w.object))
                 .map_err(|error| refused(&reference, &error))
         }
-        Action::Delete { site, target: reference, precondition, orphan, impersonate: _ } => {
-            let store = sites.writable(*site)?;
-            let target = path(store, reference)?;
+        Action::Delete { site, target: reference, precondition, orphan, impersonate } => {
+            let user = impersonate.as_deref();
+            let (store, target) = sites.writable_as(*site, user, "delete", reference, &mut options)?;
             let propagation = Some(if *orphan { Propagation::Orphan } else { Propagation::Background });
             let Precondition { uid, resource_version } = precondition.clone();
             let options = DeleteOptions { uid, resource_version, propagation, ..DeleteOptions::default() };

@@ -28,7 +28,7 @@ pub fn refusal(wanted: &Wanted) -> Option<ApplyRefusal> {
             ApplyRefusal::Rejected("an empty namespace may not be set during creation".into())
         }
         Served::As { .. } | Served::Unread if wanted.executor == Executor::Unknown => {
-            ApplyRefusal::Failed(wanted.not_allowed(false))
+            ApplyRefusal::Failed(wanted.not_allowed())
         }
         Served::As { .. } | Served::Unread => return None,
     })

@@ -20,7 +20,7 @@ pub enum Executor {
 
 impl Executor {
     /// Reads the executor of a work.
-    pub(crate) fn of(executor: Option<&ManifestWorkExecutor>) -> Self {
+    pub fn of(executor: Option<&ManifestWorkExecutor>) -> Self {
         let Some(ManifestWorkExecutor { subject, unknown: _ }) = executor else { return Self::Agent };
         let Some(ExecutorSubject { r#type, service_account, unknown: _ }) = subject else {
             return Self::Unknown;

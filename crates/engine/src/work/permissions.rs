@@ -1,9 +1,8 @@
-//! The permissions with which a work is applied. The agent writes as itself; an executor limits its writes.
+//! The permissions with which a work is applied. The agent writes as the executor, so the API server judges each
+//! write. What the agent reads for a work, it reads as itself; so a review comes first.
 
 use super::executor::Executor;
 use super::manifest::{Served, Wanted};
-use crate::registration::rbac::RBAC;
-use api::work::v1::UpdateStrategyType;
 
 /// The permissions that a service account needs for a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +13,10 @@ pub struct Permissions {
     pub groups: Vec<String>,
     /// The verbs on the object.
     pub verbs: Vec<String>,
-    /// Whether the object gives permissions, which the subject must have itself.
-    pub grants: bool,
 }
 
 /// Returns the groups of the service accounts of a namespace.
-pub(super) fn groups(namespace: &str) -> [String; 3] {
+fn groups(namespace: &str) -> [String; 3] {
     [
         "system:serviceaccounts".into(),
         "system:authenticated".into(),
@@ -28,39 +25,47 @@ pub(super) fn groups(namespace: &str) -> [String; 3] {
 }
 
 impl Executor {
+    /// Returns the user that the writes impersonate; `None` for the agent itself.
+    pub fn user(&self) -> Option<String> {
+        match self {
+            Self::ServiceAccount { namespace, name } => {
+                Some(format!("system:serviceaccount:{namespace}:{name}"))
+            }
+            Self::Agent | Self::Unknown => None,
+        }
+    }
+
     /// Returns the permissions that it needs for a manifest; `None` if no review is needed.
     pub fn permissions(&self, wanted: &Wanted) -> Option<Permissions> {
-        let Self::ServiceAccount { namespace, name } = self else { return None };
         let mut verbs = vec!["create", "update", "patch", "get"];
         if wanted.owned {
             verbs.push("delete");
         }
-        let grants = wanted.meta.group == RBAC
-            && matches!(
-                &*wanted.meta.resource,
-                "roles" | "rolebindings" | "clusterroles" | "clusterrolebindings"
-            )
-            && wanted.strategy.r#type != UpdateStrategyType::ReadOnly;
-        Some(Permissions {
-            user: format!("system:serviceaccount:{namespace}:{name}"),
-            groups: groups(namespace).into(),
-            verbs: verbs.into_iter().map(str::to_owned).collect(),
-            grants,
-        })
+        self.with_verbs(&verbs)
+    }
+
+    /// Returns the permission to delete an object; `None` if no review is needed.
+    pub fn deletion(&self) -> Option<Permissions> {
+        self.with_verbs(&["delete"])
+    }
+
+    fn with_verbs(&self, verbs: &[&str]) -> Option<Permissions> {
+        let Self::ServiceAccount { namespace, name: _ } = self else { return None };
+        let verbs = verbs.iter().map(|&verb| verb.to_owned()).collect();
+        Some(Permissions { user: self.user()?, groups: groups(namespace).into(), verbs })
     }
 }
 
 impl Wanted {
     /// Returns the words of Open Cluster Management for a manifest that the executor may not apply.
-    pub fn not_allowed(&self, escalates: bool) -> String {
+    pub fn not_allowed(&self) -> String {
         let meta = &self.meta;
         let resource = match &self.served {
             Served::As { resource, .. } => resource,
             Served::Not | Served::Unread => &meta.kind,
         };
-        let why = if escalates { ", error: permission escalation" } else { "" };
         format!(
-            "not allowed to apply the resource {} {resource}, {} {}{why}, will try again in 1m0s",
+            "not allowed to apply the resource {} {resource}, {} {}, will try again in 1m0s",
             meta.group, meta.namespace, meta.name
         )
     }

@@ -8,7 +8,6 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use object::{Gvk, Object};
 
 use super::executor::Executor;
-use super::permissions::groups;
 use crate::registration::rbac::RBAC;
 use crate::resource::{is_name, plural};
 
@@ -17,21 +16,17 @@ const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
 /// Returns the rules of a ClusterRole for the objects of works: one for each API group, `escalate` for the
 /// roles among them, and `bind` for the roles that their bindings name (Kubernetes' prevention of privilege
-/// escalation). `impersonate` is for the executors of works with such objects: the agent tries as the
-/// executor whether it may give the permissions.
+/// escalation). `impersonate` is for the executors of works: the agent writes as them.
 ///
 /// Objects that a work had before, and that the agent has not removed yet, count by the status of the work. A
 /// resource that no status names is derived from the kind, as by [`plural`].
 pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
     let mut resources: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut bound: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut impersonated: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut impersonated: BTreeSet<String> = BTreeSet::new();
     for work in works {
-        if let Executor::ServiceAccount { namespace, name } = Executor::of(work.spec.executor.as_ref())
-            && work.spec.workload.manifests.iter().any(|one| Object(one.clone()).gvk().group == RBAC)
-        {
-            impersonated.entry("serviceaccounts").or_default().insert(name);
-            impersonated.entry("groups").or_default().extend(groups(&namespace));
+        if let Executor::ServiceAccount { namespace: _, name } = Executor::of(work.spec.executor.as_ref()) {
+            impersonated.insert(name);
         }
         let reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);
         let reported: Vec<_> = reported.map(|condition| &condition.resource_meta).collect();
@@ -68,9 +63,9 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
         let names = Some(names.into_iter().collect());
         rules.push(PolicyRule { resource_names: names, ..rule(RBAC, vec![roles], &["bind"]) });
     }
-    for (kind, names) in impersonated {
-        let names = Some(names.into_iter().collect());
-        let rule = rule("", vec![kind.to_owned()], &["impersonate"]);
+    if !impersonated.is_empty() {
+        let names = Some(impersonated.into_iter().collect());
+        let rule = rule("", vec!["serviceaccounts".to_owned()], &["impersonate"]);
         rules.push(PolicyRule { resource_names: names, ..rule });
     }
     rules

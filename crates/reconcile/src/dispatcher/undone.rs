@@ -50,7 +50,9 @@ impl WrittenContent {
                 Action::Apply { site, object, force, manager, impersonate, dry_run } => {
                     (json!(["apply", site, force, manager, impersonate, dry_run]), Some(object))
                 }
-                Action::Create { site, object } => (json!(["create", site]), Some(object)),
+                Action::Create { site, object, impersonate } => {
+                    (json!(["create", site, impersonate]), Some(object))
+                }
                 Action::Replace { site, object } => (json!(["replace", site]), Some(object)),
                 Action::Patch { .. }
                 | Action::Delete { .. }

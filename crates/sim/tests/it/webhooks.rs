@@ -27,7 +27,7 @@ fn mutated(
     let kind = action.gvk().map(|gvk| gvk.kind).unwrap_or_default();
     match &mut action {
         Action::Apply { site, object, .. }
-        | Action::Create { site, object }
+        | Action::Create { site, object, .. }
         | Action::Replace { site, object } => webhook(&kind, *site, &mut object.0),
         Action::Patch { site, patch, .. } => webhook(&kind, *site, patch),
         Action::Delete { .. } | Action::Push(_) | Action::SetCommitStatus(_) => {}

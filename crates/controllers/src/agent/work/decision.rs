@@ -10,7 +10,7 @@ use engine::work::{
     ApplyDecision, ApplyRefusal, Attempt, Live, Permissions, Served, Wanted, decide, is_complete, refusal,
     take_over, was_applied,
 };
-use object::{Gvk, Object};
+use object::{Gvk, Key, Object};
 use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
 
 /// The decision about one manifest, with its input.
@@ -113,31 +113,20 @@ pub(super) fn read(
 
 /// Returns why the executor may not apply a manifest; the outer `None` until that is known.
 fn allowed(wanted: &Wanted, view: &impl View) -> Option<Option<String>> {
-    let Some(Permissions { user, groups, verbs, grants }) = wanted.executor.permissions(wanted) else {
-        return Some(None);
-    };
+    let Some(permissions) = wanted.executor.permissions(wanted) else { return Some(None) };
     let meta = &wanted.meta;
-    let review = AccessReview {
-        user,
-        groups,
-        verbs,
-        resource: Gvr {
-            group: meta.group.clone(),
-            version: meta.version.clone(),
-            resource: meta.resource.clone(),
-        },
-        key: wanted.reference.key.clone(),
-        create: if grants {
-            serde_json::to_string(&wanted.object).unwrap_or_default()
-        } else {
-            String::new()
-        },
-    };
-    match view.access(review) {
+    let resource =
+        Gvr { group: meta.group.clone(), version: meta.version.clone(), resource: meta.resource.clone() };
+    match view.access(review(permissions, resource, wanted.reference.key.clone())) {
         Ok(Access::Allowed) => Some(None),
-        Ok(Access::Denied) => Some(Some(wanted.not_allowed(false))),
-        Ok(Access::Escalates) => Some(Some(wanted.not_allowed(true))),
+        Ok(Access::Denied) => Some(Some(wanted.not_allowed())),
         Err(error) if error.is_coming() => None,
         Err(error) => Some(Some(error.to_string())),
     }
+}
+
+/// Returns the question whether a subject has permissions on an object.
+pub(super) fn review(permissions: Permissions, resource: Gvr, key: Key) -> AccessReview {
+    let Permissions { user, groups, verbs } = permissions;
+    AccessReview { user, groups, verbs, resource, key }
 }

@@ -13,7 +13,7 @@ use api::condition::Conditions as _;
 use api::names::{APPLIED_WORK_FINALIZER, WORK_FINALIZER, work_conditions};
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec, AppliedResource, ManifestWork};
 use engine::order::{needs_its_controller, spoke_rank};
-use engine::work::{ApplyDecision, Served, Wanted, inventory, read, stays};
+use engine::work::{ApplyDecision, Executor, Served, Wanted, inventory, read, stays};
 use object::duration::later;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
@@ -57,6 +57,11 @@ impl WorkOnSpoke {
         // The wanted objects are left to that work. See docs/hazards.md#rotated-hub.
         wanted.iter_mut().for_each(|wanted| wanted.owned = false);
         Ok(Self { identity, key, work: None, applied: Some(applied), wanted, before })
+    }
+
+    /// Returns the executor of the work. Objects of a work that the hub does not have are the agent's to remove.
+    pub(super) fn executor(&self) -> Executor {
+        Executor::of(self.work.as_ref().and_then(|work| work.spec.executor.as_ref()))
     }
 
     pub(super) fn owner(&self) -> Option<OwnerReference> {
@@ -239,14 +244,18 @@ impl WorkOnSpoke {
     /// Removes all objects of a work from the spoke, and then releases the AppliedManifestWork.
     ///
     /// Objects of custom kinds go first: their operator may be in the work, and removes their finalizers. See
-    /// docs/hazards.md#operator-deleted-first.
+    /// docs/hazards.md#operator-deleted-first. What the executor may not delete stays behind after that time, so
+    /// that a cluster can leave although the permissions of its executors went first.
     fn tear_down(&self, plan: &mut Plan, applied: &AppliedManifestWork, view: &impl View, now: Timestamp) {
         let Some(owner) = self.owner() else { return };
+        let until = ordered_until(applied, now);
         let (mut writes, mut pending, mut not_served) = (Vec::new(), Vec::new(), Vec::new());
         for entry in &self.before {
             let is_left = self.wanted_of(entry).is_some_and(|wanted| !wanted.owned);
             let option = self.work.as_ref().and_then(|work| work.spec.delete_option.as_ref());
-            match self.remove(entry, &owner, is_left || stays(option, entry), view) {
+            let is_kept =
+                is_left || stays(option, entry) || (until.is_none() && self.may_not_delete(entry, view));
+            match self.remove(entry, &owner, is_kept, view) {
                 Step::Forget => {}
                 Step::NotServed => not_served.push(entry.clone()),
                 Step::Wait => pending.push(entry.clone()),
@@ -266,9 +275,13 @@ impl WorkOnSpoke {
         pending.extend(not_served);
         pending.sort_by_key(|entry| self.before.iter().position(|before| before == entry));
         plan.step(self.record(applied, &pending));
-        if let Some(until) = ordered_until(applied, now).filter(|_| is_ordered) {
-            writes.retain(|(entry, _)| needs_its_controller(&entry.group));
-            plan.wake(until);
+        if let Some(until) = until {
+            if is_ordered {
+                writes.retain(|(entry, _)| needs_its_controller(&entry.group));
+            }
+            if is_ordered || self.executor().user().is_some() {
+                plan.wake(until);
+            }
         }
         plan.step(writes.into_iter().map(|(_, action)| action));
     }
@@ -281,22 +294,24 @@ fn ordered_until(applied: &AppliedManifestWork, now: Timestamp) -> Option<Timest
     (now.duration_since(since).abs() < ORDERED_FOR).then(|| later(since, ORDERED_FOR))
 }
 
-/// Returns the write that a decision asks for.
+/// Returns the write that a decision asks for. The API server judges it as one of the executor: it alone knows what
+/// the live object becomes. See docs/hazards.md#executor-ignored.
 fn action(wanted: &Wanted, decision: ManifestDecision) -> Option<Action> {
     let precondition = decision.live().map(|live| Precondition {
         uid: live.uid().to_owned(),
         resource_version: live.resource_version().to_owned(),
     });
+    let impersonate = wanted.executor.user();
     match decision.decision? {
         ApplyDecision::Leave | ApplyDecision::Refuse(_) => None,
-        ApplyDecision::Create(object) => Some(Action::Create { site: Site::Spoke, object }),
+        ApplyDecision::Create(object) => Some(Action::Create { site: Site::Spoke, object, impersonate }),
         ApplyDecision::Apply { object, force, manager } => {
-            let (manager, impersonate) = (Some(manager), None);
+            let manager = Some(manager);
             Some(Action::Apply { site: Site::Spoke, object, force, manager, impersonate, dry_run: false })
         }
         ApplyDecision::Patch(patch) => {
             let (site, subresource, target) = (Site::Spoke, Subresource::None, wanted.reference.clone());
-            let (precondition, impersonate) = (precondition?, None);
+            let precondition = precondition?;
             Some(Action::Patch { site, target, subresource, patch, precondition, impersonate })
         }
     }

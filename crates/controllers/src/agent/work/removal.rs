@@ -3,12 +3,14 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
-use super::decision::served;
+use super::decision::{review, served};
 use super::plan::{Step, WorkOnSpoke, fields};
 use api::work::v1::{AppliedResource, ManifestWork};
 use engine::work::{ObjectRemoval, Served, read, removal as decide};
 use object::{Gvk, Key, Metadata as _, ObjectRef};
-use reconcile::{Action, Gvr, Lookup, LookupAnswer, Precondition, Query, Read, Site, Subresource, View};
+use reconcile::{
+    Access, Action, Gvr, Lookup, LookupAnswer, Precondition, Query, Read, Site, Subresource, View,
+};
 
 impl WorkOnSpoke {
     /// Returns the next step for an entry that is not wanted; `stays` leaves the object in place.
@@ -44,7 +46,7 @@ impl WorkOnSpoke {
             ObjectRemoval::Forget => Step::Forget,
             ObjectRemoval::Wait => Step::Wait,
             ObjectRemoval::Delete => {
-                let (site, impersonate) = (Site::Spoke, None);
+                let (site, impersonate) = (Site::Spoke, self.executor().user());
                 Step::Write(Box::new(Action::Delete {
                     site,
                     target,
@@ -55,8 +57,8 @@ impl WorkOnSpoke {
             }
             ObjectRemoval::Release(owners) => {
                 let patch = fields(json!({"metadata": {"ownerReferences": owners}}));
-                let (site, subresource) = (Site::Spoke, Subresource::None);
-                let impersonate = None;
+                // Giving up the ownership takes nothing from anybody, so the agent does it as itself.
+                let (site, subresource, impersonate) = (Site::Spoke, Subresource::None, None);
                 Step::Write(Box::new(Action::Patch {
                     site,
                     target,
@@ -67,6 +69,13 @@ impl WorkOnSpoke {
                 }))
             }
         }
+    }
+
+    /// Returns whether the executor is known to have no permission to delete an object.
+    pub(super) fn may_not_delete(&self, entry: &AppliedResource, view: &impl View) -> bool {
+        let Some(permissions) = self.executor().deletion() else { return false };
+        let key = Key::namespaced(&entry.namespace, &entry.name);
+        matches!(view.access(review(permissions, resource(entry), key)), Ok(Access::Denied))
     }
 
     /// Returns whether another work of the hub applies an object, although it may not have taken it yet.
@@ -96,12 +105,7 @@ impl WorkOnSpoke {
         if let Some(wanted) = named {
             return Ok(Some(ObjectRef { gvk: wanted.reference.gvk.clone(), key }));
         }
-        let gvr = Gvr {
-            group: entry.group.clone(),
-            version: entry.version.clone(),
-            resource: entry.resource.clone(),
-        };
-        let gvk: Option<Gvk> = match view.lookup(&Lookup::KindFor(gvr))? {
+        let gvk: Option<Gvk> = match view.lookup(&Lookup::KindFor(resource(entry)))? {
             LookupAnswer::Mapping(mapping) => mapping.map(|mapping| mapping.gvk),
             LookupAnswer::Object(_)
             | LookupAnswer::OnHub(_)
@@ -112,4 +116,8 @@ impl WorkOnSpoke {
         };
         Ok(gvk.map(|gvk| ObjectRef { gvk, key }))
     }
+}
+
+fn resource(entry: &AppliedResource) -> Gvr {
+    Gvr { group: entry.group.clone(), version: entry.version.clone(), resource: entry.resource.clone() }
 }

@@ -27,7 +27,7 @@ impl WorkOnSpoke {
     ) -> Option<ManifestWorkStatus> {
         let work = self.work.as_ref()?;
         if work.is_terminating() {
-            return work.has_finalizer(WORK_FINALIZER).then(|| deleting(work, now));
+            return work.has_finalizer(WORK_FINALIZER).then(|| deleting(work, done, now));
         }
         let owner = self.owner()?;
         let writes = writes(done);
@@ -86,10 +86,14 @@ impl WorkOnSpoke {
     }
 }
 
-fn deleting(work: &ManifestWork, now: Timestamp) -> ManifestWorkStatus {
+fn deleting(work: &ManifestWork, done: &Executed, now: Timestamp) -> ManifestWorkStatus {
     let mut status = work.status.clone().unwrap_or_default();
+    let message = match done.failures().next() {
+        Some((_, failure)) => format!("ManifestWork is being deleted: {failure}"),
+        None => "ManifestWork is being deleted".to_owned(),
+    };
     let deleting = Observation::new(work_conditions::DELETING, True, "WorkDeleting")
-        .message("ManifestWork is being deleted")
+        .message(message)
         .at(work.metadata.generation.unwrap_or_default());
     set_condition(&mut status.conditions, deleting, now);
     status
@@ -112,9 +116,8 @@ fn writes(done: &Executed) -> Writes<'_> {
 /// Returns the object on the spoke that an action writes.
 fn written_object(action: &Action) -> Option<ObjectRef> {
     match action {
-        Action::Apply { site: Site::Spoke, object, .. } | Action::Create { site: Site::Spoke, object } => {
-            Some(object.reference())
-        }
+        Action::Apply { site: Site::Spoke, object, .. }
+        | Action::Create { site: Site::Spoke, object, .. } => Some(object.reference()),
         Action::Patch { site: Site::Spoke, target, .. } => Some(target.clone()),
         Action::Apply { .. }
         | Action::Create { .. }

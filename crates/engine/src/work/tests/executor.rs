@@ -2,7 +2,6 @@ use serde_json::{Value, json};
 
 use super::{served, work};
 use crate::work::{Executor, Permissions, Served, Wanted, read};
-use api::work::v1::UpdateStrategyType;
 
 /// Returns a manifest of a work whose executor has a subject.
 fn wanted(api_version: &str, resource: &str, executor: &Value) -> Wanted {
@@ -46,7 +45,6 @@ fn an_executor_needs_the_right_to_delete_what_the_work_owns() {
             .map(str::to_owned)
             .to_vec(),
         verbs: ["create", "update", "patch", "get", "delete"].map(str::to_owned).to_vec(),
-        grants: false,
     };
     assert_eq!(needed(&wanted), expected);
     wanted.owned = false;
@@ -54,32 +52,12 @@ fn an_executor_needs_the_right_to_delete_what_the_work_owns() {
 }
 
 #[test]
-fn an_object_that_gives_permissions_is_tried_before_it_is_applied() {
-    let grants = |api_version: &str, resource: &str| {
-        let wanted = wanted(api_version, resource, &account());
-        wanted.executor.permissions(&wanted).unwrap().grants
-    };
-    let rbac = "rbac.authorization.k8s.io/v1";
-    for resource in ["roles", "rolebindings", "clusterroles", "clusterrolebindings"] {
-        assert!(grants(rbac, resource), "{resource}");
-        assert!(!grants("x.io/v1", resource), "{resource} of another group");
-    }
-    assert!(!grants(rbac, "others"));
-    let mut read_only = wanted(rbac, "roles", &account());
-    read_only.strategy.r#type = UpdateStrategyType::ReadOnly;
-    assert!(!read_only.executor.permissions(&read_only).unwrap().grants, "it is not written");
-}
-
-#[test]
 fn a_manifest_that_is_not_allowed_has_the_words_of_open_cluster_management() {
     let mut wanted = wanted("x.io/v1", "things", &account());
     assert_eq!(
-        wanted.not_allowed(false),
+        wanted.not_allowed(),
         "not allowed to apply the resource x.io things, n m, will try again in 1m0s"
     );
     wanted.served = Served::Unread;
-    assert_eq!(
-        wanted.not_allowed(true),
-        "not allowed to apply the resource x.io K, n m, error: permission escalation, will try again in 1m0s"
-    );
+    assert_eq!(wanted.not_allowed(), "not allowed to apply the resource x.io K, n m, will try again in 1m0s");
 }

@@ -18,7 +18,7 @@ impl Controller for Keeper {
 
     fn plan(key: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let (mut plan, hub) = (Plan::nothing(), copy(key));
-        let spoke = Action::Create { site: Site::Spoke, object: version(0) };
+        let spoke = Action::create(version(0)).on(Site::Spoke);
         plan.step(view.object(&deployment())?.is_none().then_some(spoke).into_iter().chain([hub]));
         Ok(plan)
     }
