@@ -45,6 +45,27 @@ pub(super) const ROWS: &[Row] = &[
         )],
     },
     Row {
+        what: "create a template that gives a role of the hub",
+        request: TEMPLATES,
+        body: r#"{"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": "t"}, "spec": {"addonName": "a", "agentSpec": {"workload": {}}, "registration": [{"type": "KubeClient", "kubeClient": {"hubPermissions": [{"type": "CurrentCluster", "currentCluster": {"clusterRoleName": "wheelwright-operator"}}]}}]}}"#,
+        may: &["argo", "admin"],
+        refused: &[(&["tenant", "operator"], "a role on the hub that it may not bind (hubPermissions)")],
+    },
+    Row {
+        what: "create a template that gives a role of the hub in a namespace",
+        request: TEMPLATES,
+        body: r#"{"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": "t"}, "spec": {"addonName": "a", "agentSpec": {"workload": {}}, "registration": [{"type": "KubeClient", "kubeClient": {"hubPermissions": [{"type": "SingleNamespace", "singleNamespace": {"namespace": "kube-system", "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}}]}}]}}"#,
+        may: &["argo", "admin"],
+        refused: &[(&["tenant", "operator"], "a role on the hub that it may not bind (hubPermissions)")],
+    },
+    Row {
+        what: "create a template that gives a role that the author may bind",
+        request: TEMPLATES,
+        body: r#"{"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate", "metadata": {"name": "t"}, "spec": {"addonName": "a", "agentSpec": {"workload": {}}, "registration": [{"type": "KubeClient", "kubeClient": {"hubPermissions": [{"type": "CurrentCluster", "currentCluster": {"clusterRoleName": "addon-agent"}}]}}]}}"#,
+        may: &["tenant", "argo", "admin"],
+        refused: &[(&["operator"], "a role on the hub that it may not bind (hubPermissions)")],
+    },
+    Row {
         what: "have another cluster host an add-on",
         request: ADDON,
         body: r#"{"metadata": {"annotations": {"addon.open-cluster-management.io/hosting-cluster-name": "c2"}}}"#,

@@ -122,7 +122,8 @@ impl Hub {
     /// Sends the request of a row as an identity; returns the code and the body of the answer.
     pub(super) async fn answer(&self, identity: &Identity, row: &Row) -> (u16, Value) {
         let (method, path) = row.request.split_once(' ').unwrap();
-        let body: Option<Value> = (!row.body.is_empty()).then(|| serde_json::from_str(row.body).unwrap());
+        let body = expanded(row.body);
+        let body: Option<Value> = (!body.is_empty()).then(|| serde_json::from_str(&body).unwrap());
         if method == "APPLY" {
             let path = format!("{path}?dryRun=All&fieldManager=test&force=true");
             let request = Request::patch(path).header("content-type", APPLY);
@@ -174,6 +175,13 @@ impl Hub {
     }
 }
 
+/// Returns a body with `A(n)` replaced by n times `QUFB`, which is `AAA` in base64.
+fn expanded(body: &str) -> String {
+    let Some((before, rest)) = body.split_once("A(") else { return body.to_owned() };
+    let (times, after) = rest.split_once(')').unwrap();
+    [before, &"QUFB".repeat(times.parse().unwrap()), &expanded(after)].concat()
+}
+
 /// Returns a JSON merge patch (RFC 7386).
 fn merged(mut live: Value, change: &Value) -> Value {
     json_patch::merge(&mut live, change);
@@ -215,11 +223,12 @@ fn users() -> Vec<Value> {
              "resourceNames": ["team"], "verbs": ["create"]},
             {"apiGroups": [cluster], "resources": ["managedclusters"], "verbs": ["get", "create", "update", "patch"]},
             {"apiGroups": ["addon.open-cluster-management.io"], "resources": ["addontemplates"], "verbs": ["create"]},
+            {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["addon-agent"], "verbs": ["bind"]},
         ]}),
         json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "set-admin"},
             "roleRef": role_ref("set-admin"), "subjects": tenant}),
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "team-admin"}, "rules": [
-            {"apiGroups": [cluster], "resources": ["managedclustersetbindings", "placements"], "verbs": ["*"]},
+            {"apiGroups": [cluster], "resources": ["managedclustersetbindings", "placements", "placementdecisions", "placementdecisions/status"], "verbs": ["*"]},
             {"apiGroups": ["gitops.wheelwright.dev"], "resources": ["*"], "verbs": ["*"]},
             {"apiGroups": [""], "resources": ["namespaces", "namespaces/status", "namespaces/finalize"], "verbs": ["get", "update", "patch"]},
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworkreplicasets"], "verbs": ["*"]},
@@ -228,6 +237,12 @@ fn users() -> Vec<Value> {
             "roleRef": role_ref("team-admin"), "subjects": tenant}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "team-admin", "namespace": "config"},
             "roleRef": role_ref("team-admin"), "subjects": tenant}),
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "scheduler"}, "rules": [
+            {"apiGroups": [cluster], "resources": ["placementdecisions", "placementdecisions/status"], "verbs": ["*"]},
+            {"apiGroups": [cluster], "resources": ["managedclustersets/bind"], "verbs": ["create"]},
+        ]}),
+        json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "scheduler"}, "roleRef": role_ref("scheduler"),
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "scheduler"}]}),
         // The permissions that the template of an add-on gives to its agents.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "addon-agent"}, "rules": [
             {"apiGroups": ["addon.open-cluster-management.io"], "resources": ["managedclusteraddons/status"], "verbs": ["patch"]},
@@ -276,6 +291,8 @@ fn content() -> Vec<Value> {
             "metadata": {"name": "h", "namespace": "c1", "annotations": {HOSTING_CLUSTER_ANNOTATION: "c2"}}, "spec": {}}),
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "c1"}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "c1"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision",
+            "metadata": {"name": "d", "namespace": "team", "labels": {"cluster.open-cluster-management.io/placement": "p"}}}),
         json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
             "metadata": {"name": "kept", "namespace": "c1"},
             "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}}}),

@@ -28,6 +28,57 @@ pub(super) const ROWS: &[Row] = &[
         )],
     },
     Row {
+        what: "decide for a placement",
+        request: "POST /apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/placementdecisions",
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision", "metadata": {"name": "d", "labels": {"cluster.open-cluster-management.io/placement": "p"}}}"#,
+        may: &["scheduler", "argo", "admin", "operator"],
+        refused: &[(
+            &["tenant"],
+            "cannot write PlacementDecisions, because it may not bind every cluster set",
+        )],
+    },
+    Row {
+        what: "change the decisions of a placement",
+        request: "PATCH /apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/placementdecisions/d/status",
+        body: r#"{"status": {"decisions": [{"clusterName": "c1", "reason": ""}]}}"#,
+        may: &["scheduler", "argo", "admin", "operator"],
+        refused: &[(
+            &["tenant"],
+            "cannot write PlacementDecisions, because it may not bind every cluster set",
+        )],
+    },
+    Row {
+        what: "give decisions to another placement",
+        request: "PATCH /apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/placementdecisions/d",
+        body: r#"{"metadata": {"labels": {"cluster.open-cluster-management.io/placement": "q"}}}"#,
+        may: &["scheduler", "argo", "admin", "operator"],
+        refused: &[(
+            &["tenant"],
+            "cannot write PlacementDecisions, because it may not bind every cluster set",
+        )],
+    },
+    Row {
+        what: "take the owners from decisions",
+        request: "PATCH /apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/placementdecisions/d",
+        body: r#"{"metadata": {"ownerReferences": null}}"#,
+        may: &["tenant", "scheduler", "argo", "admin", "operator"],
+        refused: &[],
+    },
+    Row {
+        what: "stop the scheduling of all bound sets",
+        request: "POST /apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/placements",
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "p", "annotations": {"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"}}, "spec": {}}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[(&["tenant"], "cannot stop the scheduling of a Placement")],
+    },
+    Row {
+        what: "stop the scheduling of the own set",
+        request: "POST /apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/placements",
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "p", "annotations": {"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"}}, "spec": {"clusterSets": ["team"]}}"#,
+        may: &["tenant", "argo", "admin", "operator"],
+        refused: &[],
+    },
+    Row {
         what: "create a work",
         request: "POST /apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks",
         body: r#"{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"}, "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}}}"#,

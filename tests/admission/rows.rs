@@ -47,6 +47,8 @@ pub(super) const IDENTITIES: &[Identity] = &[
         groups: &["system:serviceaccounts", "system:serviceaccounts:c1", "system:authenticated"],
     },
     Identity { name: "tenant", user: "tenant", groups: &["system:authenticated"] },
+    // Another scheduler of placements, such as OCM's placement controller.
+    Identity { name: "scheduler", user: "scheduler", groups: &["system:authenticated"] },
     Identity {
         name: "argo",
         user: "system:serviceaccount:argocd:argocd-application-controller",
@@ -70,7 +72,7 @@ pub(super) struct Row {
     pub(super) what: &'static str,
     /// Method and path. PATCH is a JSON merge patch, APPLY a forced server-side apply.
     pub(super) request: &'static str,
-    /// JSON; for a PUT the change of the live object.
+    /// JSON; for a PUT the change of the live object. `A(n)` stands for 4n letters.
     pub(super) body: &'static str,
     pub(super) may: &'static [&'static str],
     pub(super) refused: &'static [(&'static [&'static str], &'static str)],

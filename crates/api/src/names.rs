@@ -292,6 +292,9 @@ pub const ADDON_CREDENTIALS_LABEL: &str = "gitops.wheelwright.dev/addon-credenti
 /// The reason of the condition `HubAcceptedManagedCluster` of a cluster that was accepted and could not get
 /// its permissions; the word is OCM's.
 pub const ACCEPT_FAILED: &str = "Error";
+/// When the cluster of a namespace was first accepted. It outlives the cluster, so that a bootstrap identity gets the
+/// name again only from a person.
+pub const FIRST_ACCEPTED_ANNOTATION: &str = "registration.wheelwright.dev/first-accepted-on";
 /// The user whose requests to join a cluster are approved without a person, until the cluster has joined.
 pub const REQUESTER_ANNOTATION: &str = "registration.wheelwright.dev/requester";
 /// The ClusterRoleBinding whose subjects join clusters without a person: bootstrap identities.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, Unit};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,7 +17,7 @@ use api::condition::{Conditions as _, Observation, set_condition};
 use api::names::cluster_conditions::{DELETING, HUB_ACCEPTED};
 use api::names::{
     ACCEPT_FAILED, CLEANUP_PRIORITY_ANNOTATION, CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_NAME_LABEL,
-    CLUSTER_RESOURCE_FINALIZER, WORK_FINALIZER,
+    CLUSTER_RESOURCE_FINALIZER, FIRST_ACCEPTED_ANNOTATION, WORK_FINALIZER,
 };
 use api::work::v1::ManifestWork;
 use engine::registration::rbac;
@@ -67,7 +67,7 @@ impl Controller for ClusterController {
         {
             Some(namespace_taken(&key.name))
         } else if cluster.spec.hub_accepts_client {
-            accept(&mut plan, &cluster, view)?;
+            accept(&mut plan, &cluster, view, now)?;
             let accepted = Observation::new(HUB_ACCEPTED, True, "HubClusterAdminAccepted");
             Some(accepted.message("Accepted by hub cluster admin"))
         } else if cluster.holds(HUB_ACCEPTED) && deny(&mut plan, &key.name, view)? {
@@ -155,6 +155,12 @@ pub(super) fn may_have_namespace(cluster: &str, view: &impl View) -> Read<bool> 
     Ok(namespace.is_none_or(|namespace| namespace.label(CLUSTER_NAME_LABEL) == Some(cluster)))
 }
 
+/// Returns whether a cluster of this name was accepted before, as its namespace remembers.
+pub(super) fn was_accepted(cluster: &str, view: &impl View) -> Read<bool> {
+    let namespace = view.get::<Namespace>(&Key::cluster(cluster))?;
+    Ok(namespace.is_some_and(|namespace| namespace.annotation(FIRST_ACCEPTED_ANNOTATION).is_some()))
+}
+
 fn namespace_taken(cluster: &str) -> Observation {
     let message = format!(
         "the namespace {cluster} exists and has no label {CLUSTER_NAME_LABEL}={cluster}; add the label if it is for the cluster"
@@ -196,11 +202,18 @@ fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
 
 /// Creates the namespace, then adds the finalizers, so that later objects are cleaned up, then gives the
 /// permissions.
-fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<()> {
+fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<()> {
     let name = cluster.name();
-    let labels = Some([(CLUSTER_NAME_LABEL.to_owned(), name.to_owned())].into());
-    let metadata = ObjectMeta { name: Some(name.into()), labels, ..ObjectMeta::default() };
-    plan.step(ensure(&Namespace { metadata, ..Namespace::default() }, view)?);
+    let live = view.get::<Namespace>(&Key::cluster(name))?;
+    let since = live.as_deref().and_then(|live| live.annotation(FIRST_ACCEPTED_ANNOTATION));
+    let since = since.map_or_else(|| now.round(Unit::Second).unwrap_or(now).to_string(), str::to_owned);
+    let metadata = ObjectMeta {
+        name: Some(name.into()),
+        labels: Some([(CLUSTER_NAME_LABEL.to_owned(), name.to_owned())].into()),
+        annotations: Some([(FIRST_ACCEPTED_ANNOTATION.to_owned(), since)].into()),
+        ..ObjectMeta::default()
+    };
+    plan.step(Action::ensure(&Namespace { metadata, ..Namespace::default() }, live.as_deref()));
     plan.step(Action::add_finalizers(cluster, &FINALIZERS));
     let mut roles = shared_roles(view)?;
     roles.extend(ensure(&rbac::cluster_role(name, true), view)?);

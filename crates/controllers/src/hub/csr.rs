@@ -17,7 +17,7 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::json;
 
 use self::addon_registration::Registration;
-use super::cluster::may_have_namespace;
+use super::cluster::{may_have_namespace, was_accepted};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::{Placement, PlacementDecision};
@@ -175,8 +175,8 @@ fn join(
         return Ok(());
     }
     if !cluster.spec.hub_accepts_client {
-        if cluster.annotation(AUTO_ACCEPTED_ANNOTATION).is_some() {
-            // The cluster was accepted, and a person has denied it since.
+        // The cluster was accepted, and a person has denied it since, or it has left and is created again.
+        if cluster.annotation(AUTO_ACCEPTED_ANNOTATION).is_some() || was_accepted(name, view)? {
             return Ok(());
         }
         let time = now.round(Unit::Second).unwrap_or(now).to_string();

@@ -363,6 +363,7 @@ impl Scopes {
         });
         let name = (gvk.group.clone(), gvk.kind.clone());
         let builtin = || BUILTIN.is_namespaced(&gvk.api_version(), &gvk.kind);
-        self.in_commit.get(&name).or_else(|| OURS.get(&name)).copied().or_else(builtin)
+        // A definition of the commit says nothing about the kinds that a hub has without it.
+        OURS.get(&name).copied().or_else(builtin).or_else(|| self.in_commit.get(&name).copied())
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use api::names::KUBE_CLIENT_SIGNER;
+use api::names::{FIRST_ACCEPTED_ANNOTATION, KUBE_CLIENT_SIGNER};
 use k8s_openapi::ByteString;
 use object::Object;
 use reconcile::{Caches, Site, Subresource};
@@ -17,6 +17,8 @@ struct Case {
     available: &'static str,
     /// The labels of the namespace of the cluster's name, as JSON; empty without a namespace.
     namespace: &'static str,
+    /// Whether the namespace remembers a cluster that was accepted.
+    left: bool,
 }
 
 const BOOTSTRAP: &str = "system:serviceaccount:ocm:bootstrap";
@@ -28,6 +30,7 @@ const JOINING: Case = Case {
     joined: "",
     available: "",
     namespace: "",
+    left: false,
 };
 
 /// Checks the actions that are planned.
@@ -79,7 +82,9 @@ fn hub(case: &Case, cluster_name: &str) -> Caches {
     );
     let namespaces = (!case.namespace.is_empty()).then(|| {
         let labels: serde_json::Value = serde_json::from_str(case.namespace).unwrap();
-        Object::from_value(json!({"metadata": {"name": "c1", "labels": labels}})).unwrap().to_typed().unwrap()
+        let annotations = if case.left { json!({FIRST_ACCEPTED_ANNOTATION: "x"}) } else { json!({}) };
+        let metadata = json!({"name": "c1", "labels": labels, "annotations": annotations});
+        Object::from_value(json!({"metadata": metadata})).unwrap().to_typed().unwrap()
     });
     caches.replace::<Namespace>(Site::Hub, namespaces.into_iter().collect(), "1");
     caches
@@ -92,6 +97,14 @@ fn a_bootstrap_identity_joins_a_cluster_that_is_new() {
         &Case { namespace: r#"{"open-cluster-management.io/cluster-name": "c1"}"#, ..JOINING },
         &["accept", "approve"],
     );
+}
+
+#[test]
+fn the_name_of_a_cluster_that_left_waits_for_a_person() {
+    let namespace = r#"{"open-cluster-management.io/cluster-name": "c1"}"#;
+    check(&Case { namespace, left: true, ..JOINING }, &[]);
+    let annotations = &[(REQUESTER_ANNOTATION, BOOTSTRAP)];
+    check(&Case { namespace, left: true, accepted: true, annotations, ..JOINING }, &["approve"]);
 }
 
 #[test]

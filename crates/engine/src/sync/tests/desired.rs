@@ -220,6 +220,27 @@ fn a_confined_repository_stays_in_its_namespace() {
 }
 
 #[test]
+fn a_definition_of_the_commit_lets_no_cluster_scoped_object_of_the_hub_out_of_the_namespace() {
+    let definition = |group: &str, kind: &str| {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{}s.{group}", kind.to_lowercase()), "namespace": "ns"},
+            "spec": {"group": group, "names": {"kind": kind, "plural": "x"}, "scope": "Namespaced"}})
+    };
+    let check = |group: &str, version: &str, kind: &str| {
+        let wanted =
+            json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "metadata": {"name": "a"}});
+        let fake = definition("apiextensions.k8s.io", "CustomResourceDefinition");
+        let objects =
+            [fake, definition(group, kind), wanted].map(|value| rendered(object(value), "x.yaml", 3));
+        let problems = Desired::complete(&repo(), objects.to_vec(), true, None).unwrap_err();
+        let is_named = |problem: &Problem| problem.message.contains(&format!("{kind} a"));
+        assert!(problems.iter().any(is_named), "{problems:?}");
+    };
+    check("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding");
+    check("addon.open-cluster-management.io", "v1alpha1", "ClusterManagementAddOn");
+}
+
+#[test]
 fn objects_that_stay_the_same_are_taken_from_the_last_commit() {
     let objects: Vec<_> = ["a", "b"].map(|name| rendered(config_map(name, "1"), "x.yaml", 1)).to_vec();
     let complete = |objects: &[_], last| Desired::complete(&repo(), objects.to_vec(), false, last).unwrap();
