@@ -57,7 +57,7 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
     let events = EventRecorder::new(client.clone(), "addon-signer");
     while !stop.is_cancelled() {
         let caches = shell.caches();
-        let requests = caches.list::<CertificateSigningRequest>(Query::ALL).unwrap_or_default();
+        let requests = caches.list_readable::<CertificateSigningRequest>(Query::ALL).unwrap_or_default();
         attempts.retain(|uid, _| requests.iter().any(|request| request.uid() == uid));
         for request in requests.iter().filter(|request| waits(request)) {
             let wait = attempts.get(request.uid()).and_then(|attempts| attempts.wait);

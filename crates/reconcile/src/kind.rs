@@ -9,7 +9,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{Site, Unreadable};
+use super::{Site, Unreadable, large};
+use api::names::INDEXED_LABELS;
 use object::date_time::clamp_times;
 use object::{Gvk, Key, Kind, Object, Stored, version};
 
@@ -25,7 +26,11 @@ pub struct WatchedKind {
     pub representation: Representation,
     from_json: fn(&Gvk, &ObjectText<'_>) -> serde_json::Result<Shared>,
     from_object: fn(&Gvk, &Object) -> Result<Shared, String>,
+    to_json: fn(&Shared) -> Option<String>,
 }
+
+/// The longest labels, as JSON, of an object that cannot be read, that are kept whole: 60 of 140 letters each.
+const LABELS_BYTES: usize = 8 << 10;
 
 type Shared = Arc<dyn Any + Send + Sync>;
 
@@ -94,13 +99,14 @@ impl WatchedKind {
             from_json: |gvk, object| {
                 let typed: K =
                     read(object).or_else(|error| clamped(serde_json::from_str(object.text)?).ok_or(error))?;
-                Ok(Arc::new(typed.trim(gvk)))
+                Ok(Arc::new(large::trim(typed.trim(gvk))))
             },
             from_object: |gvk, object| {
                 let typed: Result<K, _> = object.to_typed();
                 let typed = typed.or_else(|error| clamped(Value::Object(object.0.clone())).ok_or(error));
-                Ok(Arc::new(typed.map_err(|error| error.to_string())?.trim(gvk)))
+                Ok(Arc::new(large::trim(typed.map_err(|error| error.to_string())?.trim(gvk))))
             },
+            to_json: |object| serde_json::to_string(object.downcast_ref::<K>()?).ok(),
         }
     }
 
@@ -111,6 +117,7 @@ impl WatchedKind {
             representation: Representation::Whole,
             from_json: |gvk, object| Ok(Arc::new(object.object()?.trim(gvk))),
             from_object: |gvk, object| Ok(Arc::new(object.clone().trim(gvk))),
+            to_json: |object| serde_json::to_string(object.downcast_ref::<Object>()?).ok(),
         }
     }
 
@@ -126,6 +133,7 @@ impl WatchedKind {
                 Ok(Arc::new(Seen { key: object.key.clone(), version: version(&object.resource_version) }))
             },
             from_object: |_, object| Ok(Arc::new(Seen { key: object.key(), version: object.version() })),
+            to_json: |_| Some(String::new()),
         }
     }
 
@@ -144,17 +152,28 @@ impl WatchedKind {
         self.decode_rest(&ObjectText::new(json))
     }
 
+    /// Returns the bytes that an object takes in memory, at most. `below` is what does not matter: an object whose
+    /// text weighs no more is not looked at.
+    pub fn weight(&self, object: &ObjectText<'_>, decoded: &Decoded, below: usize) -> usize {
+        let of_text = large::weight(object.text);
+        match decoded {
+            Decoded::Object(decoded) if of_text > below => {
+                (self.to_json)(decoded).map_or(of_text, |kept| large::weight(&kept))
+            }
+            Decoded::Object(_) | Decoded::Unreadable(_) => 0,
+        }
+    }
+
+    /// Reads no more of an object than what tells where it is missing: its key, and labels of ordinary size.
+    pub fn refuse(&self, object: &ObjectText<'_>, why: String) -> Decoded {
+        Decoded::Unreadable(Unreadable { key: object.key.clone(), labels: object.labels(), why })
+    }
+
     /// Reads an object of the kind whose key and version have been read.
     pub fn decode_rest(&self, object: &ObjectText<'_>) -> Decoded {
         match (self.from_json)(&self.gvk, object) {
             Ok(object) => Decoded::Object(object),
-            Err(error) => {
-                let labels = match object.labels {
-                    Some(labels) => serde_json::from_str(labels.get()).ok(),
-                    None => Some(BTreeMap::new()),
-                };
-                Decoded::Unreadable(Unreadable { key: object.key.clone(), labels, why: error.to_string() })
-            }
+            Err(error) => self.refuse(object, error.to_string()),
         }
     }
 
@@ -228,6 +247,16 @@ impl<'a> ObjectText<'a> {
         let mut object: Object = serde_json::from_str(&text)?;
         object.metadata_mut().insert("managedFields".into(), Value::Array(packed));
         Ok(object)
+    }
+
+    /// Returns the labels; `None` where they cannot be read. Of very many, only those that lists are made by count.
+    fn labels(&self) -> Option<BTreeMap<String, String>> {
+        let Some(labels) = self.labels else { return Some(BTreeMap::new()) };
+        let mut read: BTreeMap<String, String> = serde_json::from_str(labels.get()).ok()?;
+        if labels.get().len() > LABELS_BYTES {
+            read.retain(|key, value| INDEXED_LABELS.contains(&key.as_str()) && value.len() <= LABELS_BYTES);
+        }
+        Some(read)
     }
 
     fn without_managed_fields(&self) -> Option<String> {

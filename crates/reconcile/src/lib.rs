@@ -13,6 +13,7 @@ mod event;
 mod git;
 mod index;
 mod kind;
+mod large;
 mod lookup;
 mod memo;
 mod outcome;

@@ -15,6 +15,7 @@ use tracing::{Instrument as _, debug, error, info, warn};
 
 use super::activity::ActivityKind;
 use super::api_server::{NOT_SERVED, message};
+use super::budget::MEMORY;
 use super::client::retry_after;
 use super::clock::now;
 use super::freshness::Freshness;
@@ -266,6 +267,7 @@ impl Runtime {
             fields: narrowed.fields,
             labels: narrowed.labels,
             is_known: Box::new(is_known),
+            memory: &MEMORY,
         })
     }
 }

@@ -10,6 +10,7 @@
 mod activity;
 mod api_server;
 mod attempts;
+mod budget;
 mod client;
 mod clock;
 mod commands;

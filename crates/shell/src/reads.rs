@@ -28,7 +28,7 @@ const READS_IN_FLIGHT: usize = 32;
 const WORTH_A_LIST: usize = 4;
 /// The most objects that are listed for each one that is looked for: a request for it costs as much.
 const LISTED_FOR_ONE: usize = 20;
-/// Objects per page: 500 objects of 4 KiB are 2 MiB. An answer beyond 32 MiB is not read; then the objects
+/// Objects per page: 500 objects of 4 KiB are 2 MiB. An answer beyond 8 MiB is not read; then the objects
 /// are read one by one.
 const PAGE: usize = 500;
 
@@ -42,7 +42,7 @@ pub(super) type LookedUp = Vec<(Lookup, Result<LookupAnswer, Failure>)>;
 pub(super) struct Reads {
     waiting: Mutex<BTreeMap<CollectionId, Vec<ObjectRef>>>,
     requests: Semaphore,
-    /// One list at a time: a page may have 32 MiB.
+    /// One list at a time: a page may have 8 MiB.
     list: Semaphore,
 }
 

@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
+use super::budget::{Kept, Memory, SMALL};
 use super::client::{is_too_large, retry_after};
 use super::freshness::Freshness;
 use super::message;
@@ -37,6 +38,8 @@ const LIST_BYTES: usize = 2 << 30;
 /// The least size that a page counts for. A server whose pages do not end sends 2,048 of them; those of 500
 /// small objects are a million objects.
 const PAGE_BYTES: usize = 1 << 20;
+/// The most that a page counts for. Pages of large objects hold few of them, and those over the budget are not kept.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 /// Longest event. etcd takes objects of 1.5 MiB, and API servers requests of 3 MiB; JSON may be longer than
 /// either.
 const EVENT_BYTES: u64 = 16 << 20;
@@ -58,6 +61,8 @@ pub(super) struct WatchTarget {
     /// Label selector; empty for none.
     pub labels: String,
     pub is_known: IsKnownFn,
+    /// The budget for large objects of the process.
+    pub memory: &'static Memory,
 }
 
 /// Returns whether the version of an object that was created or changed is known, so that the rest of the
@@ -108,6 +113,7 @@ pub(super) async fn watch(
 ) {
     let (mut restarts, mut from, mut newest) = (Restarts::default(), None, 0);
     let (mut restores, began) = (freshness.restores(), Instant::now());
+    let mut kept = Kept::new(target.memory);
     loop {
         if restores.has_changed().unwrap_or_default() {
             // The watch of another kind noticed a restore, so the versions of this kind are invalid too.
@@ -117,7 +123,7 @@ pub(super) async fn watch(
         let known = freshness.written(&target.kind.gvk).max(newest);
         let begun = match from.take() {
             Some(resource_version) => Ok(resource_version),
-            None => list(&target).await.map(|(listed, resource_version)| {
+            None => list(&target, &mut kept).await.map(|(listed, resource_version)| {
                 let at = version(&resource_version);
                 if at < known {
                     let (kind, from, to) = (&target.kind.gvk, known, at);
@@ -142,7 +148,7 @@ pub(super) async fn watch(
                     event.into_iter().for_each(&mut tell);
                 };
                 let followed = tokio::select! {
-                    ended = follow(&target, resource_version, &mut newest, &mut hear) => ended,
+                    ended = follow(&target, &mut kept, resource_version, &mut newest, &mut hear) => ended,
                     _ = restores.changed() => {
                         (from, newest) = (None, 0);
                         continue;
@@ -188,8 +194,9 @@ fn log_failed_list(kind: &Gvk, error: &Error, after: Duration) {
     }
 }
 
-async fn list(target: &WatchTarget) -> Result<(WatcherEvent, String), Error> {
+async fn list(target: &WatchTarget, kept: &mut Kept<'_>) -> Result<(WatcherEvent, String), Error> {
     let (mut objects, mut bytes) = (Vec::new(), 0);
+    kept.clear();
     let mut params = ListParams {
         limit: Some(PAGE),
         field_selector: selector(&target.fields),
@@ -204,13 +211,13 @@ async fn list(target: &WatchTarget) -> Result<(WatcherEvent, String), Error> {
             }
             answered => answered?,
         };
-        bytes += text.len().max(PAGE_BYTES);
+        bytes += text.len().clamp(PAGE_BYTES, MAX_PAGE_BYTES);
         if bytes > LIST_BYTES {
             let pages = LIST_BYTES / PAGE_BYTES;
             let why = format!("the list has more than {LIST_BYTES} bytes or {pages} pages");
             return Err(Error::Service(why.into()));
         }
-        let (of_page, metadata) = read_page(&target.kind, &text).map_err(Error::SerdeError)?;
+        let (of_page, metadata) = read_page(&target.kind, kept, &text).map_err(Error::SerdeError)?;
         objects.extend(of_page);
         match metadata.continue_ {
             Some(token) if !token.is_empty() => params.continue_token = Some(token),
@@ -223,10 +230,23 @@ async fn list(target: &WatchTarget) -> Result<(WatcherEvent, String), Error> {
     }
 }
 
-fn read_page(kind: &WatchedKind, text: &str) -> serde_json::Result<(Vec<Decoded>, ListMeta)> {
+fn read_page(
+    kind: &WatchedKind,
+    kept: &mut Kept<'_>,
+    text: &str,
+) -> serde_json::Result<(Vec<Decoded>, ListMeta)> {
     let page: Page<'_> = serde_json::from_str(text)?;
-    let objects = page.items.into_iter().flatten().map(|item| kind.decode(item.get()));
+    let objects = page.items.into_iter().flatten().map(|item| read(kind, kept, &ObjectText::new(item.get())));
     Ok((objects.collect(), page.metadata))
+}
+
+/// Reads an object, if the budget of memory has room for it.
+fn read(kind: &WatchedKind, kept: &mut Kept<'_>, object: &ObjectText<'_>) -> Decoded {
+    let decoded = kind.decode_rest(object);
+    match kept.admit(&object.key, kind.weight(object, &decoded, SMALL)) {
+        Ok(()) => decoded,
+        Err(why) => kind.refuse(object, why),
+    }
 }
 
 async fn page(target: &WatchTarget, params: &ListParams) -> Result<String, Error> {
@@ -250,6 +270,7 @@ async fn present(target: &WatchTarget) -> Result<u64, Error> {
 /// changed.
 async fn follow(
     target: &WatchTarget,
+    kept: &mut Kept<'_>,
     mut at: String,
     newest: &mut u64,
     hear: &mut impl FnMut(Option<WatcherEvent>),
@@ -277,7 +298,7 @@ async fn follow(
                 hear(None);
                 return WatchEnd::resume("the server ended the watch", at);
             }
-            Ok(Ok(())) => match take(&target.kind, &target.is_known, &line) {
+            Ok(Ok(())) => match take(&target.kind, kept, &target.is_known, &line) {
                 Ok((event, newer)) => {
                     is_heard = true;
                     hear(event);
@@ -352,6 +373,7 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
 /// version to continue from; or why the watch ends.
 fn take(
     kind: &WatchedKind,
+    kept: &mut Kept<'_>,
     is_known: &IsKnownFn,
     line: &[u8],
 ) -> Result<(Option<WatcherEvent>, String), String> {
@@ -361,11 +383,12 @@ fn take(
         "ADDED" | "MODIFIED" => {
             let object = object();
             let is_known = is_known(&object.key, version(&object.resource_version));
-            let applied = (!is_known).then(|| WatcherEvent::Applied(kind.decode_rest(&object)));
+            let applied = (!is_known).then(|| WatcherEvent::Applied(read(kind, kept, &object)));
             Ok((applied, object.resource_version))
         }
         "DELETED" => {
             let ObjectText { key, resource_version, .. } = object();
+            kept.forget(&key);
             let deleted = WatcherEvent::Deleted { key, resource_version: resource_version.clone() };
             Ok((Some(deleted), resource_version))
         }

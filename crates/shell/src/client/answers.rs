@@ -18,8 +18,10 @@ use tower::{BoxError, Service};
 use super::super::REQUEST_TIMEOUT;
 use super::connections::is_watch;
 
-/// Longest answer: a page of 500 objects of 64 KiB. The client reads a longer list in smaller pages.
-const ANSWER_BYTES: usize = 32 * 1024 * 1024;
+/// Longest answer: a page of 500 objects of 16 KiB, or the largest object of etcd several times. The client reads a
+/// longer list in smaller pages. An answer takes three times as much while it is read, and all kinds are listed at once
+/// when a process starts.
+const ANSWER_BYTES: usize = 8 * 1024 * 1024;
 /// Longest refusal; that of kube-apiserver names each field of an invalid object.
 const REFUSAL_BYTES: usize = 1024 * 1024;
 

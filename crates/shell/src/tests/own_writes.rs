@@ -17,7 +17,7 @@ fn an_event_of_a_known_version_changes_nothing_and_the_watch_goes_on_from_it() {
     });
     let told = |event: &str, version: &str| {
         let line = json!({ "type": event, "object": object(version) }).to_string();
-        let (event, at) = take(&kind, &is_known, line.as_bytes()).unwrap();
+        let (event, at) = take(&kind, &mut Kept::new(&MEMORY), &is_known, line.as_bytes()).unwrap();
         assert_eq!(at, version);
         event
     };

@@ -18,6 +18,7 @@ use reconcile::{
 use serde_json::json;
 use tower::BoxError;
 
+use super::super::budget::MEMORY;
 use super::super::freshness::Contact;
 use super::super::lines::Lines;
 use super::*;
@@ -124,6 +125,7 @@ async fn watched_on(contact: &Contact, time: Duration, answer: AnswerFn) -> Log 
         fields: String::new(),
         labels: String::new(),
         is_known: Box::new(|_, _| false),
+        memory: &MEMORY,
     };
     let metrics = Metrics::default();
     contact.wrote(&written());
@@ -371,13 +373,16 @@ fn any_bytes_are_an_answer_to_a_watch_or_refused() {
         let unknown: IsKnownFn = Box::new(|_, _| false);
         let mut told = 0;
         for line in bytes.split(|byte| *byte == b'\n') {
-            if let Ok((objects, metadata)) = read_page(&kind, &String::from_utf8_lossy(line)) {
+            if let Ok((objects, metadata)) =
+                read_page(&kind, &mut Kept::new(&MEMORY), &String::from_utf8_lossy(line))
+            {
                 let resource_version = metadata.resource_version.unwrap_or_default();
                 told = objects.len();
                 let listed = WatcherEvent::Listed { objects, resource_version };
                 dispatcher.watched(&kind, listed, Timestamp::UNIX_EPOCH);
             }
-            let event = take(&kind, &unknown, line).ok().and_then(|(event, _)| event);
+            let event =
+                take(&kind, &mut Kept::new(&MEMORY), &unknown, line).ok().and_then(|(event, _)| event);
             told += usize::from(event.is_some());
             event.into_iter().for_each(|event| dispatcher.watched(&kind, event, Timestamp::UNIX_EPOCH));
         }

@@ -1,0 +1,194 @@
+//! A budget of memory for the objects that a process keeps, so that no client of an API server can push it over its
+//! memory limit.
+//!
+//! Objects of ordinary size are not counted: how many there are is the size of the fleet, for which the process gets
+//! its memory. An object over the budget is not read. It blocks what depends on it and nothing else, and is named
+//! like an object that does not fit its type.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use object::Key;
+
+/// The weight up to which an object is not counted: an add-on with its status has 7 KiB of JSON, which weighs 30 KiB.
+pub(super) const SMALL: usize = 64 << 10;
+/// The least limit of memory that budgets are made for; below it nothing works.
+const LEAST: usize = 64 << 20;
+
+/// The memory that the large objects of all kinds take.
+pub(super) static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::of(limit()));
+
+/// The budgets of a process, and what is used of them.
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// For all kinds: 7/16 of the limit. The rest is for ordinary objects, for pages while they arrive, and for the
+    /// program.
+    total: usize,
+    /// For a kind, so that no kind takes the budget of all others: 5/16.
+    kind: usize,
+    /// For a namespace, or for an object of the whole cluster: 1/16. An agent writes to one of each.
+    writer: usize,
+    used: AtomicUsize,
+}
+
+impl Memory {
+    pub(super) fn of(limit: usize) -> Self {
+        let sixteenth = limit.max(LEAST) / 16;
+        Self { total: 7 * sixteenth, kind: 5 * sixteenth, writer: sixteenth, used: AtomicUsize::new(0) }
+    }
+}
+
+/// The large objects of one kind that the process keeps.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    memory: &'a Memory,
+    objects: BTreeMap<Key, usize>,
+    writers: BTreeMap<String, usize>,
+    sum: usize,
+}
+
+impl<'a> Kept<'a> {
+    pub(super) fn new(memory: &'a Memory) -> Self {
+        Self { memory, objects: BTreeMap::new(), writers: BTreeMap::new(), sum: 0 }
+    }
+
+    /// Forgets everything, because a new list replaces it.
+    pub(super) fn clear(&mut self) {
+        self.memory.used.fetch_sub(self.sum, Ordering::Relaxed);
+        *self = Self::new(self.memory);
+    }
+
+    /// Counts an object, in place of its earlier state.
+    ///
+    /// # Errors
+    /// The reason why the object may not be kept; its earlier state still counts.
+    pub(super) fn admit(&mut self, key: &Key, weight: usize) -> Result<(), String> {
+        let before = self.objects.get(key).copied().unwrap_or_default();
+        let weight = if weight > SMALL { weight } else { 0 };
+        let Memory { total, kind, writer, used } = self.memory;
+        let of_writer = self.writers.get(writer_of(key)).copied().unwrap_or_default();
+        let budgets = [
+            (of_writer, *writer, "its namespace or cluster"),
+            (self.sum, *kind, "its kind"),
+            (used.load(Ordering::Relaxed), *total, "all kinds"),
+        ];
+        let is_over =
+            |(now, budget, _): &&(usize, usize, &str)| weight > before && now - before + weight > *budget;
+        if let Some((_, budget, whose)) = budgets.iter().find(is_over) {
+            return Err(format!(
+                "it takes {} KiB of memory, and large objects of {whose} may take {} KiB in all",
+                weight >> 10,
+                budget >> 10
+            ));
+        }
+        self.set(key, before, weight);
+        Ok(())
+    }
+
+    /// Forgets an object that was deleted.
+    pub(super) fn forget(&mut self, key: &Key) {
+        let before = self.objects.get(key).copied().unwrap_or_default();
+        self.set(key, before, 0);
+    }
+
+    fn set(&mut self, key: &Key, before: usize, weight: usize) {
+        if before == weight {
+            return;
+        }
+        self.memory.used.fetch_add(weight, Ordering::Relaxed);
+        self.memory.used.fetch_sub(before, Ordering::Relaxed);
+        self.sum = self.sum + weight - before;
+        let of_writer = self.writers.entry(writer_of(key).to_owned()).or_default();
+        *of_writer = *of_writer + weight - before;
+        if *of_writer == 0 {
+            self.writers.remove(writer_of(key));
+        }
+        if weight == 0 {
+            self.objects.remove(key);
+        } else {
+            self.objects.insert(key.clone(), weight);
+        }
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.memory.used.fetch_sub(self.sum, Ordering::Relaxed);
+    }
+}
+
+/// Returns the namespace of an object, or the name of one of the whole cluster.
+fn writer_of(key: &Key) -> &str {
+    if key.namespace.is_empty() { &key.name } else { &key.namespace }
+}
+
+/// Returns the bytes of memory that the process may take: the least of the limits of its cgroups, of its address
+/// space, and of the memory of the machine.
+fn limit() -> usize {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let own = read("/proc/self/cgroup");
+    let path = |name: &str| own.lines().find_map(|line| line.split_once(name)).map_or("", |(_, path)| path);
+    let of_cgroups = [
+        format!("/sys/fs/cgroup{}/memory.max", path("0::")),
+        "/sys/fs/cgroup/memory.max".to_owned(),
+        format!("/sys/fs/cgroup/memory{}/memory.limit_in_bytes", path(":memory:")),
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes".to_owned(),
+    ];
+    let of_cgroups = of_cgroups.iter().filter_map(|path| read(path).trim().parse().ok());
+    let limits = read("/proc/self/limits");
+    let of_space = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
+    let of_space = of_space.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    let machine = read("/proc/meminfo");
+    let of_machine = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let of_machine = of_machine.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
+    let of_machine = of_machine.map(|kib| kib << 10);
+    of_cgroups.chain(of_space).chain(of_machine).min().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn cluster(name: &str) -> Key {
+        Key::cluster(name)
+    }
+
+    #[test]
+    fn a_writer_takes_its_own_share_and_no_other() {
+        let memory = Memory::of(512 * MIB);
+        let mut kept = Kept::new(&memory);
+        let large = |index: usize| Key::namespaced("loud", format!("w{index}"));
+        let taken = (0..1000).filter(|index| kept.admit(&large(*index), MIB).is_ok()).count();
+        assert_eq!(taken, 32, "1/16 of the memory");
+        assert!(kept.admit(&large(2000), MIB).unwrap_err().contains("its namespace or cluster"));
+        assert_eq!(kept.admit(&Key::namespaced("calm", "w"), MIB), Ok(()));
+        assert_eq!(kept.admit(&large(3000), SMALL), Ok(()), "an ordinary object is not counted");
+        kept.forget(&large(0));
+        assert_eq!(kept.admit(&large(2000), MIB), Ok(()));
+        assert_eq!(kept.admit(&large(2000), MIB / 2), Ok(()), "less is always possible");
+    }
+
+    #[test]
+    fn many_writers_take_the_share_of_their_kind_and_all_kinds_that_of_the_process() {
+        let memory = Memory::of(512 * MIB);
+        let mut kinds = [(); 3].map(|()| Kept::new(&memory));
+        let [first, second, third] = &mut kinds;
+        let fill = |kept: &mut Kept<'_>| {
+            (0..1000).filter(|index| kept.admit(&cluster(&format!("c{index}")), MIB).is_ok()).count()
+        };
+        assert_eq!([fill(first), fill(second), fill(third)], [160, 64, 0]);
+        first.clear();
+        assert_eq!([fill(third), fill(first)], [160, 0]);
+        drop(kinds);
+        assert_eq!(memory.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_limit_of_this_process_is_known() {
+        assert!(limit() < usize::MAX);
+    }
+}
