@@ -1,7 +1,7 @@
 //! The visitors of the page: the hub authenticates their tokens by TokenReviews.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -87,11 +87,13 @@ pub(super) struct Visitors {
     hub: kube::Client,
     reviews: Semaphore,
     known: Mutex<BTreeMap<TokenDigest, (Instant, Arc<Visitor>)>>,
+    /// The pages that each user may still open.
+    streams: Mutex<BTreeMap<String, Weak<Semaphore>>>,
 }
 
 impl Visitors {
     pub(super) fn new(hub: kube::Client) -> Self {
-        Self { hub, reviews: Semaphore::new(REVIEWS), known: Mutex::default() }
+        Self { hub, reviews: Semaphore::new(REVIEWS), known: Mutex::default(), streams: Mutex::default() }
     }
 
     /// Returns the visitor of a token; `None` if the hub does not accept it.
@@ -118,14 +120,29 @@ impl Visitors {
         if known.len() >= KNOWN {
             known.clear();
         }
-        // The same user keeps the count of open pages and the rights.
-        let same = before.map(|(_, visitor)| visitor).filter(|visitor| visitor.user == user);
+        // A user keeps the count of open pages and the rights, whatever the token.
+        let same =
+            known.values().map(|(_, visitor)| visitor).chain(before.as_ref().map(|(_, visitor)| visitor));
+        let same = same.into_iter().find(|visitor| who(&visitor.user) == who(&user)).cloned();
         let visitor = same.unwrap_or_else(|| {
-            let streams = Arc::new(Semaphore::new(STREAMS));
+            let streams = self.streams_of(user.username.as_deref().unwrap_or_default());
             Arc::new(Visitor { user, streams, rights: tokio::sync::Mutex::default() })
         });
         known.insert(digest, (Instant::now(), Arc::clone(&visitor)));
         Ok(Some(visitor))
+    }
+
+    /// Returns the pages that a user may still open. They are counted as long as one of them, or a token of the user,
+    /// is known.
+    fn streams_of(&self, user: &str) -> Arc<Semaphore> {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|_, streams| streams.strong_count() > 0);
+        let known = streams.get(user).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let new = Arc::new(Semaphore::new(STREAMS));
+            streams.insert(user.to_owned(), Arc::downgrade(&new));
+            new
+        })
     }
 
     /// Returns the user of a token, if the hub accepts it.
@@ -140,4 +157,15 @@ impl Visitors {
         let is_good = status.authenticated.unwrap_or_default() && status.error.unwrap_or_default().is_empty();
         Ok(status.user.filter(|user| is_good && user.username.as_ref().is_some_and(|name| !name.is_empty())))
     }
+}
+
+/// Returns what decides about the rights of a user: all but the attributes that name the token and the pod it was
+/// made for. Those that restrict a token count.
+fn who(user: &UserInfo) -> UserInfo {
+    let mut user = user.clone();
+    if let Some(extra) = &mut user.extra {
+        extra.retain(|key, _| !key.starts_with("authentication.kubernetes.io/"));
+    }
+    user.extra = user.extra.filter(|extra| !extra.is_empty());
+    user
 }

@@ -1,6 +1,6 @@
 use super::rights::{Right, Rights};
 use super::shown::Shown;
-use super::visitor::Visitors;
+use super::visitor::{STREAMS, Visitors};
 use super::{ClusterObjects, LocalDashboard, ReadFleet, page, placement};
 use controllers::hub::overview::{
     ClusterSummary, GroupSummary, HeldObjects, ObjectList, Overview, PlacementOverview, ReportSummary,
@@ -339,7 +339,7 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     check(&works, &["1 of 1 cluster done", "edge", "Pause team/settings"], &["proxy", "cluster-0"]);
 }
 
-/// Returns a hub that answers reviews: the token `good` belongs to a user, and only what `allows` says is
+/// Returns a hub that answers reviews: tokens that begin with `good` belong to a user, and only what `allows` says is
 /// allowed.
 fn hub(allows: fn(&Value) -> bool, reviews: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
     let reviews = Arc::clone(reviews);
@@ -351,7 +351,9 @@ fn hub(allows: fn(&Value) -> bool, reviews: &Arc<Mutex<Vec<Value>>>) -> kube::Cl
             let spec = review["spec"].clone();
             review["status"] = match spec.get("token") {
                 Some(token) => {
-                    json!({"authenticated": token == "good", "user": {"username": "somebody", "groups": ["g"]}})
+                    let extra = json!({"authentication.kubernetes.io/credential-id": [token]});
+                    let is_good = token.as_str().is_some_and(|token| token.starts_with("good"));
+                    json!({"authenticated": is_good, "user": {"username": "somebody", "groups": ["g"], "extra": extra}})
                 }
                 None => json!({"allowed": allows(&spec)}),
             };
@@ -395,4 +397,20 @@ async fn the_hub_is_asked_a_bounded_number_of_times_and_again_later() {
     tokio::time::advance(Duration::from_secs(60)).await;
     visitor.rights(&hub, &fleet).await.unwrap();
     assert_eq!(asked(), 2 * (11 + 256 + 5) + 3 + 1, "the rights are asked for again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tokens_of_a_user_share_its_open_pages_and_its_rights() {
+    let (fleet, reviews) = (fleet(1000), Arc::default());
+    let hub = hub(|_| false, &reviews);
+    let visitors = Visitors::new(hub.clone());
+    let mut pages = Vec::new();
+    for token in 0..1100 {
+        let visitor = visitors.authenticate(&format!("good {token}")).await.unwrap().unwrap();
+        visitor.rights(&hub, &fleet).await.unwrap();
+        pages.extend(Arc::clone(&visitor.streams).try_acquire_owned());
+    }
+    assert_eq!(pages.len(), STREAMS, "also where more tokens come than are kept");
+    let rights = reviews.lock().unwrap().iter().filter(|spec| spec.get("token").is_none()).count();
+    assert!(rights <= 2 * (11 + 256 + 5), "{rights}");
 }
