@@ -78,10 +78,15 @@ async fn create<K: Kind>(api: &Api<K>, count: usize, object: impl Fn(usize) -> V
     futures::stream::iter((0..count).map(create)).buffer_unordered(8).try_collect::<()>().await.unwrap();
 }
 
+/// Returns claims of 1.3 MB.
+fn claims(letter: &str) -> Vec<Value> {
+    (0..1300).map(|index| json!({"name": format!("{letter}{index}"), "value": letter.repeat(1000)})).collect()
+}
+
 /// Accepted clusters, each with a status of 1.3 MB and a work with as much.
 async fn fill_statuses(client: &Client, large: &str) {
     let clusters: Api<ManagedCluster> = Api::all(client.clone());
-    let claims = json!({"status": {"clusterClaims": [{"name": "a", "value": large}]}});
+    let claims = json!({"status": {"clusterClaims": claims("a")}});
     let feedback = json!({"status": {"conditions": [{"type": "Applied", "status": "False", "reason": "R",
         "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}],
         "resourceStatus": {"manifests": [{"resourceMeta": {"ordinal": 0}, "conditions": [], "statusFeedback": {"values": [
@@ -173,7 +178,7 @@ async fn an_operator_within_the_memory_of_the_chart_outlives_what_clients_write(
 
 /// Writes the status of some clusters again, with another value as large.
 async fn fill_again(clusters: &Api<ManagedCluster>) {
-    let claims = json!({"status": {"clusterClaims": [{"name": "b", "value": "b".repeat(1_300_000)}]}});
+    let claims = json!({"status": {"clusterClaims": claims("b")}});
     for index in 0..20 {
         let name = format!("full{index}");
         clusters.patch_status(&name, &PatchParams::default(), &Patch::Merge(&claims)).await.unwrap();

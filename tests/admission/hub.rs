@@ -175,11 +175,20 @@ impl Hub {
     }
 }
 
-/// Returns a body with `A(n)` replaced by n times `QUFB`, which is `AAA` in base64.
+/// Returns a body with `A(n)` replaced by n times `QUFB`, which is `AAA` in base64, and `C(n)` by n claims.
 fn expanded(body: &str) -> String {
-    let Some((before, rest)) = body.split_once("A(") else { return body.to_owned() };
+    let claims = |times| {
+        (0..times).map(|index| format!(r#"{{"name": "a{index}", "value": "v"}}"#)).collect::<Vec<_>>()
+    };
+    let parts = [("A(", false), ("C(", true)];
+    let Some((mark, is_claims)) = parts.into_iter().find(|(mark, _)| body.contains(mark)) else {
+        return body.to_owned();
+    };
+    let (before, rest) = body.split_once(mark).unwrap();
     let (times, after) = rest.split_once(')').unwrap();
-    [before, &"QUFB".repeat(times.parse().unwrap()), &expanded(after)].concat()
+    let times: usize = times.parse().unwrap();
+    let repeated = if is_claims { claims(times).join(",") } else { "QUFB".repeat(times) };
+    [before, &repeated, &expanded(after)].concat()
 }
 
 /// Returns a JSON merge patch (RFC 7386).

@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         what: "decide for a placement",
         request: "POST /apis/cluster.open-cluster-management.io/v1beta1/namespaces/team/placementdecisions",
-        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision", "metadata": {"name": "d", "labels": {"cluster.open-cluster-management.io/placement": "p"}}}"#,
+        body: r#"{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision", "metadata": {"name": "new", "labels": {"cluster.open-cluster-management.io/placement": "p"}}}"#,
         may: &["scheduler", "argo", "admin", "operator"],
         refused: &[(
             &["tenant"],

@@ -72,7 +72,7 @@ pub(super) struct Row {
     pub(super) what: &'static str,
     /// Method and path. PATCH is a JSON merge patch, APPLY a forced server-side apply.
     pub(super) request: &'static str,
-    /// JSON; for a PUT the change of the live object. `A(n)` stands for 4n letters.
+    /// JSON; for a PUT the change of the live object. `A(n)` stands for 4n letters, `C(n)` for n claims.
     pub(super) body: &'static str,
     pub(super) may: &'static [&'static str],
     pub(super) refused: &'static [(&'static [&'static str], &'static str)],
