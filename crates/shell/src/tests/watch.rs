@@ -394,3 +394,25 @@ fn any_bytes_are_an_answer_to_a_watch_or_refused() {
     let seeds = seeds.map(String::into_bytes);
     crate::fuzz::Target { name: "answer_to_a_watch", run: &run, seeds: &seeds, words: &words }.fuzz();
 }
+
+#[test]
+fn an_object_over_the_budget_is_named_and_others_are_read() {
+    let (_, kind) = watching();
+    let memory = Memory::of(0);
+    let map = |namespace: &str, name: String, bytes: usize| json!({"metadata": {"namespace": namespace, "name": name}, "data": {"a": "x".repeat(bytes)}});
+    let mut items: Vec<_> = (0..10).map(|index| map("loud", format!("m{index}"), 1 << 20)).collect();
+    items.extend([map("loud", "small".into(), 10), map("calm", "m".into(), 1 << 20)]);
+    let page = json!({"metadata": {"resourceVersion": "7"}, "items": items}).to_string();
+    let (objects, _) = read_page(&kind, &mut Kept::new(&memory), &page).unwrap();
+    let refused = objects.into_iter().filter_map(|decoded| match decoded {
+        Decoded::Unreadable(refused) => Some(refused),
+        Decoded::Object(_) => None,
+    });
+    let refused: Vec<_> = refused.map(|refused| (refused.key.to_string(), refused.why)).collect();
+    // 1/16 of 64 MiB has room for three.
+    assert_eq!(refused.len(), 7, "{refused:?}");
+    assert!(
+        refused.iter().all(|(key, why)| key.starts_with("loud/m") && why.contains("KiB of memory")),
+        "{refused:?}"
+    );
+}
