@@ -157,7 +157,7 @@ fn a_report_and_explain_rollout_show_the_same_state_of_every_cluster() {
 
     policy(&mut world, json!({"onBreach": "Rollback"}));
     world.run_for(seconds(90)).unwrap();
-    check(&world, "Quarantined 4");
+    check(&world, "Returned 4");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     let overview = Overview::read(&caches(&world), world.now).unwrap();
     let [set] = overview.replica_sets.as_slice() else { panic!("{overview:?}") };
     assert_eq!(
-        (set.name.as_str(), set.failed, set.quarantined, set.total, set.holds.len()),
+        (set.name.as_str(), set.failed, set.returned, set.total, set.holds.len()),
         ("default/settings", 0, 4, 4, 1),
         "{set:?}"
     );
@@ -215,11 +215,7 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     let last = summary(&world);
     let rollout = &last["rollouts"][0];
     assert_eq!((&rollout["quarantined"], &rollout["lastGood"]), (&json!(true), &good), "{last:#}");
-    assert_eq!(
-        (&rollout["state"], &last["clusters"]["quarantined"]),
-        (&json!("Failed"), &json!(4)),
-        "{last:#}"
-    );
+    assert_eq!((&rollout["state"], &last["clusters"]["returned"]), (&json!("Failed"), &json!(4)), "{last:#}");
     let push = world.branches[BRANCH].last().unwrap();
     let page = &push.files["replica-sets/default.settings.md"];
     assert!(page.contains("Quarantined on default/fleet"), "{page}");

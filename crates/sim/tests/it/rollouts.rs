@@ -197,7 +197,7 @@ fn a_breach_returns_clusters_to_what_worked() {
     let (reason, message) = progress(&world);
     assert_eq!(reason, "Failed");
     assert!(
-        message.contains("rolled back; what ran before stays or returns on 4 clusters.")
+        message.contains("rolled back; 4 clusters run what ran before.")
             && message.contains(&record.quarantined),
         "{message}"
     );
