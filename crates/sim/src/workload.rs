@@ -49,7 +49,8 @@ pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step 
     }
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet") | ("batch", "Job") => {}
-        ("", "Pod") => {}
+        // A test plays the pods of a controller itself.
+        ("", "Pod") if !has_controller(object) => {}
         _ => return Step::default(),
     }
     let pod = pod_spec(object);
@@ -75,6 +76,11 @@ pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step 
     let after = status(object, &before, progress, environment, now);
     let wake_at = (progress == Progress::Starting).then_some(ready_at);
     Step { metadata, status: merge_diff(&before, &after), wake_at }
+}
+
+fn has_controller(object: &Object) -> bool {
+    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    owners.into_iter().flatten().any(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }
 
 /// Returns the status of a workload whose newest pods are ready; `None` for other kinds.
