@@ -121,7 +121,7 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     assert!(output.contains(&format!("wheelwright rollout resume {ADD_ON} --release\n")), "{output}");
     assert!(output.contains("\n  it failed on aws-1: deployments open-cluster-management-"), "{output}");
     let json: Value = serde_json::from_str(&cli.run(&format!("rollout status {ADD_ON} -o json"))).unwrap();
-    assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "Quarantined");
+    assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "Returning");
     assert!(cli.refused(&format!("rollout undo {ADD_ON}")).contains("no rollout that could be taken back"));
     assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("--release"));
     cli.run(&format!("rollout resume {ADD_ON} --release"));
