@@ -44,15 +44,15 @@ pub(crate) struct Args {
     base: Option<String>,
     #[command(flatten)]
     repository: RepositoryArgs,
+    /// The ConfigRepo that follows the repository, where the hub has several.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key)]
+    config_repo: Option<Key>,
     /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
     #[arg(long, visible_alias = "hub", value_name = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig.
     #[arg(long)]
     context: Option<String>,
-    /// The ConfigRepo that follows the repository, where the hub has several.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key)]
-    config_repo: Option<Key>,
     /// Read the objects of the hub from this file (YAML documents or a List, as kubectl prints it).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,

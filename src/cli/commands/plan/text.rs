@@ -261,8 +261,10 @@ fn work(WorkChange { work, change, objects: changed, clusters: names }: &WorkCha
         counted(names.len(), "cluster"),
         clusters(names)
     );
+    let is_record = *change == ChangeType::Changed && changed.is_empty();
+    let record = is_record.then(|| "    only the hash of its configuration".to_owned());
     let objects = objects(changed, "").into_iter().map(|line| format!("    {line}"));
-    std::iter::once(on).chain(objects).collect()
+    std::iter::once(on).chain(record).chain(objects).collect()
 }
 
 #[cfg(test)]
