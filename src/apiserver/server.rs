@@ -32,7 +32,7 @@ use super::{Credential, controllers, defaults, kubeconfig, tls};
 use crate::pki::{self, Identity, Profile, Subject, Usage};
 use object::Object;
 use store::rbac::MASTERS;
-use store::{ApiError, Patch, Store, User, WriteOptions};
+use store::{ApiError, Patch, Restoration, Store, User, WriteOptions};
 
 /// Lifetime of client certificates that [`Server::kubeconfig`] makes: that of the authority.
 const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -43,6 +43,10 @@ const GRACE_PERIOD: Duration = Duration::from_secs(5);
 /// A connection that sends no head of a request for this long is closed. Clients close idle connections after
 /// 90 s at the latest, so no request meets a connection that is being closed.
 const HEAD: Duration = Duration::from_secs(120);
+/// The parts of the memory that objects, and past objects for watchers, may take: a quarter and a sixteenth.
+/// Requests and answers take the rest.
+const OBJECTS: usize = 4;
+const HISTORY: usize = 16;
 /// Requests that a connection of HTTP/2 has open at once, as for kube-apiserver.
 const STREAMS: u32 = 100;
 /// A peer, such as a watcher, that reads nothing for this long is disconnected.
@@ -61,6 +65,8 @@ pub struct ServerOptions {
     pub names: Vec<String>,
     /// Objects that are applied at every start, such as definitions of kinds.
     pub objects: Vec<Object>,
+    /// Bytes of memory that the process may take. Objects get a quarter of them; without, any number.
+    pub memory: Option<usize>,
     /// Bearer tokens that are valid while the server runs, and their users.
     pub tokens: BTreeMap<String, User>,
     /// The source of the time.
@@ -71,7 +77,15 @@ impl ServerOptions {
     /// Returns a server in memory that listens on a loopback port of the system's choice.
     pub fn new(clock: fn() -> Timestamp) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { listen, data: None, names: Vec::new(), objects: Vec::new(), tokens: BTreeMap::new(), clock }
+        Self {
+            listen,
+            data: None,
+            names: Vec::new(),
+            objects: Vec::new(),
+            memory: None,
+            tokens: BTreeMap::new(),
+            clock,
+        }
     }
 }
 
@@ -225,18 +239,28 @@ fn open(options: &ServerOptions) -> Result<Hub, StartError> {
         Some(dir) => Keys::open(dir, now)?,
         None => Keys::create(now)?,
     };
-    let content = options.data.as_deref().map(journal::read).transpose()?.unwrap_or_default();
-    let store = Store::restore(keys.seed()?, content.entries, content.reserved, now);
-    let mut store = defaults::converting(store);
+    let mut restoration = Restoration::new(keys.seed()?);
+    let end = match &options.data {
+        Some(dir) => journal::read(dir, |entry| restoration.replay(entry))?,
+        None => journal::End::default(),
+    };
+    let mut store = defaults::converting(restoration.finish(end.reserved, now));
+    store.keep_journal();
     let applied = defaults::objects().into_iter().chain(options.objects.iter().cloned());
     for object in applied {
         apply(&mut store, object, now)?;
+    }
+    let since = store.take_journal();
+    if let Some(memory) = options.memory {
+        store.set_quota(memory / OBJECTS);
+        store.set_history(memory / HISTORY);
     }
     let signals = Arc::new(Signals::default());
     let (stores, journal) = match (options.data.as_deref(), lock) {
         (Some(dir), Some(lock)) => {
             let stores = Arc::new(Stores::on_disk(store));
-            let journal = Journal::start(dir, stores.clone(), signals.clone(), lock)?;
+            let before = journal::Before { end, since };
+            let journal = Journal::start(dir, stores.clone(), signals.clone(), (lock, before))?;
             (stores, Some(journal))
         }
         (_, _) => (Arc::new(Stores::in_memory(store)), None),

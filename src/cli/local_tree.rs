@@ -11,8 +11,9 @@ use object::tree::FileTree;
 use render::limits::MAX_FILE_BYTES;
 use render::{Reason, RenderError, Rendered, render};
 
-/// Most files that are read; a directory with more is hardly a config repository.
+/// Most files that are read, and most bytes of them; a directory with more is hardly a config repository.
 const MAX_FILES: usize = 200_000;
+const MAX_BYTES: usize = 256 << 20;
 
 /// A directory, and an overlay in it.
 pub(crate) struct Local {
@@ -25,7 +26,7 @@ pub(crate) struct Local {
 /// Renders a directory of this machine.
 ///
 /// The tree is the directory itself, or the nearest parent that holds all files that the overlay names. The
-/// search ends at the root of the repository or, outside of a repository, just below the root directory.
+/// search ends at the root of the repository; outside of a repository, an overlay names nothing but its own files.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -37,25 +38,39 @@ pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
             "name the directory of the kustomization",
         ));
     }
-    let highest = dir.ancestors().find(|parent| parent.join(".git").exists()).map(Path::to_path_buf);
+    let repository = dir.ancestors().find(|parent| parent.join(".git").exists());
+    let highest = repository.unwrap_or(&dir);
     let mut base = dir.clone();
     loop {
         let mut tree = FileTree::default();
-        read_tree(&base, "", &mut tree, &mut 0)?;
+        read_tree(&base, "", &mut tree, &mut Read::default())?;
         let overlay =
             dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let result = render(&tree, &overlay);
+        let mut result = render(&tree, &overlay);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
-            Some(parent) if leaves && highest.as_deref() != Some(&*base) && parent.parent().is_some() => {
-                base = parent.to_path_buf()
+            Some(parent) if leaves && base != highest => base = parent.to_path_buf(),
+            Some(_) | None => {
+                if let (true, None, Err(error)) = (leaves, repository, &mut result) {
+                    error.hint = Some(OUTSIDE.into());
+                }
+                return Ok(Local { base, result });
             }
-            Some(_) | None => return Ok(Local { base, result }),
         }
     }
 }
 
-fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -> Result<(), CommandError> {
+/// The hint for an overlay that leaves its directory.
+const OUTSIDE: &str = "outside of a git repository, only files below the directory are read; run git init in the directory that holds the bases too";
+
+/// What was read so far.
+#[derive(Default)]
+struct Read {
+    files: usize,
+    bytes: usize,
+}
+
+fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, read: &mut Read) -> Result<(), CommandError> {
     for entry in std::fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", dir.display()))?;
         let name = entry.file_name();
@@ -65,7 +80,7 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
             if name != ".git" {
                 // A directory that cannot be read counts as empty. The renderer reports a missing file if the
                 // overlay names one.
-                let _ = read_tree(&full, &format!("{path}/"), tree, files);
+                let _ = read_tree(&full, &format!("{path}/"), tree, read);
             }
         } else if kind.is_symlink() {
             if let Ok(target) = std::fs::read_link(&full) {
@@ -74,11 +89,13 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, files: &mut usize) -
         } else if kind.is_file()
             && let Ok(bytes) = read_file(&full)
         {
+            read.bytes += bytes.len();
             tree.insert(path, bytes);
         }
-        *files += 1;
-        if *files > MAX_FILES {
-            let error = anyhow!("there are more than {MAX_FILES} files below {}", dir.display());
+        read.files += 1;
+        if read.files > MAX_FILES || read.bytes > MAX_BYTES {
+            let (files, bytes) = (MAX_FILES, MAX_BYTES >> 20);
+            let error = anyhow!("there are more than {files} files or {bytes} MiB below {}", dir.display());
             return Err(CommandError::hinted(
                 error,
                 "render it inside of a git repository, or by --repo and --revision",

@@ -50,36 +50,43 @@ pub(super) fn io<'a>(
     move |source| JournalError::Io { attempt, path: path.display().to_string(), source }
 }
 
-/// The content of a journal.
+/// The end of a journal that was read.
 #[derive(Debug, Default, PartialEq)]
-pub(in super::super) struct Content {
-    /// The writes, oldest first.
-    pub(in super::super) entries: Vec<JournalEntry>,
+pub(in super::super) struct End {
     /// Versions up to this one may have been given out.
     pub(in super::super) reserved: u64,
+    /// Bytes up to the end of the last good line.
+    pub(super) length: u64,
 }
 
-/// Reads the journal in a directory; without a file it is empty. A torn batch at the end is left out.
+/// Reads the journal in a directory, and hands on its writes, oldest first; without a file there are none. A torn
+/// batch at the end is left out.
 ///
 /// # Errors
 /// Fails if the file cannot be read, or is damaged before its last mark.
-pub(in super::super) fn read(dir: &Path) -> Result<Content, JournalError> {
+pub(in super::super) fn read(dir: &Path, mut replay: impl FnMut(JournalEntry)) -> Result<End, JournalError> {
     let path = dir.join(FILE);
     let file = match File::open(&path) {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Content::default()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(End::default()),
         Err(e) => return Err(io("open", &path)(e)),
     };
     let mut reader = BufReader::new(&file);
-    let (mut content, mut text, mut damage) = (Content::default(), Vec::new(), None);
+    let (mut end, mut text, mut damage) = (End::default(), Vec::new(), None);
     for number in 1.. {
         text.clear();
-        if reader.read_until(b'\n', &mut text).map_err(io("read", &path))? == 0 {
+        let bytes = reader.read_until(b'\n', &mut text).map_err(io("read", &path))?;
+        if bytes == 0 {
             break;
         }
         match (line::decode(&text), &damage) {
-            (Ok(Line::Mark(reserved)), None) => content.reserved = content.reserved.max(reserved),
-            (Ok(Line::Write(entry)), None) => content.entries.push(entry),
+            (Ok(line), None) => {
+                match line {
+                    Line::Mark(reserved) => end.reserved = end.reserved.max(reserved),
+                    Line::Write(entry) => replay(entry),
+                }
+                end.length += bytes as u64;
+            }
             (Ok(Line::Mark(_)), Some((line, why))) => {
                 let (path, line, why) = (path.display().to_string(), *line, String::clone(why));
                 return Err(JournalError::Damaged { path, line, why });
@@ -94,7 +101,7 @@ pub(in super::super) fn read(dir: &Path) -> Result<Content, JournalError> {
             "the last writes were torn by a crash; they were never acknowledged and are dropped"
         );
     }
-    Ok(content)
+    Ok(end)
 }
 
 /// A journal file to which writes are appended.
@@ -129,6 +136,19 @@ impl JournalFile {
         }
         let (file, length) = written?;
         Ok(Self { path, file, length, base: length, reserved })
+    }
+
+    /// Goes on with the file that was read up to this end.
+    ///
+    /// # Errors
+    /// Fails if there is none, or it cannot be cut off at its end.
+    pub(super) fn resume(dir: &Path, end: &End) -> Result<Self, JournalError> {
+        let path = dir.join(FILE);
+        let file = OpenOptions::new().write(true).open(&path).map_err(io("open", &path))?;
+        // A base of nothing has it written anew as soon as there is space.
+        let mut resumed = Self { path, file, length: end.length, base: 0, reserved: end.reserved };
+        resumed.restore()?;
+        Ok(resumed)
     }
 
     /// Replaces the present file.
@@ -181,7 +201,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Cuts off the rest of a failed append.
+    /// Cuts off the rest of a failed append, or of a torn batch.
     ///
     /// # Errors
     /// The error of the disk.

@@ -19,5 +19,5 @@ mod tests;
 mod writer;
 
 pub use file::JournalError;
-pub(super) use file::read;
-pub(super) use writer::{Durable, Journal, Stores};
+pub(super) use file::{End, read};
+pub(super) use writer::{Before, Durable, Journal, Stores};

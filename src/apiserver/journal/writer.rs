@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::super::lock::DirectoryLock;
 use super::super::signals::Signals;
-use super::file::{JournalError, JournalFile, io};
+use super::file::{End, JournalError, JournalFile, io};
 use store::{JournalEntry, Store};
 
 /// The store that writes change, and the one that reads and watches use.
@@ -106,15 +106,15 @@ impl Journal {
     /// Begins a journal in a locked directory with the present content; `signals` announces durable writes.
     ///
     /// # Errors
-    /// Fails if the directory cannot be written.
+    /// Fails if the directory cannot be written, and the present file does not have this content.
     pub(in super::super) fn start(
         dir: &Path,
         stores: Arc<Stores>,
         signals: Arc<Signals>,
-        directory_lock: DirectoryLock,
+        (directory_lock, before): (DirectoryLock, Before),
     ) -> Result<Self, JournalError> {
         let failure = Arc::new(Mutex::new(None));
-        let mut writer = Writer::start(dir, stores, signals, failure.clone())?;
+        let mut writer = Writer::start(dir, stores, signals, failure.clone(), &before)?;
         let (batches, inbox) = mpsc::channel();
         let run = move || {
             // The directory stays locked for as long as this thread may write to it.
@@ -143,6 +143,15 @@ impl Journal {
     }
 }
 
+/// What is on disk when a journal begins.
+#[derive(Debug, Default)]
+pub(in super::super) struct Before {
+    /// The end of the present file.
+    pub(in super::super) end: End,
+    /// The writes since it was read.
+    pub(in super::super) since: Vec<JournalEntry>,
+}
+
 pub(super) struct Writer {
     dir: PathBuf,
     /// `None` if the file must be written anew.
@@ -153,16 +162,31 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes the first file.
+    /// Writes the first file. On a full disk it goes on with the present one.
     pub(super) fn start(
         dir: &Path,
         stores: Arc<Stores>,
         signals: Arc<Signals>,
         failure: Arc<Mutex<Option<String>>>,
+        before: &Before,
     ) -> Result<Self, JournalError> {
         let mut writer = Self { dir: dir.to_owned(), file: None, stores, signals, failure };
-        writer.begin()?;
-        Ok(writer)
+        let Err(error) = writer.begin().map(drop) else { return Ok(writer) };
+        let Before { end, since } = before;
+        let resumed = JournalFile::resume(dir, end).and_then(|mut file| {
+            if !since.is_empty() {
+                file.append(since.iter())?;
+            }
+            Ok(file)
+        });
+        match resumed {
+            Ok(file) => {
+                tracing::warn!(%error, "cannot write a new journal file; the present one goes on");
+                writer.file = Some(file);
+                Ok(writer)
+            }
+            Err(_) => Err(error),
+        }
     }
 
     /// Writes batches until nobody sends them.

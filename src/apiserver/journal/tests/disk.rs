@@ -19,7 +19,7 @@ impl Disk {
         let stores = Arc::new(Stores::on_disk(Store::new(1, now())));
         let signals = Arc::new(Signals::default());
         let failure = Arc::new(Mutex::new(None));
-        let writer = Writer::start(dir.path(), stores.clone(), signals, failure).unwrap();
+        let writer = Writer::start(dir.path(), stores.clone(), signals, failure, &Before::default()).unwrap();
         Self { dir, stores, writer }
     }
 
@@ -89,4 +89,48 @@ async fn a_journal_whose_file_is_gone_refuses_writes() {
     }
     assert_eq!(names(&disk.stores.shown()), ["a"]);
     assert!(!disk.dir.path().join(FILE).exists(), "the directory may be another hub's");
+}
+
+#[tokio::test]
+async fn a_start_on_a_full_disk_goes_on_with_the_present_file() {
+    let mut disk = Disk::new();
+    disk.write("a").await.unwrap();
+    let full = disk.dir.path().join("store.journal.new");
+    // No file takes the name of a directory, as no new file fits on a full disk.
+    fs::create_dir(&full).unwrap();
+    // The last batch was torn.
+    let path = disk.dir.path().join(FILE);
+    let length = fs::metadata(&path).unwrap().len();
+    std::io::Write::write_all(&mut OpenOptions::new().append(true).open(&path).unwrap(), b"torn").unwrap();
+    let begin = |dir: &Path, since: Option<&str>| {
+        let (entries, end) = content(dir).unwrap();
+        let mut store = Store::restore(2, entries, end.reserved, now());
+        store.keep_journal();
+        if let Some(name) = since {
+            create(&mut store, name);
+        }
+        let before = Before { end, since: store.take_journal() };
+        let stores = Arc::new(Stores::on_disk(store));
+        let (signals, failure) = (Arc::new(Signals::default()), Arc::new(Mutex::new(None)));
+        let writer = Writer::start(dir, stores.clone(), signals, failure, &before);
+        writer.map(|writer| (stores, writer))
+    };
+    let (stores, writer) = begin(disk.dir.path(), None).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), length);
+    (disk.stores, disk.writer) = (stores, writer);
+    disk.holds(&["a"]);
+    disk.write("b").await.unwrap();
+    disk.holds(&["a", "b"]);
+    // What the start itself wrote is appended.
+    let (stores, writer) = begin(disk.dir.path(), Some("c")).unwrap();
+    (disk.stores, disk.writer) = (stores, writer);
+    disk.holds(&["a", "b", "c"]);
+    // It is written anew when there is space again.
+    fs::remove_dir(&full).unwrap();
+    begin(disk.dir.path(), None).unwrap();
+    assert_eq!(names(&restored(disk.dir.path())), ["a", "b", "c"]);
+    // Without a file to go on with, a start fails.
+    fs::create_dir(&full).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(begin(disk.dir.path(), None).is_err());
 }

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 
 use super::super::lock::DirectoryLock;
 use super::super::signals::Signals;
-use super::file::{Content, FILE};
+use super::file::FILE;
 use super::*;
 use object::Object;
-use store::{ListOptions, ResourcePath, Store, WriteOptions};
+use store::{JournalEntry, ListOptions, ResourcePath, Store, WriteOptions};
 
 fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
@@ -37,7 +37,8 @@ fn names(store: &Store) -> Vec<String> {
 fn start(dir: &Path) -> (Arc<Stores>, Journal) {
     let lock = DirectoryLock::acquire(dir).unwrap();
     let stores = Arc::new(Stores::on_disk(Store::new(1, now())));
-    let journal = Journal::start(dir, stores.clone(), Arc::new(Signals::default()), lock).unwrap();
+    let journal =
+        Journal::start(dir, stores.clone(), Arc::new(Signals::default()), (lock, Before::default())).unwrap();
     (stores, journal)
 }
 
@@ -52,9 +53,16 @@ async fn write(stores: &Stores, journal: &Journal, name: &str) {
     queue(stores, journal, name).wait().await.unwrap();
 }
 
+/// Returns the entries of a journal and its end.
+fn content(dir: &Path) -> Result<(Vec<JournalEntry>, End), JournalError> {
+    let mut entries = Vec::new();
+    let end = read(dir, |entry| entries.push(entry))?;
+    Ok((entries, end))
+}
+
 fn restored(dir: &Path) -> Store {
-    let content = read(dir).unwrap();
-    Store::restore(2, content.entries, content.reserved, now())
+    let (entries, end) = content(dir).unwrap();
+    Store::restore(2, entries, end.reserved, now())
 }
 
 #[tokio::test]
@@ -84,11 +92,10 @@ async fn a_version_is_not_given_again_after_a_deletion_and_two_restarts() {
     let last = stores.shown().revision();
     drop(journal);
     for _ in 0..2 {
-        let content = read(&dir).unwrap();
-        let stores = Arc::new(Stores::on_disk(Store::restore(2, content.entries, content.reserved, now())));
+        let stores = Arc::new(Stores::on_disk(restored(&dir)));
         assert!(stores.shown().revision() >= last);
         let lock = DirectoryLock::acquire(&dir).unwrap();
-        drop(Journal::start(&dir, stores, Arc::new(Signals::default()), lock).unwrap());
+        drop(Journal::start(&dir, stores, Arc::new(Signals::default()), (lock, Before::default())).unwrap());
     }
 }
 
@@ -139,12 +146,12 @@ async fn a_file_cut_anywhere_in_its_last_batch_holds_everything_before() {
     let dir = parent.path().join("data");
     let lines = lines(&dir).await;
     let synced: usize = lines[..lines.len() - 3].iter().map(Vec::len).sum();
-    let (whole, all) = (lines.concat(), read(&dir).unwrap().entries.len());
+    let (whole, all) = (lines.concat(), content(&dir).unwrap().0.len());
     let last = whole.len() - lines[lines.len() - 1].len();
     for cut in synced..=whole.len() {
         fs::write(dir.join(FILE), &whole[..cut]).unwrap();
         let complete = usize::from(cut >= last) + usize::from(cut == whole.len());
-        assert_eq!(read(&dir).unwrap().entries.len(), all - 2 + complete, "cut at {cut} of {}", whole.len());
+        assert_eq!(content(&dir).unwrap().0.len(), all - 2 + complete, "cut at {cut} of {}", whole.len());
     }
 }
 
@@ -168,7 +175,7 @@ async fn damage_of_what_was_synced_is_refused_by_line() {
     let synced = lines.len() - 4;
     lines[synced][30] ^= 1;
     fs::write(dir.join(FILE), lines.concat()).unwrap();
-    let error = read(&dir).unwrap_err().to_string();
+    let error = content(&dir).unwrap_err().to_string();
     assert!(error.ends_with(&format!("is damaged at line {}: its digest is wrong", synced + 1)), "{error}");
 }
 
@@ -176,5 +183,5 @@ async fn damage_of_what_was_synced_is_refused_by_line() {
 fn nothing_is_read_where_no_journal_is() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    assert_eq!(read(&dir).unwrap(), Content::default());
+    assert_eq!(content(&dir).unwrap(), (Vec::new(), End::default()));
 }
