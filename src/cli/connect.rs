@@ -45,8 +45,10 @@ impl HubArgs {
         let client = shell::client(config).context("cannot use the kubeconfig")?;
         match timeout(ANSWER, client.apiserver_version()).await {
             Ok(Err(error)) if is_refused(&error) => return Err(unreachable(&url, &error)),
-            Ok(Err(error)) => warn!(%url, error = %innermost(&error), "the API server does not answer yet"),
-            Err(_) => warn!(%url, "the API server does not answer yet"),
+            Ok(Err(error)) => {
+                warn!(hub = %url, error = %innermost(&error), "the API server does not answer yet")
+            }
+            Err(_) => warn!(hub = %url, "the API server does not answer yet"),
             Ok(Ok(_)) => {}
         }
         Ok(client)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::ROOT;
 use crate::tidy::{is_test, production, sources};
+use api::names::work_reasons;
 
 /// Directories and files that set the reasons of conditions.
 const SOURCES: &[&str] = &[
@@ -87,6 +88,7 @@ const BEFORE_IN_OBJECTS: &[&str] = &[
 const NO_REASONS: &[&str] = &[
     "ClusterCertificateRotated",
     "ConditionRule",
+    "Deployment",
     "FieldsIgnored",
     "HubConnectionDegraded",
     "Placement",
@@ -234,6 +236,10 @@ fn every_reason_of_clusters_placements_addons_and_works_is_explained() {
     }
     let unused: Vec<_> = NO_REASONS.iter().filter(|word| !used.remove(**word)).collect();
     assert!(unused.is_empty(), "no file has {unused:?}");
+    // The agent names these by their constants.
+    used.extend(
+        [work_reasons::FAILED, work_reasons::REJECTED, work_reasons::IGNORED_FIELDS].map(str::to_owned),
+    );
     assert_eq!(explained("docs/conditions-of-objects.md"), used);
 }
 

@@ -20,6 +20,10 @@ mod unreadable;
 
 use reconcile::Register;
 
+/// Limit of the characters of a message that people read. No message of ours reaches it, and an agent cannot
+/// make the overview of 10,000 clusters larger than 40 MB.
+pub const MESSAGE: usize = 4_096;
+
 /// Registers the controllers of the hub, in the order in which data flows through them.
 pub fn hub(register: &mut impl Register) {
     register.add::<hub::config_repo::ConfigRepoController>();

@@ -56,7 +56,7 @@ impl<'a> Kept<'a> {
 
     /// Forgets everything, because a new list replaces it.
     pub(super) fn clear(&mut self) {
-        self.memory.used.fetch_sub(self.sum, Ordering::Relaxed);
+        // The former value gives its memory back when it is dropped.
         *self = Self::new(self.memory);
     }
 

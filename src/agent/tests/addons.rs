@@ -68,7 +68,7 @@ fn conflicting_hub() -> (kube::Client, Arc<AtomicU32>) {
         if request.method() == http::Method::PATCH && count.fetch_add(1, Ordering::Relaxed) == 0 {
             return refusal(409);
         }
-        let condition = json!({"type": "ClusterCertificateRotated", "status": "False", "reason": "r",
+        let condition = json!({"type": "ClusterCertificateRotated", "status": "False", "reason": "r", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let metadata = json!({"name": "a", "namespace": "c1", "resourceVersion": "1"});
         (200, json!({"metadata": metadata, "spec": {}, "status": {"conditions": [condition]}}))

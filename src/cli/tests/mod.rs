@@ -22,7 +22,7 @@ fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     let _ = write!(page, "\n## {name}\n\n{about}\n");
     if let Some(examples) = command.get_after_help() {
         let examples = examples.to_string().replace("Examples:\n  ", "").replace("\n  ", "\n");
-        let _ = write!(page, "\n```\n{examples}\n```\n");
+        let _ = write!(page, "\n```text\n{examples}\n```\n");
     }
     if subcommands == 0 {
         page.push_str("\n| argument | meaning |\n|---|---|\n");

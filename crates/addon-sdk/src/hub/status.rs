@@ -16,8 +16,9 @@ use api::names::addon_conditions::{
 };
 use api::names::cluster_conditions;
 use api::work::v1::ManifestWork;
-use engine::addon::health::{self, WorksStatus};
+use engine::addon::health;
 use engine::addon::hosting::{Host, Place};
+use engine::addon::works_status::WorksStatus;
 use engine::addon::{config_refs, degraded, progress};
 use object::{Key, Metadata as _};
 use reconcile::{Executed, StatusWrite};

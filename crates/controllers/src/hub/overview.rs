@@ -17,6 +17,7 @@ use super::addon_config::{PlacementRollout, explain, observing};
 use super::addon_removal::Removal;
 use super::policy_change::waiting_approvals;
 use super::replica_set::{self, ReportedSet};
+use crate::MESSAGE;
 use crate::addon_reads;
 use crate::rollout_policy::{RolloutOwner, choose};
 use api::Condition;
@@ -39,10 +40,6 @@ use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
 pub use self::cluster::{ClusterSummary, Mark};
 pub use self::repository::{CommitSummary, HeldObjects, ObjectList, ReportSummary, Repository, unanswered};
-
-/// Limit of the characters of a message. People read the whole text here, so no message of ours reaches it, and
-/// an agent cannot make the overview of 10,000 clusters larger than 40 MB.
-pub const MESSAGE: usize = 4_096;
 
 /// Reads the input of an [`Overview`], and writes nothing. It fills the caches of a process that shows the
 /// fleet.

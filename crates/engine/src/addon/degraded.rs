@@ -2,8 +2,8 @@
 //!
 //! OCM defines the condition `Degraded` and `relatedObjects`, and writes neither.
 
-use super::health::WorksStatus;
 use super::hosting::Host;
+use super::works_status::WorksStatus;
 use api::addon::v1alpha1::ObjectReference;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::Observation;

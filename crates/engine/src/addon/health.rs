@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::{Config, address, annotation};
 use super::hosting::Place;
+use super::works_status::WorksStatus;
 use super::{rules, works};
 use crate::health::ObjectHealth;
 use crate::resource::identifier;
@@ -22,27 +23,6 @@ use object::text::plain;
 
 /// Limit of the characters of a cause that a cluster reports.
 const CAUSE: usize = 600;
-
-/// The state of the works of an add-on, compared with the configurations that are assigned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorksStatus {
-    /// There are no works.
-    NoWorks,
-    /// At least one was made from other configurations.
-    OtherConfig,
-    /// The agent has not reported about these works or their workloads; the text says about which.
-    Unreported(String),
-    /// The agent has not applied every work, or not every object exists; the text says which and why.
-    NotReady(String),
-    /// The API server of the cluster rejects an object; the text is the agent's.
-    Refused(String),
-    /// All objects exist, but one is not healthy with this configuration yet; the text says which and why.
-    NotHealthy(String),
-    /// All objects exist, but one has failed with this configuration; the text says which and why.
-    Failed(String),
-    /// Every object is healthy with exactly these configurations.
-    Done,
-}
 
 /// Judges works by the configurations that they must be made from.
 ///

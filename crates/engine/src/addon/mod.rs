@@ -25,3 +25,4 @@ pub mod spec_hash;
 pub mod template;
 pub mod token;
 pub mod works;
+pub mod works_status;

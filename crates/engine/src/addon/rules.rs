@@ -1,7 +1,7 @@
 //! Health by condition rules: those of the author of a template, and those of the hub for every object whose
 //! author has none.
 
-use super::health::WorksStatus;
+use super::works_status::WorksStatus;
 use crate::work::health::is_ours;
 use crate::work::{applies, cause, culprit};
 use api::Condition;

@@ -14,7 +14,8 @@ use crate::cli::writer::find;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, SecretRef};
 use api::names::{OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL, gitops_conditions};
-use controllers::hub::overview::{MESSAGE, unanswered};
+use controllers::MESSAGE;
+use controllers::hub::overview::unanswered;
 use object::text::{plain, short_commit};
 
 pub(super) const CHECK: &str = "repositories";

@@ -10,7 +10,7 @@ use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use api::Condition;
 use api::condition::find_condition;
-use controllers::hub::overview::MESSAGE;
+use controllers::MESSAGE;
 use object::text::plain;
 use object::{Kind, Metadata as _, Object};
 

@@ -68,7 +68,10 @@ fn the_addon_of_a_program_says_whether_it_is_degraded_once_its_rollout_is_judged
     let under_way = degraded("False", &[progressing("True", "Progressing")]);
     assert_eq!(under_way, None, "the rollout is under way");
     let completed = [progressing("False", "Completed")];
-    assert_eq!(degraded("False", &completed).unwrap(), "True: no room");
+    assert_eq!(
+        degraded("False", &completed).unwrap(),
+        "True: manifestWork addon-a-deploy-0 is not Applied: no room"
+    );
     assert_eq!(degraded("True", &completed).unwrap(), "False: ");
     let refused = [condition("Degraded", "True", "ManifestWorkApplyFailed")];
     assert_eq!(degraded("True", &refused).unwrap(), "False: ", "a refusal that is over");

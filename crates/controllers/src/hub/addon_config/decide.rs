@@ -10,9 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::PlacementRollout;
 use super::fleet::{AddOnFleet, KeptRollout};
 use super::input::{AddOnInput, ConfigProblem, INVALID, MISSING, PlacementNode};
+use crate::MESSAGE;
 use crate::hub::addon_creation::is_by_placements;
 use crate::hub::addon_removal::{Removal, is_by_placement};
-use crate::hub::overview;
 use crate::rollout_policy::{self, RolloutOwner};
 use crate::unreadable;
 use api::addon::v1alpha1::{ClusterManagementAddOnStatus, InstallProgression, ManagedClusterAddOn};
@@ -367,7 +367,7 @@ impl AddOnInput {
         let conditions = &addon.status.as_ref()?.conditions;
         let message = progress::message(conditions)?;
         let message = message.strip_prefix("progressing... ").unwrap_or(message);
-        Some(plain(message, overview::MESSAGE)).filter(|message| !message.is_empty())
+        Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
     }
 }
 

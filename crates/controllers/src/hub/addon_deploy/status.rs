@@ -12,8 +12,9 @@ use api::names::addon_conditions::{
     AVAILABLE, DEGRADED, HOSTING_MANIFEST_APPLIED, MANIFEST_APPLIED, PROGRESSING, REGISTRATION_APPLIED,
 };
 use api::names::cluster_conditions;
-use engine::addon::health::{self, WorksStatus};
+use engine::addon::health;
 use engine::addon::hosting::{Host, Place, hosting_cluster};
+use engine::addon::works_status::WorksStatus;
 use engine::addon::{degraded, progress};
 use engine::work;
 use object::duration::later;

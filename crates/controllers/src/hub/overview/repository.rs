@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::MESSAGE;
+use crate::MESSAGE;
 use api::Condition;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::input::SetInput;
+use crate::MESSAGE;
 use crate::hub::addon_config::PlacementRollout;
-use crate::hub::overview;
 use api::condition::Conditions as _;
 use api::gitops::v1alpha1::RolloutStatus;
 use api::names::WORK_REPLICA_SET_LABEL;
@@ -92,7 +92,7 @@ pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap
         | ClusterState::Quarantined => false,
     });
     let messages = open.filter(|cluster| !cluster.message.is_empty()).map(|cluster| {
-        let message = plain(&cluster.message, overview::MESSAGE);
+        let message = plain(&cluster.message, MESSAGE);
         let is_done = cluster.state == ClusterState::Done;
         (cluster.name, if is_done { format!("not available: {message}") } else { message })
     });
@@ -104,7 +104,7 @@ impl SetInput {
     pub(super) fn message(&self, cluster: &str) -> Option<String> {
         let work = self.fleet.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
         let state = WorkloadCluster::of_work(cluster, &ClusterState::TimedOut, work);
-        let message = plain(&state.message, overview::MESSAGE);
+        let message = plain(&state.message, MESSAGE);
         Some(message).filter(|message| !message.is_empty())
     }
 }

@@ -19,7 +19,7 @@ fn cluster(name: &str, set: &str) -> Value {
         [condition("ManagedClusterConditionAvailable", "Unknown"), condition("ManagedClusterJoined", "True")];
     json!({
         "apiVersion": format!("{CLUSTER}/v1"), "kind": "ManagedCluster",
-        "metadata": {"name": name, "uid": name, "labels": labels}, "spec": {},
+        "metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"hubAcceptsClient": true},
         "status": {
             "conditions": conditions, "version": {"kubernetes": "v1.34.1"},
             "clusterClaims": [{"name": "id.k8s.io", "value": "a"}],

@@ -233,7 +233,7 @@ fn a_definition_of_the_commit_lets_no_cluster_scoped_object_of_the_hub_out_of_th
         let objects =
             [fake, definition(group, kind), wanted].map(|value| rendered(object(value), "x.yaml", 3));
         let problems = Desired::complete(&repo(), objects.to_vec(), true, None).unwrap_err();
-        let is_named = |problem: &Problem| problem.message.contains(&format!("{kind} a"));
+        let is_named = |problem: &Problem| problem.message.contains(&format!("{kind}.{group} a "));
         assert!(problems.iter().any(is_named), "{problems:?}");
     };
     check("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding");

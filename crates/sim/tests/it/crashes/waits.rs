@@ -13,18 +13,15 @@ fn rollout_policy(on_breach: &str) -> Value {
 }
 
 /// Returns a commit of three stages: the controller of the policy must see its change before there is the
-/// Deployment, and that must be healthy before there is the add-on.
+/// Service, and that must be healthy before there is the add-on.
 fn staged() -> FileTree {
-    let labels = json!({"app": "web"});
-    let container = json!({"name": "web", "image": "web:1"});
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-        "spec": {"replicas": 0, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}},
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
     });
     let addon = json!({"apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn",
         "metadata": {"name": "late"}, "spec": {}});
-    tree(&[map("stays", "1"), rollout_policy("Pause"), deployment, addon])
+    tree(&[map("stays", "1"), rollout_policy("Pause"), service, addon])
 }
 
 #[test]
