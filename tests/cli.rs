@@ -282,7 +282,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     assert_eq!(on_spoke.run(&format!("{join} --wait 1m")), "Cluster c1 is available\n");
     let line = "join --cluster-name c9 --namespace third --wait 1 --hub-kubeconfig";
     let refused = on_spoke.refused(&format!("{line} {}", bootstrap.display()));
-    assert!(refused.contains("cluster c9 has not asked the hub to join after 1 s"), "{refused}");
+    assert!(refused.contains("cluster c9 has not asked the hub to join after 1s"), "{refused}");
     assert!(on_spoke.refused("unjoin --cluster-name c1").contains("still has 1 applied work"));
 
     let works: Api<ManifestWork> = Api::namespaced(hub.client(), "c1");

@@ -108,7 +108,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
         let refused = on_spoke.refused(&format!("switch-hub {}", bootstrap(name)));
         assert!(refused.contains(why), "{refused}");
     }
-    let planned = on_spoke.run(&format!("{switch} --dry-run --wait {}", u64::MAX));
+    let planned = on_spoke.run(&format!("{switch} --dry-run --wait {}", i64::MAX));
     assert!(planned.contains("(dry run)") && !planned.contains("has joined"), "{planned}");
     joins(&on_first).await;
 

@@ -352,7 +352,7 @@ fn what_values_ask_for_is_rendered_and_nothing_else() {
     for (kind, default, values, with) in [
         ("PodDisruptionBudget", 1, "replicas=1", 0),
         ("NetworkPolicy", 1, "networkPolicy.enabled=false", 0),
-        ("ValidatingAdmissionPolicy", 11, "admissionPolicies=false", 0),
+        ("ValidatingAdmissionPolicy", 14, "admissionPolicies=false", 0),
         ("ClusterRole", 2, "addonRoles=[\"agent\"]", 3),
         ("ClusterRole", 2, "tokenAddOns=[\"signed\"]", 3),
         ("ClusterRole", 2, "customSigners=[\"example.com/foo\"]", 3),

@@ -17,7 +17,7 @@ fn rollout_policy(on_breach: &str) -> Value {
 fn staged() -> FileTree {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+        "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]},
     });
     let addon = json!({"apiVersion": format!("{ADDON_GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn",
         "metadata": {"name": "late"}, "spec": {}});
