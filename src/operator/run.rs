@@ -23,6 +23,7 @@ const MAX_DELIVERIES: usize = 32;
 const FLUSH: Duration = Duration::from_secs(3);
 
 /// Runs until `stop`, or until leadership is lost.
+#[expect(clippy::too_many_lines, reason = "it wires the parts of the operator, one after the other")]
 pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     let OperatorOptions {
         hub,

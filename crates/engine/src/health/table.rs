@@ -155,6 +155,7 @@ const PARTITION: &str = "(has(object.spec.updateStrategy) && has(object.spec.upd
     object.spec.updateStrategy.rollingUpdate.partition : 0)";
 
 impl Table {
+    #[expect(clippy::too_many_lines, reason = "the rows of the table are read side by side")]
     fn new() -> Self {
         let (updated, available) = (count("updatedReplicas"), count("availableReplicas"));
         let replicas = count("replicas");

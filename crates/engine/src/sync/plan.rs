@@ -44,6 +44,7 @@ impl<'a> Stages<'a> {
 ///
 /// `live` reads an object of the hub. It fails if the kind has not been read; a failed read decides nothing.
 /// `comparisons` are those of earlier plans for the ConfigRepo.
+#[expect(clippy::too_many_lines, reason = "the order of the decisions about a commit is read in one place")]
 pub fn plan<'a, E: Display>(
     desired: &'a Desired,
     input: &SyncInput<'_>,
