@@ -34,6 +34,6 @@ fn named(user: &User, reason: &str) {
     user.eventually("wheelwright rollout status reasons", reason);
     user.eventually("wheelwright doctor", reason);
     let condition =
-        r#"jsonpath={.status.resourceStatus.manifests[*].conditions[?(@.type=="PodsReady")].reason}"#;
+        r#"jsonpath={.items[*].status.resourceStatus.manifests[*].conditions[?(@.type=="PodsReady")].reason}"#;
     user.eventually(&format!("kubectl -n c1 get manifestworks -o '{condition}'"), reason);
 }
