@@ -33,7 +33,6 @@ fn named(user: &User, reason: &str) {
     user.eventually("wheelwright status", reason);
     user.eventually("wheelwright rollout status reasons", reason);
     user.eventually("wheelwright doctor", reason);
-    let condition =
-        r#"jsonpath={.items[*].status.resourceStatus.manifests[*].conditions[?(@.type=="PodsReady")].reason}"#;
+    let condition = r#"jsonpath={.items[*].status.resourceStatus.manifests[*].conditions[?(@.type=="PodsReady")].reason}"#;
     user.eventually(&format!("kubectl -n c1 get manifestworks -o '{condition}'"), reason);
 }

@@ -39,7 +39,6 @@ fn since(fleet: &Fleet) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it builds the programs of OCM, in three minutes: make interop"]
 async fn a_klusterlet_changes_operators_twice_and_its_cluster_stays_available() {
     let (cluster, dir) = (Cluster::start("hand-over-hub").await, Directory::new("hand-over-hub"));
     let _operator = OurOperator::install(&cluster, &dir, "*").await;
@@ -103,7 +102,6 @@ impl OcmHub {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it builds the programs of OCM, in three minutes: make interop"]
 async fn a_cluster_manager_changes_operators_twice_and_its_fleet_stays() {
     const REGISTRATION: &str = "cluster-manager-registration-controller";
     let mut hub = OcmHub::start("hand-over-manager").await;

@@ -1,4 +1,4 @@
-//! Our programs beside those of Open Cluster Management, and in their place: `make interop`.
+//! Our programs beside those of Open Cluster Management, and in their place. `make interop` runs these tests alone.
 //!
 //! OCM's operators install its controllers and agents, which run as processes with the permissions that they
 //! are given. Nothing routes Services here, so its webhooks are reached on a port, after its operator on the
@@ -21,7 +21,6 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it builds the programs of OCM, in three minutes: make interop"]
 async fn an_agent_of_ours_joins_works_and_leaves_under_ocms_hub() {
     let hub = OcmHub::start("interop-agent-hub").await;
     let fleet = Fleet::new(&hub.cluster);
@@ -67,7 +66,6 @@ async fn an_agent_of_ours_joins_works_and_leaves_under_ocms_hub() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it builds the programs of OCM, in three minutes: make interop"]
 async fn ocms_controllers_are_replaced_one_by_one_and_come_back() {
     let mut hub = OcmHub::start("interop-takeover-hub").await;
     let fleet = Fleet::new(&hub.cluster);
@@ -138,7 +136,6 @@ fn chosen(left_out: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it builds the programs of OCM, in three minutes: make interop"]
 async fn ocms_agents_join_work_and_leave_under_our_hub() {
     let (cluster, dir) = (Cluster::start("interop-hub").await, Directory::new("interop-hub"));
     let ours = OurOperator::install(&cluster, &dir, "*").await;
