@@ -121,15 +121,13 @@ impl FleetProgress {
         self.clusters.values().filter(|cluster| cluster.version == version).count()
     }
 
-    /// Returns whether the version that every cluster should run is quarantined.
-    pub(super) fn is_quarantined(&self) -> bool {
-        let is = |cluster: &Cluster| cluster.state.as_ref().is_some_and(ClusterState::is_quarantined);
-        self.clusters.values().all(is)
-    }
-
-    /// Returns whether the add-on works on every cluster in a version.
-    pub(super) fn runs_again(&self, version: &str) -> bool {
-        self.clusters.values().all(|cluster| cluster.version == version && cluster.is_available)
+    /// Returns whether the add-on works again on every cluster in the version before a quarantined one.
+    pub(super) fn has_returned(&self, version: &str) -> bool {
+        self.clusters.values().all(|cluster| {
+            matches!(cluster.state, Some(ClusterState::Returned { .. }))
+                && cluster.version == version
+                && cluster.is_available
+        })
     }
 
     /// Returns the changes since `before`, a sentence each.

@@ -115,8 +115,8 @@ impl Demo<'_> {
     /// gets it.
     async fn returns_from_the_canaries(&mut self) -> Result<()> {
         self.until("0.10.1 has reached the canaries", |fleet| fleet.with("0.10.1") > 0).await?;
-        let returned = |fleet: &FleetProgress| fleet.is_quarantined() && fleet.runs_again("0.10.0");
-        self.until("the canaries run 0.10.0 again", returned).await?;
+        let has_returned = |fleet: &FleetProgress| fleet.has_returned("0.10.0");
+        self.until("the canaries run 0.10.0 again", has_returned).await?;
         self.heading("0.10.1 failed on the canaries and is quarantined; every cluster runs 0.10.0")?;
         let end = Instant::now() + SETTLE_TIME;
         while Instant::now() < end {
@@ -124,7 +124,7 @@ impl Demo<'_> {
             sleep(TICK).await;
         }
         anyhow::ensure!(
-            returned(&self.fleet),
+            has_returned(&self.fleet),
             "the quarantined version was rolled out again:\n{}",
             self.fleet.table(ADDON, Style::PLAIN)
         );
