@@ -235,6 +235,35 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     assert!(log.contains("a webhook has arrived"), "{log}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repository_that_is_reconciled_by_command_is_fetched_before_the_command_ends() {
+    let hub = Hub::start().await;
+    let (dir, path) = (hub.dir.path(), hub.repository("a"));
+    let git = free_port();
+    let _daemon = Running::git_daemon(dir, git);
+    let connects = async || tokio::net::TcpStream::connect(("127.0.0.1", git)).await.is_ok();
+    eventually("the daemon listens", connects).await;
+    let file = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    let (kubeconfig, cache) = (file("kubeconfig"), file("cache"));
+    let url = format!("git://127.0.0.1:{git}/a.git");
+    let args = ["operator", "--kubeconfig", &kubeconfig, "--local-repositories", "--repo", &url];
+    let _operator = Running::start("operator", dir, &[&args[..], &["--cache-dir", &cache]].concat());
+    eventually("the first commit is applied", async || hub.exists("a").await).await;
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
+    let edit = json!({"spec": {"interval": "24h"}});
+    repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+    for name in ["b", "c"] {
+        commit_map(Path::new(&path), name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(["repo", "reconcile", "a", "-n", NAMESPACE, "--kubeconfig", &kubeconfig]);
+        let output = command.output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        let head = Repository::open_bare(&path).unwrap().refname_to_id("refs/heads/main").unwrap();
+        assert!(printed.contains(&format!("is ready at {}", &head.to_string()[..12])), "{printed}");
+        assert!(hub.exists(name).await, "{name}");
+    }
+}
+
 /// Commits another ConfigMap.
 fn commit_map(path: &Path, name: &str) {
     let repo = Repository::open_bare(path).unwrap();

@@ -8,9 +8,10 @@ use super::{
     Unreadable,
 };
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, Verify};
+use api::names::RECONCILE_AT_ANNOTATION;
 use api::pod::{PodFacts, Warning};
 use object::tree::Checkout;
-use object::{Gvk, Key, Kind, Object, ObjectRef};
+use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef};
 
 /// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed
 /// objects of kinds known only at run time, fetched repositories.
@@ -411,6 +412,16 @@ pub struct Source {
     pub checkout: Option<Arc<Checkout>>,
     /// The error of the newest attempt, if that failed. The checkout is then an older one, and stays valid.
     pub failure: Option<SourceFailure>,
+    /// The reconcile-at annotation of the ConfigRepo that the fetch answers; empty if it had none.
+    pub reconcile_at: String,
+}
+
+impl Source {
+    /// Returns the result of a fetch for a ConfigRepo as it was when the fetch began.
+    pub fn of(repo: &ConfigRepo, checkout: Option<Arc<Checkout>>, failure: Option<SourceFailure>) -> Self {
+        let reconcile_at = repo.annotation(RECONCILE_AT_ANNOTATION).unwrap_or_default().to_owned();
+        Self { identity: SourceIdentity::of(repo), checkout, failure, reconcile_at }
+    }
 }
 
 /// Why a fetch failed, or why its commit was refused.

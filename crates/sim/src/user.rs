@@ -78,25 +78,31 @@ impl World {
         Ok(())
     }
 
-    /// Hands the source to a new ConfigRepo, as the source controller does. A ConfigRepo with a changed
-    /// reference gets none until the next commit.
+    /// Hands the source to a new ConfigRepo and to one whose reconcile-at annotation changed, as the source
+    /// controller does. A ConfigRepo with a changed reference gets none until the next commit.
     fn fetch_again(&mut self) {
-        for (repo, mut source) in self.sources.clone() {
-            let identity = self.identity(&repo);
-            let before = SourceIdentity { uid: identity.uid.clone(), ..source.identity.clone() };
-            let is_same = before == identity || source.identity == SourceIdentity::default();
-            if is_same && source.identity != identity {
-                source.identity = identity;
+        for (repo, before) in self.sources.clone() {
+            let source = self.fetched(&repo, before.checkout.clone(), before.failure.clone());
+            let same = SourceIdentity { uid: source.identity.uid.clone(), ..before.identity.clone() };
+            let is_same = same == source.identity || before.identity == SourceIdentity::default();
+            if is_same && source != before {
                 self.set_source(&repo, source);
             }
         }
     }
 
-    /// Returns the identity of the source that a ConfigRepo names now.
-    fn identity(&self, repo: &Key) -> SourceIdentity {
+    /// Returns the result of a fetch for a ConfigRepo as it is now.
+    fn fetched(
+        &self,
+        repo: &Key,
+        checkout: Option<Arc<Checkout>>,
+        failure: Option<SourceFailure>,
+    ) -> Source {
         let found = self.hub.get(&ResourcePath::of::<ConfigRepo>(repo)).ok();
-        let repo = found.and_then(|object| object.to_typed::<ConfigRepo>().ok());
-        repo.as_ref().map(SourceIdentity::of).unwrap_or_default()
+        match found.and_then(|object| object.to_typed::<ConfigRepo>().ok()) {
+            Some(repo) => Source::of(&repo, checkout, failure),
+            None => Source { checkout, failure, ..Source::default() },
+        }
     }
 
     /// Merges a patch into the status of an object of the hub, as an agent does.
@@ -121,13 +127,13 @@ impl World {
     /// Hands over a commit as the source controller does after a fetch.
     pub fn commit(&mut self, repo: &Key, revision: &str, tree: FileTree) {
         let checkout = Some(Arc::new(Checkout { revision: revision.into(), tree }));
-        self.set_source(repo, Source { identity: self.identity(repo), checkout, failure: None });
+        self.set_source(repo, self.fetched(repo, checkout, None));
     }
 
     /// Lets fetches fail; the last source stays.
     pub fn fail_fetching(&mut self, repo: &Key, failure: SourceFailure) {
-        let before = self.sources.get(repo).cloned().unwrap_or_default();
-        self.set_source(repo, Source { identity: self.identity(repo), failure: Some(failure), ..before });
+        let kept = self.sources.get(repo).and_then(|source| source.checkout.clone());
+        self.set_source(repo, self.fetched(repo, kept, Some(failure)));
     }
 
     fn set_source(&mut self, repo: &Key, source: Source) {

@@ -278,7 +278,7 @@ async fn fetch(
     before: Source,
     changed: mpsc::Sender<Key>,
 ) -> Fetched {
-    let (key, identity) = (Key::of(&*repo), SourceIdentity::of(&repo));
+    let key = Key::of(&*repo);
     // After the first failure, the wait for the next fetch is short.
     let versions = match &before.failure {
         Some(_) => mirrors.secrets.versions(&repo).await,
@@ -287,12 +287,12 @@ async fn fetch(
     let fetched = mirrors.fetch(&repo, &before).await;
     match fetched {
         Ok(checkout) => {
-            let source = Source { identity, checkout: Some(checkout), failure: None };
+            let source = Source::of(&repo, Some(checkout), None);
             Fetched { key, source, secrets: None }
         }
         Err(FetchError { kept, error }) => {
             let failure = SourceFailure { reason: error.reason(), message: message(&error) };
-            let source = Source { identity, checkout: kept, failure: Some(failure) };
+            let source = Source::of(&repo, kept, Some(failure));
             let is_mended_by_secrets = error.is_of_secret() && !versions.is_empty();
             let look = async move {
                 mirrors.secrets.changed(&repo, &versions).await;

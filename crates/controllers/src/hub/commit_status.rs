@@ -105,7 +105,7 @@ fn judged_commit(repo: &ConfigRepo, view: &impl View) -> Option<String> {
     let status = repo.status.as_ref()?;
     let seen = status.seen.as_ref()?;
     let source = view.source(&Key::of(repo))?;
-    let Source { identity, checkout, failure } = &*source;
+    let Source { identity, checkout, failure, .. } = &*source;
     let is_newest = checkout.as_ref().is_some_and(|checkout| checkout.revision == seen.commit);
     let is_judged = status.observed_generation == repo.metadata.generation && failure.is_none();
     (is_newest && is_judged && *identity == SourceIdentity::of(repo)).then(|| seen.commit.clone())

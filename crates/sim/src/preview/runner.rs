@@ -17,7 +17,7 @@ use object::tree::Checkout;
 use object::{Gvk, Key, Object, ObjectRef};
 use reconcile::{
     Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
-    Site, Source, SourceIdentity, Subresource, WatchedKind,
+    Site, Source, Subresource, WatchedKind,
 };
 use store::{Store, Watch};
 
@@ -103,8 +103,8 @@ impl Runner {
 
     /// Hands a checkout to the controllers, as the one of a ConfigRepo.
     pub(super) fn fetch(&mut self, repo: &ConfigRepo, checkout: &Arc<Checkout>, now: Timestamp) {
-        let (identity, checkout) = (SourceIdentity::of(repo), Some(Arc::clone(checkout)));
-        self.dispatcher.source_changed(&Key::of(repo), Source { identity, checkout, failure: None }, now);
+        let source = Source::of(repo, Some(Arc::clone(checkout)), None);
+        self.dispatcher.source_changed(&Key::of(repo), source, now);
     }
 
     /// Returns when a controller has something to do next.

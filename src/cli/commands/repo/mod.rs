@@ -45,6 +45,9 @@ struct RepoName {
     /// Name of the ConfigRepo. The namespace is needed only if several namespaces have one of this name.
     #[arg(value_name = "[NAMESPACE/]NAME")]
     name: String,
+    /// Namespace of the ConfigRepo, if NAME does not start with it.
+    #[arg(short, long)]
+    namespace: Option<String>,
 }
 
 impl RepoName {
@@ -53,8 +56,9 @@ impl RepoName {
     /// # Errors
     /// There is none of this name, or several namespaces have one.
     async fn find(&self, hub: &Client) -> Result<ConfigRepo, CommandError> {
-        let repos = list::<ConfigRepo>(hub, "", "").await?;
-        self.choose(repos)
+        let namespace = self.name.split_once('/').map(|(namespace, _)| namespace);
+        let namespace = namespace.or(self.namespace.as_deref()).unwrap_or_default();
+        self.choose(list::<ConfigRepo>(hub, namespace, "").await?)
     }
 
     fn choose(&self, repos: Vec<ConfigRepo>) -> Result<ConfigRepo, CommandError> {
@@ -97,7 +101,7 @@ mod tests {
             repo
         };
         let repos = [repo("a", "fleet"), repo("b", "fleet"), repo("b", "apps")];
-        let choose = |name: &str| RepoName { name: name.into() }.choose(repos.to_vec());
+        let choose = |name: &str| RepoName { name: name.into(), namespace: None }.choose(repos.to_vec());
         let found = |name: &str| choose(name).map(|repo| Key::of(&repo).to_string()).ok();
         assert_eq!(found("apps").as_deref(), Some("b/apps"));
         assert_eq!(found("a/fleet").as_deref(), Some("a/fleet"));

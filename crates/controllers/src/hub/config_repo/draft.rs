@@ -41,14 +41,11 @@ pub(super) struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Starts with the status as it is.
     pub(super) fn of(repo: &'a ConfigRepo, now: Timestamp) -> Self {
-        let mut status = repo.status.clone().unwrap_or_default();
-        status.last_handled_reconcile_at =
-            repo.annotation(names::RECONCILE_AT_ANNOTATION).unwrap_or_default().to_owned();
         Self {
             repo,
             key: Key::of(repo),
             now,
-            status,
+            status: repo.status.clone().unwrap_or_default(),
             readiness: None,
             keeps_status: false,
             unmet: None,

@@ -40,7 +40,11 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
         draft.suspend();
         return Ok(draft.finish());
     }
-    match (RepoIdentity::of(repo, view)?, commit::source(repo, view)) {
+    let source = commit::source(repo, view);
+    if let Some(source) = &source {
+        draft.status.last_handled_reconcile_at.clone_from(&source.reconcile_at);
+    }
+    match (RepoIdentity::of(repo, view)?, source) {
         (Err(problem), _) => draft.refuse(&[problem]),
         (Ok(_), None) => draft.wait("", "Fetching", "the repository has not been fetched yet"),
         (Ok(identity), Some(source)) => reconcile_source(&mut draft, &source, &identity, view)?,

@@ -49,7 +49,7 @@ fn has_succeeded(world: &World) -> bool {
 
 fn source(repo: &ConfigRepo, revision: &str) -> Source {
     let checkout = Checkout { revision: revision.into(), tree: FileTree::default() };
-    Source { identity: SourceIdentity::of(repo), checkout: Some(Arc::new(checkout)), failure: None }
+    Source::of(repo, Some(Arc::new(checkout)), None)
 }
 
 /// Plans at a later time, with a repository and its source.

@@ -9,7 +9,7 @@ use engine::sync::{DeletionHold, Inventory, ObjectId, Uninstall, Withheld};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::tree::Checkout;
 use object::{Kind, ObjectRef};
-use reconcile::{Site, Source, SourceIdentity};
+use reconcile::{Site, Source};
 
 const URL: &str = "https://git.example/fleet";
 const OTHER: &str = "https://git.example/other";
@@ -191,8 +191,7 @@ impl Case {
         let mut view = caches(&live);
         let has = has.map(|(commit, has_add_on)| checkout(commit, &wanted, has_add_on));
         for (repo, checkout) in [(&fleet, Some(judged.clone())), (&second, has)] {
-            let identity = SourceIdentity::of(repo);
-            view.set_source(Key::of(repo), Source { identity, checkout, failure: None });
+            view.set_source(Key::of(repo), Source::of(repo, checkout, None));
         }
         let inventories = vec![owned_by(&fleet, &owned), owned_by(&second, &owned_by_second)];
         view.replace::<ConfigRepoInventory>(Site::Hub, inventories, "1");

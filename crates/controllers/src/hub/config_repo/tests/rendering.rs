@@ -1,7 +1,7 @@
 use object::tree::{Checkout, FileTree};
 use object::{Kind, ObjectRef};
 use reconcile::{
-    Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source, SourceIdentity,
+    Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source,
     Unreadable,
 };
 use serde_json::{Value, json};
@@ -71,10 +71,7 @@ fn a_commit_that_is_being_rendered_is_reported_unless_it_was_reported_before() {
         caches.replace::<ConfigRepo>(Site::Hub, vec![repo.clone()], "1");
         caches.replace::<ConfigRepoInventory>(Site::Hub, vec![], "1");
         let checkout = Checkout { revision: revision.clone(), tree: FileTree::default() };
-        caches.set_source(
-            key(),
-            Source { identity: SourceIdentity::of(&repo), checkout: Some(Arc::new(checkout)), failure: None },
-        );
+        caches.set_source(key(), Source::of(&repo, Some(Arc::new(checkout)), None));
         let plan = ConfigRepoController::plan(&key(), &Rendering(caches), Timestamp::UNIX_EPOCH).unwrap();
         let status = plan.status.map(|write| write.patch["status"].clone()).unwrap_or_default();
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
