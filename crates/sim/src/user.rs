@@ -92,12 +92,7 @@ impl World {
     }
 
     /// Returns the result of a fetch for a ConfigRepo as it is now.
-    fn fetched(
-        &self,
-        repo: &Key,
-        checkout: Option<Arc<Checkout>>,
-        failure: Option<SourceFailure>,
-    ) -> Source {
+    fn fetched(&self, repo: &Key, checkout: Option<Arc<Checkout>>, failure: Option<SourceFailure>) -> Source {
         let found = self.hub.get(&ResourcePath::of::<ConfigRepo>(repo)).ok();
         match found.and_then(|object| object.to_typed::<ConfigRepo>().ok()) {
             Some(repo) => Source::of(&repo, checkout, failure),

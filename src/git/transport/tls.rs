@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -23,13 +23,22 @@ pub(super) async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| {
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match tls {
-            Some(rustls::Error::InvalidCertificate(why)) => Error::HostKey {
-                url: session.remote.to_string(),
-                why: format!("its certificate is invalid: {why}"),
-            },
+            Some(rustls::Error::InvalidCertificate(why)) => {
+                Error::HostKey { url: session.remote.to_string(), why: certificate_problem(why) }
+            }
             _ => session.unreachable(error),
         }
     })
+}
+
+/// Returns what is wrong with the certificate of a server, and what to do.
+fn certificate_problem(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer => "its certificate was issued by an unknown authority; put the \
+            certificate of a private authority into the key ca.crt of the Secret of spec.secretRef"
+            .to_owned(),
+        _ => format!("its certificate is invalid: {why}"),
+    }
 }
 
 /// Returns the authorities of the Secret if it names some, else those of the machine; and the certificate of

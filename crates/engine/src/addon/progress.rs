@@ -75,14 +75,15 @@ fn relapse(conditions: &[Condition]) -> Option<Report> {
     }
 }
 
-/// Returns why an add-on on a cluster is not done or does not work, as its conditions say.
+/// Returns why an add-on on a cluster is not done or does not work, as its conditions say, without OCM's
+/// prefix for an add-on in progress.
 pub fn message(conditions: &[Condition]) -> Option<&str> {
     let progressing = find_condition(conditions, PROGRESSING);
     let degraded = find_condition(conditions, DEGRADED).filter(|degraded| degraded.is_true());
     // `Progressing` says that it ran.
     let has_run = progressing.is_none_or(|progressing| progressing.reason == COMPLETED);
     let said = degraded.filter(|_| has_run).or(progressing)?;
-    Some(said.message.as_str())
+    Some(said.message.strip_prefix("progressing... ").unwrap_or(&said.message))
 }
 
 /// The reason why configurations are assigned to a cluster.

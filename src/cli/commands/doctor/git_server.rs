@@ -178,7 +178,7 @@ mod tests {
         check(&web.url, Some(secret("hunter22")), Health::Good, "branch main at ").await;
         check(&web.url, Some(secret("wrong222")), Health::Bad, "refuses access").await;
         check(&web.url, Some(Secret::default()), Health::Bad, "has none of the keys").await;
-        check(&web.url, None, Health::Warning, "does not prove its identity").await;
+        check(&web.url, None, Health::Warning, "was issued by an unknown authority").await;
     }
 
     #[tokio::test]

@@ -366,7 +366,6 @@ impl AddOnInput {
         };
         let conditions = &addon.status.as_ref()?.conditions;
         let message = progress::message(conditions)?;
-        let message = message.strip_prefix("progressing... ").unwrap_or(message);
         Some(plain(message, MESSAGE)).filter(|message| !message.is_empty())
     }
 }

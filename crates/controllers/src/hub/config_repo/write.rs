@@ -154,8 +154,8 @@ fn readiness(state: &str, commit: &Commit<'_>, sync: &SyncPlan<'_>, waiting: Opt
         let more = sync.pending_namespace.len().saturating_sub(1);
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         let message = format!(
-            "{name} is applied except {first}{others}: namespace {} does not exist. It is applied when the namespace exists; \
-             the namespace of a cluster comes with the cluster, any other belongs into the repository",
+            "{name} is applied except {first}{others}: namespace {} does not exist. The rest is applied when it does: the \
+             namespace of a cluster comes with the cluster; add any other to the repository",
             first.key.namespace
         );
         return Readiness::new(Phase::Reconciling, "NamespaceNotFound", message);

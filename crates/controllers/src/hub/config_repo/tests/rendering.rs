@@ -1,8 +1,7 @@
 use object::tree::{Checkout, FileTree};
 use object::{Kind, ObjectRef};
 use reconcile::{
-    Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source,
-    Unreadable,
+    Caches, Index, Lookup, LookupAnswer, Memo, ReadError, ReadErrorReason, Site, Source, Unreadable,
 };
 use serde_json::{Value, json};
 
