@@ -103,7 +103,11 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
         RolloutPolicySpec { add_ons: vec![ADD_ON.into()], paused: true, ..RolloutPolicySpec::default() };
     assert_eq!(held, rules, "nothing else changes");
     let output = status();
-    assert!(output.contains("nothing starts: waits for the pause to end\n"), "{output}");
+    assert!(
+        output
+            .contains("nothing starts: waits for the pause by RolloutPolicy managed-serviceaccount to end\n"),
+        "{output}"
+    );
     assert!(output.contains(&format!("\n  wheelwright rollout resume {ADD_ON}\n")), "{output}");
     assert!(cli.run(&format!("rollout pause {ADD_ON}")).contains("is unchanged"));
     cli.run(&format!("rollout resume {ADD_ON}"));
@@ -169,13 +173,50 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     assert_eq!(policy(&client, "all").await.spec.approved, [token]);
     assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
 
-    // A pause of one add-on changes nothing in the policy for all add-ons; the new policy gets its record.
+    // A pause of one add-on changes nothing in the policy for all add-ons, which keeps its record and its rules.
     cli.run(&format!("rollout undo {ADD_ON}"));
     cli.run(&format!("rollout pause {ADD_ON}"));
-    assert!(!policy(&client, "all").await.spec.paused);
-    let own = policy(&client, ADD_ON).await;
-    assert_eq!(own.spec.add_ons, [ADD_ON]);
-    assert!(!own.status.unwrap().rollouts[0].quarantined.is_empty());
+    let all = policy(&client, "all").await;
+    assert!(!all.spec.paused && !all.status.unwrap().rollouts[0].quarantined.is_empty());
+    let own = policy(&client, ADD_ON).await.spec;
+    let rules =
+        RolloutPolicySpec { add_ons: vec![ADD_ON.into()], paused: true, ..RolloutPolicySpec::default() };
+    assert_eq!(own, rules);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_fleet_is_paused_and_resumed_by_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_hub, client, cli) = stopped_hub(dir.path()).await;
+    assert!(cli.refused("resume --all").contains("is not paused by wheelwright pause --all"));
+    cli.run(&format!("pause {ADD_ON}"));
+    let output = cli.run("pause --all");
+    assert!(
+        output.contains("RolloutPolicy wheelwright-default is made for every add-on and set\n"),
+        "{output}"
+    );
+    assert!(cli.run("rollout pause --all").contains("is unchanged"));
+    let fleet = policy(&client, "wheelwright-default").await.spec;
+    assert_eq!(fleet, RolloutPolicySpec { paused: true, ..RolloutPolicySpec::default() });
+    let output = cli.run(&format!("rollout status {ADD_ON}"));
+    let held = "waits for the pause by RolloutPolicy managed-serviceaccount, wheelwright-default to end";
+    assert!(output.contains(held), "{output}");
+
+    let output = cli.run(&format!("resume {ADD_ON}"));
+    assert!(
+        output.contains(&format!("{ADD_ON} stays paused by RolloutPolicy wheelwright-default\n")),
+        "{output}"
+    );
+    let refused = cli.refused(&format!("resume {ADD_ON}"));
+    assert!(refused.contains("which is for everything"), "{refused}");
+    assert!(refused.contains("wheelwright resume --all"), "{refused}");
+    cli.run(&format!("pause {ADD_ON}"));
+    let output = cli.run("resume --all");
+    assert!(output.contains(&format!("RolloutPolicy {ADD_ON} still pauses {ADD_ON}\n")), "{output}");
+    assert!(!policy(&client, "wheelwright-default").await.spec.paused);
+    let output = cli.run(&format!("rollout resume {ADD_ON}"));
+    assert!(output.contains(&format!("{ADD_ON} resumed.")), "{output}");
+    assert!(!cli.run(&format!("rollout status {ADD_ON}")).contains("pause"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use super::Cli;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "hub", "operator", "agent"]),
     ("Look", &["status", "get", "explain", "events", "dashboard", "doctor"]),
-    ("Change", &["plan", "render", "simulate", "rollout", "repo"]),
+    ("Change", &["plan", "render", "simulate", "rollout", "pause", "resume", "repo"]),
     ("Fleet", &["join", "accept", "unjoin", "switch-hub", "clusterset", "addon", "work", "taint", "migrate"]),
     ("Install", &["install", "upgrade", "uninstall", "registration-operator", "crds", "policies"]),
     ("Other", &["completion", "version", "help"]),
@@ -153,6 +153,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wheelwright rollout status fleet/settings --watch",
         ],
     ),
+    ("pause", &["wheelwright pause --all", "wheelwright pause managed-serviceaccount"]),
+    ("resume", &["wheelwright resume --all", "wheelwright resume managed-serviceaccount"]),
     (
         "rollout pause",
         &["wheelwright rollout pause managed-serviceaccount", "wheelwright rollout pause fleet/settings"],

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::rights::namespace;
 use crate::shell::{client, message};
-use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec};
 use api::names::{APPROVE_DELETION_ANNOTATION, APPROVE_PLAN_ANNOTATION, DASHBOARD};
-use controllers::hub::policy_change::{PolicyChange, PolicyScope, change};
+use controllers::hub::policy_change::{PolicyChange, PolicyScope, change, edit, is_for_everything, pausing};
 use object::Metadata as _;
 
 /// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
@@ -50,6 +50,10 @@ enum ActionError {
         "RolloutPolicy {policy} exists and is not for {subject}; add {subject} to it: kubectl edit rolloutpolicy {policy}"
     )]
     NameTaken { policy: String, subject: String },
+    #[error(
+        "RolloutPolicy {policy} pauses everything, not {subject} alone; resume everything: wheelwright resume --all"
+    )]
+    AllPaused { policy: String, subject: String },
 }
 
 /// Makes the change of a form. `hub` is the connection, and `token` is the visitor's.
@@ -71,7 +75,7 @@ pub(super) async fn act(
     let hub = client(config).map_err(|error| (StatusCode::BAD_GATEWAY, message(&error)))?;
     let done = match verb {
         Verb::Pause => change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = true).await,
-        Verb::Resume => change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = false).await,
+        Verb::Resume => resume(&hub, subject).await,
         Verb::Approve => {
             let approve = |spec: &mut RolloutPolicySpec| {
                 if !spec.approved.contains(approval) {
@@ -106,7 +110,7 @@ pub(super) fn is_subject(subject: &str) -> bool {
 /// Returns the status of a refusal by the hub; 502 if the hub does not answer, or fails.
 fn status(error: &ActionError) -> StatusCode {
     match error {
-        ActionError::NameTaken { .. } => StatusCode::CONFLICT,
+        ActionError::NameTaken { .. } | ActionError::AllPaused { .. } => StatusCode::CONFLICT,
         ActionError::Hub(kube::Error::Api(refused)) => {
             let code = StatusCode::from_u16(refused.code).ok();
             code.filter(StatusCode::is_client_error).unwrap_or(StatusCode::BAD_GATEWAY)
@@ -158,12 +162,9 @@ async fn try_change(
         PolicyChange::Patch { policy, patch } => {
             access.patch(policy.name(), &params(), &Patch::Merge(patch)).await?;
         }
-        PolicyChange::Create { policy, record } => {
+        PolicyChange::Create(policy) => {
             let create = PostParams { dry_run: false, field_manager: Some(DASHBOARD.into()) };
-            let created = access.create(&create, &policy).await?;
-            if !record.is_empty() {
-                remember(&access, created.name(), &record).await?;
-            }
+            access.create(&create, &policy).await?;
         }
         PolicyChange::NameTaken(name) => {
             return Err(ActionError::NameTaken { policy: name, subject: subject.into() });
@@ -172,21 +173,24 @@ async fn try_change(
     Ok(())
 }
 
-/// Adds the records of a subject to the status of its new policy, so that the operator goes on from them.
-async fn remember(access: &Api<RolloutPolicy>, name: &str, record: &[RolloutStatus]) -> kube::Result<()> {
-    let mut attempts = 0;
-    loop {
-        let policy = access.get(name).await?;
-        let mut rollouts = policy.status.unwrap_or_default().rollouts;
-        let missing = record.iter().filter(|one| !rollouts.contains(one)).cloned();
-        let missing: Vec<_> = missing.collect();
-        rollouts.extend(missing);
-        let version = policy.metadata.resource_version;
-        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"rollouts": rollouts}});
-        attempts += 1;
-        match access.patch_status(name, &params(), &Patch::Merge(patch)).await {
-            Err(error) if is_conflict(&error) && attempts < ATTEMPTS => {}
-            written => return written.map(|_| ()),
+/// Ends the pauses in the policies that name a subject. A policy for everything is not changed for one.
+async fn resume(hub: &kube::Client, subject: &str) -> Result<(), ActionError> {
+    let access: Api<RolloutPolicy> = Api::all(hub.clone());
+    for attempt in 1.. {
+        let policies = access.list(&kube::api::ListParams::default()).await?.items;
+        let (all, named): (Vec<_>, Vec<_>) =
+            pausing(&policies, subject).into_iter().partition(|policy| is_for_everything(policy));
+        if let (Some(policy), true) = (all.first(), named.is_empty()) {
+            return Err(ActionError::AllPaused { policy: policy.name().into(), subject: subject.into() });
+        }
+        let Some(policy) = named.first() else { return Ok(()) };
+        let PolicyChange::Patch { policy, patch } = edit(policy, |spec| spec.paused = false) else {
+            return Ok(());
+        };
+        match access.patch(policy.name(), &params(), &Patch::Merge(patch)).await {
+            Err(error) if is_conflict(&error) && attempt < ATTEMPTS => {}
+            patched => drop(patched?),
         }
     }
+    Ok(())
 }

@@ -87,7 +87,7 @@ impl RolloutChange<'_> {
     fn held(&self) -> Option<(EventType, &'static str, String)> {
         let hold = self.decision.hold.as_ref()?;
         let (event_type, reason) = match hold {
-            Wait::Paused => (EventType::Normal, "RolloutPaused"),
+            Wait::Paused { .. } => (EventType::Normal, "RolloutPaused"),
             Wait::Frozen { .. } => (EventType::Normal, "RolloutFrozen"),
             Wait::Superseded { .. } => (EventType::Normal, "RolloutHeld"),
             Wait::Refused | Wait::Unreachable { .. } => (EventType::Warning, "RolloutHeld"),

@@ -10,12 +10,13 @@ use serde_json::json;
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{
     RefusedAddOn, RemovalStatus, RolloutCounts, RolloutPolicy, RolloutPolicySpec, RolloutPolicyStatus,
-    RolloutStatus,
+    RolloutStatus, Success,
 };
 use api::names::{DEFAULT_ROLLOUT_POLICY, ROLLOUT_POLICY_ANNOTATION};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::rollout::cluster::Hash;
 use engine::rollout::decision::Counts;
+use engine::rollout::policy::CombinedPolicy;
 use engine::rollout::state::Breach;
 use engine::rollout::{Input, Policy, Refused, RolloutDecision};
 use object::{Key, Kind, Metadata as _, Object};
@@ -46,8 +47,39 @@ impl RolloutOwner<'_> {
     }
 }
 
-/// Returns the policy that names a subject, else the one that names none. The policy that the operator made
-/// comes last.
+/// Returns the policies whose rules are for a subject: those that name it, and those that name none.
+pub(super) fn applicable<'a, P: Borrow<RolloutPolicy>>(
+    policies: &'a [P],
+    subject: RolloutOwner<'_>,
+) -> Vec<&'a P> {
+    let is_for = |policy: &&P| {
+        let policy = (*policy).borrow();
+        subject.is_named_by(&policy.spec) || is_for_all(policy)
+    };
+    policies.iter().filter(is_for).collect()
+}
+
+/// Combines the rules of the policies that are for a subject.
+///
+/// # Errors
+/// A rule of one of them cannot be used.
+pub(super) fn combined<P: Borrow<RolloutPolicy>>(
+    policies: &[P],
+    subject: RolloutOwner<'_>,
+) -> Result<CombinedPolicy, Refused> {
+    let policies = applicable(policies, subject);
+    let named: Vec<_> = policies
+        .iter()
+        .map(|policy| {
+            let policy: &RolloutPolicy = (**policy).borrow();
+            (policy.name(), &policy.spec)
+        })
+        .collect();
+    CombinedPolicy::read(&named)
+}
+
+/// Returns the policy that keeps the records of a subject: the one that names it, else the one that names
+/// none. The policy that the operator made comes last.
 pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
     policies: &'a [P],
     subject: RolloutOwner<'_>,
@@ -61,7 +93,7 @@ pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
 }
 
 /// Returns whether a policy names no subject and so is for all of them.
-fn is_for_all(policy: &RolloutPolicy) -> bool {
+pub(super) fn is_for_all(policy: &RolloutPolicy) -> bool {
     policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty()
 }
 
@@ -89,32 +121,40 @@ pub(super) fn quarantines_of(change: &Change<RolloutPolicy>) -> Vec<&RolloutStat
         .collect()
 }
 
-/// Returns the policy in effect for a subject, see [`choose`].
+/// Returns the policy that keeps the records of a subject, see [`choose`].
 ///
 /// # Errors
-/// The policies have not been read, or their list leaves out the one that the subject names while the hub has
-/// it: a pause must not be forgotten. See docs/hazards.md#policy-left-out.
+/// As for [`policies_for`].
 pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
+    Ok(choose(&policies_for(subject, view)?, subject).cloned())
+}
+
+/// Returns the policies whose rules are for a subject.
+///
+/// # Errors
+/// The policies have not been read, or their list leaves out one that the subject names while the hub has
+/// it: a pause must not be forgotten. See docs/hazards.md#policy-left-out.
+pub(super) fn policies_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Vec<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let named = match subject {
         RolloutOwner::AddOn(name) => {
             let cma = view.get_readable::<ClusterManagementAddOn>(&Key::cluster(name))?;
-            cma.and_then(|cma| cma.annotation(ROLLOUT_POLICY_ANNOTATION).map(Key::cluster))
+            cma.and_then(|cma| cma.annotation(ROLLOUT_POLICY_ANNOTATION).map(str::to_owned))
         }
         RolloutOwner::ReplicaSet(key) => {
             let set = view.get_readable::<ManifestWorkReplicaSet>(key)?;
-            set.and_then(|set| set.annotation(ROLLOUT_POLICY_ANNOTATION).map(Key::cluster))
+            set.and_then(|set| set.annotation(ROLLOUT_POLICY_ANNOTATION).map(str::to_owned))
         }
     };
-    let left_out = named.filter(|named| policies.iter().all(|policy| policy.name() != named.name));
-    if let Some(Key { name, .. }) = left_out
-        && view.exists::<RolloutPolicy>(&Key::cluster(&name))?
-    {
-        let why = "the hub has it, and the list of policies leaves it out".to_owned();
-        let reason = ReadErrorReason::NotListed;
-        return Err(ReadError { what: format!("RolloutPolicy {name}"), why, reason });
+    let is_known = |name: &str| policies.iter().any(|policy| policy.name() == name);
+    for name in named.iter().flat_map(|names| names.split(',')).filter(|name| !is_known(name)) {
+        if view.exists::<RolloutPolicy>(&Key::cluster(name))? {
+            let why = "the hub has it, and the list of policies leaves it out".to_owned();
+            let reason = ReadErrorReason::NotListed;
+            return Err(ReadError { what: format!("RolloutPolicy {name}"), why, reason });
+        }
     }
-    Ok(choose(&policies, subject).cloned())
+    Ok(applicable(&policies, subject).into_iter().cloned().collect())
 }
 
 /// Returns the name of a policy that a person created.
@@ -122,10 +162,20 @@ pub(super) fn of_people(policy: Option<&RolloutPolicy>) -> Option<&str> {
     policy.map(|policy| policy.name()).filter(|name| *name != DEFAULT_ROLLOUT_POLICY)
 }
 
-/// Returns the write that names the policy of a person on its subject; `None` if it does.
-pub(super) fn name_on<K: Kind>(subject: &K, policy: Option<&str>) -> Option<Action> {
-    let patch = json!({"metadata": {"annotations": {ROLLOUT_POLICY_ANNOTATION: policy}}});
-    let is_named = subject.annotation(ROLLOUT_POLICY_ANNOTATION) == policy;
+/// Returns the names of the policies with rules of people, as the annotation of their subject has them.
+pub(super) fn names_of(policies: &[Arc<RolloutPolicy>]) -> Option<String> {
+    let has_rules = |policy: &&Arc<RolloutPolicy>| {
+        policy.name() != DEFAULT_ROLLOUT_POLICY || policy.spec != RolloutPolicySpec::default()
+    };
+    let names: Vec<&str> = policies.iter().filter(has_rules).map(|policy| policy.name()).collect();
+    (!names.is_empty()).then(|| names.join(","))
+}
+
+/// Returns the write that names the policies of people on their subject; `None` if it names them.
+pub(super) fn name_on<K: Kind>(subject: &K, policies: &[Arc<RolloutPolicy>]) -> Option<Action> {
+    let names = names_of(policies);
+    let patch = json!({"metadata": {"annotations": {ROLLOUT_POLICY_ANNOTATION: names}}});
+    let is_named = subject.annotation(ROLLOUT_POLICY_ANNOTATION) == names.as_deref();
     (!is_named).then(|| Action::patch(subject, patch.as_object().cloned().unwrap_or_default()))
 }
 
@@ -177,15 +227,22 @@ pub(super) fn remember_removals(
     Ok([in_force, others].map(|policies| policies.iter().filter_map(write).collect()))
 }
 
-/// Returns the policy of a subject and the approvals that it carries.
+/// Returns the combined policy of a subject and the approvals that its policies carry.
 pub(super) fn policy_for(
     subject: RolloutOwner<'_>,
     view: &impl View,
 ) -> Read<(Result<Policy, Refused>, BTreeSet<String>)> {
-    Ok(match object_for(subject, view)? {
-        Some(object) => (Policy::read(&object.spec), object.spec.approved.iter().cloned().collect()),
-        None => (Ok(Policy::default()), BTreeSet::new()),
+    Ok(match combined(&policies_for(subject, view)?, subject) {
+        Ok(CombinedPolicy { policy, granted, .. }) => (Ok(policy), granted),
+        Err(refused) => (Err(refused), BTreeSet::new()),
     })
+}
+
+/// Returns whether a change has succeeded on a cluster once its objects are applied: a policy says so, and
+/// none says otherwise.
+pub(super) fn applied_suffices(policies: &[Arc<RolloutPolicy>]) -> bool {
+    let mut rules = policies.iter().filter_map(|policy| policy.spec.success.as_ref()).peekable();
+    rules.peek().is_some() && rules.all(|rule| *rule == Success::Applied)
 }
 
 /// Returns the records of the rollouts of a subject, in any policy: they stay known when another policy comes

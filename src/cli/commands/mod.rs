@@ -35,6 +35,8 @@ mod upgrade;
 mod version;
 mod work;
 
+// `wheelwright pause` and `wheelwright rollout pause` are one command, so that a fleet is stopped by a short one.
+use self::rollout::{pause, resume};
 use super::{CommandResult, output::Ui};
 
 /// Declares the command line's subcommands: each has `Args` and `run` in its module.
@@ -79,6 +81,8 @@ commands! {
     Status => status,
     Dashboard => dashboard,
     Rollout => rollout,
+    Pause => pause,
+    Resume => resume,
     Repo => repo,
     Explain => explain,
     Events => events,

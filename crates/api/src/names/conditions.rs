@@ -104,6 +104,8 @@ pub mod gitops_conditions {
     pub const REPORTED: &str = "Reported";
     /// The git provider has the newest state of the commit.
     pub const COMMIT_STATUS_REPORTED: &str = "CommitStatusReported";
+    /// Rules of a RolloutPolicy are in force.
+    pub const IN_FORCE: &str = "InForce";
     /// A person has something to approve.
     pub const APPROVAL_NEEDED: &str = "ApprovalNeeded";
 }

@@ -34,8 +34,8 @@ pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
 
 /// Names the policy of a person on an add-on that it applies to, and adds the finalizer.
 pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Option<Action>> {
-    let policy = rollout_policy::object_for(RolloutOwner::AddOn(cma.name()), view)?;
-    let named = rollout_policy::name_on(cma, rollout_policy::of_people(policy.as_deref()));
+    let policies = rollout_policy::policies_for(RolloutOwner::AddOn(cma.name()), view)?;
+    let named = rollout_policy::name_on(cma, &policies);
     Ok(named.or_else(|| Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])))
 }
 

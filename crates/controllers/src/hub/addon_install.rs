@@ -89,9 +89,10 @@ impl Controller for AddOnInstallController {
             plan.wake(at);
         }
         // With any other value the rollout installs the add-on on a cluster when its turn comes.
-        let policy = rollout_policy::object_for(RolloutOwner::AddOn(add_on), view)?;
-        let is_at_once = policy.as_deref().is_none_or(|policy| policy.spec.roll_out == RollOut::Content);
-        let refused = rollout_policy::refused_of(policy.as_deref(), add_on);
+        let policies = rollout_policy::policies_for(RolloutOwner::AddOn(add_on), view)?;
+        let policy = rollout_policy::choose(&policies, RolloutOwner::AddOn(add_on));
+        let is_at_once = policies.iter().all(|policy| policy.spec.roll_out == RollOut::Content);
+        let refused = rollout_policy::refused_of(policy.map(Arc::as_ref), add_on);
         let basis = InstallationBasis { owner: cma.controller_reference(), is_at_once };
         // One step: what the API server refuses on one cluster holds back no other cluster.
         let mut writes = Vec::new();

@@ -19,7 +19,7 @@ use super::policy_change::waiting_approvals;
 use super::replica_set::{self, ReportedSet};
 use crate::MESSAGE;
 use crate::addon_reads;
-use crate::rollout_policy::{RolloutOwner, choose};
+use crate::rollout_policy::{RolloutOwner, applicable};
 use api::Condition;
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
@@ -245,8 +245,8 @@ fn add_ons(policies: &[Arc<RolloutPolicy>], view: &impl View, now: Timestamp) ->
             Arc::new(report::WorkloadCluster::read(name, state, on.get(name.as_str()).copied()))
         });
         let workload = Workload::read(&addon, clusters.collect(), policies);
-        let policy = choose(policies, RolloutOwner::AddOn(addon.name()));
-        add_ons.push(summary(&workload, policy, &explained.rollouts, &explained.removal));
+        let policies = applicable(policies, RolloutOwner::AddOn(addon.name()));
+        add_ons.push(summary(&workload, &policies, &explained.rollouts, &explained.removal));
     }
     Ok(add_ons)
 }
@@ -261,8 +261,9 @@ fn replica_sets(
         let Some(ReportedSet { set: workload, rollouts, .. }) = replica_set::report(&set, view, now)? else {
             continue;
         };
-        let policy = choose(policies, RolloutOwner::ReplicaSet(&Key::of(set.as_ref())));
-        replica_sets.push(summary(&workload, policy, &rollouts, &Removal::default()));
+        let key = Key::of(set.as_ref());
+        let policies = applicable(policies, RolloutOwner::ReplicaSet(&key));
+        replica_sets.push(summary(&workload, &policies, &rollouts, &Removal::default()));
     }
     Ok(replica_sets)
 }
@@ -330,7 +331,7 @@ impl WorkloadSummary {
 /// Returns the clusters of a workload by their groups, and what holds its rollouts.
 fn summary(
     workload: &Workload,
-    policy: Option<&Arc<RolloutPolicy>>,
+    policies: &[&Arc<RolloutPolicy>],
     rollouts: &[PlacementRollout],
     removal: &Removal,
 ) -> WorkloadSummary {
@@ -359,7 +360,7 @@ fn summary(
         name: workload.name.clone(),
         holds: workload.holds.iter().chain(&undecided).map(|hold| plain(hold, MESSAGE)).collect(),
         corrections: corrections(rollouts),
-        paused: policy.is_some_and(|policy| policy.spec.paused),
+        paused: policies.iter().any(|policy| policy.spec.paused),
         approvals: waiting_approvals(rollouts, removal),
         stages: stages(rollouts),
         ..WorkloadSummary::of(groups.into_iter().map(group).collect())
@@ -402,7 +403,7 @@ mod tests {
     fn a_rollout_that_is_not_decided_says_why() {
         let (placement, why) = (Key::namespaced("fleet", "gcp"), "not complete".to_owned());
         let rollout = PlacementRollout::undecided(placement, Hash::default(), why);
-        let summary = summary(&Workload::default(), None, &[rollout], &Removal::default());
+        let summary = summary(&Workload::default(), &[], &[rollout], &Removal::default());
         assert_eq!(summary.holds, ["fleet/gcp: not complete"]);
     }
 

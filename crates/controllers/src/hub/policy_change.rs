@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::addon_config::PlacementRollout;
 use super::addon_removal::Removal;
-use crate::rollout_policy::{RolloutOwner, choose};
-use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
+use crate::rollout_policy::{RolloutOwner, applicable, choose, is_for_all};
+use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec};
+use api::names::DEFAULT_ROLLOUT_POLICY;
 use engine::plural::counted;
 use engine::rollout::RolloutDecision;
 use object::{Key, Metadata as _, merge_diff};
@@ -22,6 +23,8 @@ pub enum PolicyScope {
     InEffect,
     /// One that names the subject, so that a policy for everything stays as it is.
     Named,
+    /// The policy for everything that the operator makes for its records.
+    Fleet,
 }
 
 /// The write that makes a change.
@@ -37,12 +40,7 @@ pub enum PolicyChange {
         patch: Value,
     },
     /// A new policy.
-    Create {
-        /// The policy.
-        policy: RolloutPolicy,
-        /// The records of the subject, which belong into its status, so that the operator goes on from them.
-        record: Vec<RolloutStatus>,
-    },
+    Create(RolloutPolicy),
     /// The name of the new policy is that of a policy for something else.
     NameTaken(String),
 }
@@ -53,10 +51,35 @@ fn set_key(subject: &str) -> Option<Key> {
     subject.split_once('/').map(|(namespace, name)| Key::namespaced(namespace, name))
 }
 
-/// Returns the policy that is in effect for an add-on, or for a ManifestWorkReplicaSet as NAMESPACE/NAME.
-pub fn in_effect<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Option<&'a RolloutPolicy> {
+/// Returns the policies with rules for an add-on, or for a ManifestWorkReplicaSet as NAMESPACE/NAME, that
+/// pause it.
+pub fn pausing<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a RolloutPolicy> {
+    let mut policies = all_for(policies, subject);
+    policies.retain(|policy| policy.spec.paused);
+    policies
+}
+
+/// Returns the policies with rules for a subject.
+pub fn all_for<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a RolloutPolicy> {
     let set = set_key(subject);
-    choose(policies, set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet))
+    applicable(policies, set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet))
+}
+
+/// Returns whether a policy is for everything, and not for single subjects.
+pub fn is_for_everything(policy: &RolloutPolicy) -> bool {
+    is_for_all(policy)
+}
+
+/// Decides how a change of a policy is written.
+pub fn edit(policy: &RolloutPolicy, edit: impl Fn(&mut RolloutPolicySpec)) -> PolicyChange {
+    let mut spec = policy.spec.clone();
+    edit(&mut spec);
+    let Some(mut patch) = merge_diff(&json!({"spec": policy.spec}), &json!({ "spec": spec })) else {
+        return PolicyChange::Unchanged(policy.clone());
+    };
+    // Others may change its lists at the same time.
+    patch["metadata"] = json!({"resourceVersion": policy.metadata.resource_version});
+    PolicyChange::Patch { policy: policy.clone(), patch }
 }
 
 /// Decides how a change of the policy of a subject is written; a policy is made where none fits.
@@ -68,34 +91,31 @@ pub fn change(
 ) -> PolicyChange {
     let set = set_key(subject);
     let owner = set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet);
-    let present = choose(policies, owner);
-    let fits = |policy: &&RolloutPolicy| scope == PolicyScope::InEffect || owner.is_named_by(&policy.spec);
-    if let Some(policy) = present.filter(fits) {
-        let mut spec = policy.spec.clone();
-        edit(&mut spec);
-        if spec == policy.spec {
-            return PolicyChange::Unchanged(policy.clone());
-        }
-        let patch = json!({
-            "metadata": {"resourceVersion": policy.metadata.resource_version},
-            "spec": merge_diff(&json!(policy.spec), &json!(spec)),
-        });
-        return PolicyChange::Patch { policy: policy.clone(), patch };
+    let present = match scope {
+        PolicyScope::InEffect => choose(policies, owner),
+        PolicyScope::Named => choose(policies, owner).filter(|policy| owner.is_named_by(&policy.spec)),
+        PolicyScope::Fleet => policies.iter().find(|policy| policy.name() == DEFAULT_ROLLOUT_POLICY),
+    };
+    if let Some(policy) = present {
+        return self::edit(policy, edit);
     }
-    // It has the rules of the policy for everything. The defaults of a policy are the rules without one.
-    let mut spec = present.map(|policy| policy.spec.clone()).unwrap_or_default();
-    let named = if set.is_some() { &mut spec.replica_sets } else { &mut spec.add_ons };
-    named.push(subject.to_owned());
+    // The new policy has only this rule. The rules of the others stay in force.
+    let mut spec = RolloutPolicySpec::default();
+    let name = match scope {
+        PolicyScope::Fleet => DEFAULT_ROLLOUT_POLICY.to_owned(),
+        PolicyScope::InEffect | PolicyScope::Named => {
+            let named = if set.is_some() { &mut spec.replica_sets } else { &mut spec.add_ons };
+            named.push(subject.to_owned());
+            subject.replace('/', ".")
+        }
+    };
     edit(&mut spec);
-    let name = subject.replace('/', ".");
     if policies.iter().any(|policy| policy.name() == name) {
         return PolicyChange::NameTaken(name);
     }
     let mut policy = RolloutPolicy { spec, ..RolloutPolicy::default() };
     policy.metadata.name = Some(name);
-    let record = present.and_then(|policy| policy.status.as_ref()).map(|status| status.rollouts.as_slice());
-    let record = record.unwrap_or_default().iter().filter(|rollout| owner.is_that_of(rollout)).cloned();
-    PolicyChange::Create { policy, record: record.collect() }
+    PolicyChange::Create(policy)
 }
 
 /// Returns the approvals that the rollouts of a subject wait for, and what each of them is about.
@@ -153,16 +173,41 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_for_everything_stays_and_its_rules_and_records_go_into_a_new_one() {
+    fn a_policy_for_everything_stays_and_a_new_one_has_only_the_new_rule() {
         let mut all = policy("all", &[]);
         all.spec.soak = "5m".into();
-        let record = |add_on: &str| RolloutStatus { add_on: add_on.into(), ..RolloutStatus::default() };
-        all.status.get_or_insert_default().rollouts = vec![record("proxy"), record("other")];
-        let PolicyChange::Create { policy, record: kept } = pause(&[all], "proxy") else {
-            panic!("nothing is made")
+        let PolicyChange::Create(policy) = pause(&[all], "proxy") else { panic!("nothing is made") };
+        assert_eq!((policy.name(), policy.spec.add_ons.as_slice()), ("proxy", &["proxy".to_owned()][..]));
+        let rules = RolloutPolicySpec {
+            paused: true,
+            add_ons: policy.spec.add_ons.clone(),
+            ..RolloutPolicySpec::default()
         };
-        assert_eq!((policy.name(), policy.spec.soak.as_str(), policy.spec.paused), ("proxy", "5m", true));
-        assert_eq!(kept, [record("proxy")]);
+        assert_eq!(policy.spec, rules);
+    }
+
+    #[test]
+    fn the_fleet_is_paused_in_the_policy_of_the_operator() {
+        let fleet =
+            |policies: &[RolloutPolicy]| change(policies, "", PolicyScope::Fleet, |spec| spec.paused = true);
+        let PolicyChange::Create(made) = fleet(&[policy("all", &[])]) else { panic!("nothing is made") };
+        assert_eq!(
+            (made.name(), made.spec.paused, made.spec.add_ons.len()),
+            (DEFAULT_ROLLOUT_POLICY, true, 0)
+        );
+        let PolicyChange::Patch { policy, .. } = fleet(&[self::policy(DEFAULT_ROLLOUT_POLICY, &[])]) else {
+            panic!("no patch")
+        };
+        assert_eq!(policy.name(), DEFAULT_ROLLOUT_POLICY);
+        let paused: Vec<RolloutPolicy> = [("all", &[][..]), ("mine", &["proxy"]), ("other", &["other"])]
+            .map(|(name, add_ons)| {
+                let mut policy = self::policy(name, add_ons);
+                policy.spec.paused = true;
+                policy
+            })
+            .to_vec();
+        let names: Vec<&str> = pausing(&paused, "proxy").iter().map(|policy| policy.name()).collect();
+        assert_eq!(names, ["all", "mine"]);
     }
 
     #[test]

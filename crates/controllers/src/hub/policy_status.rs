@@ -1,16 +1,25 @@
-//! Says in the status of a RolloutPolicy whether it can be used, and whether a person has something to
-//! approve.
+//! Says in the status of a RolloutPolicy whether it can be used, which of its rules are in force beside those
+//! of other policies, and whether a person has something to approve.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::rollout_policy::{RolloutOwner, applicable, combined, is_for_all};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicyStatus};
-use api::names::gitops_conditions::{APPROVAL_NEEDED, READY};
+use api::names::gitops_conditions::{APPROVAL_NEEDED, IN_FORCE, READY};
 use engine::plural::counted;
 use engine::rollout::Policy;
-use object::Key;
-use reconcile::{Controller, Plan, Read, StatusWrite, View, Watches};
+use engine::rollout::policy::Contribution;
+use object::text::plain;
+use object::{Key, Metadata as _};
+use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
+
+/// Limit of the characters of the condition about the rules in force.
+const MESSAGE: usize = 2_000;
 
 pub(crate) struct PolicyStatusController;
 
@@ -18,7 +27,12 @@ impl Controller for PolicyStatusController {
     const NAME: &'static str = "policy-status";
     type Primary = RolloutPolicy;
 
-    fn watches<W: Watches>(_: &mut W) {}
+    fn watches<W: Watches>(watches: &mut W) {
+        watches.on::<RolloutPolicy>(|change, view| {
+            let is_news = change.differs_in(|policy| &policy.spec);
+            if is_news { view.keys::<RolloutPolicy>(Query::ALL) } else { Vec::new() }
+        });
+    }
 
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let Some(policy) = view.get::<RolloutPolicy>(key)? else { return Ok(Plan::nothing()) };
@@ -27,7 +41,7 @@ impl Controller for PolicyStatusController {
         let status = new.status.get_or_insert_default();
         status.observed_generation = Some(generation);
         let ready = match Policy::read(&policy.spec) {
-            Ok(_) => Observation::new(READY, True, "Valid").message("the policy is in force"),
+            Ok(_) => Observation::new(READY, True, "Valid").message("the policy can be used"),
             Err(refused) => Observation::new(READY, False, "InvalidPolicy")
                 .message(format!("{refused}; until then nothing starts under this policy")),
         };
@@ -39,7 +53,8 @@ impl Controller for PolicyStatusController {
                 counted(tokens.len(), "approval")
             )),
         };
-        for condition in [ready, needed] {
+        let in_force = in_force(&policy, &view.list::<RolloutPolicy>(Query::ALL)?);
+        for condition in [ready, in_force, needed] {
             set_condition(&mut status.conditions, condition.at(generation), now);
         }
         let status = StatusWrite::between(policy.as_ref(), &new);
@@ -52,4 +67,65 @@ fn tokens(status: &RolloutPolicyStatus) -> Vec<String> {
     let rollouts = status.rollouts.iter().flat_map(|rollout| &rollout.waiting_approvals);
     let removals = status.removals.iter().map(|removal| &removal.approval);
     rollouts.chain(removals.filter(|token| !token.is_empty())).cloned().collect()
+}
+
+/// Says which policy each rule comes from, for each group of subjects that have the same policies.
+fn in_force(policy: &RolloutPolicy, policies: &[Arc<RolloutPolicy>]) -> Observation {
+    let named = |policy: &RolloutPolicy| -> Vec<String> {
+        policy.spec.add_ons.iter().chain(&policy.spec.replica_sets).cloned().collect()
+    };
+    let mut subjects = match is_for_all(policy) {
+        true => policies.iter().flat_map(|policy| named(policy)).collect(),
+        false => named(policy),
+    };
+    subjects.sort();
+    subjects.dedup();
+    let mut groups: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    // The last one stands for all that no policy names.
+    let others = is_for_all(policy).then_some("");
+    for subject in subjects.iter().map(String::as_str).chain(others) {
+        let names = with_owner(subject, |owner| applicable(policies, owner));
+        groups.entry(names.iter().map(|policy| policy.name()).collect()).or_default().push(subject);
+    }
+    let (mut lines, mut contributes, mut is_alone) = (Vec::new(), false, false);
+    for (names, subjects) in &groups {
+        let Some(subject) = subjects.first() else { continue };
+        let rules = with_owner(subject, |owner| combined(policies, owner));
+        is_alone |= names.len() == 1;
+        let rules = match rules {
+            Ok(rules) => {
+                let is_ours = |rule: &Contribution| rule.policies.iter().any(|name| name == policy.name());
+                contributes |= rules.contributions.iter().any(is_ours);
+                told(&rules.contributions)
+            }
+            Err(refused) => format!("nothing starts, because {refused}"),
+        };
+        let subjects: Vec<&str> =
+            subjects.iter().map(|name| if name.is_empty() { "everything else" } else { name }).collect();
+        lines.push(format!("{}: {rules}", subjects.join(", ")));
+    }
+    let message = plain(&lines.join("; "), MESSAGE);
+    let (status, reason) = match (contributes, is_alone) {
+        (true, _) => (True, "Contributes"),
+        (false, true) => (True, "NoRules"),
+        (false, false) => (False, "NothingContributed"),
+    };
+    Observation::new(IN_FORCE, status, reason).message(message)
+}
+
+/// Names each rule with its policies, such as `soak of own, paused of all`.
+fn told(rules: &[Contribution]) -> String {
+    if rules.is_empty() {
+        return "no policy sets a rule, so the defaults apply".to_owned();
+    }
+    let rules =
+        rules.iter().map(|Contribution { rule, policies }| format!("{rule} of {}", policies.join(" and ")));
+    rules.collect::<Vec<_>>().join(", ")
+}
+
+fn with_owner<T>(subject: &str, read: impl FnOnce(RolloutOwner<'_>) -> T) -> T {
+    match subject.split_once('/') {
+        Some((namespace, name)) => read(RolloutOwner::ReplicaSet(&Key::namespaced(namespace, name))),
+        None => read(RolloutOwner::AddOn(subject)),
+    }
 }

@@ -142,7 +142,7 @@ impl StageContext<'_> {
             return Some(Wait::Refused);
         }
         if self.policy.paused {
-            return Some(Wait::Paused);
+            return Some(Wait::Paused { policies: self.policy.paused_by.clone() });
         }
         if let Some(revision) = self.quarantine {
             return Some(Wait::Quarantine { revision: revision.clone() });

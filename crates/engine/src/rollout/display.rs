@@ -43,7 +43,10 @@ impl Display for Wait {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Refused => write!(f, "waits for a strategy and a policy that can be used"),
-            Self::Paused => write!(f, "waits for the pause to end"),
+            Self::Paused { policies } if policies.is_empty() => write!(f, "waits for the pause to end"),
+            Self::Paused { policies } => {
+                write!(f, "waits for the pause by RolloutPolicy {} to end", policies.join(", "))
+            }
             Self::Quarantine { revision } => {
                 write!(f, "waits for another revision than {}, which is quarantined", revision.short())
             }

@@ -31,6 +31,14 @@ pub struct Window {
 }
 
 impl Window {
+    /// Returns the window with the name of its policy.
+    pub(super) fn of_policy(self, policy: &str) -> Self {
+        if policy.is_empty() {
+            return self;
+        }
+        Self { name: format!("{} of RolloutPolicy {policy}", self.name), ..self }
+    }
+
     /// Reads the windows of a field.
     ///
     /// # Errors

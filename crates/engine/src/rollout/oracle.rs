@@ -265,11 +265,8 @@ impl<'a> Checker<'a> {
                     Failures::OfStage(size) => Some(size.of(members.len())),
                     Failures::OfAll(size) => Some(size.of(total)),
                 };
-                let needs_approval = match &self.policy.approval {
-                    Approval::Never => false,
-                    Approval::BetweenGroups => !self.stages.is_empty(),
-                    Approval::Groups(names) => names.contains(&name),
-                };
+                let Approval { between_groups, groups } = &self.policy.approval;
+                let needs_approval = *between_groups && !self.stages.is_empty() || groups.contains(&name);
                 self.stages.push(CheckedStage { name, members, slots, allowed, needs_approval });
             }
         }

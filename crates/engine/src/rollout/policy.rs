@@ -1,8 +1,11 @@
 //! The rollout policy: the rules of the fleet's operator on top of a strategy.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::cluster::Hash;
 use super::freeze::Window;
@@ -15,6 +18,8 @@ use api::gitops::v1alpha1 as wire;
 pub struct Policy {
     /// Pauses all changes: no start, no rollback, no removal. Clusters in flight finish.
     pub paused: bool,
+    /// The names of the policies that pause, for people.
+    pub paused_by: Vec<String>,
     /// The effect of a breach of the failure budget.
     pub on_breach: OnBreach,
     /// The effect of a new revision on clusters in flight to the one before.
@@ -44,6 +49,233 @@ pub struct Policy {
     pub released: BTreeSet<Hash>,
 }
 
+/// The rules of the policies that are for one subject.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CombinedPolicy {
+    /// The strictest rules.
+    pub policy: Policy,
+    /// Whether a change has succeeded on a cluster once its objects are applied.
+    pub applied_suffices: bool,
+    /// Tokens that people approved.
+    pub granted: BTreeSet<String>,
+    /// The rules that policies set, in the order of the fields.
+    pub contributions: Vec<Contribution>,
+}
+
+/// A rule in force, and the policies that set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contribution {
+    /// The field and its value, such as `soak 5m`.
+    pub rule: String,
+    /// The names of the policies, sorted.
+    pub policies: Vec<String>,
+}
+
+/// A policy with its name.
+type Named<'a> = (&'a str, &'a wire::RolloutPolicySpec);
+
+impl CombinedPolicy {
+    /// Combines policies to the strictest rules. A field that a policy does not set contributes nothing.
+    ///
+    /// | field | of several policies |
+    /// |---|---|
+    /// | `paused` | one that pauses |
+    /// | `onBreach` | `Pause` |
+    /// | `success` | `Available` |
+    /// | `superseding`, `joining`, `rollOut` | `FinishCurrent`, `LastGood`, `InstallAndContent` |
+    /// | `soak`, `groupSoak`, `removalWindow` | the longest |
+    /// | `defaultDeadline` | the shortest |
+    /// | `unreachableBudget`, `removalBudget` | the smallest |
+    /// | `approval`, `freezeWindows` | all of them |
+    /// | `approved`, `releasedRevisions` | those of any policy |
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used, and its policy. Then no cluster may start: the rules are
+    /// unknown.
+    pub fn read(policies: &[Named<'_>]) -> Result<Self, Refused> {
+        let mut combined = Self::default();
+        for (name, spec) in policies {
+            combined.add(name, spec).map_err(|refused| refused.of(name))?;
+        }
+        combined.choose(policies)?;
+        Ok(combined)
+    }
+
+    /// Adds what of several policies adds up.
+    fn add(&mut self, name: &str, spec: &wire::RolloutPolicySpec) -> Result<(), Refused> {
+        let Self { policy, granted, .. } = self;
+        if spec.paused {
+            policy.paused = true;
+            policy.paused_by.extend((!name.is_empty()).then(|| name.to_owned()));
+        }
+        let Approval { between_groups, groups } = Approval::read(&spec.approval)?;
+        policy.approval.between_groups |= between_groups;
+        policy.approval.groups.extend(groups);
+        let windows = Window::read_all("freezeWindows", &spec.freeze_windows)?;
+        policy.freezes.extend(windows.into_iter().map(|window| window.of_policy(name)));
+        policy.released.extend(spec.released_revisions.iter().map(|revision| Hash::from(revision.as_str())));
+        granted.extend(spec.approved.iter().cloned());
+        Ok(())
+    }
+
+    /// Chooses the strictest value of each field.
+    fn choose(&mut self, policies: &[Named<'_>]) -> Result<(), Refused> {
+        let default = Policy::default();
+        let (rules, policy) = (&mut self.contributions, &mut self.policy);
+        all(rules, "paused", policies, |spec| spec.paused);
+        let on_breach = strictest(
+            rules,
+            "onBreach",
+            policies,
+            |spec| spec.on_breach.as_ref().map(OnBreach::read).transpose(),
+            |on_breach| *on_breach == OnBreach::Rollback,
+        )?;
+        policy.on_breach = on_breach.unwrap_or_default();
+        let applied = strictest(
+            rules,
+            "success",
+            policies,
+            |spec| match &spec.success {
+                None => Ok(None),
+                Some(wire::Success::Available) => Ok(Some(false)),
+                Some(wire::Success::Applied) => Ok(Some(true)),
+                Some(wire::Success::Other(other)) => {
+                    Err(Refused::unknown("success", other, wire::Success::VALUES))
+                }
+            },
+            |applied| *applied,
+        )?;
+        self.applied_suffices = applied.unwrap_or_default();
+        let superseding = strictest(
+            rules,
+            "superseding",
+            policies,
+            |spec| Superseding::read(&spec.superseding).map(set),
+            |_| (),
+        )?;
+        policy.superseding = superseding.unwrap_or_default();
+        let joining =
+            strictest(rules, "joining", policies, |spec| Joining::read(&spec.joining).map(set), |_| ())?;
+        policy.joining = joining.unwrap_or_default();
+        let deadline = strictest(
+            rules,
+            "defaultDeadline",
+            policies,
+            |spec| {
+                let text = spec.default_deadline.as_ref();
+                text.map(|text| read_deadline("defaultDeadline", text)).transpose()
+            },
+            |deadline| deadline.unwrap_or(SignedDuration::MAX),
+        )?;
+        policy.deadline = deadline.unwrap_or(default.deadline);
+        let longest = |duration: &SignedDuration| Reverse(*duration);
+        let soak =
+            strictest(rules, "soak", policies, |spec| read_soak("soak", &spec.soak).map(set), longest)?;
+        policy.soak = soak.unwrap_or_default();
+        let group_soak = strictest(
+            rules,
+            "groupSoak",
+            policies,
+            |spec| read_soak("groupSoak", &spec.group_soak).map(set),
+            longest,
+        )?;
+        policy.group_soak = group_soak.unwrap_or_default();
+        let window = strictest(
+            rules,
+            "removalWindow",
+            policies,
+            |spec| {
+                let text = spec.removal_window.as_ref();
+                text.map(|text| read_soak("removalWindow", text)).transpose()
+            },
+            longest,
+        )?;
+        policy.removal_window = window.unwrap_or(default.removal_window);
+        policy.unreachable =
+            smallest(rules, "unreachableBudget", policies, |spec| spec.unreachable_budget.as_ref())?
+                .unwrap_or(default.unreachable);
+        policy.removals = smallest(rules, "removalBudget", policies, |spec| spec.removal_budget.as_ref())?
+            .unwrap_or(default.removals);
+        let roll_out =
+            strictest(rules, "rollOut", policies, |spec| RollOut::read(&spec.roll_out).map(set), |_| ())?;
+        policy.roll_out = roll_out.unwrap_or_default();
+        all(rules, "approval", policies, |spec| spec.approval.mode != wire::ApprovalMode::Never);
+        all(rules, "freezeWindows", policies, |spec| !spec.freeze_windows.is_empty());
+        Ok(())
+    }
+}
+
+/// Returns a value unless it is the default, which contributes nothing.
+fn set<T: Default + PartialEq>(value: T) -> Option<T> {
+    (value != T::default()).then_some(value)
+}
+
+/// Records the policies that set a field whose values add up.
+fn all(
+    rules: &mut Vec<Contribution>,
+    field: &str,
+    policies: &[Named<'_>],
+    is_set: fn(&wire::RolloutPolicySpec) -> bool,
+) {
+    let names = policies.iter().filter(|(_, spec)| is_set(spec)).map(|(name, _)| *name);
+    contribute(rules, field.to_owned(), names);
+}
+
+fn contribute<'a>(rules: &mut Vec<Contribution>, rule: String, names: impl Iterator<Item = &'a str>) {
+    let policies: BTreeSet<String> = names.map(str::to_owned).collect();
+    if !policies.is_empty() {
+        rules.push(Contribution { rule, policies: policies.into_iter().collect() });
+    }
+}
+
+/// Returns the strictest value that a policy sets, which is the one of the lowest rank, and records its
+/// policies.
+fn strictest<T: PartialEq + Debug, R: Ord>(
+    rules: &mut Vec<Contribution>,
+    field: &'static str,
+    policies: &[Named<'_>],
+    read: impl Fn(&wire::RolloutPolicySpec) -> Result<Option<T>, Refused>,
+    rank: impl Fn(&T) -> R,
+) -> Result<Option<T>, Refused> {
+    let mut values: Vec<(&str, T)> = Vec::new();
+    for (name, spec) in policies {
+        let value = read(spec).map_err(|refused| refused.of(name))?;
+        values.extend(value.map(|value| (*name, value)));
+    }
+    values.sort_by_key(|(_, value)| rank(value));
+    let Some((_, first)) = values.first() else { return Ok(None) };
+    let names = values.iter().filter(|(_, value)| value == first).map(|(name, _)| *name);
+    contribute(rules, field.to_owned(), names);
+    Ok(values.into_iter().next().map(|(_, value)| value))
+}
+
+/// Returns the smallest of the sizes that policies set, and records their policies.
+fn smallest(
+    rules: &mut Vec<Contribution>,
+    field: &'static str,
+    policies: &[Named<'_>],
+    read: fn(&wire::RolloutPolicySpec) -> Option<&IntOrString>,
+) -> Result<Option<Size>, Refused> {
+    let mut sizes = Vec::new();
+    for (name, spec) in policies {
+        if let Some(value) = read(spec) {
+            sizes.push((*name, Size::read(field, value).map_err(|refused| refused.of(name))?));
+        }
+    }
+    let least = sizes.iter().map(|(_, size)| *size).reduce(Size::least);
+    // Of a number and a percentage the number of clusters decides, so both count.
+    let counts = |size: Size| match least {
+        Some(Size::Least { count, percent }) => [Size::Count(count), Size::Percent(percent)].contains(&size),
+        least => least == Some(size),
+    };
+    contribute(
+        rules,
+        field.to_owned(),
+        sizes.iter().filter(|(_, size)| counts(*size)).map(|(name, _)| *name),
+    );
+    Ok(least)
+}
+
 impl Policy {
     /// Reads the wire type.
     ///
@@ -54,64 +286,25 @@ impl Policy {
         let wire::RolloutPolicySpec {
             add_ons: _,      // select the policy
             replica_sets: _, // select the policy
-            paused,
-            on_breach,
+            paused: _,
+            on_breach: _,
             success: _, // tells the add-on's works when they have arrived
-            superseding,
-            joining,
-            default_deadline,
-            soak,
-            group_soak,
-            unreachable_budget,
-            removal_budget,
-            removal_window,
-            roll_out,
-            approval,
+            superseding: _,
+            joining: _,
+            default_deadline: _,
+            soak: _,
+            group_soak: _,
+            unreachable_budget: _,
+            removal_budget: _,
+            removal_window: _,
+            roll_out: _,
+            approval: _,
             approved: _, // is Input::granted
-            freeze_windows,
-            released_revisions,
+            freeze_windows: _,
+            released_revisions: _,
             unknown: _,
         } = spec;
-        Ok(Self {
-            paused: *paused,
-            on_breach: match on_breach {
-                wire::OnBreach::Pause => OnBreach::Pause,
-                wire::OnBreach::Rollback => OnBreach::Rollback,
-                wire::OnBreach::Other(other) => {
-                    return Err(Refused::unknown("onBreach", other, wire::OnBreach::VALUES));
-                }
-            },
-            superseding: match superseding {
-                wire::Superseding::Latest => Superseding::Latest,
-                wire::Superseding::FinishCurrent => Superseding::FinishCurrent,
-                wire::Superseding::Other(other) => {
-                    return Err(Refused::unknown("superseding", other, wire::Superseding::VALUES));
-                }
-            },
-            approval: Approval::read(approval)?,
-            freezes: Window::read_all("freezeWindows", freeze_windows)?,
-            soak: read_soak("soak", soak)?,
-            group_soak: read_soak("groupSoak", group_soak)?,
-            deadline: read_deadline("defaultDeadline", default_deadline)?,
-            unreachable: Size::read("unreachableBudget", unreachable_budget)?,
-            removals: Size::read("removalBudget", removal_budget)?,
-            removal_window: read_soak("removalWindow", removal_window)?,
-            roll_out: match roll_out {
-                wire::RollOut::Content => RollOut::Content,
-                wire::RollOut::InstallAndContent => RollOut::InstallAndContent,
-                wire::RollOut::Other(other) => {
-                    return Err(Refused::unknown("rollOut", other, wire::RollOut::VALUES));
-                }
-            },
-            joining: match joining {
-                wire::Joining::InTurn => Joining::InTurn,
-                wire::Joining::LastGood => Joining::LastGood,
-                wire::Joining::Other(other) => {
-                    return Err(Refused::unknown("joining", other, wire::Joining::VALUES));
-                }
-            },
-            released: released_revisions.iter().map(|revision| Hash::from(revision.as_str())).collect(),
-        })
+        Ok(CombinedPolicy::read(&[("", spec)])?.policy)
     }
 }
 
@@ -119,6 +312,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             paused: false,
+            paused_by: Vec::new(),
             on_breach: OnBreach::default(),
             superseding: Superseding::default(),
             approval: Approval::default(),
@@ -171,27 +365,31 @@ pub enum Superseding {
 
 /// The groups that start only after a person approves, for each revision anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Approval {
-    /// No group.
-    #[default]
-    Never,
+pub struct Approval {
     /// Every group but the first to start.
-    BetweenGroups,
+    pub between_groups: bool,
     /// These groups; the clusters outside mandatory groups of a Progressive strategy are the group `rest`.
-    Groups(BTreeSet<String>),
+    pub groups: BTreeSet<String>,
 }
 
 impl Approval {
     fn read(wire: &wire::Approval) -> Result<Self, Refused> {
         let wire::Approval { mode, groups, unknown: _ } = wire;
         match mode {
-            wire::ApprovalMode::Never => Ok(Self::Never),
-            wire::ApprovalMode::BetweenGroups => Ok(Self::BetweenGroups),
-            wire::ApprovalMode::Groups => Ok(Self::Groups(groups.iter().cloned().collect())),
+            wire::ApprovalMode::Never => Ok(Self::default()),
+            wire::ApprovalMode::BetweenGroups => Ok(Self { between_groups: true, ..Self::default() }),
+            wire::ApprovalMode::Groups => {
+                Ok(Self { between_groups: false, groups: groups.iter().cloned().collect() })
+            }
             wire::ApprovalMode::Other(other) => {
                 Err(Refused::unknown("approval.mode", other, wire::ApprovalMode::VALUES))
             }
         }
+    }
+
+    /// Returns whether a group needs an approval; `at` is its place among the groups that have clusters.
+    pub(super) fn is_needed(&self, group: &str, at: usize) -> bool {
+        self.between_groups && at > 0 || self.groups.contains(group)
     }
 }
 
@@ -203,6 +401,48 @@ pub enum Joining {
     InTurn,
     /// The last hash that succeeded, where it is known.
     LastGood,
+}
+
+impl RollOut {
+    fn read(wire: &wire::RollOut) -> Result<Self, Refused> {
+        match wire {
+            wire::RollOut::Content => Ok(Self::Content),
+            wire::RollOut::InstallAndContent => Ok(Self::InstallAndContent),
+            wire::RollOut::Other(other) => Err(Refused::unknown("rollOut", other, wire::RollOut::VALUES)),
+        }
+    }
+}
+
+impl OnBreach {
+    fn read(wire: &wire::OnBreach) -> Result<Self, Refused> {
+        match wire {
+            wire::OnBreach::Pause => Ok(Self::Pause),
+            wire::OnBreach::Rollback => Ok(Self::Rollback),
+            wire::OnBreach::Other(other) => Err(Refused::unknown("onBreach", other, wire::OnBreach::VALUES)),
+        }
+    }
+}
+
+impl Superseding {
+    fn read(wire: &wire::Superseding) -> Result<Self, Refused> {
+        match wire {
+            wire::Superseding::Latest => Ok(Self::Latest),
+            wire::Superseding::FinishCurrent => Ok(Self::FinishCurrent),
+            wire::Superseding::Other(other) => {
+                Err(Refused::unknown("superseding", other, wire::Superseding::VALUES))
+            }
+        }
+    }
+}
+
+impl Joining {
+    fn read(wire: &wire::Joining) -> Result<Self, Refused> {
+        match wire {
+            wire::Joining::InTurn => Ok(Self::InTurn),
+            wire::Joining::LastGood => Ok(Self::LastGood),
+            wire::Joining::Other(other) => Err(Refused::unknown("joining", other, wire::Joining::VALUES)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -229,7 +469,7 @@ mod tests {
             paused: true,
             on_breach: OnBreach::Rollback,
             superseding: Superseding::FinishCurrent,
-            approval: Approval::Groups(BTreeSet::from(["prod".to_owned()])),
+            approval: Approval { groups: BTreeSet::from(["prod".to_owned()]), ..Approval::default() },
             freezes: Window::read_all(
                 "freezeWindows",
                 &[wire::TimeWindow {
@@ -253,5 +493,76 @@ mod tests {
             refused.unwrap_err(),
             "onBreach: \"Abort\" is refused: no such value; write one of Pause, Rollback"
         );
+    }
+
+    #[test]
+    fn several_policies_combine_to_the_strictest_rules_and_each_rule_names_its_policies() {
+        let spec =
+            |spec: serde_json::Value| -> wire::RolloutPolicySpec { serde_json::from_value(spec).unwrap() };
+        let window = |name: &str| json!({"name": name, "schedule": "0 18 * * fri", "duration": "62h"});
+        let own = spec(json!({
+            "addOns": ["a"], "onBreach": "Rollback", "soak": "5m", "defaultDeadline": "30m", "unreachableBudget": "50%",
+            "removalBudget": 3, "removalWindow": "10m", "success": "Applied", "approval": {"mode": "Groups", "groups": ["prod"]},
+            "freezeWindows": [window("weekend")], "approved": ["t1"], "releasedRevisions": ["r1"],
+        }));
+        let all = spec(json!({
+            "paused": true, "soak": "1m", "groupSoak": "1h", "defaultDeadline": "None", "unreachableBudget": "20%", "removalBudget": "5%",
+            "superseding": "FinishCurrent", "joining": "LastGood", "rollOut": "InstallAndContent",
+            "approval": {"mode": "BetweenGroups"}, "freezeWindows": [window("weekend")], "approved": ["t2"],
+        }));
+        let nothing = spec(json!({}));
+        let CombinedPolicy { policy, applied_suffices, granted, contributions } =
+            CombinedPolicy::read(&[("own", &own), ("all", &all), ("nothing", &nothing)]).unwrap();
+        assert!(policy.paused && applied_suffices);
+        assert_eq!(
+            (policy.paused_by.as_slice(), policy.on_breach),
+            (&["all".to_owned()][..], OnBreach::Rollback)
+        );
+        assert_eq!(
+            (policy.soak, policy.group_soak),
+            (SignedDuration::from_mins(5), SignedDuration::from_hours(1))
+        );
+        assert_eq!(policy.deadline, Some(SignedDuration::from_mins(30)));
+        assert_eq!(
+            policy.removal_window,
+            SignedDuration::from_mins(10),
+            "a policy that does not set it says nothing"
+        );
+        assert_eq!(policy.unreachable, Size::Percent(20));
+        assert_eq!([10, 100].map(|total| policy.removals.of(total)), [1, 3]);
+        assert_eq!((policy.superseding, policy.joining), (Superseding::FinishCurrent, Joining::LastGood));
+        assert_eq!(policy.roll_out, RollOut::InstallAndContent);
+        let needed = |group, at| policy.approval.is_needed(group, at);
+        assert_eq!([needed("canary", 0), needed("prod", 0), needed("rest", 1)], [false, true, true]);
+        let windows: Vec<&str> = policy.freezes.iter().map(|window| window.name.as_str()).collect();
+        assert_eq!(windows, ["weekend of RolloutPolicy own", "weekend of RolloutPolicy all"]);
+        assert_eq!((granted.len(), policy.released.len()), (2, 1));
+        let told: Vec<String> =
+            contributions.iter().map(|it| format!("{} ({})", it.rule, it.policies.join(", "))).collect();
+        assert_eq!(
+            told,
+            [
+                "paused (all)",
+                "onBreach (own)",
+                "success (own)",
+                "superseding (all)",
+                "joining (all)",
+                "defaultDeadline (own)",
+                "soak (own)",
+                "groupSoak (all)",
+                "removalWindow (own)",
+                "unreachableBudget (all)",
+                "removalBudget (all, own)",
+                "rollOut (all)",
+                "approval (all, own)",
+                "freezeWindows (all, own)",
+            ]
+        );
+        let pauses = spec(json!({"onBreach": "Pause", "success": "Available"}));
+        let strict = CombinedPolicy::read(&[("own", &own), ("pauses", &pauses)]).unwrap();
+        assert_eq!((strict.policy.on_breach, strict.applied_suffices), (OnBreach::Pause, false));
+        let wrong = spec(json!({"onBreach": "Abort"}));
+        let refused = CombinedPolicy::read(&[("own", &own), ("wrong", &wrong)]).unwrap_err();
+        assert_eq!(refused.field, "onBreach of RolloutPolicy wrong");
     }
 }

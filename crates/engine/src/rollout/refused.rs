@@ -27,6 +27,14 @@ impl Refused {
         Self { field: field.into(), value: value.into(), reason: reason.into(), hint: hint.into() }
     }
 
+    /// Returns the refusal with the name of the policy that has the field.
+    pub(super) fn of(self, policy: &str) -> Self {
+        if policy.is_empty() {
+            return self;
+        }
+        Self { field: format!("{} of RolloutPolicy {policy}", self.field), ..self }
+    }
+
     /// Refuses a value of an enumeration.
     pub(super) fn unknown(field: &str, value: &str, values: &[&str]) -> Self {
         Self::new(field, value, "no such value", format!("write one of {}", values.join(", ")))

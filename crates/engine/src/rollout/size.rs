@@ -15,6 +15,13 @@ pub enum Size {
     Count(u32),
     /// The percentage of clusters, rounded up as OCM does.
     Percent(u32),
+    /// The smaller of a number and a percentage, of two policies.
+    Least {
+        /// The number of clusters.
+        count: u32,
+        /// The percentage of clusters.
+        percent: u32,
+    },
 }
 
 impl Default for Size {
@@ -32,8 +39,25 @@ impl Size {
         let size = match self {
             Self::Count(count) => count as usize,
             Self::Percent(percent) => (total * percent as usize).div_ceil(100),
+            Self::Least { count, percent } => Self::Percent(percent).of(total).min(count as usize),
         };
         size.min(total)
+    }
+
+    /// Returns the smaller of two sizes, whatever the number of clusters.
+    pub fn least(self, other: Self) -> Self {
+        let parts = |size| match size {
+            Self::Count(count) => (Some(count), None),
+            Self::Percent(percent) => (None, Some(percent)),
+            Self::Least { count, percent } => (Some(count), Some(percent)),
+        };
+        let ((count, percent), (other_count, other_percent)) = (parts(self), parts(other));
+        let count = count.into_iter().chain(other_count).min();
+        match (count, percent.into_iter().chain(other_percent).min()) {
+            (Some(count), Some(percent)) => Self::Least { count, percent },
+            (Some(count), None) => Self::Count(count),
+            (None, percent) => Self::Percent(percent.unwrap_or(100)),
+        }
     }
 
     /// Reads an int-or-string field: `3` or `"10%"`. A negative number is 0, as everywhere in OCM.
@@ -85,6 +109,7 @@ impl std::fmt::Display for Size {
         match self {
             Self::Count(count) => write!(f, "{count}"),
             Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Least { count, percent } => write!(f, "{count}, at most {percent}%"),
         }
     }
 }

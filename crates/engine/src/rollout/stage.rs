@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::{Cluster, Group, GroupKey, Hash};
-use super::policy::{Approval, Policy};
+use super::policy::Policy;
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Mandatory, StageRule, Strategy};
 
@@ -93,11 +93,7 @@ pub(super) fn stages<'a>(
     }
     stages.retain(|stage| !stage.members.is_empty());
     for (at, stage) in stages.iter_mut().enumerate() {
-        stage.needs_approval = match &policy.approval {
-            Approval::Never => false,
-            Approval::BetweenGroups => at > 0,
-            Approval::Groups(names) => names.contains(&stage.name),
-        };
+        stage.needs_approval = policy.approval.is_needed(&stage.name, at);
     }
     stages
 }

@@ -69,8 +69,11 @@ pub enum ClusterState {
 pub enum Wait {
     /// Strategy or policy cannot be used, and no earlier strategy is known.
     Refused,
-    /// The policy pauses the rollout.
-    Paused,
+    /// A policy pauses the rollout.
+    Paused {
+        /// The names of the policies, as far as they are known.
+        policies: Vec<String>,
+    },
     /// The revision is quarantined.
     Quarantine {
         /// The revision.
@@ -273,7 +276,7 @@ impl Wait {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Refused => "Refused",
-            Self::Paused => "Paused",
+            Self::Paused { .. } => "Paused",
             Self::Quarantine { .. } => "Quarantine",
             Self::Breach(_) => "Breach",
             Self::Frozen { .. } => "Frozen",
@@ -320,7 +323,7 @@ mod tests {
         let states = [
             slot(1),
             slot(2),
-            ClusterState::Waiting(Wait::Paused),
+            ClusterState::Waiting(Wait::Paused { policies: Vec::new() }),
             ClusterState::Done,
             unreachable(true),
             unreachable(false),
@@ -337,7 +340,7 @@ mod tests {
         let (until, stage) = (Timestamp::UNIX_EPOCH, String::new);
         for wait in [
             Wait::Refused,
-            Wait::Paused,
+            Wait::Paused { policies: Vec::new() },
             Wait::Quarantine { revision: Hash::default() },
             Wait::Breach(Breach {
                 stage: stage(),

@@ -9,13 +9,12 @@ use sha2::{Digest as _, Sha256};
 use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::condition::Conditions as _;
-use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy};
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, RolloutPolicy, RolloutPolicySpec};
 use api::names::approval_reasons::DELETIONS_HELD;
 use api::names::{
-    APPROVE_DELETION_ANNOTATION, DEFAULT_ROLLOUT_POLICY, GITOPS_GROUP, INSTALLED_BY_ANNOTATION,
-    REMOVAL_DECIDED_ANNOTATION,
+    APPROVE_DELETION_ANNOTATION, GITOPS_GROUP, INSTALLED_BY_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
 };
-use engine::rollout::Policy;
+use engine::rollout::policy::CombinedPolicy;
 use engine::sync::{self, ObjectId};
 use object::{Metadata as _, ObjectRef, hex};
 use reconcile::{Action, Plan, Query, View};
@@ -28,17 +27,14 @@ fn deleted(plan: &Plan) -> impl Iterator<Item = (&ObjectRef, &str)> {
     })
 }
 
-/// Finds the policy of an add-on: one that names it, else one that names none, else that of the operator.
-pub(super) fn policy(addon: &str, view: &impl View) -> Option<RolloutPolicy> {
-    let policies = view.list::<RolloutPolicy>(Query::ALL).ok()?;
-    let named = policies.iter().find(|policy| policy.spec.add_ons.iter().any(|name| name == addon));
-    let mut for_all: Vec<_> = policies
-        .iter()
-        .filter(|policy| policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty())
-        .collect();
-    for_all.sort_by_key(|policy| policy.metadata.name.as_deref() == Some(DEFAULT_ROLLOUT_POLICY));
-    let policy = named.or(for_all.first().copied());
-    policy.map(|policy| RolloutPolicy::clone(policy))
+/// Returns the policies of an add-on: those that name it, and those that name nothing.
+pub(super) fn policies(addon: &str, view: &impl View) -> Vec<Arc<RolloutPolicy>> {
+    let mut policies = view.list::<RolloutPolicy>(Query::ALL).unwrap_or_default();
+    policies.retain(|policy| {
+        let RolloutPolicySpec { add_ons, replica_sets, .. } = &policy.spec;
+        add_ons.iter().any(|name| name == addon) || add_ons.is_empty() && replica_sets.is_empty()
+    });
+    policies
 }
 
 /// Returns the value that approves exactly these deletions of objects with their uids.
@@ -119,12 +115,12 @@ impl Checker {
         if removed.is_empty() {
             return Ok(());
         }
-        let policy = policy(&key.name, *view);
+        let policies = policies(&key.name, *view);
         let cma = view.get::<ClusterManagementAddOn>(key).ok().flatten().filter(|cma| cma.is_terminating());
-        let approved = policy.as_ref().is_some_and(|policy| !policy.spec.approved.is_empty())
+        let approved = policies.iter().any(|policy| !policy.spec.approved.is_empty())
             || cma.as_ref().is_some_and(|cma| cma.annotation(REMOVAL_DECIDED_ANNOTATION) == Some(cma.uid()));
-        let policy = policy.map_or_else(|| Ok(Policy::default()), |policy| Policy::read(&policy.spec));
-        let Ok(policy) = policy else {
+        let named: Vec<_> = policies.iter().map(|policy| (policy.name(), &policy.spec)).collect();
+        let Ok(CombinedPolicy { policy, .. }) = CombinedPolicy::read(&named) else {
             let why = "a policy that cannot be read allows no removal";
             return Err(Violation::new(Invariant::DeletionBudget, key, why));
         };

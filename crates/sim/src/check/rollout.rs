@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::budget::policy;
+use super::budget::policies;
 use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::gitops::v1alpha1::RollOut;
@@ -72,8 +72,8 @@ impl Checker {
         let CheckedDecision { controller: "addon-install", key, view, plan, .. } = decided else {
             return Ok(());
         };
-        let policy = policy(&key.name, *view);
-        let is_rolled_out = policy.is_some_and(|policy| policy.spec.roll_out == RollOut::InstallAndContent);
+        let policies = policies(&key.name, *view);
+        let is_rolled_out = policies.iter().any(|it| it.spec.roll_out == RollOut::InstallAndContent);
         match installed(plan).next().filter(|_| is_rolled_out) {
             Some(cluster) => {
                 let blames = Key::namespaced(cluster, &key.name);

@@ -248,7 +248,9 @@ impl ShortestDeadline {
         });
         let played = add_ons.chain(sets).filter(|(workload, ..)| scope.has(workload));
         let policies = all::<RolloutPolicy>(hub);
-        let default = policies.filter_map(|policy| duration::parse(&policy.spec.default_deadline)).min();
+        let default = policies
+            .filter_map(|policy| policy.spec.default_deadline.as_deref().and_then(duration::parse))
+            .min();
         let deadlines = played.filter_map(|(_, workload, strategy)| {
             let deadline = Strategy::read(&strategy, None).ok()?.limits().deadline.or(default)?;
             Some(Self { deadline, workload })

@@ -44,7 +44,7 @@ impl Fleet {
         config_repo(&mut world, &key(POLICIES), spec(URL, POLICIES));
         config_repo(&mut world, &key(ADD_ONS), spec(url_of_add_ons, ADD_ONS));
         let mut fleet = Self { world, add_on, commits: 0 };
-        let first = fleet.tree(&[policy("p", json!({}))], true);
+        let first = fleet.tree(&[policy("p", json!({"removalBudget": "2%"}))], true);
         fleet.commit(&first, &[POLICIES, ADD_ONS]);
         assert_eq!(fleet.told(POLICIES), "Applied");
         assert_eq!(fleet.told(ADD_ONS), "Applied");
@@ -227,7 +227,7 @@ fn a_repository_that_is_behind_lets_no_policy_pass_that_would_allow_what_it_hold
 #[test]
 fn a_strict_policy_that_a_commit_drops_stays_while_the_addon_of_another_repository_waits() {
     let mut fleet = Fleet::new(URL);
-    let strict = policy("p", json!({"addOns": [ADDON]}));
+    let strict = policy("p", json!({"addOns": [ADDON], "removalBudget": "2%"}));
     let all = policy("all", json!({"removalBudget": "100%"}));
     let second = fleet.tree(&[strict, all.clone()], true);
     fleet.commit(&second, &[POLICIES, ADD_ONS]);

@@ -77,6 +77,44 @@ fn a_policy_says_whether_it_is_in_force_and_what_waits_for_a_person() {
     assert!(message.contains("freezeWindows") || message.contains("schedule"), "{message}");
 }
 
+/// A person adds a pause beside the policy of the repository.
+#[test]
+fn a_second_policy_holds_an_add_on_and_each_says_what_it_contributes() {
+    let mut world = world(3);
+    named_policy(&mut world, "own", json!({"addOns": [ADDON], "soak": "1s", "unreachableBudget": "50%"}));
+    template(&mut world, "msa", "msa:0.4.0");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
+    for (name, spec) in
+        [("zz-all", json!({"paused": true})), ("zz-named", json!({"paused": true, "addOns": [ADDON]}))]
+    {
+        named_policy(&mut world, name, spec);
+        template(&mut world, "msa", "msa:0.4.1");
+        world.run_for(seconds(60)).unwrap();
+        assert_eq!(images(&world), ["0.4.0"; 3], "{name}");
+        let message = progress(&world).1;
+        assert!(
+            message.contains(&format!("waits for the pause by RolloutPolicy {name} to end")),
+            "{message}"
+        );
+        let in_force = |policy: &str| {
+            let status = world.get::<RolloutPolicy>(&Key::cluster(policy)).unwrap().status.unwrap();
+            let condition = find_condition(&status.conditions, "InForce").unwrap();
+            (condition.is_true(), condition.message.clone())
+        };
+        let rules = format!("{ADDON}: paused of {name}, soak of own, unreachableBudget of own");
+        assert_eq!(in_force("own"), (true, rules.clone()));
+        assert!(in_force(name).1.starts_with(&rules), "{:?}", in_force(name));
+        world.delete::<RolloutPolicy>(&Key::cluster(name)).unwrap();
+        let arrived = |world: &World| is_completed(world) && images(world) == ["0.4.1"; 3];
+        assert!(world.run_until(seconds(120), arrived).unwrap(), "{:?}", progress(&world));
+        template(&mut world, "msa", "msa:0.4.0");
+        let is_back = |world: &World| is_completed(world) && images(world) == ["0.4.0"; 3];
+        assert!(world.run_until(seconds(120), is_back).unwrap(), "{:?}", progress(&world));
+    }
+}
+
 #[test]
 fn the_last_valid_strategy_stays_in_force_although_nobody_made_a_policy() {
     let mut world = world(4);

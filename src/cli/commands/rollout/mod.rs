@@ -1,9 +1,9 @@
 //! `wheelwright rollout`: shows a rollout, holds it, resumes it, and takes it back.
 
 mod approve;
-mod pause;
+pub(super) mod pause;
 mod policy;
-mod resume;
+pub(super) mod resume;
 mod status;
 mod undo;
 
@@ -43,4 +43,16 @@ struct RolloutName {
     /// Name of the add-on (its ClusterManagementAddOn), or NAMESPACE/NAME of a ManifestWorkReplicaSet.
     #[arg(value_name = "ADDON|NAMESPACE/NAME")]
     name: String,
+}
+
+/// The add-on or the set that a command is about, or all of them.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct RolloutNames {
+    /// Name of the add-on (its ClusterManagementAddOn), or NAMESPACE/NAME of a ManifestWorkReplicaSet.
+    #[arg(value_name = "ADDON|NAMESPACE/NAME")]
+    name: Option<String>,
+    /// Every add-on and set of the hub.
+    #[arg(long)]
+    all: bool,
 }

@@ -1,32 +1,39 @@
-//! `wheelwright rollout pause`.
+//! `wheelwright rollout pause`, and `wheelwright pause`.
 
-use super::RolloutName;
+use super::RolloutNames;
 use super::policy::change;
-use crate::cli::CommandResult;
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
+use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::PolicyScope;
 
-/// Hold a rollout: no cluster starts, none is rolled back, none loses the add-on. Clusters in flight arrive.
+/// Hold a rollout, or with `--all` every rollout of the hub: no cluster starts, none is rolled back, none loses the add-on. Clusters in flight arrive.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: RolloutName,
+    subject: RolloutNames,
     #[command(flatten)]
     write: WriteArgs,
 }
 
-pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let name = &args.subject.name;
-    // The command refuses a name that no object has.
-    Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
+pub(in crate::cli::commands) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let name = args.subject.name.as_deref();
+    if let Some(name) = name {
+        // The command refuses a name that no object has.
+        Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
+    }
     block_on(async {
         let mut writer = args.write.connect().await?;
-        change(&mut writer, name, PolicyScope::Named, |spec| spec.paused = true).await?;
-        writer.add_line(format!("{name} is paused; wheelwright rollout resume {name} lets it go on"));
-        writer.finish(ui)
-    })
+        let scope = if name.is_some() { PolicyScope::Named } else { PolicyScope::Fleet };
+        change(&mut writer, name.unwrap_or("the fleet"), scope, |spec| spec.paused = true).await?;
+        writer.add_line(match name {
+            Some(name) => format!("{name} is paused. Resume it with: wheelwright rollout resume {name}"),
+            None => "Every add-on and set is paused. Resume them with: wheelwright resume --all".to_owned(),
+        });
+        Ok::<_, CommandError>(writer)
+    })?
+    .finish(ui)
 }

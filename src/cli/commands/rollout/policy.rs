@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use api::names::CONFIG_REPO_ANNOTATION;
-use controllers::hub::policy_change::{self, PolicyChange, PolicyScope};
+use controllers::hub::policy_change::{self, PolicyChange, PolicyScope, is_for_everything};
 use kube::api::{Patch, PatchParams};
 use object::{Key, Metadata as _};
 use serde_json::json;
@@ -11,10 +11,9 @@ use serde_json::json;
 use crate::cli::CommandError;
 use crate::cli::writer::{Writer, api, failed, get, list, retry_on_conflict};
 
-/// Returns the policy in effect, by the rule that the operator uses.
-pub(super) async fn in_effect(writer: &Writer, subject: &str) -> Result<Option<RolloutPolicy>, CommandError> {
-    let policies = list::<RolloutPolicy>(writer.client(), "", "").await?;
-    Ok(policy_change::in_effect(&policies, subject).cloned())
+/// Returns all policies.
+pub(super) async fn policies(writer: &Writer) -> Result<Vec<RolloutPolicy>, CommandError> {
+    list::<RolloutPolicy>(writer.client(), "", "").await
 }
 
 /// Changes the policy of a subject, and creates one where none exists. Returns the policy after the change.
@@ -24,15 +23,39 @@ pub(super) async fn change(
     scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
 ) -> Result<RolloutPolicy, CommandError> {
+    let decide = |policies: &[RolloutPolicy]| policy_change::change(policies, subject, scope, &edit);
+    write(writer, subject, decide).await
+}
+
+/// Changes a policy by its name. One that is gone is no error.
+pub(super) async fn edit(
+    writer: &mut Writer,
+    name: &str,
+    edit: impl Fn(&mut RolloutPolicySpec),
+) -> Result<RolloutPolicy, CommandError> {
+    let decide = |policies: &[RolloutPolicy]| {
+        let policy = policies.iter().find(|policy| policy.name() == name);
+        policy.map_or_else(
+            || PolicyChange::Unchanged(RolloutPolicy::default()),
+            |policy| policy_change::edit(policy, &edit),
+        )
+    };
+    write(writer, name, decide).await
+}
+
+async fn write(
+    writer: &mut Writer,
+    subject: &str,
+    decide: impl Fn(&[RolloutPolicy]) -> PolicyChange,
+) -> Result<RolloutPolicy, CommandError> {
     let written = retry_on_conflict(async || {
-        let policies = list::<RolloutPolicy>(writer.client(), "", "").await?;
-        let change = policy_change::change(&policies, subject, scope, &edit);
+        let change = decide(&policies(writer).await?);
         let written = match &change {
             PolicyChange::Unchanged(_) | PolicyChange::NameTaken(_) => Ok(None),
             PolicyChange::Patch { policy, patch } => {
                 writer.try_merge::<RolloutPolicy>(&Key::of(policy), patch).await.map(Some)
             }
-            PolicyChange::Create { policy, record: _ } => writer.try_create(policy).await?.map(Some),
+            PolicyChange::Create(policy) => writer.try_create(policy).await?.map(Some),
         };
         Ok(written.map(|written| (change, written)))
     });
@@ -56,12 +79,9 @@ pub(super) async fn change(
             report_change(writer, &policy);
             Ok(written.unwrap_or(policy))
         }
-        PolicyChange::Create { policy, record } => {
-            let name = policy.name();
-            writer.add_line(format!("RolloutPolicy {name} is made for {subject}"));
-            if !record.is_empty() {
-                remember(writer, name, |rollouts| rollouts.extend(record.clone())).await?;
-            }
+        PolicyChange::Create(policy) => {
+            let about = if is_for_everything(&policy) { "every add-on and set" } else { subject };
+            writer.add_line(format!("RolloutPolicy {} is made for {about}", policy.name()));
             Ok(written.unwrap_or(policy))
         }
     }

@@ -1,62 +1,136 @@
-//! `wheelwright rollout resume`.
+//! `wheelwright rollout resume`, and `wheelwright resume`.
 
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::DEFAULT_ROLLOUT_POLICY;
 use engine::rollout::cluster::Hash;
+use object::Metadata as _;
 
-use super::RolloutName;
-use super::policy::{change, in_effect};
+use super::RolloutNames;
+use super::policy::{change, edit, policies};
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
-use crate::cli::writer::WriteArgs;
+use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::PolicyScope;
+use controllers::hub::policy_change::{PolicyScope, is_for_everything, pausing};
 
-/// Let a rollout that was paused go on, and with `--release` a revision that was undone.
+/// Let a rollout that was paused go on, and with `--release` a revision that was undone. With `--all`, end the pause of `pause --all`.
+///
+/// What another RolloutPolicy pauses stays paused, and the answer names it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: RolloutName,
+    subject: RolloutNames,
     /// Roll a quarantined revision out again, although it failed or was undone.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "all")]
     release: bool,
     #[command(flatten)]
     write: WriteArgs,
 }
 
-pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let name = &args.subject.name;
+pub(in crate::cli::commands) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    let writer = match &args.subject.name {
+        Some(name) => resume(args, name)?,
+        None => block_on(resume_all(args))?,
+    };
+    writer.finish(ui)
+}
+
+async fn resume_all(args: &Args) -> Result<Writer, CommandError> {
+    let mut writer = args.write.connect().await?;
+    let all = policies(&writer).await?;
+    let others = all.iter().filter(|policy| policy.spec.paused && policy.name() != DEFAULT_ROLLOUT_POLICY);
+    let others: Vec<&RolloutPolicy> = others.collect();
+    let is_paused = all.iter().any(|policy| policy.spec.paused && policy.name() == DEFAULT_ROLLOUT_POLICY);
+    if !is_paused {
+        let error = anyhow!("the fleet is not paused by wheelwright pause --all");
+        let names: Vec<&str> = others.iter().map(|policy| policy.name()).collect();
+        return Err(CommandError::hinted(
+            error,
+            match names.as_slice() {
+                [] => "no RolloutPolicy pauses anything: wheelwright status".to_owned(),
+                names => {
+                    format!("RolloutPolicies that pause: {}; kubectl edit rolloutpolicy", names.join(", "))
+                }
+            },
+        ));
+    }
+    edit(&mut writer, DEFAULT_ROLLOUT_POLICY, |spec| spec.paused = false).await?;
+    if others.is_empty() {
+        writer.add_line("Every add-on and set goes on.");
+    }
+    for policy in others {
+        writer.add_line(format!("RolloutPolicy {} still pauses {}", policy.name(), subjects(policy)));
+    }
+    Ok(writer)
+}
+
+fn subjects(policy: &RolloutPolicy) -> String {
+    if is_for_everything(policy) {
+        return "every add-on and set".to_owned();
+    }
+    let names = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn resume(args: &Args, name: &str) -> Result<Writer, CommandError> {
     let explained = Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
     let decisions = explained.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
     let quarantined: BTreeSet<String> =
         decisions.filter_map(|decision| Some(decision.quarantine.as_ref()?.0.clone())).collect();
     block_on(async {
         let mut writer = args.write.connect().await?;
-        let paused = in_effect(&writer, name).await?.is_some_and(|policy| policy.spec.paused);
+        let all = policies(&writer).await?;
+        let (everything, named): (Vec<_>, Vec<_>) =
+            pausing(&all, name).into_iter().partition(|policy| is_for_everything(policy));
         let released = if args.release { quarantined.clone() } else { BTreeSet::new() };
-        if !paused && released.is_empty() {
-            let error = anyhow!("{name} is not paused");
-            let hint = match quarantined.is_empty() {
-                true => format!("wheelwright rollout status {name}"),
-                false => format!("its revision is quarantined: wheelwright rollout resume {name} --release"),
-            };
-            return Err(CommandError::hinted(error, hint));
+        if named.is_empty() && released.is_empty() {
+            return Err(refusal(name, everything.first().copied(), !quarantined.is_empty()));
         }
-        let scope = if paused { PolicyScope::Named } else { PolicyScope::InEffect };
-        change(&mut writer, name, scope, |spec| {
-            spec.paused = false;
-            let missing = released.iter().filter(|one| !spec.released_revisions.contains(one)).cloned();
-            let missing: Vec<_> = missing.collect();
-            spec.released_revisions.extend(missing);
-        })
-        .await?;
+        for policy in named {
+            edit(&mut writer, policy.name(), |spec| spec.paused = false).await?;
+        }
+        if !released.is_empty() {
+            change(&mut writer, name, PolicyScope::InEffect, |spec| {
+                let missing = released.iter().filter(|one| !spec.released_revisions.contains(one)).cloned();
+                let missing: Vec<_> = missing.collect();
+                spec.released_revisions.extend(missing);
+            })
+            .await?;
+        }
         for revision in &released {
             writer.add_line(format!("revision {} is released", explained.named(&Hash(revision.clone()))));
         }
-        writer.add_line(format!("{name} goes on; wheelwright rollout status {name} --watch follows it"));
-        writer.finish(ui)
+        for policy in &everything {
+            writer.add_line(format!("{name} stays paused by RolloutPolicy {}", policy.name()));
+        }
+        if everything.is_empty() {
+            writer.add_line(format!(
+                "{name} resumed. Follow it with: wheelwright rollout status {name} --watch"
+            ));
+        }
+        Ok(writer)
     })
+}
+
+/// Says why nothing can be resumed for one add-on or set.
+fn refusal(name: &str, everything: Option<&RolloutPolicy>, is_quarantined: bool) -> CommandError {
+    if let Some(policy) = everything {
+        let policy = policy.name();
+        let error = anyhow!("{name} is paused by RolloutPolicy {policy}, which is for everything");
+        let command = match policy {
+            DEFAULT_ROLLOUT_POLICY => "wheelwright resume --all".to_owned(),
+            policy => format!("kubectl edit rolloutpolicy {policy}"),
+        };
+        return CommandError::hinted(error, format!("resume everything: {command}"));
+    }
+    let hint = match is_quarantined {
+        false => format!("wheelwright rollout status {name}"),
+        true => format!("its revision is quarantined: wheelwright rollout resume {name} --release"),
+    };
+    CommandError::hinted(anyhow!("{name} is not paused"), hint)
 }

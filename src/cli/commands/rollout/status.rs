@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use api::names::DEFAULT_ROLLOUT_POLICY;
 use controllers::hub::overview::{Overview, OverviewController, WorkloadSummary};
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
@@ -143,7 +144,10 @@ fn release(hold: &Wait, name: &str) -> Release {
         Wait::Refused => (true, None),
         Wait::Breach(breach) => (breach.reports_until.is_none(), Some(format!("undo {name}"))),
         Wait::Quarantine { .. } => (true, Some(format!("resume {name} --release"))),
-        Wait::Paused => (false, Some(format!("resume {name}"))),
+        Wait::Paused { policies } if policies == &[DEFAULT_ROLLOUT_POLICY] => {
+            (false, Some("resume --all".to_owned()))
+        }
+        Wait::Paused { .. } => (false, Some(format!("resume {name}"))),
         Wait::Frozen { .. }
         | Wait::Unreachable { .. }
         | Wait::Superseded { .. }

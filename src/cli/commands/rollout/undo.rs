@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use api::gitops::v1alpha1::RolloutStatus;
+use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
 use object::{Key, Metadata as _};
 
 use super::RolloutName;
-use super::policy::{change, remember};
+use super::policy::{change, edit, policies, remember};
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
@@ -16,7 +16,7 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use controllers::hub::policy_change::PolicyScope;
+use controllers::hub::policy_change::{PolicyScope, all_for, pausing};
 use engine::plural::counted;
 use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::{self, ClusterState, Input, RolloutDecision};
@@ -64,10 +64,15 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let mut writer = args.write.connect().await?;
         let is_undone = |revision: &String| undone.iter().any(|one| one.revision == *revision);
-        let policy = change(&mut writer, name, PolicyScope::InEffect, |spec| {
+        let take_back = |spec: &mut RolloutPolicySpec| {
             spec.released_revisions.retain(|revision| !is_undone(revision));
-        })
-        .await?;
+        };
+        let policy = change(&mut writer, name, PolicyScope::InEffect, take_back).await?;
+        let others = policies(&writer).await?;
+        let releases = |policy: &&RolloutPolicy| policy.spec.released_revisions.iter().any(is_undone);
+        for other in all_for(&others, name).into_iter().filter(releases) {
+            edit(&mut writer, other.name(), take_back).await?;
+        }
         remember(&mut writer, policy.name(), |rollouts| {
             for one in &undone {
                 quarantine(rollouts, name, one);
@@ -78,9 +83,10 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.add_line(format!("revision {named} is quarantined on placement {placement}"));
             effect.lines().for_each(|line| writer.add_line(line));
         }
-        if policy.spec.paused {
+        for pausing in pausing(&others, name) {
             writer.add_line(format!(
-                "{name} is paused: nothing returns before wheelwright rollout resume {name}"
+                "{name} is paused by RolloutPolicy {}: nothing returns before",
+                pausing.name()
             ));
         }
         writer.add_line(format!("Next: wheelwright rollout status {name} --watch follows the return."));

@@ -10,8 +10,10 @@ use crate::{Unknown, names};
 kind! {
     /// Rules that hold, stop and undo the rollouts of add-ons and of ManifestWorkReplicaSets.
     ///
-    /// It comes on top of the strategy of a placement. Where no policy is for an add-on or a set, the
-    /// strategy alone counts.
+    /// It comes on top of the strategy of a placement. If no policy is for an add-on or a set, the strategy
+    /// alone counts. If several are, those that name it and those that name nothing combine to the strictest
+    /// rules; a field that a policy does not set contributes nothing. The condition InForce of each policy
+    /// says what it contributes.
     RolloutPolicy {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -36,8 +38,8 @@ kind! {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {}))]
 pub struct RolloutPolicySpec {
-    /// The add-ons that the policy is for. A policy that names no add-on and no set is for all that no other
-    /// policy names.
+    /// The add-ons that the policy is for. A policy that names no add-on and no set is for all of them, also
+    /// for those that another policy names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 1, max = 253)))]
     pub add_ons: Vec<String>,
@@ -45,64 +47,85 @@ pub struct RolloutPolicySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 3, max = 317)))]
     pub replica_sets: Vec<String>,
-    /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive.
+    /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive. One policy that
+    /// pauses is enough.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// The rule for more failed clusters than are tolerated.
-    #[serde(default)]
-    pub on_breach: OnBreach,
-    /// The condition under which a change has succeeded on a cluster.
-    #[serde(default)]
-    pub success: Success,
-    /// The rule for clusters in flight to the revision before a new one.
+    /// The rule for more failed clusters than are tolerated; Pause if no policy sets it. Of several policies
+    /// one with Pause wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_breach: Option<OnBreach>,
+    /// The condition under which a change has succeeded on a cluster; Available if no policy sets it. Of
+    /// several policies one with Available wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<Success>,
+    /// The rule for clusters in flight to the revision before a new one. Of several policies one with
+    /// FinishCurrent wins.
     #[serde(default)]
     pub superseding: Superseding,
-    /// The revision that a cluster without any gets until its turn.
+    /// The revision that a cluster without any gets until its turn. Of several policies one with LastGood
+    /// wins.
     #[serde(default)]
     pub joining: Joining,
     /// Longest time a cluster may take if the strategy sets no deadline, such as 10m; None waits for ever.
-    #[serde(default = "ten_minutes")]
+    /// 10m if no policy sets it; of several policies the shortest wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = names::DURATION_OR_NONE_PATTERN))]
-    pub default_deadline: String,
+    pub default_deadline: Option<String>,
     /// Shortest time a cluster must have succeeded before its place goes to the next one; a longer one of the
-    /// strategy wins.
+    /// strategy or of another policy wins.
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub soak: String,
-    /// Time between the end of the last cluster of a group and the start of the next group.
+    /// Time between the end of the last cluster of a group and the start of the next group. Of several
+    /// policies the longest wins.
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub group_soak: String,
     /// Number or percentage of clusters that may be unreachable before nothing more is started; they are not
-    /// failures.
-    #[serde(deserialize_with = "crate::lenient::int_or_string", default = "ten_percent")]
+    /// failures. 10% if no policy sets it; of several policies the smallest wins.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_int_or_string",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(extend("pattern" = names::COUNT_PATTERN))]
-    pub unreachable_budget: IntOrString,
+    pub unreachable_budget: Option<IntOrString>,
     /// Number or percentage, rounded up, of clusters that may lose an add-on, or their works of a set, within
-    /// the window; more wait for approval. At most 1,000 do without one, but 100% sets no limit.
-    #[serde(deserialize_with = "crate::lenient::int_or_string", default = "two_percent")]
+    /// the window; more wait for approval. At most 1,000 do without one, but 100% sets no limit. 2% if no
+    /// policy sets it; of several policies the smallest wins.
+    #[serde(
+        deserialize_with = "crate::lenient::optional_int_or_string",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(extend("pattern" = names::COUNT_PATTERN))]
-    pub removal_budget: IntOrString,
-    /// How long a removal counts against the budget.
-    #[serde(default = "one_hour")]
+    pub removal_budget: Option<IntOrString>,
+    /// How long a removal counts against the budget. 1h if no policy sets it; of several policies the longest
+    /// wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
-    pub removal_window: String,
-    /// The changes that follow the rollout strategy of a placement.
+    pub removal_window: Option<String>,
+    /// The changes that follow the rollout strategy of a placement. Of several policies one with
+    /// InstallAndContent wins.
     #[serde(default)]
     pub roll_out: RollOut,
-    /// The groups that start only when a person approves.
+    /// The groups that start only when a person approves. Those of several policies add up.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub approval: Approval,
-    /// Tokens that persons have approved; the status shows those that wait.
+    /// Tokens that persons have approved; the status shows those that wait. An approval in one of several
+    /// policies is enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 256), inner(length(max = 512)))]
     pub approved: Vec<String>,
-    /// Times at which nothing is started. Rollbacks go on: a freeze protects what works.
+    /// Times at which nothing is started. Rollbacks go on: a freeze protects what works. Those of several
+    /// policies add up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub freeze_windows: Vec<TimeWindow>,
-    /// Revisions that may be rolled out again although they failed.
+    /// Revisions that may be rolled out again although they failed. A release in one of several policies is
+    /// enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 64), inner(length(max = 255)))]
     pub released_revisions: Vec<String>,
@@ -112,24 +135,8 @@ pub struct RolloutPolicySpec {
     pub unknown: Unknown,
 }
 
-fn ten_minutes() -> String {
-    "10m".into()
-}
-
 fn no_time() -> String {
     "0s".into()
-}
-
-fn one_hour() -> String {
-    "1h".into()
-}
-
-fn ten_percent() -> IntOrString {
-    IntOrString::String("10%".into())
-}
-
-fn two_percent() -> IntOrString {
-    IntOrString::String("2%".into())
 }
 
 /// The values of the schema.
@@ -139,16 +146,16 @@ impl Default for RolloutPolicySpec {
             add_ons: Vec::new(),
             replica_sets: Vec::new(),
             paused: false,
-            on_breach: OnBreach::default(),
-            success: Success::default(),
+            on_breach: None,
+            success: None,
             superseding: Superseding::default(),
             joining: Joining::default(),
-            default_deadline: ten_minutes(),
+            default_deadline: None,
             soak: no_time(),
             group_soak: no_time(),
-            unreachable_budget: ten_percent(),
-            removal_budget: two_percent(),
-            removal_window: one_hour(),
+            unreachable_budget: None,
+            removal_budget: None,
+            removal_window: None,
             roll_out: RollOut::default(),
             approval: Approval::default(),
             approved: Vec::new(),

@@ -14,7 +14,8 @@ pub struct RolloutPolicyStatus {
     /// The metadata.generation the status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether the policy can be read, and whether something waits for a person.
+    /// Whether the policy can be read, what it contributes to the rules in force, and whether something waits
+    /// for a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

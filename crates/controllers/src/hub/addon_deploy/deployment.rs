@@ -12,7 +12,6 @@ use super::status::DeployOutcome;
 use crate::rollout_policy::{self, RolloutOwner, of_people};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
-use api::gitops::v1alpha1::Success;
 use api::names::{CLUSTER_NAME_LABEL, IMAGE_REGISTRIES_ANNOTATION};
 use api::work::v1::ManifestWork;
 use engine::addon::config::Config;
@@ -71,10 +70,11 @@ impl AddOnDeployment {
             || configs.iter().any(config_refs::is_template),
             |cma| config_refs::has_template(cma),
         );
-        let policy = rollout_policy::object_for(RolloutOwner::AddOn(name), view)?;
-        let needs_health = policy.as_ref().is_none_or(|policy| policy.spec.success != Success::Applied);
+        let policies = rollout_policy::policies_for(RolloutOwner::AddOn(name), view)?;
+        let policy = rollout_policy::choose(&policies, RolloutOwner::AddOn(name));
+        let needs_health = !rollout_policy::applied_suffices(&policies);
         // Without a policy of people, the add-on of a manager succeeds as in OCM: when it is applied.
-        let needs_condition = needs_health && !has_template && of_people(policy.as_deref()).is_some();
+        let needs_condition = needs_health && !has_template && of_people(policy.map(Arc::as_ref)).is_some();
         let mut deployment = Self {
             works_status: WorksStatus::NoWorks,
             sources: Ok(None),

@@ -17,12 +17,12 @@ use crate::addon_reads;
 use crate::followed::follows;
 use crate::hub::addon_deletion;
 use crate::hub::addon_removal::{AddOnDeletion, recent, still_counting};
-use crate::rollout_policy::{self, RolloutOwner, choose, policy_for};
+use crate::rollout_policy::{self, RolloutOwner, combined, policy_for};
 use api::addon::v1alpha1::ClusterManagementAddOn;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::plural::counted;
-use engine::rollout::Policy;
+use engine::rollout::policy::CombinedPolicy;
 use engine::sync::{self, DeletionHold, Desired, Inventory, ObjectId, Uninstall, Withheld};
 use object::tree::Checkout;
 use object::{Gvk, Key, Metadata as _};
@@ -251,9 +251,10 @@ fn allowed<'u>(
 ) -> Option<&'u ObjectId> {
     let policies: Vec<&RolloutPolicy> = in_force.values().collect();
     let is_allowed = |(id, uninstall): &(&ObjectId, &Uninstall)| {
-        let chosen = owner(id).and_then(|owner| choose(&policies, owner));
-        let policy = chosen.map_or_else(|| Ok(Policy::default()), |it| Policy::read(&it.spec));
-        policy.is_ok_and(|policy| uninstall.allowed_from(&policy).is_some_and(|from| from <= now))
+        let policy = owner(id)
+            .map(|owner| combined(&policies, owner))
+            .unwrap_or_else(|| Ok(CombinedPolicy::default()));
+        policy.is_ok_and(|it| uninstall.allowed_from(&it.policy).is_some_and(|from| from <= now))
     };
     uninstalls.iter().find(is_allowed).map(|(id, _)| id)
 }

@@ -11,9 +11,9 @@ use crate::hub::addon_config::PlacementRollout;
 use crate::hub::addon_removal::{count, entries, recent, still_counting};
 use crate::placement_reads::{answers_since, is_unreachable};
 use crate::placement_rollout::{MemberRollout, NextRollout, RolloutMember};
-use crate::rollout_policy::{self, RolloutOwner};
+use crate::rollout_policy::{self, RolloutOwner, choose};
 use api::cluster::v1::ManagedCluster;
-use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus, Success};
+use api::gitops::v1alpha1::{RolloutPolicy, RolloutStatus};
 use engine::addon::selection::UNDECIDED;
 use engine::replica_set::{self, SuccessNeeds, SuccessRule};
 use engine::rollout::cluster::{Cluster, Hash};
@@ -25,7 +25,9 @@ use reconcile::{Read, View};
 pub(super) struct DecidedRollouts {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
-    /// The RolloutPolicy of the set.
+    /// The RolloutPolicies whose rules are for the set.
+    pub(super) policies: Vec<Arc<RolloutPolicy>>,
+    /// The one that keeps its records.
     pub(super) policy: Option<Arc<RolloutPolicy>>,
     /// Whether a policy has records of the last decision.
     pub(super) has_records: bool,
@@ -45,6 +47,7 @@ struct SetContext<'a, V> {
     now: Timestamp,
     policy: Result<Policy, Refused>,
     granted: BTreeSet<String>,
+    policies: Vec<Arc<RolloutPolicy>>,
     object: Option<Arc<RolloutPolicy>>,
     records: Vec<RolloutStatus>,
     /// Whether the decisions of the placements are complete, so that it is known which placement decides
@@ -57,13 +60,15 @@ impl SetInput {
     pub(super) fn decide<V: View>(&mut self, view: &V, now: Timestamp) -> Read<DecidedRollouts> {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let (policy, granted) = rollout_policy::policy_for(subject, view)?;
-        let object = rollout_policy::object_for(subject, view)?;
+        let policies = rollout_policy::policies_for(subject, view)?;
+        let object = choose(&policies, subject).cloned();
         let records = rollout_policy::rollouts_of(subject, object.as_deref(), view)?;
         let is_decided = |node: &SetPlacement| !node.exists || node.clusters.selection.is_decided();
         let is_decided = self.placements.iter().all(is_decided);
-        let pass = SetContext { view, now, policy, granted, object, records, is_decided };
+        let pass = SetContext { view, now, policy, granted, policies, object, records, is_decided };
         let mut decided = DecidedRollouts {
             rollouts: Vec::new(),
+            policies: Vec::new(),
             policy: None,
             has_records: !pass.records.is_empty(),
             memories: Vec::new(),
@@ -78,7 +83,7 @@ impl SetInput {
         }
         self.fleet.rollouts = kept;
         self.fleet.open.append(&mut decided.read);
-        decided.policy = pass.object;
+        (decided.policies, decided.policy) = (pass.policies, pass.object);
         Ok(decided)
     }
 
@@ -141,7 +146,7 @@ impl SetInput {
 
     /// Returns the input that the clusters of a placement share.
     fn basis<V>(&self, rules: &Input, good: Option<Hash>, pass: &SetContext<'_, V>) -> SetRolloutBasis {
-        let applied_suffices = pass.object.as_ref().is_some_and(|p| p.spec.success == Success::Applied);
+        let applied_suffices = rollout_policy::applied_suffices(&pass.policies);
         SetRolloutBasis {
             revision: self.revision.clone(),
             good,

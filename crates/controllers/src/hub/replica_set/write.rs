@@ -48,8 +48,7 @@ impl SetInput {
     fn due(&mut self, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut decided = self.decide(view, now)?;
         let mut plan = Plan::nothing();
-        let policy = rollout_policy::of_people(decided.policy.as_deref());
-        if let Some(named) = rollout_policy::name_on(self.set.as_ref(), policy) {
+        if let Some(named) = rollout_policy::name_on(self.set.as_ref(), &decided.policies) {
             plan.step([named]);
             return Ok(plan);
         }

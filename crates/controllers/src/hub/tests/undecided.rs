@@ -12,7 +12,7 @@ use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{
     ADDON_REMOVAL_FINALIZER, DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL,
-    WORK_REPLICA_SET_FINALIZER,
+    ROLLOUT_POLICY_ANNOTATION, WORK_REPLICA_SET_FINALIZER,
 };
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -58,7 +58,8 @@ fn hub(placements: &[&str]) -> Caches {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
     let references = placements.iter().map(|name| json!({"name": name, "rolloutStrategy": strategy()}));
     let set = json!({
-        "metadata": {"namespace": "ns", "name": "s", "uid": "s", "finalizers": [WORK_REPLICA_SET_FINALIZER]},
+        "metadata": {"namespace": "ns", "name": "s", "uid": "s", "finalizers": [WORK_REPLICA_SET_FINALIZER],
+            "annotations": {ROLLOUT_POLICY_ANNOTATION: "wheelwright-default"}},
         "spec": {
             "placementRefs": references.collect::<Vec<_>>(),
             "manifestWorkTemplate": {"workload": {"manifests": [map]}},
@@ -68,7 +69,8 @@ fn hub(placements: &[&str]) -> Caches {
     let installed =
         placements.iter().map(|name| json!({"namespace": "ns", "name": name, "rolloutStrategy": strategy()}));
     let cma = json!({
-        "metadata": {"name": "a", "uid": "u", "finalizers": [ADDON_REMOVAL_FINALIZER]},
+        "metadata": {"name": "a", "uid": "u", "finalizers": [ADDON_REMOVAL_FINALIZER],
+            "annotations": {ROLLOUT_POLICY_ANNOTATION: "wheelwright-default"}},
         "spec": {"installStrategy": {"type": "Placements", "placements": installed.collect::<Vec<_>>()}},
     });
     replace::<ClusterManagementAddOn>(&mut caches, [cma]);

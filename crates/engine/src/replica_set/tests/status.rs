@@ -143,7 +143,11 @@ fn a_rollout_is_complete_when_every_selected_cluster_is_done_and_no_other_has_a_
         rolled_out(placement(works, 3, &removed)),
         "False Progressing placement p: 3 of 3 clusters done"
     );
-    let mut held = RolloutDecision { kept: vec!["c".into()], hold: Some(Wait::Paused), ..decision(2, 1, 3) };
+    let mut held = RolloutDecision {
+        kept: vec!["c".into()],
+        hold: Some(Wait::Paused { policies: Vec::new() }),
+        ..decision(2, 1, 3)
+    };
     held.approvals.insert("abc".into());
     assert_eq!(
         rolled_out(placement(works, 3, &held)),

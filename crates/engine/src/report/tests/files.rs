@@ -107,8 +107,8 @@ fn a_rollback_is_reported_with_both_versions() {
 #[test]
 fn a_cluster_that_waits_says_what_for() {
     let files = files(&fleet(vec![
-        cluster("c1", ClusterState::Waiting(Wait::Paused), ""),
-        cluster("c2", ClusterState::Waiting(Wait::Paused), ""),
+        cluster("c1", ClusterState::Waiting(Wait::Paused { policies: Vec::new() }), ""),
+        cluster("c2", ClusterState::Waiting(Wait::Paused { policies: Vec::new() }), ""),
     ]));
     assert!(
         files["README.md"].contains("| 0 of 2 | 2 Waiting (Paused) | 0 | Failed |"),
@@ -188,7 +188,7 @@ fn the_summary_of_many_failing_workloads_names_fewer_clusters_of_each() {
 fn the_same_fleet_gives_the_same_digest_and_any_change_another() {
     let of = |standing| digest(&files(&fleet(vec![cluster("c1", standing, "")])));
     assert_eq!(of(ClusterState::Done), of(ClusterState::Done));
-    assert_ne!(of(ClusterState::Done), of(ClusterState::Waiting(Wait::Paused)));
+    assert_ne!(of(ClusterState::Done), of(ClusterState::Waiting(Wait::Paused { policies: Vec::new() })));
 }
 
 #[test]

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn the_legend_has_the_words_of_the_states() {
         let states = [
-            ClusterState::Waiting(Wait::Paused),
+            ClusterState::Waiting(Wait::Paused { policies: Vec::new() }),
             ClusterState::Starting,
             ClusterState::Progressing { deadline: None, reported: false },
             ClusterState::Soaking { until: Timestamp::UNIX_EPOCH },

@@ -66,7 +66,7 @@ pub(super) fn policy() -> impl Strategy2<Value = Policy> {
             paused,
             on_breach: if rollback { OnBreach::Rollback } else { OnBreach::Pause },
             superseding: if finish { Superseding::FinishCurrent } else { Superseding::Latest },
-            approval: if approvals { Approval::BetweenGroups } else { Approval::Never },
+            approval: Approval { between_groups: approvals, ..Approval::default() },
             joining: if last_good { Joining::LastGood } else { Joining::InTurn },
             soak,
             group_soak,

@@ -22,7 +22,7 @@ impl Bug for NoRemovalWindow {
 
     fn see(object: &mut dyn Any) {
         if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
-            policy.spec.removal_window = "0s".into();
+            policy.spec.removal_window = Some("0s".into());
         }
     }
 }

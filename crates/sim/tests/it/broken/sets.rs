@@ -63,7 +63,7 @@ impl Bug for NoRemovalBudget {
 
     fn see(object: &mut dyn Any) {
         if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
-            policy.spec.removal_budget = IntOrString::String("100%".into());
+            policy.spec.removal_budget = Some(IntOrString::String("100%".into()));
         }
     }
 }

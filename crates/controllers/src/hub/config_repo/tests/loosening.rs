@@ -248,7 +248,7 @@ fn a_policy_that_would_allow_a_deletion_of_its_own_config_repo_waits_with_that_d
 
 #[test]
 fn a_strict_policy_that_a_commit_drops_is_named_where_another_one_would_allow_a_deletion() {
-    let strict = json!({"addOns": ["a"]});
+    let strict = json!({"addOns": ["a"], "removalBudget": "2%"});
     let case = || Case {
         live: vec![("all", loose()), ("p", strict.clone())],
         wanted: vec![("all", loose())],

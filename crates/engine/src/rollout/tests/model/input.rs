@@ -34,7 +34,7 @@ impl World {
         world.policy = Ok(Policy {
             on_breach: if self.rollback { OnBreach::Rollback } else { OnBreach::Pause },
             superseding: if self.finish_current { Superseding::FinishCurrent } else { Superseding::Latest },
-            approval: if self.approvals { Approval::BetweenGroups } else { Approval::Never },
+            approval: Approval { between_groups: self.approvals, ..Approval::default() },
             freezes: if self.freezes { vec![noon()] } else { Vec::new() },
             ..Policy::default()
         });
