@@ -1,6 +1,7 @@
 //! The embedded hub as a process whose disk fills up, and which is killed many times.
 
 mod shares;
+mod work;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};

@@ -46,11 +46,8 @@ async fn expire(hub: Arc<Hub>) {
             () = hub.stop.cancelled() => return,
             () = tokio::time::sleep(EXPIRY) => {}
         }
-        let ((), durable) = hub.write_unsettled(|store, now| store.expire_events(EVENTS, now));
-        if let Some(durable) = durable {
-            // A write that the disk refused is tried again in the next round.
-            let _ = durable.wait().await;
-        }
+        // A write that the disk refused is tried again in the next round.
+        drop(hub.write(|store, now| Ok(store.expire_events(EVENTS, now))).await);
     }
 }
 
@@ -69,11 +66,8 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
 
 /// Collects garbage and empties namespaces that are being deleted.
 async fn collect(hub: &Arc<Hub>) {
-    let ((), durable) = hub.write_unsettled(|store, now| store.settle(now));
-    if let Some(durable) = durable {
-        // A write that the disk refused is undone; the next change starts this step again.
-        let _ = durable.wait().await;
-    }
+    // A write that the disk refused is undone; the next change starts this step again.
+    drop(hub.write(|store, now| Ok(store.settle(now))).await);
 }
 
 /// Gives every namespace a default service account, and the CA certificate for its tokens.
@@ -95,7 +89,7 @@ async fn furnish(hub: &Arc<Hub>) {
             if !there {
                 // A namespace that is being deleted meanwhile refuses the write, as it should.
                 let options = WriteOptions::manager("kube-controller-manager");
-                drop(hub.write(|store, now| store.create(&target, object, &options, now)).await);
+                drop(hub.write(move |store, now| store.create(&target, object, &options, now)).await);
             }
         }
     }

@@ -4,13 +4,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{self, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
 
 use super::authn::Peer;
-use super::hub::Hub;
+use super::hub::{Hub, apart};
 use super::request::{ApiRequest, Verb};
 use super::respond::{self, HandlerResult};
 use super::{authn, authz, discovery, openapi, resources, review};
@@ -48,24 +48,31 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> Ha
             return Err(too_large());
         }
         let _place = if verb == Verb::Watch { None } else { Some(hub.in_flight.request(&request.user)?) };
+        let most = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let _memory = hub.in_flight.body(&request.user, most.unwrap_or(BODY_LIMIT).min(BODY_LIMIT))?;
         let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_LIMIT)).await;
         let body = body.map_err(|_| ApiError::request_timeout())?.map_err(|_| too_large())?;
-        return objects(hub, &request, &target, verb, &body).await;
+        return objects(hub, Arc::new(request), &target, verb, body).await;
     }
     authz::check_path(hub, &request)?;
-    paths(hub, &request)
+    if is_health(&request.path) {
+        return Ok(health(hub, &request));
+    }
+    let hub = hub.clone();
+    apart(move || paths(&hub, &request)).await
 }
 
 async fn objects(
     hub: &Arc<Hub>,
-    request: &ApiRequest,
+    request: Arc<ApiRequest>,
     target: &ResourcePath,
     verb: Verb,
-    body: &[u8],
+    body: Bytes,
 ) -> HandlerResult {
     if let Some(kind) = review::kind_of(target) {
         return if verb == Verb::Create {
-            review::answer(hub, request, target, kind, body)
+            let (hub, target) = (hub.clone(), target.clone());
+            apart(move || review::answer(&hub, &request, &target, kind, &body)).await
         } else {
             Err(ApiError::method_not_allowed())
         };
@@ -74,22 +81,19 @@ async fn objects(
         == ("", "serviceaccounts", "token")
     {
         return if verb == Verb::Create {
-            review::token_request(hub, request, target, body)
+            let (hub, target) = (hub.clone(), target.clone());
+            apart(move || review::token_request(&hub, &request, &target, &body)).await
         } else {
             Err(ApiError::method_not_allowed())
         };
     }
-    authz::admit_certificate(hub, request, target, verb)?;
+    authz::admit_certificate(hub, &request, target, verb)?;
     resources::answer(hub, request, target, verb, body).await
 }
 
 /// Answers requests that are not about objects.
 fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
     match request.path.trim_end_matches('/') {
-        "/livez" | "/readyz" | "/healthz" => Ok(health(hub, request)),
-        path if ["/livez/", "/readyz/", "/healthz/"].iter().any(|p| path.starts_with(p)) => {
-            Ok(health(hub, request))
-        }
         "/version" => Ok(respond::json(StatusCode::OK, &super::version())),
         "/openid/v1/jwks" => Ok(respond::json(StatusCode::OK, &hub.tokens.key_set())),
         "" => Ok(respond::json(
@@ -101,6 +105,11 @@ fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
             .or_else(|| hub.documents.answer(path, || hub.read(openapi::by_path)))
             .unwrap_or_else(|| Err(ApiError::no_such_path())),
     }
+}
+
+fn is_health(path: &str) -> bool {
+    let first = path.trim_matches('/').split('/').next();
+    matches!(first, Some("livez" | "readyz" | "healthz"))
 }
 
 fn health(hub: &Hub, request: &ApiRequest) -> Response {

@@ -20,6 +20,8 @@ use store::{ApiError, GroupResource, JournalEntry, Store, User};
 #[derive(Debug)]
 pub(super) struct Hub {
     stores: Arc<Stores>,
+    /// Held by the write that is next, so that no thread waits for the others.
+    turn: tokio::sync::Mutex<()>,
     signals: Arc<Signals>,
     journal: Option<Journal>,
     pub(super) clock: fn() -> Timestamp,
@@ -39,16 +41,20 @@ pub(super) struct Hub {
 #[derive(Debug)]
 pub(super) struct InFlight {
     requests: Arc<Places>,
+    bodies: Arc<Places>,
     watches: Arc<Places>,
 }
 
+/// Bytes of bodies that are held at once, and of one place among them.
+const BODIES: usize = 64 << 20;
+const BODY_PLACE: usize = 64 << 10;
+
 impl Default for InFlight {
     fn default() -> Self {
-        // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together; a body
-        // takes 3 MiB.
+        // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together.
         let requests = Places::new(600);
         // A watch takes a connection and 64 KiB.
-        Self { requests, watches: Places::new(8_192) }
+        Self { requests, bodies: Places::new(BODIES / BODY_PLACE), watches: Places::new(8_192) }
     }
 }
 
@@ -59,6 +65,14 @@ impl InFlight {
     /// 429 if there are too many.
     pub(super) fn request(&self, user: &User) -> Result<Place, ApiError> {
         self.requests.take(user).ok_or_else(ApiError::too_many_requests)
+    }
+
+    /// Counts the bytes of a body of a user, until the place is dropped.
+    ///
+    /// # Errors
+    /// 429 if there are too many.
+    pub(super) fn body(&self, user: &User, bytes: usize) -> Result<Place, ApiError> {
+        self.bodies.take_many(user, bytes.div_ceil(BODY_PLACE)).ok_or_else(ApiError::too_many_requests)
     }
 
     /// Counts a watch of a user, until the place is dropped.
@@ -87,6 +101,7 @@ impl Hub {
         let Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens } = parts;
         Self {
             stores,
+            turn: tokio::sync::Mutex::default(),
             signals,
             journal,
             clock,
@@ -109,14 +124,18 @@ impl Hub {
     ///
     /// # Errors
     /// Returns the result of `change`, or 500 if the disk refused the change, which is undone then.
-    pub(super) async fn write<T>(
-        &self,
-        change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError>,
+    pub(super) async fn write<T: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let (outcome, durable) = self.write_unsettled(change);
-        if let Some(durable) = durable {
-            durable.wait().await.map_err(ApiError::internal)?;
-        }
+        let turn = self.turn.lock().await;
+        let hub = self.clone();
+        let (outcome, durable) = apart(move || hub.write_unsettled(change)).await;
+        let Some(durable) = durable else { return outcome };
+        // Small writes wait for the disk together; a large one keeps its turn, so that few are in memory.
+        let turn = durable.is_large().then_some(turn);
+        durable.wait().await.map_err(ApiError::internal)?;
+        drop(turn);
         outcome
     }
 
@@ -152,5 +171,15 @@ impl Hub {
     /// Returns why the last write was refused, if the disk refused it.
     pub(super) fn failure(&self) -> Option<String> {
         self.journal.as_ref().and_then(Journal::failure)
+    }
+}
+
+/// Does work that may take long on a thread that serves no connections.
+pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await.map_err(tokio::task::JoinError::try_into_panic) {
+        Ok(result) => result,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime is shutting down, and this task with it.
+        Err(Err(_)) => std::future::pending().await,
     }
 }

@@ -22,9 +22,9 @@ struct Shares {
     held: BTreeMap<String, usize>,
 }
 
-/// One place, until it is dropped; without a holder for those who are exempt.
+/// One place or several, until it is dropped; without a holder for those who are exempt.
 #[derive(Debug)]
-pub(super) struct Place(Option<(Arc<Places>, String)>);
+pub(super) struct Place(Option<(Arc<Places>, String, usize)>);
 
 impl Places {
     pub(super) fn new(count: usize) -> Arc<Self> {
@@ -33,17 +33,22 @@ impl Places {
 
     /// Takes a place; returns `None` if the user has a fair share already.
     pub(super) fn take(self: &Arc<Self>, user: &User) -> Option<Place> {
+        self.take_many(user, 1)
+    }
+
+    /// Takes several places at once.
+    pub(super) fn take_many(self: &Arc<Self>, user: &User, count: usize) -> Option<Place> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Some(Place(None));
         }
         let mut shares = self.shares();
         let held = shares.held.get(&user.name).copied().unwrap_or_default();
-        if held >= shares.free {
+        if held + count > shares.free {
             return None;
         }
-        shares.free -= 1;
-        shares.held.insert(user.name.clone(), held + 1);
-        Some(Place(Some((self.clone(), user.name.clone()))))
+        shares.free -= count;
+        shares.held.insert(user.name.clone(), held + count);
+        Some(Place(Some((self.clone(), user.name.clone(), count))))
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
@@ -53,11 +58,11 @@ impl Places {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some((places, user)) = &self.0 else { return };
+        let Some((places, user, count)) = &self.0 else { return };
         let mut shares = places.shares();
-        shares.free += 1;
+        shares.free += count;
         if let Some(held) = shares.held.get_mut(user) {
-            *held -= 1;
+            *held -= count;
             if *held == 0 {
                 shares.held.remove(user);
             }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::http::StatusCode;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::body::{Body, Role};
-use super::hub::Hub;
+use super::hub::{Hub, apart};
 use super::request::{Accept, ApiRequest, Verb};
 use super::respond::{self, HandlerResult, Item, ListBody};
 use super::{authz, protobuf, table};
@@ -16,12 +18,15 @@ use store::{
 };
 
 /// Answers a request for the objects at a target. The caller has authorized it.
+///
+/// Bodies are parsed, and long answers made, on threads that serve no connections. The bodies of writes are parsed one
+/// at a time, because a parsed body can take thirty times the memory of its text.
 pub(super) async fn answer(
     hub: &Arc<Hub>,
-    request: &ApiRequest,
+    request: Arc<ApiRequest>,
     target: &ResourcePath,
     verb: Verb,
-    body: &[u8],
+    body: Bytes,
 ) -> HandlerResult {
     if request.accept == Accept::None && verb != Verb::Watch {
         return Err(not_acceptable());
@@ -29,65 +34,84 @@ pub(super) async fn answer(
     match verb {
         Verb::Get => {
             let object = hub.read(|store| store.get(target))?;
-            show(hub, request, target, StatusCode::OK, &object)
+            show(hub, &request, target, StatusCode::OK, &object)
         }
-        Verb::List => list(hub, request, target),
-        Verb::Watch => super::watch::answer(hub, request, target),
+        Verb::List => {
+            let (hub, target) = (hub.clone(), target.clone());
+            apart(move || list(&hub, &request, &target)).await
+        }
+        Verb::Watch => super::watch::answer(hub, &request, target).await,
         Verb::Create => {
             let options = request.write_options("CreateOptions", false)?;
-            let (object, warnings) = read_object(request, body, options.field_validation)?;
-            let written = hub
-                .write(|store, now| {
-                    let create = |store: &mut Store, options: &WriteOptions| {
-                        store.create(target, object.clone(), options, now)
-                    };
-                    authz::admitted(store, target, &options, create)
-                })
-                .await?;
-            wrote(hub, request, target, warned(written, warnings))
+            let sent = Sent { hub, request: &request, target, body };
+            sent.object(options, Store::create).await
         }
         Verb::Update => {
             let options = request.write_options("UpdateOptions", false)?;
-            let (object, warnings) = read_object(request, body, options.field_validation)?;
-            let written = hub
-                .write(|store, now| {
-                    let update = |store: &mut Store, options: &WriteOptions| {
-                        store.update(target, object.clone(), options, now)
-                    };
-                    authz::admitted(store, target, &options, update)
-                })
-                .await?;
-            wrote(hub, request, target, warned(written, warnings))
+            let sent = Sent { hub, request: &request, target, body };
+            sent.object(options, Store::update).await
         }
         Verb::Patch => {
-            let (patch, body) = read_patch(request, body)?;
-            let is_apply = matches!(patch, Patch::Apply(_));
-            let options = request.write_options("PatchOptions", is_apply)?;
-            let role = if is_apply { Role::Apply } else { Role::Patch };
-            let warnings = body.warnings(role, options.field_validation)?;
+            let (sender, at) = (request.clone(), target.clone());
             let written = hub
-                .write(|store, now| {
+                .write(move |store, now| {
+                    let (patch, body) = read_patch(&sender, &body)?;
+                    let is_apply = matches!(patch, Patch::Apply(_));
+                    let options = sender.write_options("PatchOptions", is_apply)?;
+                    let role = if is_apply { Role::Apply } else { Role::Patch };
+                    let warnings = body.warnings(role, options.field_validation)?;
                     let patch =
-                        |store: &mut Store, options: &WriteOptions| store.patch(target, &patch, options, now);
-                    authz::admitted(store, target, &options, patch)
+                        |store: &mut Store, options: &WriteOptions| store.patch(&at, &patch, options, now);
+                    Ok(warned(authz::admitted(store, &at, &options, patch)?, warnings))
                 })
                 .await?;
-            wrote(hub, request, target, warned(written, warnings))
+            wrote(hub, &request, target, &written)
         }
         Verb::Delete => {
-            let body = read_options(request, body)?;
-            let options = request.delete_options(&body)?;
-            let deleted = hub.write(|store, now| store.delete(target, &options, now)).await?;
+            let body = read_options(&request, &body)?;
+            let (at, options) = (target.clone(), request.delete_options(&body)?);
+            let deleted = hub.write(move |store, now| store.delete(&at, &options, now)).await?;
             let waits = body.get("orphanDependents") == Some(&Value::Bool(false));
-            delete_answer(hub, request, target, (&deleted, waits))
+            delete_answer(hub, &request, target, (&deleted, waits))
         }
         Verb::DeleteCollection => {
-            let options = request.delete_options(&read_options(request, body)?)?;
-            let which = request.list_options()?;
+            let options = request.delete_options(&read_options(&request, &body)?)?;
+            let (at, which) = (target.clone(), request.list_options()?);
             let deleted =
-                hub.write(|store, now| store.delete_collection(target, &which, &options, now)).await?;
-            show_list(hub, request, target, &deleted)
+                hub.write(move |store, now| store.delete_collection(&at, &which, &options, now)).await?;
+            let (hub, target) = (hub.clone(), target.clone());
+            apart(move || show_list(&hub, &request, &target, &deleted)).await
         }
+    }
+}
+
+/// A request whose body is an object.
+struct Sent<'a> {
+    hub: &'a Arc<Hub>,
+    request: &'a Arc<ApiRequest>,
+    target: &'a ResourcePath,
+    body: Bytes,
+}
+
+impl Sent<'_> {
+    /// Writes the object of the body, and answers with the result.
+    async fn object(
+        self,
+        options: WriteOptions,
+        write: fn(&mut Store, &ResourcePath, Object, &WriteOptions, Timestamp) -> Result<Written, ApiError>,
+    ) -> HandlerResult {
+        let Self { hub, request, target, body } = self;
+        let (sender, at) = (request.clone(), target.clone());
+        let written = hub
+            .write(move |store, now| {
+                let (object, warnings) = read_object(&sender, &body, options.field_validation)?;
+                let write = |store: &mut Store, options: &WriteOptions| {
+                    write(store, &at, object.clone(), options, now)
+                };
+                Ok(warned(authz::admitted(store, &at, &options, write)?, warnings))
+            })
+            .await?;
+        wrote(hub, request, target, &written)
     }
 }
 
@@ -98,39 +122,38 @@ fn list(hub: &Hub, request: &ApiRequest, target: &ResourcePath) -> HandlerResult
 }
 
 fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List) -> HandlerResult {
-    let shows_continue = request.accept == Accept::Json && resource_of(hub, target)?.is_custom();
-    let metadata = respond::list_metadata(list, shows_continue);
+    let resource = resource_of(hub, target)?;
+    let is_custom = resource.is_custom();
+    let metadata = respond::list_metadata(list, request.accept == Accept::Json && is_custom);
+    let items = list.items.clone();
     Ok(match request.accept {
         Accept::Table => {
-            let resource = resource_of(hub, target)?;
-            let objects: Vec<&Arc<Object>> = list.items.iter().collect();
-            respond::json(
-                StatusCode::OK,
-                &table::of(
-                    &table_context(hub, target, &resource)?,
-                    &objects,
-                    table::Include::read(request)?,
-                    metadata,
-                ),
-            )
+            let include = table::Include::read(request)?;
+            let (version, now) = (target.version.clone(), (hub.clock)());
+            let head = {
+                let context = table_context(&resource, &version, now)?;
+                table::of(&context, &[], include, metadata)
+            };
+            respond::list(&head, items, move |object| {
+                let context = table_context(&resource, &version, now).ok()?;
+                Some(table::row(&context, object, include))
+            })
         }
         Accept::MetadataList => {
-            let items: Vec<Value> = list.items.iter().map(respond::partial).collect();
-            // A nil slice of Go is written as null.
-            let items = if items.is_empty() { Value::Null } else { items.into() };
             let (api_version, kind) = ("meta.k8s.io/v1", "PartialObjectMetadataList");
-            let body =
-                json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items });
-            respond::json(StatusCode::OK, &body)
+            if items.is_empty() {
+                // A nil slice of Go is written as null.
+                let body =
+                    json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "items": null });
+                return Ok(respond::json(StatusCode::OK, &body));
+            }
+            respond::list(&ListBody { api_version, kind, metadata, items: [(); 0] }, items, respond::partial)
         }
         Accept::Metadata => return Err(not_acceptable()),
         Accept::Json | Accept::Discovery | Accept::None => {
-            let bare = !resource_of(hub, target)?.is_custom();
-            let items: Vec<Item<'_>> = list.items.iter().map(|object| Item { object, bare }).collect();
-            respond::json(
-                StatusCode::OK,
-                &ListBody { api_version: &list.api_version, kind: &list.kind, metadata, items },
-            )
+            let (api_version, kind) = (&*list.api_version, &*list.kind);
+            let head = ListBody { api_version, kind, metadata, items: [(); 0] };
+            respond::list(&head, items, move |object| Item { object: object.clone(), bare: !is_custom })
         }
     })
 }
@@ -149,7 +172,7 @@ fn show(
             respond::json(
                 code,
                 &table::of(
-                    &table_context(hub, target, &resource)?,
+                    &table_context(&resource, &target.version, (hub.clock)())?,
                     &[object],
                     table::Include::read(request)?,
                     metadata,
@@ -170,7 +193,7 @@ fn warned(written: Written, mut warnings: Vec<String>) -> Written {
     Written { warnings, ..written }
 }
 
-fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: Written) -> HandlerResult {
+fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: &Written) -> HandlerResult {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = show(hub, request, target, code, &written.object)?;
     respond::warn(&mut response, &written.warnings);
@@ -214,12 +237,12 @@ fn resource_of(hub: &Hub, target: &ResourcePath) -> Result<Arc<ApiResource>, Api
 }
 
 fn table_context<'a>(
-    hub: &Hub,
-    target: &ResourcePath,
     resource: &'a ApiResource,
+    version: &str,
+    now: Timestamp,
 ) -> Result<table::TableContext<'a>, ApiError> {
-    let version = resource.served(&target.version).ok_or_else(ApiError::no_such_path)?;
-    Ok(table::TableContext { resource, version, now: (hub.clock)() })
+    let version = resource.served(version).ok_or_else(ApiError::no_such_path)?;
+    Ok(table::TableContext { resource, version, now })
 }
 
 /// Reads a JSON or YAML body.

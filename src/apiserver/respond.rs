@@ -20,10 +20,14 @@ pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
     let bytes = serde_json::to_vec(body).expect("JSON values have string keys, so they serialise");
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = code;
+    as_json(&mut response);
+    response
+}
+
+fn as_json(response: &mut Response) {
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // As in kube-apiserver, no proxy may cache what only this user may see.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    response
 }
 
 /// Returns plain text, as the health endpoints answer.
@@ -73,23 +77,70 @@ pub(super) fn warn(response: &mut Response, warnings: &[String]) {
     }
 }
 
+/// Bytes of a list that are written before the client has read them, unless one item is longer.
+const CHUNK: usize = 64 << 10;
+
+/// Returns a list whose items are written as the client reads them. `empty` is the list without items, which come last
+/// in it.
+pub(super) fn list<T: Serialize>(
+    empty: &impl Serialize,
+    items: Vec<Arc<Object>>,
+    show: impl Fn(&Arc<Object>) -> T + Send + 'static,
+) -> Response {
+    const END: &[u8] = b"]}";
+    let mut first = serde_json::to_vec(empty).expect("JSON values have string keys, so they serialise");
+    debug_assert!(first.ends_with(b"[]}"), "the items come last");
+    first.truncate(first.len() - END.len());
+    let mut items = items.into_iter().enumerate();
+    let mut ended = false;
+    let mut write = move |mut chunk: Vec<u8>| {
+        while !ended && chunk.len() < CHUNK {
+            let Some((i, item)) = items.next() else {
+                chunk.extend(END);
+                ended = true;
+                break;
+            };
+            if i > 0 {
+                chunk.push(b',');
+            }
+            serde_json::to_writer(&mut chunk, &show(&item)).expect("JSON values have string keys");
+        }
+        chunk
+    };
+    let first = write(first);
+    let body = if first.len() < CHUNK {
+        Body::from(first)
+    } else {
+        let rest = futures::stream::iter(std::iter::from_fn(move || {
+            Some(write(Vec::new())).filter(|c| !c.is_empty())
+        }));
+        Body::from_stream(futures::StreamExt::map(
+            futures::StreamExt::chain(futures::stream::iter([first]), rest),
+            Ok::<_, Infallible>,
+        ))
+    };
+    let mut response = Response::new(body);
+    as_json(&mut response);
+    response
+}
+
 /// A list as it goes over the wire.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListBody<'a, T: Serialize> {
+pub(super) struct ListBody<'a> {
     pub(super) api_version: &'a str,
     pub(super) kind: &'a str,
     pub(super) metadata: Value,
-    pub(super) items: Vec<T>,
+    pub(super) items: [(); 0],
 }
 
 /// An object of a list. Objects of built-in kinds have no kind there, as Go's types write them.
-pub(super) struct Item<'a> {
-    pub(super) object: &'a Object,
+pub(super) struct Item {
+    pub(super) object: Arc<Object>,
     pub(super) bare: bool,
 }
 
-impl Serialize for Item<'_> {
+impl Serialize for Item {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shown = |field: &str| !(self.bare && matches!(field, "apiVersion" | "kind"));
         serializer.collect_map(self.object.0.iter().filter(|(field, _)| shown(field)))

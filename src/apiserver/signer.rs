@@ -46,12 +46,13 @@ pub(super) async fn step(hub: &Arc<Hub>) {
             };
             // If another client deleted or changed it meanwhile, its write counts, and the next change starts
             // this step again.
-            drop(hub.write(|store, now| store.delete(&target, &delete, now)).await);
+            drop(hub.write(move |store, now| store.delete(&target, &delete, now)).await);
         } else if let Some(status) = issue(&hub.authority, request, now) {
             let patch = Patch::Merge(
                 json!({ "metadata": { "resourceVersion": request.resource_version() }, "status": status }),
             );
-            drop(hub.write(|store, now| store.patch(&target.sub("status"), &patch, &options(), now)).await);
+            let target = target.sub("status");
+            drop(hub.write(move |store, now| store.patch(&target, &patch, &options(), now)).await);
         }
     }
 }

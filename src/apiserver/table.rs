@@ -39,22 +39,21 @@ pub(super) fn of(
     include: Include,
     metadata: Value,
 ) -> Value {
-    let own = seen.resource.printer_columns();
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let cells: Vec<Value> = match own {
-                Some(columns) => columns.iter().map(|column| (column.cell)(object, seen.now)).collect(),
-                None => cells(seen.version, object, seen.now),
-            };
-            json!({ "cells": cells, "object": include.of(object) })
-        })
-        .collect();
-    let definitions: Vec<Value> = match own {
+    let rows: Vec<Value> = objects.iter().map(|object| row(seen, object, include)).collect();
+    let definitions: Vec<Value> = match seen.resource.printer_columns() {
         Some(columns) => columns.iter().map(builtin_definition).collect(),
         None => definitions(seen.version),
     };
     json!({ "apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": metadata, "columnDefinitions": definitions, "rows": rows })
+}
+
+/// Returns the row of an object.
+pub(super) fn row(seen: &TableContext<'_>, object: &Arc<Object>, include: Include) -> Value {
+    let cells: Vec<Value> = match seen.resource.printer_columns() {
+        Some(columns) => columns.iter().map(|column| (column.cell)(object, seen.now)).collect(),
+        None => cells(seen.version, object, seen.now),
+    };
+    json!({ "cells": cells, "object": include.of(object) })
 }
 
 /// The kind of the objects in a table, and the time.

@@ -12,7 +12,7 @@ use futures::Stream;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::hub::Hub;
+use super::hub::{Hub, apart};
 use super::places::Place;
 use super::request::{Accept, ApiRequest};
 use super::respond::{self, HandlerResult};
@@ -44,7 +44,7 @@ struct Events {
 }
 
 /// Answers a watch request.
-pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath) -> HandlerResult {
+pub(super) async fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath) -> HandlerResult {
     let options = request.watch_options();
     let bookmarks = request.query.is("allowWatchBookmarks");
     check_options(request)?;
@@ -55,17 +55,23 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
         .map_or(MAX_WATCH_TIME, Duration::from_secs);
     let include = table::Include::read(request)?;
     // The subscription comes before the start of the watch, so that no change is lost between the two.
-    let started = hub.read(|store| {
-        let watch = store.watch(target, &options)?;
-        Ok((hub.subscribe(&watch.scope().resource().id()), watch))
+    let (reader, target) = (hub.clone(), target.clone());
+    // The first look is at all objects of the resource.
+    let started = apart(move || {
+        reader.read(|store| {
+            let mut watch = store.watch(&target, &options)?;
+            let changed = reader.subscribe(&watch.scope().resource().id());
+            let first = store.poll(&mut watch)?;
+            Ok((changed, watch, first))
+        })
     });
-    let body = match started {
-        Ok((changed, watch)) => {
+    let body = match started.await {
+        Ok((changed, watch, first)) => {
             let now = Instant::now();
             let events = Events {
                 hub: hub.clone(),
                 watch,
-                queue: VecDeque::new(),
+                queue: first.into_iter().filter(|event| is_wanted(event, bookmarks)).collect(),
                 _place: hub.in_flight.watch(&request.user)?,
                 changed,
                 accept: request.accept,
@@ -86,6 +92,10 @@ pub(super) fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     Ok(response)
+}
+
+fn is_wanted(event: &WatchEvent, bookmarks: bool) -> bool {
+    bookmarks || event.type_ != WatchEventType::Bookmark
 }
 
 /// Checks the conditions of streaming lists (KEP-3157).
@@ -128,8 +138,7 @@ impl Events {
                 Ok(events) if events.is_empty() => {}
                 Ok(events) => {
                     let bookmarks = self.bookmarks;
-                    let is_wanted = |event: &WatchEvent| bookmarks || event.type_ != WatchEventType::Bookmark;
-                    self.queue = events.into_iter().filter(is_wanted).collect();
+                    self.queue = events.into_iter().filter(|event| is_wanted(event, bookmarks)).collect();
                     continue;
                 }
                 Err(error) => {

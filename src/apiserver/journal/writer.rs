@@ -55,17 +55,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Bytes in memory of a large write.
+const LARGE: usize = 64 << 10;
+
 /// A write on its way to the disk.
 #[derive(Debug)]
-pub(in super::super) struct Durable(oneshot::Receiver<Result<(), String>>);
+pub(in super::super) struct Durable {
+    done: oneshot::Receiver<Result<(), String>>,
+    bytes: usize,
+}
 
 impl Durable {
+    /// Returns whether many writes like this one would take much memory before they are on disk.
+    pub(in super::super) fn is_large(&self) -> bool {
+        self.bytes > LARGE
+    }
+
     /// Returns when the write is on disk and shown.
     ///
     /// # Errors
     /// The reason why it never will be.
     pub(in super::super) async fn wait(self) -> Result<(), String> {
-        self.0.await.unwrap_or_else(|_| Err("the journal is closed".into()))
+        self.done.await.unwrap_or_else(|_| Err("the journal is closed".into()))
     }
 }
 
@@ -87,7 +98,8 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn new(entries: Vec<JournalEntry>) -> (Self, Durable) {
         let (done, wait) = oneshot::channel();
-        (Self { entries, done }, Durable(wait))
+        let bytes = entries.iter().map(JournalEntry::weight).sum();
+        (Self { entries, done }, Durable { done: wait, bytes })
     }
 }
 

@@ -1,0 +1,187 @@
+//! The work of one request: its CPU time on the hub, and the requests that go on meanwhile.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use axum::http::{Request, StatusCode};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use wheelwright::apiserver::{Server, ServerOptions};
+use wheelwright::shell::now;
+
+use super::{Hub, config_map};
+use crate::kube::client_of;
+
+/// CPU seconds of the hub that no request may take, in a build for tests on any machine. Work that grows with the
+/// square of these bodies takes ten times as long.
+const MOST: f64 = 6.0;
+
+impl Hub {
+    /// Returns the CPU seconds of the process so far.
+    fn cpu(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // The name of the program ends with the last bracket; the times are the fields 14 and 15.
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+        // The kernel counts in hundredths of a second, whatever its own clock does (USER_HZ).
+        ticks as f64 / 100.0
+    }
+}
+
+/// A request that a tenant may send.
+struct Sent {
+    what: &'static str,
+    method: &'static str,
+    path: &'static str,
+    type_: &'static str,
+    body: Value,
+    expected: u16,
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const JSON_PATCH: &str = "application/json-patch+json";
+const JSON: &str = "application/json";
+
+/// Returns requests whose work once grew faster than they do.
+fn hostile() -> Vec<Sent> {
+    let many = |count: usize, one: fn(usize) -> Value| (0..count).map(one).collect::<Vec<Value>>();
+    let map = |count: usize, one: fn(usize) -> String| {
+        (0..count).map(|i| (one(i), json!(""))).collect::<serde_json::Map<_, _>>()
+    };
+    let sent = |what, method, path, type_, body, expected| Sent { what, method, path, type_, body, expected };
+    vec![
+        sent(
+            "tests of an absent field",
+            "PATCH",
+            "/api/v1/namespaces/default/configmaps/large",
+            JSON_PATCH,
+            vec![json!({ "op": "test", "path": "/data/absent", "value": null }); 10_000].into(),
+            200,
+        ),
+        sent(
+            "moves of a subtree",
+            "PATCH",
+            "/api/v1/namespaces/default/configmaps/large",
+            JSON_PATCH,
+            many(10_000, |i| {
+                let (from, to) = if i % 2 == 0 { ("/data", "/binaryData") } else { ("/binaryData", "/data") };
+                json!({ "op": "move", "from": from, "path": to })
+            })
+            .into(),
+            413,
+        ),
+        sent(
+            "a set that is merged",
+            "PATCH",
+            "/api/v1/namespaces/default/configmaps/large",
+            "application/strategic-merge-patch+json",
+            json!({ "metadata": { "finalizers": many(150_000, |i| format!("x.dev/{i:06}").into()) } }),
+            413,
+        ),
+        sent(
+            "invalid keys",
+            "POST",
+            CONFIG_MAPS,
+            JSON,
+            json!({ "metadata": { "name": "invalid" }, "data": map(120_000, |i| format!("!{i:06}")) }),
+            422,
+        ),
+        sent(
+            "ports of a service",
+            "POST",
+            "/api/v1/namespaces/default/services",
+            JSON,
+            json!({
+                "metadata": { "name": "ports" },
+                "spec": { "ports": many(30_000, |i| json!({ "name": format!("p{i}"), "port": 1 + i })) },
+            }),
+            413,
+        ),
+        sent(
+            "a role of many rules",
+            "POST",
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+            JSON,
+            json!({
+                "metadata": { "name": "many" },
+                "rules": [{
+                    "verbs": many(400, |i| format!("v{i}").into()),
+                    "apiGroups": many(400, |i| format!("g{i}").into()),
+                    "resources": many(400, |i| format!("r{i}").into()),
+                }],
+            }),
+            403,
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_work_of_a_request_grows_no_faster_than_its_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let (hub, _) = Hub::start(&dir.path().join("data"), "127.0.0.1:0");
+    let client = client_of(&hub.data.join("admin.kubeconfig")).await;
+    let binding = serde_json::from_value(json!({
+        "metadata": { "name": "tenant" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant" }],
+    }));
+    let bindings = Api::<k8s_openapi::api::rbac::v1::RoleBinding>::default_namespaced(client.clone());
+    bindings.create(&PostParams::default(), &binding.unwrap()).await.unwrap();
+    let large = ConfigMap {
+        data: Some((0..25_000).map(|i| (format!("k{i}"), "x".to_owned())).collect()),
+        ..config_map("large", "")
+    };
+    hub.config_maps().await.create(&PostParams::default(), &large).await.unwrap();
+    for Sent { what, method, path, type_, body, expected } in hostile() {
+        let before = hub.cpu();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", type_)
+            .header("impersonate-user", "tenant")
+            .body(kube::client::Body::from(body.to_string().into_bytes()));
+        let answer = client.send(request.unwrap()).await.unwrap();
+        let taken = hub.cpu() - before;
+        assert_eq!(answer.status(), StatusCode::from_u16(expected).unwrap(), "{what}");
+        assert!(taken < MOST, "{what}: {taken} s");
+    }
+}
+
+#[tokio::test]
+async fn requests_are_answered_while_a_write_holds_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ServerOptions { data: Some(dir.path().join("data")), ..ServerOptions::new(now) };
+    let server = std::sync::Arc::new(Server::start(options).await.unwrap());
+    let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    maps.create(&PostParams::default(), &config_map("a", "")).await.unwrap();
+    let ((held, is_held), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let holder = {
+        let server = server.clone();
+        std::thread::spawn(move || {
+            server.with_store(|_, _| {
+                held.send(()).unwrap();
+                // A request that blocks the only thread of this runtime lets the time run out.
+                released.recv_timeout(Duration::from_secs(20)).is_ok()
+            })
+        })
+    };
+    is_held.recv().unwrap();
+    let writes: Vec<_> = ["b", "c", "d"]
+        .map(|name| {
+            let maps = maps.clone();
+            tokio::spawn(async move { maps.create(&PostParams::default(), &config_map(name, "")).await })
+        })
+        .into();
+    // Each of the writes has begun before a read is sent.
+    tokio::task::yield_now().await;
+    maps.get("a").await.unwrap();
+    let livez = Request::get("/livez").body(Vec::new()).unwrap();
+    assert_eq!(server.client().request_text(livez).await.unwrap(), "ok");
+    release.send(()).unwrap();
+    for write in writes {
+        write.await.unwrap().unwrap();
+    }
+    assert!(holder.join().unwrap(), "the store was held for too short a time");
+}
