@@ -140,7 +140,8 @@ impl Revisions {
         }
         let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
         let directory = Mirror::directory(cache.path(), &remote);
-        let mirror = Mirror::open(cache.path(), remote, credentials).map_err(hinted)?;
+        let mut mirror = Mirror::open(cache.path(), remote, credentials).map_err(hinted)?;
+        mirror.keeps_whole_history = true;
         Ok(Self { directory, mirror: Some((cache, RefCell::new(mirror))) })
     }
 

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use git2::{AutotagOption, Direction, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect, Repository};
+use git2::{
+    AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect, Repository,
+};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +15,9 @@ use super::read::{self, Blobs, Bounds, TreeLimits};
 use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
 use super::report_history::Counted;
-use super::rewind::{History, guard, guard_step};
-use super::signature::{self, RefTarget, Verification};
+use super::rewind::{History, guard, guard_step, is_allowed};
+use super::shallow::{self, Boundary, WHOLE};
+use super::signature::{self, RefTarget, SignedPart, Verification};
 use super::transport::{PushedReference, Session, SessionLimits};
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
@@ -52,6 +55,8 @@ pub struct Mirror {
     pub verification: Option<Verification>,
     /// Whether a fetch of a branch leaves out the reports at its tip.
     pub leaves_out_reports: bool,
+    /// Whether fetches bring the whole history, for commands that read older commits.
+    pub keeps_whole_history: bool,
     blobs: Blobs,
     checkouts: BTreeMap<Oid, Weak<Checkout>>,
     /// The commits that were verified, with the digests of the keys.
@@ -70,7 +75,7 @@ impl Mirror {
         process::set_up();
         credentials.check(&remote)?;
         let dir = Self::directory(cache, &remote);
-        if Repository::open_bare(&dir).is_err() || is_too_large(&dir) {
+        if Repository::open(&dir).is_err() || is_too_large(&dir) {
             create(&dir)?;
         }
         let (blobs, checkouts) = (Blobs::new(), BTreeMap::new());
@@ -85,6 +90,7 @@ impl Mirror {
             cancel: CancellationToken::default(),
             verification: None,
             leaves_out_reports: false,
+            keeps_whole_history: false,
             blobs,
             checkouts,
             verified: BTreeSet::new(),
@@ -144,7 +150,8 @@ impl Mirror {
     }
 
     pub(super) fn repository(&self) -> Result<Repository, Error> {
-        Repository::open_bare(&self.dir).map_err(|e| Error::cache(&e))
+        // `open_bare` does not read which commits lack their parents.
+        Repository::open(&self.dir).map_err(|e| Error::cache(&e))
     }
 
     /// Fetches the commit that a reference points to. An unchanged commit costs one round trip and returns
@@ -164,19 +171,17 @@ impl Mirror {
         if self.remote.local().is_some_and(is_sha256) {
             return Err(Error::sha256(self.remote.url()));
         }
-        let repo = self.repository()?;
-        let subject = match want {
-            RefSpec::Commit(id) => RefTarget { commit: self.fetch_commit(&repo, id)?, tag: None },
-            RefSpec::Head | RefSpec::Branch(_) if self.leaves_out_reports => {
-                let tip = self.fetch_ref(&repo, want, history)?.commit;
-                let commit = below_reports(&repo, tip, history.accepted, &self.cancel);
-                let commit = commit.map_err(|e| Error::cache(&e))?;
-                RefTarget { commit, tag: None }
-            }
+        let mut subject = match want {
+            RefSpec::Commit(id) => RefTarget { commit: self.fetch_commit(want, id, history)?, tag: None },
             RefSpec::Head | RefSpec::Branch(_) | RefSpec::Tag(_) | RefSpec::Semver(_) => {
-                self.fetch_ref(&repo, want, history)?
+                self.fetch_ref(want, history)?
             }
         };
+        let repo = self.repository()?;
+        if self.follows_below_reports(want) {
+            let commit = below_reports(&repo, subject.commit, history.accepted, &self.cancel);
+            subject = RefTarget { commit: commit.map_err(|e| Error::cache(&e))?, tag: None };
+        }
         if want.guards_history() {
             guard(&repo, want, subject.commit, history)?;
         }
@@ -251,19 +256,31 @@ impl Mirror {
         Ok((want.resolve(self.remote.url(), &advertised)?, advertised))
     }
 
-    fn fetch_ref(&self, repo: &Repository, want: &RefSpec, history: History<'_>) -> Result<RefTarget, Error> {
-        let (target, advertised) = self.resolve(repo, want)?;
+    fn fetch_ref(&self, want: &RefSpec, history: History<'_>) -> Result<RefTarget, Error> {
+        let repo = self.repository()?;
+        let (target, advertised) = self.resolve(&repo, want)?;
         let Some(Target { name, id }) = target else {
             return Err(Error::Ref(format!("{want} is not a reference")));
         };
         let kept = kept(&name);
-        if !self.holds(repo, id, &kept) {
-            self.download(repo, &[format!("+{name}:{kept}")])?;
+        let mut refspecs = vec![format!("+{name}:{kept}")];
+        if !self.holds(&repo, id, &kept) {
+            self.download(&repo, &refspecs, 1)?;
         }
         let found = repo.find_reference(&kept).map_err(|e| Error::cache(&e))?;
         let commit = found.peel(git2::ObjectType::Commit).map(|commit| commit.id());
         let commit = commit
             .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))?;
+        // A version may be on another branch than the accepted one. The signatures that count begin where both
+        // meet, so both histories are deepened.
+        let accepted = self.verification.as_ref().and_then(|how| how.accepted.as_deref());
+        let of_accepted = advertised.iter().find(|(_, id)| accepted == Some(id.to_string().as_str()));
+        if let Some(other) = of_accepted.map(|(other, _)| other.trim_end_matches("^{}"))
+            && other != name
+        {
+            refspecs.push(format!("+{other}:{}", self::kept(other)));
+        }
+        self.deepen(&refspecs, |repo| self.lacks_commits(repo, want, commit, history))?;
         if history.accepted.is_some_and(|accepted| want.has_lost(accepted, &advertised)) {
             guard_step(want, commit, history)?;
         }
@@ -272,24 +289,73 @@ impl Mirror {
         Ok(RefTarget { commit, tag: tag.map(|tag| (tag, served)) })
     }
 
-    fn fetch_commit(&self, repo: &Repository, id: &str) -> Result<Oid, Error> {
+    fn fetch_commit(&self, want: &RefSpec, id: &str, history: History<'_>) -> Result<Oid, Error> {
+        let repo = self.repository()?;
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
         // The remote decides whether these credentials may read the commit. A commit in the mirror shows only
         // that some credentials could.
-        self.advertised(repo, Direction::Fetch)?;
-        if repo.find_commit(id).is_err() {
+        self.advertised(&repo, Direction::Fetch)?;
+        let lacks_commits =
+            |repo: &Repository| self.lacks_commits(repo, want, id, history).map_err(|e| Error::cache(&e));
+        let by_name = format!("+{id}:{}", kept(&id.to_string()));
+        // A server may refuse to send a commit by its name.
+        let is_here = repo.find_commit(id).is_ok() || self.download(&repo, &[by_name], 1).is_ok();
+        if !is_here || lacks_commits(&self.repository()?)? {
             // A branch that is gone may have the name of a directory of one that is new.
             for stale in repo.references_glob("refs/wheelwright/all/*").map_err(|e| Error::cache(&e))? {
                 stale.and_then(|mut stale| stale.delete()).map_err(|e| Error::cache(&e))?;
             }
-            let all = ["heads", "tags"].map(|kind| format!("+refs/{kind}/*:refs/wheelwright/all/{kind}/*"));
-            self.download(repo, &all)?;
+            self.download(&repo, &all(), WHOLE)?;
         }
         repo.find_commit(id).map(|commit| commit.id()).map_err(|_| Error::MissingRef {
             what: format!("commit {id}"),
             url: self.remote.to_string(),
             known: ", or no branch or tag reaches it".into(),
         })
+    }
+
+    fn follows_below_reports(&self, want: &RefSpec) -> bool {
+        self.leaves_out_reports && matches!(want, RefSpec::Head | RefSpec::Branch(_))
+    }
+
+    /// Returns true if the checks of a fetched commit may need commits that the mirror lacks: the reports at
+    /// the tip, and what leads from the accepted commit to this one.
+    fn lacks_commits(
+        &self,
+        repo: &Repository,
+        want: &RefSpec,
+        tip: Oid,
+        history: History<'_>,
+    ) -> Result<bool, git2::Error> {
+        let boundary = Boundary::read(repo);
+        if boundary.is_empty() {
+            return Ok(false);
+        }
+        let mut commit = tip;
+        if self.follows_below_reports(want) {
+            if boundary.cuts_reports(repo, tip)? {
+                return Ok(true);
+            }
+            commit = below_reports(repo, tip, history.accepted, &self.cancel)?;
+        }
+        let other = |accepted: Option<&str>| {
+            accepted.and_then(|accepted| Oid::from_str(accepted).ok()).filter(|accepted| *accepted != commit)
+        };
+        // A tag must not move at all, whatever leads to it.
+        if want.guards_history()
+            && !matches!(want, RefSpec::Tag(_))
+            && let Some(accepted) = other(history.accepted)
+            && !is_allowed(commit, history)
+            && !repo.graph_descendant_of(commit, accepted).unwrap_or(false)
+            && boundary.cuts(repo, commit, accepted)?
+        {
+            return Ok(true);
+        }
+        let range = self.verification.as_ref().filter(|how| how.part == SignedPart::Range);
+        match range.and_then(|how| other(how.accepted.as_deref())) {
+            Some(accepted) => boundary.cuts(repo, commit, accepted),
+            None => Ok(false),
+        }
     }
 
     /// Returns whether the object is in the mirror and the reference keeps it, so that no fetch is needed.
@@ -308,18 +374,39 @@ impl Mirror {
         session.scope(list).map_err(|error| session.explain(&error))
     }
 
-    pub(super) fn download(&self, repo: &Repository, refspecs: &[String]) -> Result<(), Error> {
+    /// Fetches references, and their history to a depth; all of it from a repository of this machine, and from
+    /// a server that cannot leave out the rest.
+    pub(super) fn download(&self, repo: &Repository, refspecs: &[String], depth: i32) -> Result<(), Error> {
+        let is_whole = self.keeps_whole_history || self.remote.local().is_some();
+        let depth = if is_whole || depth == WHOLE && !repo.is_shallow() { 0 } else { depth };
         let session = self.session()?;
-        let mut options = FetchOptions::new();
-        options
-            .remote_callbacks(self.callbacks())
-            .download_tags(AutotagOption::None)
-            .update_fetchhead(false)
-            .follow_redirects(RemoteRedirect::None);
-        let mut fetch =
-            || repo.remote_anonymous(self.remote.url())?.fetch(refspecs, Some(&mut options), None);
-        session.scope(&mut fetch).map_err(|error| session.explain(&error))
+        let fetch = |depth| {
+            let mut options = FetchOptions::new();
+            options
+                .remote_callbacks(self.callbacks())
+                .download_tags(AutotagOption::None)
+                .update_fetchhead(false)
+                .depth(depth)
+                .follow_redirects(RemoteRedirect::None);
+            repo.remote_anonymous(self.remote.url())?.fetch(refspecs, Some(&mut options), None)
+        };
+        let fetched = match session.scope(|| fetch(depth)) {
+            Err(error) if depth > 0 && error.code() == ErrorCode::Invalid => session.scope(|| fetch(0)),
+            fetched => fetched,
+        };
+        fetched.map_err(|error| session.explain(&error))?;
+        shallow::close(repo)
     }
+
+    /// Creates an empty mirror in place of this one.
+    pub(super) fn create_again(&self) -> Result<(), Error> {
+        create(&self.dir)
+    }
+}
+
+/// Returns the references of all branches and tags.
+fn all() -> [String; 2] {
+    ["heads", "tags"].map(|kind| format!("+refs/{kind}/*:refs/wheelwright/all/{kind}/*"))
 }
 
 /// Returns the reference of a mirror that keeps one of the server. It has no directories: a branch may have

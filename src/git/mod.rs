@@ -29,6 +29,7 @@ mod report_branch;
 mod report_commits;
 mod report_history;
 mod rewind;
+mod shallow;
 mod signature;
 #[cfg(test)]
 pub(crate) mod tests;

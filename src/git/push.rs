@@ -10,6 +10,7 @@ use super::commit::{Commit, Written, write_commit};
 use super::mirror::kept;
 use super::read::refuse_deep;
 use super::report_history;
+use super::shallow::Boundary;
 use super::{Error, Mirror};
 use object::text;
 
@@ -140,8 +141,13 @@ impl Mirror {
     }
 
     fn try_remote(&self, commit: &Commit) -> Result<Attempt, Error> {
+        let reference = commit.reference();
+        let tip = self.tip(&self.repository()?, &reference)?;
+        if let Some(tip) = tip {
+            let refspecs = [format!("+{reference}:{}", kept(&reference))];
+            self.deepen(&refspecs, |repo| lacks_commits(repo, tip, commit))?;
+        }
         let repo = self.repository()?;
-        let tip = self.tip(&repo, &commit.reference())?;
         self.check_last(&repo, tip, commit)?;
         if let Some(tip) = tip
             && self.is_full(&repo, tip, commit).map_err(|e| Error::cache(&e))?
@@ -239,7 +245,7 @@ impl Mirror {
         let tip = match advertised.iter().find(|(name, _)| name == reference).map(|(_, id)| *id) {
             Some(tip) if repo.find_commit(tip).is_err() => {
                 let kept = kept(reference);
-                self.download(repo, &[format!("+{reference}:{kept}")])?;
+                self.download(repo, &[format!("+{reference}:{kept}")], 1)?;
                 Some(repo.refname_to_id(&kept).map_err(|e| Error::cache(&e))?)
             }
             known => known,
@@ -299,6 +305,24 @@ impl Mirror {
             (Err(e), _) if e.code() == ErrorCode::NotFastForward => PushAnswer::Stale,
             (Err(e), _) => PushAnswer::Unknown(session.explain(&e)),
         })
+    }
+}
+
+/// Returns true if the checks of a push may need commits of the branch that the mirror lacks: the reports at
+/// its tip, which are counted, and what follows the last push.
+fn lacks_commits(repo: &Repository, tip: Oid, commit: &Commit) -> Result<bool, git2::Error> {
+    let boundary = Boundary::read(repo);
+    if boundary.is_empty() {
+        return Ok(false);
+    }
+    if boundary.cuts_reports(repo, tip)? {
+        return Ok(true);
+    }
+    match Oid::from_str(&commit.last.commit) {
+        Ok(last) if !commit.last.adopts && last != tip => {
+            Ok(!repo.graph_descendant_of(tip, last).unwrap_or(false) && boundary.cuts(repo, tip, last)?)
+        }
+        Ok(_) | Err(_) => Ok(false),
     }
 }
 

@@ -5,6 +5,7 @@ use git2::{Oid, Repository};
 
 use super::commit::{Commit, LastPush};
 use super::report_history::{archive, archived, count};
+use super::shallow::WHOLE;
 use super::{Error, Mirror};
 
 /// Most beginnings of a branch that are gone through to find the last push.
@@ -53,7 +54,7 @@ impl Mirror {
             let Some(before) = archived(repo, tip, branch) else { return Ok(false) };
             if repo.find_commit(before).is_err() && self.remote().local().is_none() {
                 let archive = archive(branch, before);
-                self.download(repo, &[format!("+{archive}:{archive}")])?;
+                self.download(repo, &[format!("+{archive}:{archive}")], WHOLE)?;
             }
             tip = before;
         }

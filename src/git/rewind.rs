@@ -26,8 +26,8 @@ pub(super) fn guard(
     history: History<'_>,
 ) -> Result<(), Error> {
     let Some(accepted) = history.accepted else { return Ok(()) };
-    // An accepted commit that the mirror does not hold cannot be an ancestor, because the whole history of
-    // the new one was fetched.
+    // An accepted commit that the mirror does not hold cannot be an ancestor: the history of the new one is
+    // fetched until the accepted one is found.
     let descends = Oid::from_str(accepted)
         .is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
     // A tag must not move at all.
@@ -41,8 +41,14 @@ pub(super) fn guard(
 /// Refuses another commit than the accepted one, unless a person allowed exactly this step.
 pub(super) fn guard_step(want: &RefSpec, commit: Oid, history: History<'_>) -> Result<(), Error> {
     let (Some(from), to) = (history.accepted, commit.to_string()) else { return Ok(()) };
-    if from == to || history.allowed == Some(rewind(from, &to).as_str()) {
+    if from == to || is_allowed(commit, history) {
         return Ok(());
     }
     Err(Error::Rewound { what: want.to_string(), from: from.to_owned(), to })
+}
+
+/// Returns true if a person allowed exactly the step from the accepted commit to another one.
+pub(super) fn is_allowed(commit: Oid, history: History<'_>) -> bool {
+    let step = history.accepted.map(|from| rewind(from, &commit.to_string()));
+    step.is_some() && history.allowed == step.as_deref()
 }

@@ -14,6 +14,7 @@ pub(crate) mod recorder;
 mod report_branch;
 mod report_growth;
 mod report_loops;
+mod shallow;
 mod signature;
 mod takeover;
 mod transport;

@@ -241,7 +241,10 @@ fn a_pack_that_is_cut_changed_or_compressed_is_an_error_and_the_next_one_is_take
             }
             at += length.max(4);
         }
-        answer[last] ^= 1;
+        // The answer before the pack lists the commits without parents.
+        if last > 0 {
+            answer[last] ^= 1;
+        }
         answer
     };
     let compressed = |answer: Vec<u8>| {
