@@ -24,6 +24,7 @@
 
 mod addons;
 mod install;
+mod matrix;
 mod page;
 mod reasons;
 
@@ -37,6 +38,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::kube::{assets, helm};
 
@@ -274,6 +277,23 @@ impl User {
                 return output;
             }
             assert!(Instant::now() < deadline, "waited {WITHIN:?} in vain for {words:?} of {line}\n{output}");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Runs a line of bash that prints JSON until nothing is missing in it, and returns what it printed last.
+    pub(crate) fn eventually_has(&self, line: &str, missing: impl Fn(&Value) -> Vec<String>) -> Value {
+        let deadline = Instant::now() + WITHIN;
+        loop {
+            let (_, output) = self.bash(line);
+            let value = serde_json::from_str(&output).unwrap_or_default();
+            let missing = missing(&value);
+            if missing.is_empty() {
+                self.record(line, "(as expected)");
+                return value;
+            }
+            let missing = missing.join("\n");
+            assert!(Instant::now() < deadline, "waited {WITHIN:?} in vain with {line} for\n{missing}");
             std::thread::sleep(POLL);
         }
     }

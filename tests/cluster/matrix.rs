@@ -1,0 +1,316 @@
+//! Versions that fail, of each kind of workload, as add-ons, as sets, and as stages of a ConfigRepo.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::User;
+
+/// A kind of workload, and the parts of its manifest.
+struct Workload {
+    name: &'static str,
+    api: &'static str,
+    kind: &'static str,
+    spec: &'static str,
+}
+
+const WORKLOADS: [Workload; 7] = [
+    Workload {
+        name: "one-surge",
+        api: "apps/v1",
+        kind: "Deployment",
+        spec: "replicas: 1, strategy: {type: RollingUpdate}, ",
+    },
+    Workload {
+        name: "one-recreate",
+        api: "apps/v1",
+        kind: "Deployment",
+        spec: "replicas: 1, strategy: {type: Recreate}, ",
+    },
+    Workload {
+        name: "three-surge",
+        api: "apps/v1",
+        kind: "Deployment",
+        spec: "replicas: 3, strategy: {type: RollingUpdate}, ",
+    },
+    Workload {
+        name: "three-recreate",
+        api: "apps/v1",
+        kind: "Deployment",
+        spec: "replicas: 3, strategy: {type: Recreate}, ",
+    },
+    Workload { name: "stateful", api: "apps/v1", kind: "StatefulSet", spec: "serviceName: none, " },
+    Workload { name: "daemon", api: "apps/v1", kind: "DaemonSet", spec: "" },
+    Workload { name: "job", api: "batch/v1", kind: "Job", spec: "" },
+];
+
+/// A way to fail, and the reason that a kubelet, a scheduler or a controller gives for it.
+struct Failure {
+    name: &'static str,
+    reason: &'static str,
+    image: &'static str,
+    arguments: &'static str,
+    cpu: &'static str,
+}
+
+const FAILURES: [Failure; 6] = [
+    Failure { name: "image", reason: "ErrImagePull", image: "missing", arguments: "serve", cpu: "1m" },
+    Failure { name: "crash", reason: "CrashLoopBackOff", image: "1", arguments: "exit, '3'", cpu: "1m" },
+    Failure { name: "probe", reason: "Unhealthy", image: "1", arguments: "unready", cpu: "1m" },
+    Failure { name: "memory", reason: "OOMKilled", image: "1", arguments: "oom", cpu: "1m" },
+    Failure { name: "node", reason: "Unschedulable", image: "1", arguments: "serve", cpu: "100" },
+    Failure { name: "quota", reason: "FailedCreate", image: "1", arguments: "serve", cpu: "600m" },
+];
+
+/// Returns the manifests of a namespace. Pods in the one for quotas may request half a CPU together.
+fn namespace(name: &str) -> Vec<String> {
+    let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}");
+    let quota = format!(
+        "{{apiVersion: v1, kind: ResourceQuota, metadata: {{name: quota, namespace: {name}}}, \
+         spec: {{hard: {{requests.cpu: 500m}}}}}}"
+    );
+    [namespace].into_iter().chain(name.ends_with("quota").then_some(quota)).collect()
+}
+
+/// A workload that fails in a way.
+struct Cell {
+    name: String,
+    reason: &'static str,
+    namespace: String,
+    /// The manifest of the version that works, and of the one that fails. The pods of a Job cannot change, so a
+    /// ConfigMap comes before it.
+    manifests: [String; 2],
+}
+
+/// Returns all cells, in namespaces with a prefix.
+fn cells(prefix: &str) -> Vec<Cell> {
+    let every = FAILURES.iter().flat_map(|failure| WORKLOADS.iter().map(move |workload| (workload, failure)));
+    every.map(|(workload, failure)| cell(prefix, workload, failure)).collect()
+}
+
+fn cell(prefix: &str, workload: &Workload, failure: &Failure) -> Cell {
+    let Failure { name: failure, reason, image, arguments, cpu } = *failure;
+    let Workload { name: workload, api, kind, spec } = *workload;
+    let name = format!("{prefix}-{workload}-{failure}");
+    let namespace = if failure == "quota" { format!("{prefix}-quota") } else { prefix.to_owned() };
+    let is_job = kind == "Job";
+    let labels = format!("{{app: {name}}}");
+    let version = |image: &str, arguments: &str, cpu: &str| {
+        let probe = "readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}";
+        let container = format!(
+            "{{name: workload, image: 'workload:{image}', args: [{arguments}], {probe}, \
+             resources: {{requests: {{cpu: '{cpu}'}}, limits: {{memory: 24Mi}}}}}}"
+        );
+        let restart = if is_job { "restartPolicy: OnFailure, " } else { "" };
+        let template =
+            format!("{{metadata: {{labels: {labels}}}, spec: {{{restart}containers: [{container}]}}}}");
+        let selector = if is_job { String::new() } else { format!("selector: {{matchLabels: {labels}}}, ") };
+        format!(
+            "{{apiVersion: {api}, kind: {kind}, metadata: {{name: {name}, namespace: {namespace}}}, \
+             spec: {{{spec}{selector}template: {template}}}}}"
+        )
+    };
+    let works = match is_job {
+        true => {
+            format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: {namespace}}}}}")
+        }
+        false => version("1", "serve", "1m"),
+    };
+    let manifests = [works, version(image, arguments, cpu)];
+    Cell { name, reason, namespace, manifests }
+}
+
+impl Cell {
+    /// Returns the manifests of a version, with those of its namespace.
+    fn with_namespace(&self, version: usize) -> String {
+        let mut manifests = namespace(&self.namespace);
+        manifests.push(self.manifests[version].clone());
+        manifests.join(", ")
+    }
+}
+
+/// Versions of 7 workloads that fail in 6 ways, as add-ons: none is ever done, and each names the reason.
+#[test]
+fn no_add_on_that_fails_is_done_on_real_nodes() {
+    let cells = cells("madd");
+    let user = User::of_a_fleet("madd");
+    let write = |version: usize| {
+        let mut objects = on_one_cluster("madd");
+        for cell in &cells {
+            let (name, manifests) = (&cell.name, cell.with_namespace(version));
+            let _ = write!(
+                objects,
+                "---\n\
+                {{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: AddOnTemplate, metadata: {{name: {name}-{version}}},\n\
+                 spec: {{addonName: {name}, agentSpec: {{workload: {{manifests: [{manifests}]}}}}}}}}\n\
+                ---\n\
+                {{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn,\n\
+                 metadata: {{name: {name}, annotations: {{addon.open-cluster-management.io/lifecycle: addon-manager}}}},\n\
+                 spec: {{supportedConfigs: [{{group: addon.open-cluster-management.io, resource: addontemplates, defaultConfig: {{name: {name}-{version}}}}}],\n\
+                 installStrategy: {{type: Placements, placements: [{{name: one, namespace: madd}}]}}}}}}\n",
+            );
+        }
+        user.write("fleet/kustomization.yaml", "resources: [objects.yaml]\n");
+        user.write("fleet/objects.yaml", &objects);
+    };
+    write(0);
+    user.commit("versions that work");
+    user.follow();
+    user.eventually_has("wheelwright status -o json", |status| {
+        not_done(&workloads(status, "addOns", &cells))
+    });
+
+    write(1);
+    user.commit("versions that fail");
+    user.eventually_has("wheelwright status -o json", |status| {
+        without_reason(&workloads(status, "addOns", &cells))
+    });
+    // `lastAppliedConfig` keeps what has succeeded once.
+    let list = "kubectl get managedclusteraddons -A -o \
+        'jsonpath={range .items[*]}{.status.configReferences[0].lastAppliedConfig.name} {end}'";
+    let succeeded = user.run(list);
+    let succeeded: Vec<&str> =
+        succeeded.split_whitespace().filter(|name| name.starts_with("madd-")).collect();
+    assert_eq!(succeeded.len(), cells.len(), "{succeeded:?}");
+    let done: Vec<&&str> = succeeded.iter().filter(|name| name.ends_with("-1")).collect();
+    assert!(done.is_empty(), "{done:?}");
+}
+
+/// Versions of 7 workloads that fail in 6 ways, as ManifestWorkReplicaSets: none is ever done, and each names the reason.
+#[test]
+fn no_set_that_fails_is_done_on_real_nodes() {
+    let cells = cells("mset");
+    let user = User::of_a_fleet("mset");
+    let write = |version: usize| {
+        let mut objects = on_one_cluster("mset");
+        for cell in &cells {
+            let (name, manifests) = (&cell.name, cell.with_namespace(version));
+            let _ = write!(
+                objects,
+                "---\n\
+                {{apiVersion: work.open-cluster-management.io/v1alpha1, kind: ManifestWorkReplicaSet, metadata: {{name: {name}, namespace: mset}},\n\
+                 spec: {{placementRefs: [{{name: one}}], manifestWorkTemplate: {{workload: {{manifests: [{manifests}]}}}}}}}}\n",
+            );
+        }
+        user.write("fleet/kustomization.yaml", "resources: [objects.yaml]\n");
+        user.write("fleet/objects.yaml", &objects);
+    };
+    write(0);
+    user.commit("versions that work");
+    user.follow();
+    user.eventually_has("wheelwright status -o json", |status| {
+        not_done(&workloads(status, "replicaSets", &cells))
+    });
+
+    write(1);
+    user.commit("versions that fail");
+    user.eventually_has("wheelwright status -o json", |status| {
+        without_reason(&workloads(status, "replicaSets", &cells))
+    });
+    let list = "kubectl -n mset get manifestworkreplicasets -o \
+        'jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type==\"PlacementRolledOut\")].status} {end}'";
+    let rolled_out = user.run(list);
+    assert_eq!(rolled_out.matches("=False").count(), cells.len(), "{rolled_out}");
+}
+
+/// Versions of 7 workloads that fail in 6 ways, as stages of ConfigRepos on the hub: no commit is ever applied as a whole, and each names the object.
+#[test]
+fn no_stage_that_fails_is_done_on_real_nodes() {
+    let cells = cells("mstage");
+    let user = User::of_a_fleet("mstage");
+    let write = |version: usize| {
+        for Cell { name, manifests, .. } in &cells {
+            user.write(&format!("fleet/{name}/objects.yaml"), &manifests[version]);
+            user.write(&format!("fleet/{name}/kustomization.yaml"), "resources: [objects.yaml]\n");
+        }
+    };
+    // The operator applies only what its roles allow.
+    user.run(
+        "kubectl create clusterrole mstage --verb='*' --resource=deployments.apps,statefulsets.apps,daemonsets.apps,jobs.batch,configmaps && \
+         kubectl create clusterrolebinding mstage --clusterrole=mstage --serviceaccount=wheelwright-system:wheelwright-operator",
+    );
+    for name in ["mstage", "mstage-quota"] {
+        user.run(&format!("kubectl apply -f - <<<'{}'", namespace(name).join("\n---\n")));
+    }
+    write(0);
+    user.commit("versions that work");
+    user.run(
+        "kubectl -n wheelwright-system create secret generic mstage --from-file ca.crt=$REPOSITORIES/ca.crt",
+    );
+    let repo = |name: &str| {
+        format!(
+            "{{apiVersion: gitops.wheelwright.dev/v1alpha1, kind: ConfigRepo, metadata: {{name: {name}, namespace: wheelwright-system, labels: {{journey: mstage}}}},\n\
+             spec: {{url: 'https://GIT/mstage.git', path: {name}, interval: 24h, healthTimeout: 45s, secretRef: {{name: mstage}}}}}}\n---\n"
+        )
+    };
+    user.write("config-repos.yaml", &cells.iter().map(|cell| repo(&cell.name)).collect::<String>());
+    user.run(r#"sed "s/GIT/$GIT/" config-repos.yaml | kubectl apply -f -"#);
+    let list = "kubectl -n wheelwright-system get configrepos -l journey=mstage -o json";
+    let ready = |repo: &Value, field: &str| {
+        let mut conditions = repo["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.find(|condition| condition["type"] == "Ready");
+        ready.and_then(|ready| ready[field].as_str()).unwrap_or_default().to_owned()
+    };
+    let applied = |repos: &Value| -> Vec<String> {
+        let repos = repos["items"].as_array().into_iter().flatten();
+        repos
+            .map(|repo| repo["status"]["applied"]["commit"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    let first = user.run("git -C fleet rev-parse HEAD").trim().to_owned();
+    let others = |repos: &Value, field: &str, value: &str| -> Vec<String> {
+        let repos = repos["items"].as_array().into_iter().flatten();
+        let others = repos.filter(|repo| ready(repo, field) != value);
+        others.map(|repo| format!("{}: {}", repo["metadata"]["name"], ready(repo, "message"))).collect()
+    };
+    let repos = user.eventually_has(list, |repos| others(repos, "status", "True"));
+    assert_eq!(applied(&repos), vec![first.clone(); cells.len()]);
+
+    write(1);
+    user.commit("versions that fail");
+    user.run("kubectl -n wheelwright-system annotate configrepos -l journey=mstage gitops.wheelwright.dev/reconcile-at=2");
+    let repos = user.eventually_has(list, |repos| others(repos, "reason", "HealthTimeout"));
+    assert_eq!(applied(&repos), vec![first; cells.len()], "a commit was applied as a whole");
+    for (repo, cell) in repos["items"].as_array().unwrap().iter().flat_map(|repo| {
+        cells
+            .iter()
+            .filter(|cell| repo["metadata"]["name"] == cell.name.as_str())
+            .map(move |cell| (repo, cell))
+    }) {
+        let message = ready(repo, "message");
+        assert!(message.contains(&cell.name), "{message}");
+    }
+}
+
+/// Returns a Placement `one` that selects one cluster, in a namespace of its own.
+fn on_one_cluster(namespace: &str) -> String {
+    super::PLACEMENT.replace("NAME", namespace).replace("name: all,", "name: one,")
+        + "  numberOfClusters: 1\n"
+}
+
+/// Returns the cells with what `wheelwright status` says of them.
+fn workloads<'a>(status: &'a Value, kind: &str, cells: &'a [Cell]) -> Vec<(&'a Cell, &'a Value)> {
+    let of = |cell: &'a Cell| {
+        let mut all = status[kind].as_array().into_iter().flatten();
+        let is_it =
+            |workload: &&Value| workload["name"].as_str().is_some_and(|name| name.ends_with(&cell.name));
+        (cell, all.find(is_it).unwrap_or(&Value::Null))
+    };
+    cells.iter().map(of).collect()
+}
+
+fn not_done(workloads: &[(&Cell, &Value)]) -> Vec<String> {
+    let is_done =
+        |workload: &Value| workload["total"] == 1 && workload["settled"] == 1 && workload["warned"] == 0;
+    let others = workloads.iter().filter(|(_, workload)| !is_done(workload));
+    others.map(|(cell, workload)| format!("{}: {}", cell.name, workload["groups"])).collect()
+}
+
+/// Returns those that are done, or whose cluster does not have the reason.
+fn without_reason(workloads: &[(&Cell, &Value)]) -> Vec<String> {
+    let is_named = |cell: &Cell, workload: &Value| {
+        workload["settled"] == 0 && workload["groups"].to_string().contains(cell.reason)
+    };
+    let others = workloads.iter().filter(|(cell, workload)| !is_named(cell, workload));
+    others.map(|(cell, workload)| format!("{} {}: {}", cell.name, cell.reason, workload["groups"])).collect()
+}
