@@ -71,7 +71,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
     ("docs/operating.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
     ("docs/operating.md", "helm uninstall", "helm has installed nothing here; helm:: runs it"),
-    ("docs/operating.md", "kubectl port-forward", "nothing runs pods here; dashboard:: looks at the page"),
+    (
+        "docs/operating.md",
+        "kubectl port-forward",
+        "nothing runs pods here; charts_are_installed_upgraded_and_rolled_back_on_real_nodes does it",
+    ),
     ("docs/argocd.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
     ("docs/cli.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
     (
