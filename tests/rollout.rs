@@ -195,6 +195,8 @@ async fn the_whole_fleet_is_paused_and_resumed_by_commands() {
         output.contains("RolloutPolicy wheelwright-default is made for every add-on and set\n"),
         "{output}"
     );
+    let resumed = "Every add-on and set is paused. Resume them with: wheelwright resume --all\n";
+    assert!(output.ends_with(resumed), "{output}");
     assert!(cli.run("rollout pause --all").contains("is unchanged"));
     let fleet = policy(&client, "wheelwright-default").await.spec;
     assert_eq!(fleet, RolloutPolicySpec { paused: true, ..RolloutPolicySpec::default() });
@@ -210,6 +212,16 @@ async fn the_whole_fleet_is_paused_and_resumed_by_commands() {
     let refused = cli.refused(&format!("resume {ADD_ON}"));
     assert!(refused.contains("which is for everything"), "{refused}");
     assert!(refused.contains("wheelwright resume --all"), "{refused}");
+    assert!(cli.run("resume --all --dry-run").contains("wheelwright-default is changed (dry run)"));
+    assert!(policy(&client, "wheelwright-default").await.spec.paused);
+    for (command, paused) in [("resume", Value::Null), ("pause", true.into())] {
+        let list: Value = serde_json::from_str(&cli.run(&format!("{command} --all -o json"))).unwrap();
+        let [item] = list["items"].as_array().unwrap().as_slice() else { panic!("{list}") };
+        assert_eq!(
+            (&item["metadata"]["name"], &item["spec"]["paused"]),
+            (&json!("wheelwright-default"), &paused)
+        );
+    }
     cli.run(&format!("pause {ADD_ON}"));
     let output = cli.run("resume --all");
     assert!(output.contains(&format!("RolloutPolicy {ADD_ON} still pauses {ADD_ON}\n")), "{output}");

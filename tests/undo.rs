@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
-use api::condition::Conditions as _;
+use api::condition::{Conditions as _, find_condition};
 use api::crds;
+use api::gitops::v1alpha1::RolloutPolicy;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::DeleteParams;
 use kube::{Api, Client};
 use object::Object;
 use serde_json::{Value, json};
@@ -61,6 +63,21 @@ async fn write(hub: &Client, objects: Vec<Value>) {
     for object in objects {
         apply(hub, &Object::from_value(object).unwrap()).await;
     }
+}
+
+/// Returns a placement of all clusters.
+fn placement() -> Vec<Value> {
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+            "metadata": {"name": "global", "namespace": "team"}, "spec": {"clusterSet": "global"}}),
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "metadata": {"name": "all", "namespace": "team"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
+    ]
+}
+
+fn policy(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": name}, "spec": spec})
 }
 
 fn strategy() -> Value {
@@ -125,14 +142,8 @@ async fn check(policy: Option<Value>) {
     let dir = tempfile::tempdir().unwrap();
     let fleet = fleet(&dir.path().join("cache")).await;
     let cli = Cli::new(dir.path(), "hub", &fleet.hub);
-    let mut objects = vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}),
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-            "metadata": {"name": "global", "namespace": "team"}, "spec": {"clusterSet": "global"}}),
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-            "metadata": {"name": "all", "namespace": "team"}, "spec": {"tolerations": [{"operator": "Exists"}]}}),
-        set("1", None),
-    ];
+    let mut objects = placement();
+    objects.push(set("1", None));
     objects.extend(policy);
     objects.extend(add_on("0.1.0"));
     write(&fleet.client, objects).await;
@@ -193,8 +204,49 @@ async fn an_undone_rollout_returns_at_once_without_a_policy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undone_rollout_returns_at_once_beside_a_policy_of_people() {
-    let policy = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
-        "metadata": {"name": "ours"},
-        "spec": {"addOns": ["tool"], "replicaSets": ["team/settings"], "soak": "1s"}});
-    check(Some(policy)).await;
+    let spec = json!({"addOns": ["tool"], "replicaSets": ["team/settings"], "soak": "1s"});
+    check(Some(policy("ours", spec))).await;
+}
+
+/// A freeze for everything and a pause of one add-on both count, and each policy says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_policies_of_an_add_on_hold_it_until_both_let_it_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let fleet = fleet(&dir.path().join("cache")).await;
+    let cli = Cli::new(dir.path(), "hub", &fleet.hub);
+    let freeze = json!({"name": "always", "schedule": "0 0 * * *", "duration": "25h"});
+    let mut objects = placement();
+    objects.push(policy("night", json!({"freezeWindows": [freeze]})));
+    objects.push(policy("ours", json!({"addOns": ["tool"], "soak": "1s", "paused": true})));
+    objects.extend(add_on("0.1.0"));
+    write(&fleet.client, objects).await;
+    let status = || cli.run("rollout status tool");
+    eventually("the pause of the one holds it", async || {
+        status().contains("waits for the pause by RolloutPolicy ours to end")
+    })
+    .await;
+    let answer = cli.run("resume tool");
+    assert!(answer.contains("RolloutPolicy ours is changed\ntool resumed."), "{answer}");
+    eventually("the freeze of the other holds it", async || {
+        status().contains("waits for the freeze always of RolloutPolicy night to end at ")
+    })
+    .await;
+    let policies: Api<RolloutPolicy> = Api::all(fleet.client.clone());
+    for name in ["night", "ours"] {
+        eventually("the policy says what is in force", async || {
+            let status = policies.get(name).await.unwrap().status.unwrap_or_default();
+            find_condition(&status.conditions, "InForce").is_some_and(|condition| {
+                condition.is_true()
+                    && condition.message.contains("tool: soak of ours, freezeWindows of night")
+            })
+        })
+        .await;
+    }
+    for cluster in CLUSTERS {
+        assert_eq!(fleet.image(cluster).await, "", "{cluster}");
+    }
+    policies.delete("night", &DeleteParams::default()).await.unwrap();
+    eventually("it goes on", async || status().contains("tool  2 of 2 clusters done")).await;
+    fleet.stop.cancel();
+    fleet.tasks.iter().for_each(JoinHandle::abort);
 }

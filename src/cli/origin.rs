@@ -1,5 +1,6 @@
 //! The input of a command: the objects of a hub as it is now, or of a file.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kube::Client;
@@ -9,9 +10,13 @@ use super::connect::HubArgs;
 use super::runtime::block_on;
 use super::{CommandError, objects, writer};
 use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate};
-use api::names::GITOPS_GROUP;
-use object::{Gvk, Key, Kind, Object};
-use reconcile::{Caches, Change, Controller, Index, Observes, Representation, Scope, Site, Wakes, Watches};
+use api::gitops::v1alpha1::RolloutPolicy;
+use api::names::{GITOPS_GROUP, ROLLOUT_POLICY_ANNOTATION};
+use object::{Gvk, Key, Kind, Object, ObjectRef};
+use reconcile::{
+    Caches, Change, Controller, Index, Lookup, LookupAnswer, Observes, Representation, Scope, Site, Wakes,
+    Watches,
+};
 
 /// The place from which a command reads objects.
 #[derive(Debug, clap::Args)]
@@ -190,7 +195,22 @@ impl Snapshot {
         for kind in wanted {
             (kind.load)(self, &mut caches)?;
         }
+        for policy in self.missing_policies() {
+            let policy = ObjectRef::of::<RolloutPolicy>(Key::cluster(policy));
+            caches.set_answer(Lookup::Object(policy), Ok(LookupAnswer::Object(None)));
+        }
         Ok(caches)
+    }
+
+    /// Returns the policies that add-ons and sets name and that are not among the objects. The operator asks the hub for such a policy; a
+    /// command shows what its lists have, so that it works between the deletion of a policy and the write that drops its name.
+    fn missing_policies(&self) -> BTreeSet<&str> {
+        let policies = self.objects.iter().filter(|object| object.gvk() == Gvk::of::<RolloutPolicy>());
+        let policies: BTreeSet<&str> = policies.map(|policy| policy.name()).collect();
+        let names = self.objects.iter().filter_map(|object| {
+            object.at(&["metadata", "annotations", ROLLOUT_POLICY_ANNOTATION])?.as_str()
+        });
+        names.flat_map(|names| names.split(',')).filter(|name| !policies.contains(name)).collect()
     }
 
     /// Puts the objects of a kind into caches, complete.
@@ -215,6 +235,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reconcile::View as _;
 
     #[test]
     fn an_explanation_reads_the_kinds_of_its_controller() {
@@ -224,5 +245,15 @@ mod tests {
         let rollout = kinds(read_by::<controllers::hub::addon_config::AddOnConfigController>());
         assert!(rollout.contains(&"RolloutPolicy".to_owned()), "{rollout:?}");
         assert_eq!(rollout.iter().filter(|kind| *kind == "PlacementDecision").count(), 1, "{rollout:?}");
+    }
+
+    #[test]
+    fn a_policy_that_an_add_on_still_names_after_its_deletion_is_known_to_be_gone() {
+        let named = serde_json::json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
+            "metadata": {"name": "a", "annotations": {ROLLOUT_POLICY_ANNOTATION: "gone,present"}}});
+        let present = serde_json::json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "present"}});
+        let objects = [named, present].map(|object| Object::from_value(object).unwrap()).to_vec();
+        let caches = Snapshot { objects }.caches(&[KindToRead::typed::<RolloutPolicy>()]).unwrap();
+        assert_eq!(caches.exists::<RolloutPolicy>(&Key::cluster("gone")), Ok(false));
     }
 }

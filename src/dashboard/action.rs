@@ -11,7 +11,9 @@ use super::rights::namespace;
 use crate::shell::{client, message};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec};
 use api::names::{APPROVE_DELETION_ANNOTATION, APPROVE_PLAN_ANNOTATION, DASHBOARD};
-use controllers::hub::policy_change::{PolicyChange, PolicyScope, change, edit, is_for_everything, pausing};
+use controllers::hub::policy_change::{
+    PolicyChange, PolicyScope, change, edit, is_for_everything, pausing, resume_everything,
+};
 use object::Metadata as _;
 
 /// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
@@ -51,7 +53,8 @@ enum ActionError {
     )]
     NameTaken { policy: String, subject: String },
     #[error(
-        "RolloutPolicy {policy} pauses everything, not {subject} alone; resume everything: wheelwright resume --all"
+        "RolloutPolicy {policy} pauses everything, not {subject} alone; resume everything: {}",
+        resume_everything(.policy)
     )]
     AllPaused { policy: String, subject: String },
 }

@@ -48,7 +48,7 @@ impl Rollouts {
             total,
             holds,
             corrections,
-            paused,
+            paused_by,
             approvals,
             stages,
             groups,
@@ -70,9 +70,9 @@ impl Rollouts {
             for (token, about) in approvals {
                 button(html, "approve", &format!("Approve {about}"), name, token);
             }
-            match paused {
-                true => button(html, "resume", &format!("Resume {name}"), name, ""),
-                false => button(html, "pause", &format!("Pause {name}"), name, ""),
+            match paused_by.is_empty() {
+                true => button(html, "pause", &format!("Pause {name}"), name, ""),
+                false => button(html, "resume", &format!("Resume {name}"), name, ""),
             }
         }
         self::stages(html, stages);

@@ -61,7 +61,7 @@ impl Shown {
 /// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
 /// these clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
-    let WorkloadSummary { name, holds, corrections, paused, approvals, stages, groups, .. } = workload;
+    let WorkloadSummary { name, holds, corrections, paused_by, approvals, stages, groups, .. } = workload;
     let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
     // The text of an approval names clusters and placements.
@@ -76,7 +76,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
         name: name.clone(),
         holds: if may_list_policies { holds.clone() } else { Vec::new() },
         corrections: if rights.may(Right::ListPlacements, "") { corrections.clone() } else { Vec::new() },
-        paused: *paused && may_list_policies,
+        paused_by: if may_list_policies { paused_by.clone() } else { Vec::new() },
         approvals: approvals.iter().filter(|_| may_list_policies).map(about).collect(),
         stages: stages.iter().filter(|one| may_count(&one.placement)).cloned().collect(),
         ..WorkloadSummary::of(groups)

@@ -291,7 +291,7 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
 #[test]
 fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     let mut fleet = fleet(2);
-    fleet.add_ons[0].paused = true;
+    fleet.add_ons[0].paused_by = vec!["night".into()];
     fleet.add_ons[0].approvals = [("token".to_owned(), "the start of canary of fleet/all".to_owned())].into();
     let check = |rights: &Rights, shown: &[&str], hidden: &[&str]| {
         let html = page::content(&Shown::to(rights, &fleet));

@@ -140,8 +140,8 @@ pub struct WorkloadSummary {
     pub holds: Vec<String>,
     /// What a person should correct in its strategies, such as a mandatory group without clusters.
     pub corrections: Vec<String>,
-    /// Whether a person has paused it.
-    pub paused: bool,
+    /// The RolloutPolicies that pause it.
+    pub paused_by: Vec<String>,
     /// The tokens of the approvals that it waits for, and what each of them is about.
     pub approvals: BTreeMap<String, String>,
     /// The stages of its rollouts, by placement in the order in which they start.
@@ -356,11 +356,12 @@ fn summary(
         rollout.decision.as_ref().err().map(|why| format!("{}: {why}", rollout.placement))
     };
     let undecided: Vec<String> = rollouts.iter().filter_map(undecided).collect();
+    let paused_by = policies.iter().filter(|policy| policy.spec.paused);
     WorkloadSummary {
         name: workload.name.clone(),
         holds: workload.holds.iter().chain(&undecided).map(|hold| plain(hold, MESSAGE)).collect(),
         corrections: corrections(rollouts),
-        paused: policies.iter().any(|policy| policy.spec.paused),
+        paused_by: paused_by.map(|policy| policy.name().to_owned()).collect(),
         approvals: waiting_approvals(rollouts, removal),
         stages: stages(rollouts),
         ..WorkloadSummary::of(groups.into_iter().map(group).collect())

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use super::addon_config::PlacementRollout;
 use super::addon_removal::Removal;
-use crate::rollout_policy::{RolloutOwner, applicable, choose, is_for_all};
+use crate::rollout_policy::{RolloutOwner, applicable, choose, combined, is_for_all};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec};
 use api::names::DEFAULT_ROLLOUT_POLICY;
 use engine::plural::counted;
-use engine::rollout::RolloutDecision;
+use engine::rollout::policy::CombinedPolicy;
+use engine::rollout::{Refused, RolloutDecision};
 use object::{Key, Metadata as _, merge_diff};
 
 /// Clusters of a removal that are named.
@@ -65,9 +66,26 @@ pub fn all_for<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a Roll
     applicable(policies, set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet))
 }
 
+/// Combines the rules of the policies that are for a subject.
+///
+/// # Errors
+/// A rule of one of them cannot be used.
+pub fn combined_for(policies: &[RolloutPolicy], subject: &str) -> Result<CombinedPolicy, Refused> {
+    let set = set_key(subject);
+    combined(policies, set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet))
+}
+
 /// Returns whether a policy is for everything, and not for single subjects.
 pub fn is_for_everything(policy: &RolloutPolicy) -> bool {
     is_for_all(policy)
+}
+
+/// Returns the command that ends the pause of a policy for everything.
+pub fn resume_everything(policy: &str) -> String {
+    match policy {
+        DEFAULT_ROLLOUT_POLICY => "wheelwright resume --all".to_owned(),
+        policy => format!("kubectl edit rolloutpolicy {policy}"),
+    }
 }
 
 /// Decides how a change of a policy is written.

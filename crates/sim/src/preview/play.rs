@@ -25,6 +25,7 @@ use api::names::approval_reasons::{DELETIONS_HELD, PLAN_NOT_APPROVED, POLICY_HEL
 use api::names::gitops_conditions::{READY, STALLED};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::config_repo::is_same_source;
+use controllers::hub::policy_change::combined_for;
 use engine::rollout::strategy::Strategy;
 use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::{self, Inventory, ObjectId};
@@ -247,13 +248,11 @@ impl ShortestDeadline {
                 .map(move |it| (PreviewWorkload::ReplicaSet(name.clone()), name.clone(), it.rollout_strategy))
         });
         let played = add_ons.chain(sets).filter(|(workload, ..)| scope.has(workload));
-        let policies = all::<RolloutPolicy>(hub);
-        let default = policies
-            .filter_map(|policy| policy.spec.default_deadline.as_deref().and_then(duration::parse))
-            .min();
+        let policies: Vec<RolloutPolicy> = all(hub).collect();
         let deadlines = played.filter_map(|(_, workload, strategy)| {
-            let deadline = Strategy::read(&strategy, None).ok()?.limits().deadline.or(default)?;
-            Some(Self { deadline, workload })
+            let own = Strategy::read(&strategy, None).ok()?.limits().deadline;
+            let of_policies = || combined_for(&policies, &workload).ok()?.policy.deadline;
+            Some(Self { deadline: own.or_else(of_policies)?, workload })
         });
         deadlines.min_by_key(|shortest| shortest.deadline)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::fixtures::{config_repo, put, repo};
+use super::fixtures::{config_repo, merged, put, repo};
 use super::preview_looks::{compare, look};
 use super::preview_reports::reported;
 use super::previews::{apply, commit, fleet, previewed};
@@ -19,7 +19,7 @@ use object::tree::FileTree;
 use object::{Key, Metadata as _, Object};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{Preview, ReportedHub, Verdict, of_report, with_commits};
+use sim::preview::{Preview, ProposedCommit, ReportedHub, Verdict, of_report, with_commits};
 
 fn policy(world: &mut World, spec: Value) {
     put(
@@ -88,6 +88,28 @@ fn a_plan_names_the_approvals_that_the_rollout_of_a_set_then_waits_for() {
     policy(&mut world, spec(json!(waiting)));
     world.run_for(SignedDuration::from_mins(4)).unwrap();
     compare(&told, &before, &look(&world)).unwrap();
+}
+
+#[test]
+fn a_plan_takes_the_deadline_of_the_policies_that_are_for_an_add_on() {
+    let mut world = fleet(3, 3);
+    let content = |version| Content { version: Some(version), ..Content::default() }.files();
+    apply(&mut world, &commit(1, content(1)));
+    let assumed = |world: &World, seconds: i64| {
+        let succeeds_after = SignedDuration::from_secs(seconds);
+        previewed(world, &ProposedCommit { succeeds_after, ..commit(2, content(2)) }).assumptions
+    };
+    let put = |world: &mut World, name: &str, spec: Value| {
+        let kind = json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "RolloutPolicy"});
+        put(world, merged(kind, json!({"metadata": {"name": name}, "spec": spec})));
+    };
+    let default = "a cluster takes 5m, not 20m, because app has a deadline of 10m";
+    assert_eq!(assumed(&world, 1200), [default]);
+    put(&mut world, "other", json!({"addOns": ["other"], "defaultDeadline": "5s"}));
+    assert!(assumed(&world, 35).is_empty());
+    put(&mut world, "all", json!({"defaultDeadline": "30s"}));
+    put(&mut world, "app", json!({"addOns": ["app"], "defaultDeadline": "20s"}));
+    assert_eq!(assumed(&world, 35), ["a cluster takes 10s, not 35s, because app has a deadline of 20s"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
-use controllers::hub::policy_change::{PolicyScope, is_for_everything, pausing};
+use controllers::hub::policy_change::{PolicyScope, is_for_everything, pausing, resume_everything};
 
 /// Let a rollout that was paused go on, and with `--release` a revision that was undone. With `--all`, end the pause of `pause --all`.
 ///
@@ -122,11 +122,7 @@ fn refusal(name: &str, everything: Option<&RolloutPolicy>, is_quarantined: bool)
     if let Some(policy) = everything {
         let policy = policy.name();
         let error = anyhow!("{name} is paused by RolloutPolicy {policy}, which is for everything");
-        let command = match policy {
-            DEFAULT_ROLLOUT_POLICY => "wheelwright resume --all".to_owned(),
-            policy => format!("kubectl edit rolloutpolicy {policy}"),
-        };
-        return CommandError::hinted(error, format!("resume everything: {command}"));
+        return CommandError::hinted(error, format!("resume everything: {}", resume_everything(policy)));
     }
     let hint = match is_quarantined {
         false => format!("wheelwright rollout status {name}"),

@@ -126,9 +126,20 @@ fn approvals(name: &str, waiting: &BTreeMap<String, String>) -> String {
 
 /// Returns the page of `--watch`: the rollout, and the commands with which a person lets it go on.
 fn watched(summary: &WorkloadSummary, style: Style) -> String {
-    let WorkloadSummary { name, paused, approvals: waiting, .. } = summary;
-    let resume = if *paused { format!("  wheelwright rollout resume {name}\n") } else { String::new() };
+    let WorkloadSummary { name, paused_by, approvals: waiting, .. } = summary;
+    let resume = match paused_by.as_slice() {
+        [] => String::new(),
+        policies => format!("  wheelwright rollout {}\n", resume(policies, name)),
+    };
     fleet::workload(summary, style) + &resume + &approvals(name, waiting)
+}
+
+/// Returns the command that ends the pause of some policies.
+fn resume(policies: &[String], name: &str) -> String {
+    match policies {
+        [policy] if policy == DEFAULT_ROLLOUT_POLICY => "resume --all".to_owned(),
+        _ => format!("resume {name}"),
+    }
 }
 
 /// How a hold ends.
@@ -144,10 +155,7 @@ fn release(hold: &Wait, name: &str) -> Release {
         Wait::Refused => (true, None),
         Wait::Breach(breach) => (breach.reports_until.is_none(), Some(format!("undo {name}"))),
         Wait::Quarantine { .. } => (true, Some(format!("resume {name} --release"))),
-        Wait::Paused { policies } if policies == &[DEFAULT_ROLLOUT_POLICY] => {
-            (false, Some("resume --all".to_owned()))
-        }
-        Wait::Paused { .. } => (false, Some(format!("resume {name}"))),
+        Wait::Paused { policies } => (false, Some(resume(policies, name))),
         Wait::Frozen { .. }
         | Wait::Unreachable { .. }
         | Wait::Superseded { .. }
@@ -239,7 +247,14 @@ mod tests {
         let page = watched(&waiting, Style::PLAIN);
         let command = "waits for an approval of the start of #1\n  wheelwright rollout approve msa token\n";
         assert!(page.ends_with(command), "{page}");
-        let paused = watched(&WorkloadSummary { paused: true, ..summary }, Style::PLAIN);
-        assert!(paused.ends_with("\n  wheelwright rollout resume msa\n"), "{paused}");
+        for (policies, command) in [
+            (&["msa"][..], "resume msa"),
+            (&["wheelwright-default"], "resume --all"),
+            (&["msa", "wheelwright-default"], "resume msa"),
+        ] {
+            let paused_by = policies.iter().map(|&policy| policy.to_owned()).collect();
+            let paused = watched(&WorkloadSummary { paused_by, ..summary.clone() }, Style::PLAIN);
+            assert!(paused.ends_with(&format!("\n  wheelwright rollout {command}\n")), "{paused}");
+        }
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         }
         for pausing in pausing(&others, name) {
             writer.add_line(format!(
-                "{name} is paused by RolloutPolicy {}: nothing returns before",
+                "RolloutPolicy {} pauses {name}: nothing returns until the pause ends",
                 pausing.name()
             ));
         }
