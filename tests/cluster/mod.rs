@@ -27,6 +27,7 @@ mod install;
 mod matrix;
 mod page;
 mod reasons;
+mod verbs;
 
 use std::cell::RefCell;
 use std::fmt::Write as _;

@@ -1,0 +1,285 @@
+//! The verbs of rollouts, each for an add-on and for a set: what the commands answer, and what runs on the spokes.
+
+use super::User;
+
+/// A set of all clusters, with the same workload as the add-on of a journey.
+const SET: &str = r#"apiVersion: work.open-cluster-management.io/v1alpha1
+kind: ManifestWorkReplicaSet
+metadata: {name: NAME, namespace: NAME}
+spec:
+  placementRefs:
+  - name: all
+    rolloutStrategy:
+      type: Progressive
+      progressive: {maxConcurrency: 1, maxFailures: 0, minSuccessTime: "1s", progressDeadline: 2m}
+  manifestWorkTemplate:
+    workload:
+      manifests:
+      - apiVersion: v1
+        kind: Namespace
+        metadata: {name: NAME-set}
+      - apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: NAME, namespace: NAME-set}
+        spec:
+          replicas: 1
+          progressDeadlineSeconds: 30
+          selector: {matchLabels: {app: NAME}}
+          template:
+            metadata: {labels: {app: NAME, version: "VERSION"}}
+            spec:
+              containers:
+              - name: workload
+                image: workload:1
+                args: [ARGUMENT]
+                readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
+"#;
+
+/// An add-on or a set of a journey.
+struct Subject {
+    /// Its name in commands.
+    name: String,
+    /// The namespace of its Deployment on the spokes.
+    namespace: String,
+    /// Whether its status names versions, as that of an add-on does.
+    is_add_on: bool,
+}
+
+impl User {
+    /// Returns the add-on and the set of this journey.
+    fn subjects(&self) -> [Subject; 2] {
+        let name = &self.name;
+        [
+            Subject { name: name.clone(), namespace: name.clone(), is_add_on: true },
+            Subject { name: format!("{name}/{name}"), namespace: format!("{name}-set"), is_add_on: false },
+        ]
+    }
+
+    /// Commits a version of both.
+    fn release(&self, version: &str, argument: &str) {
+        self.addon(version, argument);
+        let set = SET.replace("NAME", &self.name).replace("VERSION", version).replace("ARGUMENT", argument);
+        self.write("fleet/set.yaml", &set);
+        self.write("fleet/kustomization.yaml", "resources: [placement.yaml, addon.yaml, set.yaml]\n");
+        self.commit(&format!("version {version}"));
+    }
+
+    /// Applies a RolloutPolicy with a name that begins with that of this journey.
+    fn policy(&self, name: &str, spec: &str) {
+        let journey = &self.name;
+        self.run(&format!(
+            "kubectl apply -f - <<'END'\napiVersion: gitops.wheelwright.dev/v1alpha1\nkind: RolloutPolicy\n\
+             metadata: {{name: {name}}}\nspec: {}\nEND",
+            spec.replace("NAME", journey)
+        ));
+    }
+
+    /// Asserts that a spoke has a version of a subject, and waits until its pod is ready.
+    fn has(&self, subject: &Subject, cluster: &str, version: &str) {
+        let (name, namespace) = (&self.name, &subject.namespace);
+        let label = "jsonpath={.spec.template.metadata.labels.version}";
+        let has = self
+            .run(&format!("kubectl --context {cluster} -n {namespace} get deployment {name} -o '{label}'"));
+        assert_eq!(has, version, "{} on {cluster}", subject.name);
+        self.run(&format!(
+            "kubectl --context {cluster} -n {namespace} rollout status deployment/{name} --timeout=60s"
+        ));
+    }
+
+    /// Waits until both are done, and asserts that both spokes have a version.
+    fn arrives(&self, version: &str) {
+        for subject in self.subjects() {
+            let name = &subject.name;
+            let revision = if subject.is_add_on { version } else { "" };
+            for cluster in ["c1", "c2"] {
+                self.eventually(
+                    &format!(
+                        "kubectl --context {cluster} -n {} get deployment {} -o yaml",
+                        subject.namespace, self.name
+                    ),
+                    &format!("version: \"{version}\""),
+                );
+            }
+            self.eventually(
+                &format!("wheelwright rollout status {name}"),
+                &format!("{name}  2 of 2 clusters done"),
+            );
+            self.eventually(&format!("wheelwright rollout status {name}"), &format!("✓ c1 {revision}"));
+            ["c1", "c2"].iter().for_each(|cluster| self.has(&subject, cluster, version));
+        }
+    }
+
+    /// Waits until the first spoke has a version of both; the second does not get it before the first has succeeded.
+    fn begins(&self, version: &str) {
+        for Subject { namespace, .. } in self.subjects() {
+            self.eventually(
+                &format!("kubectl --context c1 -n {namespace} get deployment {} -o yaml", self.name),
+                &format!("version: \"{version}\""),
+            );
+        }
+    }
+
+    /// Waits until both are back from a version, which the second spoke has never had. When a command says so, the pods of the former
+    /// version run, and the add-on has completed.
+    fn returns(&self, version: &str) {
+        for subject in self.subjects() {
+            let status = format!("wheelwright rollout status {}", subject.name);
+            let answer = self.eventually(&status, "(returned)");
+            assert!(answer.contains("2 of 2 clusters run"), "{answer}");
+            assert!(!answer.contains("eturning"), "{answer}");
+            ["c1", "c2"].iter().for_each(|cluster| self.has(&subject, cluster, version));
+        }
+        for cluster in ["c1", "c2"] {
+            self.run(&format!(
+                "kubectl -n {cluster} wait managedclusteraddon/{} --for=condition=Progressing=False --timeout=60s",
+                self.name
+            ));
+        }
+    }
+
+    /// Waits until the status of both says why nothing starts, and asserts that both spokes keep a version.
+    fn holds(&self, words: &str, version: &str) {
+        for subject in self.subjects() {
+            self.eventually(&format!("wheelwright rollout status {}", subject.name), words);
+            ["c1", "c2"].iter().for_each(|cluster| self.has(&subject, cluster, version));
+        }
+    }
+}
+
+/// Without a policy of a person: a version that fails stops at the first spoke, `undo` takes it back at once, and `resume --release` lets it out
+/// again. A pause holds its return.
+#[test]
+fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
+    let user = User::of_a_fleet("verbs");
+    user.release("1", "serve");
+    user.follow();
+    user.arrives("1");
+
+    user.release("2", "unready");
+    user.begins("2");
+    for subject in user.subjects() {
+        let name = &subject.name;
+        let answer = user.run(&format!("wheelwright rollout status {name} --watch || test $? = 1"));
+        assert!(answer.contains(&format!("\n  wheelwright rollout undo {name}\n")), "{answer}");
+        user.has(&subject, "c2", "1");
+        let answer = user.run(&format!("wheelwright rollout undo {name}"));
+        assert!(answer.contains("  returning: 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
+    }
+    user.returns("1");
+    for Subject { name, .. } in user.subjects() {
+        let answer = user.fails(&format!("wheelwright rollout undo {name}"));
+        assert!(answer.contains("no rollout that could be taken back"), "{answer}");
+        let answer = user.run(&format!("wheelwright rollout resume {name} --release"));
+        assert!(answer.contains("is released"), "{answer}");
+    }
+    user.begins("2");
+
+    // A pause holds a return too. So both are seen on their way.
+    for Subject { name, .. } in user.subjects() {
+        let answer = user.run(&format!("wheelwright pause {name}"));
+        assert!(answer.contains(&format!("{name} is paused.")), "{answer}");
+        let answer = user.run(&format!("wheelwright rollout undo {name}"));
+        assert!(answer.contains("nothing returns until the pause ends"), "{answer}");
+    }
+    for Subject { name, .. } in user.subjects() {
+        let answer =
+            user.eventually(&format!("wheelwright rollout status {name}"), "1 returning, 1 returned");
+        assert!(answer.contains("waits for the pause by RolloutPolicy"), "{answer}");
+    }
+    user.begins("2");
+    for Subject { name, .. } in user.subjects() {
+        let answer = user.run(&format!("wheelwright resume {name}"));
+        assert!(answer.contains(&format!("{name} resumed.")), "{answer}");
+    }
+    user.returns("1");
+    user.release("3", "serve");
+    user.arrives("3");
+}
+
+/// Beside a policy of a person: each version waits for an approval, one that fails returns by itself, and so does one that is undone. A
+/// second policy freezes the next one, and both policies say what they contribute.
+#[test]
+fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
+    let user = User::of_a_fleet("ruled");
+    let spec = "{addOns: [NAME], replicaSets: [NAME/NAME], onBreach: Rollback, approval: {mode: Groups, groups: [rest]}}";
+    user.policy("ruled", spec);
+    user.release("1", "serve");
+    user.follow();
+    for Subject { name, .. } in user.subjects() {
+        user.eventually(
+            &format!("wheelwright rollout status {name}"),
+            "waits for an approval of the start of rest",
+        );
+        let answer = user.run(&format!("wheelwright rollout approve {name}"));
+        assert!(answer.contains("approved: the start of rest"), "{answer}");
+    }
+    user.arrives("1");
+
+    user.policy("ruled", &spec.replace(", approval: {mode: Groups, groups: [rest]}", ""));
+    user.release("2", "exit 3");
+    user.returns("1");
+    for Subject { name, .. } in user.subjects() {
+        user.eventually(&format!("wheelwright rollout status {name}"), "it failed on c1: ");
+    }
+
+    user.release("3", "unready");
+    user.begins("3");
+    for Subject { name, .. } in user.subjects() {
+        let answer = user.run(&format!("wheelwright rollout undo {name}"));
+        assert!(answer.contains("  returning: 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
+    }
+    user.returns("1");
+
+    let freeze = "{name: always, schedule: '0 0 * * *', duration: 25h}";
+    user.policy(
+        "ruled-freeze",
+        &format!("{{addOns: [NAME], replicaSets: [NAME/NAME], freezeWindows: [{freeze}]}}"),
+    );
+    user.release("4", "serve");
+    user.holds("waits for the freeze always of RolloutPolicy ruled-freeze to end", "1");
+    for policy in ["ruled", "ruled-freeze"] {
+        user.eventually(
+            &format!("kubectl get rolloutpolicy {policy} -o 'jsonpath={{.status.conditions[?(@.type==\"InForce\")].message}}'"),
+            "ruled, ruled/ruled: onBreach of ruled, freezeWindows of ruled-freeze",
+        );
+    }
+    for Subject { name, .. } in user.subjects() {
+        user.run(&format!("wheelwright rollout pause {name}"));
+    }
+    user.run("kubectl delete rolloutpolicy ruled-freeze");
+    user.holds("waits for the pause by RolloutPolicy ruled to end", "1");
+    let [add_on, set] = user.subjects().map(|subject| subject.name);
+    let answer = user.run(&format!("wheelwright rollout resume {add_on}"));
+    assert!(
+        answer.contains("RolloutPolicy ruled is changed\nnote: it is for all of ruled, ruled/ruled\n"),
+        "{answer}"
+    );
+    let answer = user.fails(&format!("wheelwright rollout resume {set}"));
+    assert!(answer.contains("is not paused"), "{answer}");
+    user.arrives("4");
+}
+
+/// `pause --all` holds the whole fleet, an add-on with a policy of a person as well as a set without one, until `resume --all`.
+#[test]
+fn the_whole_fleet_is_paused_and_resumed_on_real_nodes() {
+    let user = User::alone("stopped");
+    user.policy("stopped", "{addOns: [NAME], onBreach: Rollback}");
+    user.release("1", "serve");
+    user.follow();
+    user.arrives("1");
+    let answer = user.run("wheelwright pause --all");
+    assert!(
+        answer.contains("Every add-on and set is paused. Resume them with: wheelwright resume --all"),
+        "{answer}"
+    );
+    user.release("2", "serve");
+    user.holds("waits for the pause by RolloutPolicy wheelwright-default to end", "1");
+    for Subject { name, .. } in user.subjects() {
+        user.eventually(&format!("wheelwright rollout status {name}"), "wheelwright rollout resume --all");
+        let answer = user.fails(&format!("wheelwright resume {name}"));
+        assert!(answer.contains("resume everything: wheelwright resume --all"), "{answer}");
+    }
+    let answer = user.run("wheelwright resume --all");
+    assert!(answer.contains("Every add-on and set goes on."), "{answer}");
+    user.arrives("2");
+}
