@@ -97,7 +97,9 @@ impl CombinedPolicy {
         for (name, spec) in policies {
             combined.add(name, spec).map_err(|refused| refused.of(name))?;
         }
-        combined.choose(policies)?;
+        combined.choose_actions(policies)?;
+        combined.choose_times(policies)?;
+        combined.choose_limits(policies)?;
         Ok(combined)
     }
 
@@ -118,9 +120,8 @@ impl CombinedPolicy {
         Ok(())
     }
 
-    /// Chooses the strictest value of each field.
-    fn choose(&mut self, policies: &[Named<'_>]) -> Result<(), Refused> {
-        let default = Policy::default();
+    /// Chooses the strictest of the fields that say what happens.
+    fn choose_actions(&mut self, policies: &[Named<'_>]) -> Result<(), Refused> {
         let (rules, policy) = (&mut self.contributions, &mut self.policy);
         all(rules, "paused", policies, |spec| spec.paused);
         let on_breach = strictest(
@@ -135,14 +136,7 @@ impl CombinedPolicy {
             rules,
             "success",
             policies,
-            |spec| match &spec.success {
-                None => Ok(None),
-                Some(wire::Success::Available) => Ok(Some(false)),
-                Some(wire::Success::Applied) => Ok(Some(true)),
-                Some(wire::Success::Other(other)) => {
-                    Err(Refused::unknown("success", other, wire::Success::VALUES))
-                }
-            },
+            |spec| spec.success.as_ref().map(applied_suffices).transpose(),
             |applied| *applied,
         )?;
         self.applied_suffices = applied.unwrap_or_default();
@@ -157,6 +151,13 @@ impl CombinedPolicy {
         let joining =
             strictest(rules, "joining", policies, |spec| Joining::read(&spec.joining).map(set), |_| ())?;
         policy.joining = joining.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Chooses the shortest deadline, and the longest of the other times.
+    fn choose_times(&mut self, policies: &[Named<'_>]) -> Result<(), Refused> {
+        let default = Policy::default();
+        let (rules, policy) = (&mut self.contributions, &mut self.policy);
         let deadline = strictest(
             rules,
             "defaultDeadline",
@@ -191,6 +192,13 @@ impl CombinedPolicy {
             longest,
         )?;
         policy.removal_window = window.unwrap_or(default.removal_window);
+        Ok(())
+    }
+
+    /// Chooses the smallest budgets, and the rules for starts.
+    fn choose_limits(&mut self, policies: &[Named<'_>]) -> Result<(), Refused> {
+        let default = Policy::default();
+        let (rules, policy) = (&mut self.contributions, &mut self.policy);
         policy.unreachable =
             smallest(rules, "unreachableBudget", policies, |spec| spec.unreachable_budget.as_ref())?
                 .unwrap_or(default.unreachable);
@@ -202,6 +210,15 @@ impl CombinedPolicy {
         all(rules, "approval", policies, |spec| spec.approval.mode != wire::ApprovalMode::Never);
         all(rules, "freezeWindows", policies, |spec| !spec.freeze_windows.is_empty());
         Ok(())
+    }
+}
+
+/// Returns true if a change has succeeded once it is applied.
+fn applied_suffices(success: &wire::Success) -> Result<bool, Refused> {
+    match success {
+        wire::Success::Available => Ok(false),
+        wire::Success::Applied => Ok(true),
+        wire::Success::Other(other) => Err(Refused::unknown("success", other, wire::Success::VALUES)),
     }
 }
 
