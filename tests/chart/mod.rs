@@ -4,6 +4,7 @@
 mod agent;
 mod container;
 mod profiles;
+mod render;
 mod values;
 
 use std::process::Command;

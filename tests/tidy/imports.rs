@@ -14,6 +14,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("object", &[]),
     ("api", &["object"]),
     ("render", &["object"]),
+    // It prints YAML with the printer of the kustomize renderer.
+    ("chart", &["render"]),
     ("reconcile", &["api", "object"]),
     ("cel", &["object"]),
     ("engine", &["api", "cel", "object"]),
@@ -45,6 +47,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "serve",
             "shell",
             "api",
+            "chart",
             "controllers",
             "engine",
             "object",

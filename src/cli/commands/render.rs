@@ -1,5 +1,7 @@
 //! `wheelwright render`.
 
+mod chart;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
@@ -20,10 +22,10 @@ use render::{Closure, RenderError, Rendered, render};
 /// Editors and `git` change several files at once; changes within this time are rendered together.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// Print the objects of an overlay, as `kubectl kustomize` would.
+/// Print the objects of an overlay, as `kubectl kustomize` would, or of a Helm chart.
 ///
 /// A directory without a kustomization renders its manifests in name order. Nothing is fetched and nothing is
-/// run: remote bases, Helm charts and plugins that are programs are refused.
+/// run: remote bases, Helm charts in kustomizations and plugins that are programs are refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The directory of the overlay; with --revision or --repo, from the repository's root.
@@ -44,6 +46,8 @@ pub(crate) struct Args {
     /// Render again whenever a file changes.
     #[arg(long, conflicts_with_all = ["revision", "repo"])]
     watch: bool,
+    #[command(flatten)]
+    chart: chart::ChartArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -57,6 +61,9 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
+    if let Some(directory) = &args.chart.chart {
+        return chart::run(&args.chart, directory, ui);
+    }
     if args.watch {
         return watch(args, ui);
     }

@@ -27,15 +27,26 @@ pub(crate) fn print_stream<'a>(objects: impl IntoIterator<Item = &'a Map<String,
 
 /// Prints a map as a document, with a newline at its end.
 pub fn print(document: &Map<String, Json>) -> String {
-    let mut printer = Printer { out: String::new(), column: 0, indent: 0, whitespace: true, indention: true };
+    let mut printer = Printer::new(false);
     if document.is_empty() {
         return "{}\n".into();
     }
     printer.map(document);
-    if printer.column > 0 {
-        printer.out.push('\n');
-    }
-    printer.out
+    printer.end()
+}
+
+/// Prints any value as a document, with a newline at its end.
+pub fn print_value(document: &Json) -> String {
+    let mut printer = Printer::new(false);
+    printer.document(document);
+    printer.end()
+}
+
+/// Prints any value as a document in which lists are indented below their keys.
+pub fn print_value_indented(document: &Json) -> String {
+    let mut printer = Printer::new(true);
+    printer.document(document);
+    printer.end()
 }
 
 /// The state of the emitter: the column counts characters, `indention` says that only indentation and
@@ -46,6 +57,8 @@ struct Printer {
     indent: usize,
     whitespace: bool,
     indention: bool,
+    /// Indents lists below their keys.
+    indents_lists: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,6 +74,26 @@ enum Context {
 }
 
 impl Printer {
+    fn new(indents_lists: bool) -> Self {
+        Self { out: String::new(), column: 0, indent: 0, whitespace: true, indention: true, indents_lists }
+    }
+
+    /// Prints the value at the root, whose fields and items start in the first column.
+    fn document(&mut self, document: &Json) {
+        match document {
+            Json::Object(map) if !map.is_empty() => self.map(map),
+            Json::Array(items) if !items.is_empty() => self.items(items),
+            other => self.value(other, Context::Field),
+        }
+    }
+
+    fn end(mut self) -> String {
+        if self.column > 0 {
+            self.out.push('\n');
+        }
+        self.out
+    }
+
     fn put(&mut self, c: char) {
         self.out.push(c);
         self.column += 1;
@@ -116,14 +149,19 @@ impl Printer {
             Json::String(text) => self.string(text, context),
             Json::Array(items) if items.is_empty() => self.word("[]"),
             Json::Object(map) if map.is_empty() => self.word("{}"),
-            Json::Array(items) => self.nested(context == Context::Field && !self.indention, |printer| {
-                for item in items {
-                    printer.write_indent();
-                    printer.indicator("-", true, true);
-                    printer.value(item, Context::Item);
-                }
-            }),
+            Json::Array(items) => {
+                let indentless = context == Context::Field && !self.indention && !self.indents_lists;
+                self.nested(indentless, |printer| printer.items(items));
+            }
             Json::Object(map) => self.nested(false, |printer| printer.map(map)),
+        }
+    }
+
+    fn items(&mut self, items: &[Json]) {
+        for item in items {
+            self.write_indent();
+            self.indicator("-", true, true);
+            self.value(item, Context::Item);
         }
     }
 

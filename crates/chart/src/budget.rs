@@ -1,0 +1,96 @@
+//! What one rendering may use, so that no chart exhausts the machine.
+//!
+//! A rendering is bounded by counts instead of time, so that it fails at the same place on every machine.
+
+use std::cell::Cell;
+
+use crate::fault::Fault;
+use crate::value::Value;
+
+/// The evaluated nodes of one rendering. The largest chart of the corpus takes 300 thousand.
+pub(crate) const MAX_STEPS: u64 = 4_000_000;
+/// The bytes that templates and functions make. The largest chart of the corpus makes 30 MB.
+pub(crate) const MAX_BYTES: usize = 256 << 20;
+/// The length of one text.
+pub(crate) const MAX_TEXT: usize = 32 << 20;
+/// The items of one list.
+pub(crate) const MAX_LIST: usize = 1_000_000;
+/// How deep templates may include each other. Helm stops at 1,000 inclusions of one template.
+pub(crate) const MAX_DEPTH: usize = 1_200;
+/// The stack that is left when a new piece is added, and the size of the piece.
+const STACK: (usize, usize) = (128 << 10, 2 << 20);
+
+/// The counts of one rendering.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    steps: Cell<u64>,
+    bytes: Cell<usize>,
+    depth: Cell<usize>,
+}
+
+impl Budget {
+    pub(crate) fn step(&self) -> Result<(), Fault> {
+        self.work(1)
+    }
+
+    /// Counts work beyond the evaluation of a node, such as the items that a function sorts.
+    pub(crate) fn work(&self, steps: u64) -> Result<(), Fault> {
+        self.steps.set(self.steps.get().saturating_add(steps));
+        if self.steps.get() > MAX_STEPS {
+            return Err(Fault::budget(
+                "steps",
+                format!("the chart takes more than {MAX_STEPS} steps to render"),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn bytes(&self, count: usize) -> Result<(), Fault> {
+        if count > MAX_TEXT {
+            return Err(Fault::budget(
+                "text",
+                format!("a template makes a text of more than {MAX_TEXT} bytes"),
+            ));
+        }
+        self.bytes.set(self.bytes.get().saturating_add(count));
+        if self.bytes.get() > MAX_BYTES {
+            return Err(Fault::budget(
+                "bytes",
+                format!("the templates make more than {MAX_BYTES} bytes of text"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Counts a list before it is made.
+    pub(crate) fn list(&self, items: usize) -> Result<(), Fault> {
+        if items > MAX_LIST {
+            return Err(Fault::budget(
+                "list",
+                format!("a template makes a list of more than {MAX_LIST} items"),
+            ));
+        }
+        self.work(items as u64 / 8)
+    }
+
+    /// Counts what a function returned.
+    pub(crate) fn value(&self, value: &Value) -> Result<(), Fault> {
+        match value {
+            Value::Str(text) => self.bytes(text.len()),
+            Value::List(list) => self.list(list.items.len()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a template inside another.
+    pub(crate) fn deeper<T>(&self, body: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+        if self.depth.get() >= MAX_DEPTH {
+            let text = format!("templates include each other more than {MAX_DEPTH} levels deep");
+            return Err(Fault::budget("depth", text));
+        }
+        self.depth.set(self.depth.get() + 1);
+        let result = stacker::maybe_grow(STACK.0, STACK.1, body);
+        self.depth.set(self.depth.get() - 1);
+        result
+    }
+}

@@ -1,0 +1,113 @@
+//! Renders the templates of a chart and its subcharts (Helm's `pkg/engine/engine.go`).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::load::{Chart, full_path};
+use crate::object::{Capabilities, Object};
+use crate::random::Random;
+use crate::template::{Env, Set, exec};
+use crate::value::{Fields, Map, MapType, Value};
+
+/// What all charts of a release see.
+pub(crate) struct Release {
+    pub(crate) release: Value,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) values: Map,
+    pub(crate) seed: [u8; 32],
+    pub(crate) now: jiff::Timestamp,
+}
+
+/// A file with templates, and the dot it is rendered with.
+struct Renderable {
+    text: String,
+    dot: Map,
+    base_path: String,
+    /// A library or a file that starts with `_`: only its definitions count.
+    is_partial: bool,
+}
+
+/// Renders all files. Returns their outputs by path.
+pub(crate) fn render(chart: &Chart, release: &Release) -> Result<BTreeMap<String, String>, Error> {
+    let mut files = BTreeMap::new();
+    collect(chart, release, ("", &release.values), &mut files);
+    // Helm's order: the deepest path first, then backwards by name. It decides which definition of a name
+    // counts, and what templates that change shared maps see.
+    let mut order: Vec<&String> = files.keys().collect();
+    order.sort_by_key(|path| (path.matches('/').count(), path.as_str()));
+    order.reverse();
+    let mut set = Set::default();
+    for path in &order {
+        let Some(file) = files.get(*path) else { continue };
+        set.add(&Rc::from(path.as_str()), &file.text).map_err(|error| {
+            let line = u32::try_from(error.line).ok();
+            Error::new(format!("parse error at ({path}:{}): {}", error.line, error.why))
+                .in_file(path, line)
+                .hint("correct the template at this line")
+        })?;
+    }
+    let env = Env {
+        budget: Budget::default(),
+        included: RefCell::default(),
+        random: RefCell::new(Random::new(release.seed)),
+        now: release.now,
+    };
+    let set = Rc::new(set);
+    let mut outputs = BTreeMap::new();
+    for path in order {
+        let Some(file) = files.get(path).filter(|file| !file.is_partial) else { continue };
+        let template =
+            [("Name", Value::str(path.as_str())), ("BasePath", Value::str(file.base_path.as_str()))];
+        let template: Map = template.into_iter().collect();
+        file.dot.insert("Template", Value::Map(template.typed(MapType::Values)));
+        let output = exec::run(&env, &set, path, Value::Map(file.dot.clone()))?;
+        outputs.insert(path.clone(), output.replace("<no value>", ""));
+    }
+    Ok(outputs)
+}
+
+/// Collects the templates of a chart and its subcharts. Returns the dot of the chart.
+fn collect(
+    chart: &Chart,
+    release: &Release,
+    (parent, values): (&str, &Map),
+    files: &mut BTreeMap<String, Renderable>,
+) -> Map {
+    let path = full_path(parent, chart.name());
+    let mut subcharts = Fields::new();
+    for dependency in &chart.dependencies {
+        let inner = match values.get(dependency.name()) {
+            Some(Value::Map(inner)) => inner,
+            _ => Map::new(Fields::new()),
+        };
+        let dot = collect(dependency, release, (&path, &inner), files);
+        subcharts.insert(dependency.name().into(), Value::Map(dot));
+    }
+    let dot: Map = [
+        ("Chart", chart.metadata.value(parent.is_empty())),
+        ("Files", Value::Object(Rc::new(Object::Files(chart.files.clone())))),
+        ("Release", release.release.clone()),
+        ("Capabilities", Value::Object(Rc::new(Object::Capabilities(release.capabilities.clone())))),
+        ("Values", Value::Map(values.clone().typed(MapType::Values))),
+        ("Subcharts", Value::map(subcharts)),
+    ]
+    .into_iter()
+    .collect();
+    for (name, text) in &chart.templates {
+        let is_partial = name.rsplit('/').next().is_some_and(|name| name.starts_with('_'));
+        if chart.metadata.is_library && !is_partial {
+            continue;
+        }
+        let file = Renderable {
+            text: text.clone(),
+            dot: dot.clone(),
+            base_path: format!("{path}/templates"),
+            is_partial,
+        };
+        files.insert(format!("{path}/{name}"), file);
+    }
+    dot
+}

@@ -1,0 +1,73 @@
+//! Why a chart cannot be rendered.
+
+use std::fmt;
+
+use crate::fault::Fault;
+
+/// A chart that cannot be rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The text of Helm for the same mistake, as far as it is a mistake to Helm.
+    pub message: String,
+    /// The file of the chart, if one is to blame.
+    pub file: Option<String>,
+    /// The line in it, counted from 1.
+    pub line: Option<u32>,
+    /// The name of the budget that is exhausted: `steps`, `bytes`, `text`, `list`, `depth`, `regex` and others.
+    pub budget: Option<&'static str>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Error {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), file: None, line: None, budget: None, hint: None }
+    }
+
+    pub(crate) fn budget(name: &'static str, message: String) -> Self {
+        Self { budget: Some(name), ..Self::new(message) }
+    }
+
+    pub(crate) fn in_file(self, file: &str, line: Option<u32>) -> Self {
+        Self { file: Some(file.to_owned()), line, ..self }
+    }
+
+    pub(crate) fn within(self, context: String) -> Self {
+        Self { message: format!("{context}: {}", self.message), ..self }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        let Fault { text, location, message, budget, unsupported } = fault;
+        let place = location.as_deref().unwrap_or_default();
+        let mut parts = place.rsplitn(3, ':');
+        let (_column, line, file) = (parts.next(), parts.next(), parts.next());
+        Self {
+            message: match &message {
+                Some(message) => format!("execution error at ({place}): {message}"),
+                None => text,
+            },
+            file: file.map(str::to_owned),
+            line: line.and_then(|line| line.parse().ok()),
+            budget,
+            hint: if unsupported {
+                Some("give the chart an existing Secret, so that it makes none".to_owned())
+            } else {
+                message.map(|_| "the chart asks for this; set the value it names".to_owned())
+            },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,66 @@
+//! Why a template failed, with the path of templates that led there.
+
+/// A failed template or function.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    /// The whole text, as Go prints it: each `executing … at …` on the way, then the cause.
+    pub(crate) text: String,
+    /// File, line and column of the outermost node.
+    pub(crate) location: Option<String>,
+    /// The message of `fail` or `required`, which Helm prints without the way to it.
+    pub(crate) message: Option<String>,
+    /// The name of the budget that is exhausted.
+    pub(crate) budget: Option<&'static str>,
+    /// The function exists in Helm and not here.
+    pub(crate) unsupported: bool,
+}
+
+impl Fault {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), location: None, message: None, budget: None, unsupported: false }
+    }
+
+    /// The error of `fail` and `required`.
+    pub(crate) fn message(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { message: Some(text.clone()), ..Self::text(text) }
+    }
+
+    /// The error of a function that exists in Helm and not here.
+    pub(crate) fn unsupported(text: impl Into<String>) -> Self {
+        Self { unsupported: true, ..Self::text(text) }
+    }
+
+    pub(crate) fn budget(name: &'static str, text: String) -> Self {
+        Self { budget: Some(name), ..Self::text(text) }
+    }
+
+    /// Names the function that failed.
+    pub(crate) fn calling(self, function: &str) -> Self {
+        Self { text: format!("error calling {function}: {}", self.text), ..self }
+    }
+
+    /// Adds the node at which a template failed.
+    pub(crate) fn at(self, location: String, template: &str, context: &dyn std::fmt::Display) -> Self {
+        // Errors of deep recursion would grow without bound otherwise.
+        const MAX_TEXT: usize = 16 << 10;
+        let text = if self.text.len() > MAX_TEXT {
+            self.text
+        } else {
+            format!("template: {location}: executing {template:?} at <{context}>: {}", self.text)
+        };
+        Self { text, location: Some(location), ..self }
+    }
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}

@@ -1,0 +1,101 @@
+//! Functions that draw random values (Sprig's `crypto.go`, `strings.go`). The seed of the rendering decides them.
+
+use super::strings::text;
+use super::{Call, Function, Outcome, Type};
+use crate::value::Value;
+
+const LOWER: &str = "abcdefghijklmnopqrstuvwxyz";
+const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const DIGITS: &str = "0123456789";
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("randAlphaNum", &[Type::Int], |call| drawn(call, &format!("{UPPER}{LOWER}{DIGITS}"))),
+    Function::new("randAlpha", &[Type::Int], |call| drawn(call, &format!("{UPPER}{LOWER}"))),
+    Function::new("randNumeric", &[Type::Int], |call| drawn(call, DIGITS)),
+    Function::new("randAscii", &[Type::Int], |call| drawn(call, &(' '..='~').collect::<String>())),
+    Function::new("randBytes", &[Type::Int], |call| {
+        use base64::Engine as _;
+        let bytes = call.env.random.borrow_mut().bytes(count(call)?);
+        text(&base64::engine::general_purpose::STANDARD.encode(bytes))
+    }),
+    Function::new("randInt", &[Type::Int, Type::Int], |call| {
+        let (low, high) = (call.int(0), call.int(1));
+        let Ok(span @ 1..) = u64::try_from(high.saturating_sub(low)) else {
+            return Err("invalid argument to Intn".into());
+        };
+        let drawn = call.env.random.borrow_mut().below(span);
+        Ok(Value::Int(low + i64::try_from(drawn).unwrap_or(0)))
+    }),
+    Function::new("shuffle", &[Type::Str], |call| {
+        let mut chars: Vec<char> = call.str(0).chars().collect();
+        call.env.budget.work(chars.len() as u64)?;
+        let mut random = call.env.random.borrow_mut();
+        for at in (1..chars.len()).rev() {
+            let other = usize::try_from(random.below(at as u64 + 1)).unwrap_or(0);
+            chars.swap(at, other);
+        }
+        text(&chars.into_iter().collect::<String>())
+    }),
+    Function::new("uuidv4", &[], |call| {
+        let mut bytes = call.env.random.borrow_mut().bytes(16);
+        for (at, keep, set) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = *byte & keep | set;
+            }
+        }
+        let digits = super::encoding::hex(&bytes);
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32]
+            .map(|range| digits.get(range).unwrap_or_default().to_owned());
+        text(&parts.join("-"))
+    }),
+];
+
+/// Functions that make keys, certificates or password hashes. They are known, so that charts which do not reach
+/// them render.
+pub(super) const UNSUPPORTED: &[Function] = &[
+    Function::new("genPrivateKey", &[Type::Str], unsupported),
+    Function::new("genCA", &[Type::Str, Type::Int], unsupported),
+    Function::new("genCAWithKey", &[Type::Str, Type::Int, Type::Str], unsupported),
+    Function::new("genSelfSignedCert", &[Type::Str, Type::Any, Type::Any, Type::Int], unsupported),
+    Function::new(
+        "genSelfSignedCertWithKey",
+        &[Type::Str, Type::Any, Type::Any, Type::Int, Type::Str],
+        unsupported,
+    ),
+    Function::new("genSignedCert", &[Type::Str, Type::Any, Type::Any, Type::Int, Type::Any], unsupported),
+    Function::new(
+        "genSignedCertWithKey",
+        &[Type::Str, Type::Any, Type::Any, Type::Int, Type::Any],
+        unsupported,
+    )
+    .rest(Type::Str),
+    Function::new("buildCustomCert", &[Type::Str, Type::Str], unsupported),
+    Function::new("bcrypt", &[Type::Str], unsupported),
+    Function::new("htpasswd", &[Type::Str, Type::Str], unsupported),
+    Function::new("derivePassword", &[Type::Int, Type::Str, Type::Str, Type::Str, Type::Str], unsupported),
+    Function::new("encryptAES", &[Type::Str, Type::Str], unsupported),
+    Function::new("decryptAES", &[Type::Str, Type::Str], unsupported),
+    Function::new("fromToml", &[Type::Str], unsupported),
+];
+
+fn unsupported(_: Call<'_>) -> Outcome {
+    Err(crate::fault::Fault::unsupported("this function is not supported yet"))
+}
+
+fn count(call: Call<'_>) -> Result<usize, crate::fault::Fault> {
+    let count = usize::try_from(call.int(0)).unwrap_or(0);
+    call.env.budget.bytes(count)?;
+    call.env.budget.work(count as u64)?;
+    Ok(count)
+}
+
+fn drawn(call: Call<'_>, alphabet: &str) -> Outcome {
+    let alphabet: Vec<char> = alphabet.chars().collect();
+    let count = count(call)?;
+    let mut random = call.env.random.borrow_mut();
+    let draw = |_| {
+        let at = usize::try_from(random.below(alphabet.len() as u64)).unwrap_or(0);
+        alphabet.get(at).copied().unwrap_or_default()
+    };
+    text(&(0..count).map(draw).collect::<String>())
+}

@@ -1,0 +1,19 @@
+//! `semver` and `semverCompare`.
+
+use std::rc::Rc;
+
+use super::{Function, Type};
+use crate::object::Object;
+use crate::semver::{Version, satisfies};
+use crate::value::Value;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("semver", &[Type::Str], |call| {
+        Ok(Value::Object(Rc::new(Object::Version(Version::parse(call.str(0))?))))
+    }),
+    Function::new("semverCompare", &[Type::Str, Type::Str], |call| {
+        // The constraint is read first, as its error is reported first.
+        satisfies(call.str(0), &Version::parse("0.0.0")?)?;
+        Ok(Value::Bool(satisfies(call.str(0), &Version::parse(call.str(1))?)?))
+    }),
+];

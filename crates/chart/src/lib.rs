@@ -1,0 +1,37 @@
+//! Renders Helm charts as `helm template` v4.3.2 does, without Helm.
+//!
+//! The crate is pure: it gets files, values, a seed for random values and the time, and returns documents. The same
+//! input gives the same output on every machine. It reads no file, asks no cluster and starts no process.
+//!
+//! `load` reads the chart, `values` and `dependencies` make its values, `engine` runs its templates in Go's language
+//! (`template`, `funcs`, `print`), and `manifest` sorts what they print.
+
+mod budget;
+mod capabilities;
+mod dependencies;
+mod engine;
+mod error;
+mod fault;
+mod funcs;
+mod glob;
+mod load;
+mod manifest;
+mod object;
+mod print;
+mod random;
+mod render;
+mod schema;
+mod semver;
+mod template;
+mod toml;
+mod value;
+mod values;
+mod yaml;
+
+pub use error::Error;
+pub use load::Tree;
+pub use manifest::Document;
+pub use render::{Rendered, Request, render};
+
+#[cfg(test)]
+mod tests;

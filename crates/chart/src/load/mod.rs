@@ -1,0 +1,162 @@
+//! Loads a chart from a tree of files (Helm's `chart/loader`).
+
+mod ignore;
+mod metadata;
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub(crate) use metadata::{Dependency, Metadata};
+
+use self::ignore::Rules;
+use crate::error::Error;
+use crate::object::Files;
+use crate::value::{Fields, Map, Value};
+
+/// The depth of charts within charts.
+const MAX_DEPTH: usize = 20;
+/// The bytes of all files of a chart. Helm stops at 5 MB for a file; the largest chart of the corpus has 1 MB.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Files by their path below the directory of the chart.
+pub type Tree = BTreeMap<String, Vec<u8>>;
+
+/// A chart with its subcharts.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    pub(crate) metadata: Metadata,
+    pub(crate) values: Map,
+    pub(crate) has_schema: bool,
+    pub(crate) templates: BTreeMap<String, String>,
+    pub(crate) files: Files,
+    pub(crate) dependencies: Vec<Chart>,
+}
+
+impl Chart {
+    pub(crate) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// Returns the manifests below `crds/` of this chart and its subcharts, with their paths.
+    pub(crate) fn crds(&self, parent: &str, crds: &mut Vec<(String, String)>) {
+        let path = full_path(parent, self.name());
+        let is_manifest = |name: &str| {
+            name.starts_with("crds/") && [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end))
+        };
+        let mut files: Vec<_> = self.files.0.iter().filter(|(name, _)| is_manifest(name)).collect();
+        files.sort_by(|(a, _), (b, _)| walk_order(a, b));
+        for (name, bytes) in files {
+            crds.push((format!("{path}/{name}"), String::from_utf8_lossy(bytes).into_owned()));
+        }
+        for dependency in &self.dependencies {
+            dependency.crds(&path, crds);
+        }
+    }
+}
+
+/// Returns the path by which templates of a chart are named.
+pub(crate) fn full_path(parent: &str, name: &str) -> String {
+    if parent.is_empty() { name.to_owned() } else { format!("{parent}/charts/{name}") }
+}
+
+/// The order in which a directory is walked: by the names of each level.
+fn walk_order(a: &str, b: &str) -> Ordering {
+    a.split('/').cmp(b.split('/'))
+}
+
+/// Loads a chart without the files that `.helmignore` names.
+pub(crate) fn load(tree: &Tree) -> Result<Chart, Error> {
+    let bytes: usize = tree.values().map(Vec::len).sum();
+    if bytes > MAX_BYTES {
+        return Err(Error::budget("files", format!("the chart has more than {MAX_BYTES} bytes")));
+    }
+    let rules = tree.get(".helmignore").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let rules = Rules::parse(&rules.unwrap_or_default())
+        .map_err(|why| Error::new(why).in_file(".helmignore", None))?;
+    let files = tree
+        .iter()
+        .filter(|(path, _)| !rules.ignore(path))
+        .map(|(path, bytes)| (path.clone(), bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)))
+        .collect();
+    chart(files, 0)
+}
+
+fn chart(files: BTreeMap<String, &[u8]>, depth: usize) -> Result<Chart, Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::budget(
+            "subcharts",
+            format!("charts are nested more than {MAX_DEPTH} levels deep"),
+        ));
+    }
+    let Some(source) = files.get("Chart.yaml") else {
+        return Err(Error::new("Chart.yaml file is missing".to_owned()));
+    };
+    let mut metadata = Metadata::parse(&text("Chart.yaml", source)?)?;
+    let mut values = Map::new(Fields::new());
+    let (mut has_schema, mut templates, mut others) = (false, BTreeMap::new(), BTreeMap::new());
+    let mut subcharts: BTreeMap<String, BTreeMap<String, &[u8]>> = BTreeMap::new();
+    for (path, bytes) in files {
+        match path.as_str() {
+            "Chart.yaml" | "Chart.lock" => {}
+            "values.yaml" => values = values_of(&text(&path, bytes)?)?,
+            "values.schema.json" => has_schema = true,
+            "requirements.yaml" | "requirements.lock" => {
+                if path == "requirements.yaml" {
+                    metadata.add_requirements(&text(&path, bytes)?)?;
+                }
+                if metadata.api_version == "v1" {
+                    others.insert(path, bytes.into());
+                }
+            }
+            _ if path.starts_with("templates/") => {
+                templates.insert(path, String::from_utf8_lossy(bytes).into_owned());
+            }
+            _ => match path.strip_prefix("charts/") {
+                Some(rest) if !rest.ends_with(".prov") => {
+                    let (name, inner) = rest.split_once('/').unwrap_or((rest, ""));
+                    subcharts.entry(name.to_owned()).or_default().insert(inner.to_owned(), bytes);
+                }
+                _ => {
+                    others.insert(path, bytes.into());
+                }
+            },
+        }
+    }
+    let mut dependencies = Vec::new();
+    for (directory, mut files) in subcharts {
+        if directory.starts_with(['_', '.']) {
+            continue;
+        }
+        if directory.ends_with(".tgz") {
+            return Err(Error::new(format!("charts/{directory} is an archive; unpack it in the repository")));
+        }
+        files.remove("");
+        let subchart = chart(files, depth + 1);
+        dependencies.push(subchart.map_err(|error| {
+            error.within(format!("error unpacking subchart {directory} in {}", metadata.name))
+        })?);
+    }
+    Ok(Chart { metadata, values, has_schema, templates, files: Files(Rc::new(others)), dependencies })
+}
+
+fn text(path: &str, bytes: &[u8]) -> Result<String, Error> {
+    String::from_utf8(bytes.to_vec())
+        .map_err(|_| Error::new("the file is not UTF-8".to_owned()).in_file(path, None))
+}
+
+/// Reads a values file of a chart, whose documents are merged.
+fn values_of(source: &str) -> Result<Map, Error> {
+    let documents = crate::yaml::read_all(source).map_err(|why| {
+        Error::new(format!("cannot load values.yaml: error converting YAML to JSON: {why}"))
+    })?;
+    let mut values = Map::new(Fields::new());
+    for document in documents {
+        match document {
+            Value::Map(map) => values = crate::values::merged(&values, &map),
+            Value::Missing | Value::Nil => {}
+            _ => return Err(Error::new("cannot load values.yaml: it is not a map".to_owned())),
+        }
+    }
+    Ok(values)
+}

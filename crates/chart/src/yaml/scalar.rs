@@ -1,0 +1,67 @@
+//! The types of plain scalars in go-yaml v2: YAML 1.1 booleans, Go's integers, no base 60; dates are texts.
+
+use crate::template::number::{go_float, go_integer};
+use crate::value::Value;
+
+/// Returns the value of a plain scalar.
+pub(super) fn resolve(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Value::Nil,
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
+            return Value::Bool(true);
+        }
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
+            return Value::Bool(false);
+        }
+        ".nan" | ".NaN" | ".NAN" => return Value::Float(f64::NAN),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Value::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return Value::Float(f64::NEG_INFINITY),
+        _ => {}
+    }
+    let number = match text.as_bytes().first() {
+        Some(b'.') => is_float(text).then(|| go_float(text)).flatten(),
+        Some(b'0'..=b'9' | b'+' | b'-') => number(text),
+        _ => None,
+    };
+    number.map_or_else(|| Value::str(text), Value::Float)
+}
+
+fn number(text: &str) -> Option<f64> {
+    let plain: String = text.chars().filter(|c| *c != '_').collect();
+    if let Some(integer) = go_integer(&plain) {
+        return Some(integer as f64);
+    }
+    if let Ok(integer) = plain.parse::<u64>()
+        && !plain.starts_with('+')
+    {
+        return Some(integer as f64);
+    }
+    is_float(&plain).then(|| go_float(&plain)).flatten()
+}
+
+/// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
+fn is_float(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mantissa_fits = match mantissa.split_once('.') {
+        Some(("", fraction)) => is_digits(fraction),
+        Some((whole, fraction)) => is_digits(whole) && (fraction.is_empty() || is_digits(fraction)),
+        None => is_digits(mantissa),
+    };
+    mantissa_fits && exponent.is_none_or(|text| is_digits(text.strip_prefix(['-', '+']).unwrap_or(text)))
+}
+
+/// Returns the text of a scalar that is a key.
+pub(super) fn key(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Str(text) => Ok(text.to_string()),
+        Value::Bool(flag) => Ok(flag.to_string()),
+        Value::Float(float) if float.fract() == 0.0 && float.abs() < 1e18 => Ok(format!("{float:.0}")),
+        Value::Float(float) => Ok(crate::print::float_g(*float)),
+        _ => Err("unsupported map key of type: %!s(<nil>), key: <nil>, value: ".into()),
+    }
+}

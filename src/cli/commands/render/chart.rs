@@ -1,0 +1,119 @@
+//! `wheelwright render --chart`: what `helm template` prints.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::cli::output::Ui;
+use crate::cli::{CommandError, CommandResult};
+use crate::shell::now;
+use chart::{Request, Tree};
+
+/// The version of Kubernetes that Helm v4.3.2 assumes without a cluster.
+const KUBE_VERSION: &str = "1.37.0";
+/// How deep the directories of a chart may be nested. Links to a directory above would never end.
+const MAX_DEPTH: usize = 32;
+/// The bytes of a chart that are read, as in `crates/chart/src/load/mod.rs`.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Flags of a chart, with the names that Helm gives them.
+#[derive(Debug, clap::Args)]
+#[group(id = "chart_flags")]
+pub(super) struct ChartArgs {
+    /// Print the objects of the Helm chart in this directory, as `helm template` would.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "revision", "repo", "output", "closure", "watch"])]
+    pub(super) chart: Option<PathBuf>,
+    /// A file with values for the chart. Later files count more.
+    #[arg(short = 'f', long, value_name = "FILE", requires = "chart")]
+    values: Vec<PathBuf>,
+    /// Set values of the chart, such as image.tag=v2,replicas=3. They count more than those of files.
+    #[arg(long, value_name = "KEY=VALUE", requires = "chart")]
+    set: Vec<String>,
+    /// The name of the release of the chart.
+    #[arg(long, value_name = "NAME", default_value = "release-name")]
+    release: String,
+    /// The namespace of the release of the chart.
+    #[arg(long, default_value = "default")]
+    namespace: String,
+    /// The version of Kubernetes that the chart is rendered for.
+    #[arg(long, value_name = "VERSION", default_value = KUBE_VERSION)]
+    kube_version: String,
+    /// API versions that the cluster has beside those of Kubernetes.
+    #[arg(long, value_name = "VERSION", value_delimiter = ',', requires = "chart")]
+    api_versions: Vec<String>,
+    /// Print the custom resource definitions of the chart, too.
+    #[arg(long, requires = "chart")]
+    include_crds: bool,
+}
+
+/// Renders the chart and prints it.
+pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandResult {
+    let mut files = Tree::new();
+    let mut bytes = 0;
+    read(directory, "", &mut files, &mut bytes)?;
+    let values = args
+        .values
+        .iter()
+        .map(|path| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display())));
+    let values = values.collect::<Result<Vec<_>, _>>()?;
+    let mut seed = [0; 32];
+    SystemRandom::new().fill(&mut seed).map_err(|_| anyhow!("the system has no random numbers"))?;
+    let rendered = chart::render(&Request {
+        files: &files,
+        values: &values,
+        set: &args.set,
+        release: &args.release,
+        namespace: &args.namespace,
+        kube_version: &args.kube_version,
+        api_versions: &args.api_versions,
+        include_crds: args.include_crds,
+        seed,
+        now: now(),
+    });
+    let rendered = rendered.map_err(|error| refused(directory, error))?;
+    for path in &rendered.unchecked_schemas {
+        ui.error(format!("warning: values are not checked against {path}"))?;
+    }
+    ui.text(rendered.text())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refused(directory: &Path, error: chart::Error) -> CommandError {
+    let hint = error.hint.clone();
+    let place = match (&error.file, error.line) {
+        (Some(file), Some(line)) => format!(", {file} line {line}"),
+        (Some(file), None) => format!(", {file}"),
+        (None, _) => String::new(),
+    };
+    let error = anyhow!("cannot render the chart {}{place}: {error}", directory.display());
+    match hint {
+        Some(hint) => CommandError::hinted(error, hint),
+        None => error.into(),
+    }
+}
+
+/// Reads the files below a directory.
+fn read(directory: &Path, prefix: &str, files: &mut Tree, bytes: &mut u64) -> Result<(), CommandError> {
+    if prefix.matches('/').count() > MAX_DEPTH {
+        return Err(anyhow!("{} is nested more than {MAX_DEPTH} levels deep", directory.display()).into());
+    }
+    let cannot_read = |path: &Path| format!("cannot read {}", path.display());
+    for entry in std::fs::read_dir(directory).with_context(|| cannot_read(directory))? {
+        let path = entry.with_context(|| cannot_read(directory))?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let name = format!("{prefix}{name}");
+        let metadata = std::fs::metadata(&path).with_context(|| cannot_read(&path))?;
+        if metadata.is_dir() {
+            read(&path, &format!("{name}/"), files, bytes)?;
+            continue;
+        }
+        *bytes += metadata.len();
+        if *bytes > MAX_BYTES {
+            return Err(anyhow!("the chart has more than {MAX_BYTES} bytes").into());
+        }
+        files.insert(name, std::fs::read(&path).with_context(|| cannot_read(&path))?);
+    }
+    Ok(())
+}
