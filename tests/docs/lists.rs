@@ -88,7 +88,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "kinds=$(kubectl",
         "the add-on of the fleet here has no template; cli::commands::simulate:: plays a fleet of a file",
     ),
-    ("docs/rendering.md", "wheelwright render --chart", "the fleet has no chart; render:: renders one of this repository"),
+    (
+        "docs/rendering.md",
+        "wheelwright render --chart",
+        "the fleet has no chart; chart::render:: renders those of this repository",
+    ),
     ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
     (
         "docs/repositories.md",

@@ -1,4 +1,4 @@
-//! What one rendering may use, so that no chart exhausts the machine.
+//! Limits one rendering, so that no chart exhausts the machine.
 //!
 //! A rendering is bounded by counts instead of time, so that it fails at the same place on every machine.
 
@@ -7,15 +7,16 @@ use std::cell::Cell;
 use crate::fault::Fault;
 use crate::value::Value;
 
-/// The evaluated nodes of one rendering. The largest chart of the corpus takes 300 thousand.
+/// The evaluated nodes of one rendering.
 pub(crate) const MAX_STEPS: u64 = 4_000_000;
-/// The bytes that templates and functions make. The largest chart of the corpus makes 30 MB.
+/// The bytes that templates and functions make, all of which may be held at once: half of the 512 MB that a
+/// rendering may use.
 pub(crate) const MAX_BYTES: usize = 256 << 20;
 /// The length of one text.
 pub(crate) const MAX_TEXT: usize = 32 << 20;
 /// The items of one list.
 pub(crate) const MAX_LIST: usize = 1_000_000;
-/// How deep templates may include each other. Helm stops at 1,000 inclusions of one template.
+/// The depth of templates that include each other. Helm stops at 1,000 inclusions of one template.
 pub(crate) const MAX_DEPTH: usize = 1_200;
 /// The stack that is left when a new piece is added, and the size of the piece.
 const STACK: (usize, usize) = (128 << 10, 2 << 20);

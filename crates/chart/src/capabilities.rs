@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::object::{Capabilities, KubeVersion};
 use crate::semver::Version;
 
-/// The API versions of Helm v4.3.2 without a cluster: those of client-go 0.37, without kinds.
+/// The API versions of Helm v4.3.2 without a cluster, from client-go 0.37, without kinds.
 const API_VERSIONS: [&str; 57] = [
     "admissionregistration.k8s.io/v1",
     "admissionregistration.k8s.io/v1alpha1",

@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::template::{Env, Set, exec};
 use crate::value::{Fields, Map, MapType, Value};
 
-/// What all charts of a release see.
+/// The values and facts that all charts of a release see.
 pub(crate) struct Release {
     pub(crate) release: Value,
     pub(crate) capabilities: Capabilities,

@@ -1,4 +1,4 @@
-//! Why a chart cannot be rendered.
+//! The error of a chart that cannot be rendered.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Error {
     pub line: Option<u32>,
     /// The name of the budget that is exhausted: `steps`, `bytes`, `text`, `list`, `depth`, `regex` and others.
     pub budget: Option<&'static str>,
-    /// What to do about it.
+    /// Advice on a way out.
     pub hint: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a template failed, with the path of templates that led there.
+//! The failure of a template, with the path of templates that led there.
 
 /// A failed template or function.
 #[derive(Clone, Debug)]

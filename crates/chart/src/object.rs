@@ -37,7 +37,7 @@ pub(crate) struct KubeVersion {
     pub(crate) minor: String,
 }
 
-/// What the cluster can do, as far as charts ask.
+/// The capabilities of the cluster, as far as charts ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     pub(crate) kube_version: KubeVersion,

@@ -10,7 +10,7 @@ use crate::value::{Fields, Map, Value};
 use crate::values::{coalesce_values, merged, set};
 use crate::{dependencies, schema};
 
-/// What to render.
+/// A chart and the facts that it is rendered with.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// The files of the chart, below its directory.

@@ -161,7 +161,7 @@ struct Constraint {
     patch_dirty: bool,
 }
 
-/// Returns whether a version satisfies a constraint.
+/// Returns true if a version satisfies a constraint.
 pub(crate) fn satisfies(constraint: &str, version: &Version) -> Result<bool, String> {
     let mut any = false;
     for group in constraint.split("||") {

@@ -144,7 +144,7 @@ impl Value {
         }
     }
 
-    /// Returns whether Go's templates take the value for true: anything but zero, empty and nil.
+    /// Returns true if Go's templates take the value for true: anything but zero, empty and nil.
     pub(crate) fn truth(&self) -> bool {
         match self {
             Self::Missing | Self::Nil => false,

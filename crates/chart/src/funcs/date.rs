@@ -355,8 +355,16 @@ fn offset(time: &Zoned, element: &str) -> String {
 
 /// Reads a time in a layout, as far as layouts of numbers and month names go.
 fn parse(layout: &str, value: &str) -> Option<Zoned> {
-    let mut parts =
-        Parts { rest: value, year: 0, month: 1, day: 1, time: [0; 3], nanosecond: 0, afternoon: None, shift: 0 };
+    let mut parts = Parts {
+        rest: value,
+        year: 0,
+        month: 1,
+        day: 1,
+        time: [0; 3],
+        nanosecond: 0,
+        afternoon: None,
+        shift: 0,
+    };
     let mut layout = layout;
     while let Some(c) = layout.chars().next() {
         match element(layout) {

@@ -51,7 +51,7 @@ fn dict(call: Call<'_>) -> Outcome {
     Ok(Value::map(fields))
 }
 
-/// Returns the keys in order. Sprig's order is that of a Go map, which is random.
+/// Returns the keys in order. Sprig's order is random, as it is for any Go map.
 fn keys(call: Call<'_>) -> Outcome {
     let maps = call.args.iter().filter_map(Value::as_map);
     Ok(Value::strings(

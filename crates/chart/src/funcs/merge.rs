@@ -10,7 +10,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("mustMergeOverwrite", &[Type::Map], |call| merge(call, true)).rest(Type::Map),
 ];
 
-/// How deep maps are merged. Maps that hold themselves would never end.
+/// The depth to which maps are merged. Maps that hold themselves would never end.
 const MAX_DEPTH: usize = 200;
 
 fn merge(call: Call<'_>, overwrite: bool) -> Outcome {

@@ -1,4 +1,4 @@
-//! The functions of templates: Go's own, Sprig's and Helm's. A table lists those of each module.
+//! The functions of templates: Go's own, Sprig's and Helm's. Each module lists its own in a table.
 
 pub(crate) mod crypto;
 pub(crate) mod date;

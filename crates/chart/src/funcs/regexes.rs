@@ -1,4 +1,4 @@
-//! Regular expressions (Sprig's `regex.go`). The syntax is that of Go, which Rust's differs from in little.
+//! Regular expressions (Sprig's `regex.go`). The syntax is Go's, which `rust_syntax` rewrites.
 
 use regex::{Regex, RegexBuilder};
 
@@ -6,7 +6,7 @@ use super::strings::text;
 use super::{Call, Function, Outcome, Type};
 use crate::value::Value;
 
-/// The size of a compiled expression. The largest of the corpus takes 100 KB.
+/// The size of a compiled expression.
 const MAX_SIZE: usize = 2 << 20;
 
 const TWO: &[Type] = &[Type::Str, Type::Str];
@@ -165,7 +165,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns whether a bracket ends a name such as `[:alpha:]`.
+/// Returns true if a bracket ends a name such as `[:alpha:]`.
 fn is_posix_end(chars: &[char], at: usize) -> bool {
     if at == 0 || chars.get(at - 1) != Some(&':') {
         return false;
@@ -177,7 +177,7 @@ fn is_posix_end(chars: &[char], at: usize) -> bool {
     })
 }
 
-/// Returns whether a brace opens a repetition such as `{2}` or `{2,}`.
+/// Returns true if a brace opens a repetition such as `{2}` or `{2,}`.
 fn is_repetition(chars: &[char], at: usize) -> bool {
     let rest: String = chars.get(at + 1..).unwrap_or_default().iter().take_while(|c| **c != '}').collect();
     let closed = chars.get(at + 1 + rest.chars().count()) == Some(&'}');

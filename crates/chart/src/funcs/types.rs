@@ -36,7 +36,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Returns whether Sprig takes a value for empty. Structs never are.
+/// Returns true if Sprig takes a value for empty. Structs never are.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Object(object) => match &**object {

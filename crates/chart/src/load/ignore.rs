@@ -24,7 +24,7 @@ impl Rules {
         Ok(Self(rules))
     }
 
-    /// Returns whether a file, or a directory that it stands in, is ignored.
+    /// Returns true if a file, or a directory that it stands in, is ignored.
     pub(super) fn ignore(&self, path: &str) -> bool {
         let directories = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
         directories.into_iter().any(|directory| self.matches(directory, true)) || self.matches(path, false)

@@ -16,7 +16,7 @@ use crate::value::{Fields, Map, Value};
 
 /// The depth of charts within charts.
 const MAX_DEPTH: usize = 20;
-/// The bytes of all files of a chart. Helm stops at 5 MB for a file; the largest chart of the corpus has 1 MB.
+/// The bytes of all files of a chart. Helm stops at 5 MB for one file.
 const MAX_BYTES: usize = 64 << 20;
 
 /// Files by their path below the directory of the chart.

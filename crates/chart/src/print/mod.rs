@@ -10,7 +10,7 @@ pub(crate) use quote::quote;
 
 use crate::value::{Element, List, Value};
 
-/// How deep a value is printed. A map that holds itself would never end.
+/// The depth to which a value is printed. A map that holds itself would never end.
 pub(crate) const MAX_DEPTH: usize = 200;
 
 /// Returns the text that an action writes. Helm removes `<no value>` afterwards.

@@ -27,7 +27,7 @@ fn basic(value: &Value) -> Basic {
     }
 }
 
-/// Returns whether the first value equals one of the others.
+/// Returns true if the first value equals one of the others.
 pub(crate) fn eq(first: &Value, others: &[Value]) -> Result<bool, String> {
     if let Value::List(_) | Value::Map(_) = first {
         return Err(format!("non-comparable type {}: {}", print::verb_s(first), first.type_name()));
@@ -53,7 +53,7 @@ pub(crate) fn eq(first: &Value, others: &[Value]) -> Result<bool, String> {
     Ok(false)
 }
 
-/// Returns whether the first value is less than the second.
+/// Returns true if the first value is less than the second.
 pub(crate) fn lt(first: &Value, second: &Value) -> Result<bool, String> {
     let (a, b) = (basic(first), basic(second));
     if a == Basic::Nil || b == Basic::Nil || a == Basic::Other || b == Basic::Other {

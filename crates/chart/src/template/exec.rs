@@ -13,11 +13,11 @@ use crate::object::Object;
 use crate::random::Random;
 use crate::value::{MapType, Value};
 
-/// What all templates of one rendering share.
+/// The state that all templates of one rendering share.
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) budget: Budget,
-    /// How often each named template is being included right now.
+    /// The number of inclusions of each named template that run right now.
     pub(crate) included: RefCell<BTreeMap<Rc<str>, usize>>,
     pub(crate) random: RefCell<Random>,
     pub(crate) now: jiff::Timestamp,
@@ -32,7 +32,7 @@ pub(crate) struct Exec<'e> {
     vars: Vec<(Rc<str>, Value)>,
 }
 
-/// What the walk goes on with after a node.
+/// The continuation of the walk after a node.
 #[derive(PartialEq, Eq)]
 enum Flow {
     On,
@@ -43,7 +43,10 @@ enum Flow {
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 /// Runs the template of a name and returns its output.
+///
+/// A dot that is nil is no value at all, so that its fields are missing instead of an error.
 pub(crate) fn run(env: &Env, set: &Rc<Set>, name: &str, dot: Value) -> Result<String> {
+    let dot = if dot.is_nil() { Value::Missing } else { dot };
     let Some(tree) = set.get(name) else {
         return Err(Fault::text(format!(
             "template: no template {name:?} associated with template \"gotpl\""

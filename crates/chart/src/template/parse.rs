@@ -6,7 +6,7 @@ use super::lex::{Kind, Token, tokens};
 use super::node::{Arg, ArgKind, Branch, Command, Node, Pipe, Pos};
 use super::number::{character, number};
 
-/// How deep actions and parentheses may be nested. The deepest chart of the corpus nests 14 levels.
+/// The nesting of actions and parentheses. People nest a dozen.
 const MAX_NESTING: usize = 500;
 
 /// A parsed template: a file, or a `define` in it.
@@ -65,7 +65,7 @@ pub(crate) fn parse(file: &Rc<str>, text: &str, is_function: &dyn Fn(&str) -> bo
     Ok(defined)
 }
 
-/// What ended a list of nodes.
+/// The action that ended a list of nodes.
 #[derive(PartialEq, Eq)]
 enum Ender {
     End,
@@ -76,7 +76,7 @@ struct Parser<'a> {
     file: Rc<str>,
     text: Rc<str>,
     tokens: Vec<Token<'a>>,
-    /// Why the last token is an error.
+    /// The reason if the last token is an error.
     unreadable: Option<String>,
     at: usize,
     vars: Vec<Rc<str>>,

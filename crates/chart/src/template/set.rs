@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::parse::{ParseError, Tree, parse};
 
-/// Named templates, over those of an outer set.
+/// Named templates, over an outer set.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     outer: Option<Rc<Set>>,
@@ -48,7 +48,7 @@ impl Set {
         };
         let mut layer =
             Self { outer: Some(self.clone()), trees: BTreeMap::new(), parsed: self.parsed.clone() };
-        // The text itself replaces that of an outer `tpl`, even if it is empty.
+        // The text itself replaces the text of an outer `tpl`, even if it is empty.
         for tree in trees {
             if tree.name == *name {
                 layer.trees.insert(name.clone(), tree);

@@ -1,4 +1,4 @@
-//! What decides about charts beyond their templates: subcharts, values, hooks and the order of documents.
+//! Charts beyond their templates: subcharts, values, hooks and the order of documents.
 
 use super::{chart, template};
 

@@ -1,4 +1,4 @@
-//! Values of charts below those of a release (Helm's `coalesce.go`). A null of the user removes a default.
+//! Puts the values of a release over the defaults of its charts (Helm's `coalesce.go`). A null of the user removes a default.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use crate::value::{Fields, Map, Value};
 
 const GLOBAL: &str = "global";
 
-/// Whether nulls stay: they do while dependencies are processed, and go when the values are final.
+/// The treatment of nulls: they stay while dependencies are processed, and go when the values are final.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nulls {
     Kept,

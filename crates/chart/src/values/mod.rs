@@ -1,4 +1,4 @@
-//! Values: files over each other, `--set`, and those of charts below them.
+//! Values of files, of `--set` and of charts, each over the next.
 
 mod coalesce;
 mod set;

@@ -5,7 +5,7 @@ use crate::value::{Fields, Map, Value};
 
 /// The longest list that an index can make, as in Helm.
 const MAX_INDEX: usize = 65_536;
-/// How deep keys may be nested, as in Helm.
+/// The parts of a key, as in Helm.
 const MAX_NESTED: usize = 30;
 
 /// Sets the values that a text such as `a.b=1,c={x,y}` names. With `as_strings`, values stay texts.

@@ -52,7 +52,7 @@ fn number_of(float: f64) -> Result<Number, String> {
     Number::from_f64(float).ok_or_else(|| "json: unsupported value".to_owned())
 }
 
-/// How JSON is printed.
+/// The layout of JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// On one line, with `<`, `>` and `&` escaped.

@@ -8,7 +8,7 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Tag};
 use super::scalar::{key, resolve};
 use crate::value::{Fields, Value};
 
-/// How deep lists and maps may be nested.
+/// The nesting of lists and maps.
 const MAX_DEPTH: usize = 200;
 /// The values of one text, copies made by aliases included.
 const MAX_VALUES: usize = 1_000_000;
@@ -91,11 +91,13 @@ impl Reader<'_> {
         Ok(match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                let text = match () {
-                    () if is_block && at_end => text.strip_suffix('\n').unwrap_or(&text),
+                let text = if is_block && at_end {
+                    text.strip_suffix('\n').unwrap_or(&text)
+                } else if style == ScalarStyle::Plain && !written {
                     // The parser returns `~` for a value that is not written at all.
-                    () if style == ScalarStyle::Plain && !written => "",
-                    () => &text,
+                    ""
+                } else {
+                    &text
                 };
                 let value = scalar(text, style, tag.as_deref())?;
                 self.count(1)?;

@@ -20,7 +20,7 @@ pub use builder::MalformedYaml;
 pub use json::UnreadableScalar;
 pub use node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 pub use parse::{documents, kustomization};
-pub use print::{print, print_value, print_value_indented};
 pub(crate) use print::print_stream;
+pub use print::{print, print_value, print_value_indented};
 pub use scalar::Reading;
 pub(crate) use scalar::reads_as_another_type;

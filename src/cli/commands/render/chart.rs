@@ -13,7 +13,7 @@ use chart::{Request, Tree};
 
 /// The version of Kubernetes that Helm v4.3.2 assumes without a cluster.
 const KUBE_VERSION: &str = "1.37.0";
-/// How deep the directories of a chart may be nested. Links to a directory above would never end.
+/// The nesting of directories of a chart. Links to a directory above would never end.
 const MAX_DEPTH: usize = 32;
 /// The bytes of a chart that are read, as in `crates/chart/src/load/mod.rs`.
 const MAX_BYTES: u64 = 64 << 20;
@@ -28,7 +28,7 @@ pub(super) struct ChartArgs {
     /// A file with values for the chart. Later files count more.
     #[arg(short = 'f', long, value_name = "FILE", requires = "chart")]
     values: Vec<PathBuf>,
-    /// Set values of the chart, such as image.tag=v2,replicas=3. They count more than those of files.
+    /// Set values of the chart, such as image.tag=v2,replicas=3. They count more than the values of files.
     #[arg(long, value_name = "KEY=VALUE", requires = "chart")]
     set: Vec<String>,
     /// The name of the release of the chart.
