@@ -24,8 +24,10 @@
 
 mod addons;
 mod install;
+mod lifecycle;
 mod matrix;
 mod page;
+mod pages;
 mod reasons;
 mod verbs;
 

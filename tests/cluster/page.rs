@@ -25,7 +25,8 @@ const PROGRAMS: [&str; 5] = ["wheelwright", "kubectl", "helm", "git", "curl"];
 /// Flags that stand before the name of a command, with a value.
 const FLAGS: [&str; 6] = ["--context", "--kube-context", "--namespace", "-n", "-C", "-c"];
 /// Commands whose next word is a part of their name.
-const GROUPS: [&str; 8] = ["get", "rollout", "work", "explain", "addon", "clusterset", "create", "policies"];
+const GROUPS: [&str; 9] =
+    ["get", "rollout", "work", "explain", "addon", "clusterset", "create", "policies", "repo"];
 
 /// A function of a test: its documentation, and its text.
 struct Function {

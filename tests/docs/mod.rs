@@ -27,7 +27,7 @@ use lists::{NOT_RUN, ON_A_HUB_WITH_A_FLEET, ON_A_NEW_HUB, PRINTED, PROGRAMS, UNT
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// A plan with changes exits with 10, as its page says.
-const PLANS_OF_CHANGES_SUCCEED: &str =
+pub(crate) const PLANS_OF_CHANGES_SUCCEED: &str =
     r#"wheelwright() { command wheelwright "$@" || [ "$1 $?" = "plan 10" ]; }"#;
 
 /// The file of a work in docs/cli.md.
@@ -41,7 +41,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    fn is_commands(&self) -> bool {
+    pub(crate) fn is_commands(&self) -> bool {
         let word = self.text.split_whitespace().next().unwrap_or_default();
         // A variable may come first, as in `kinds=$(kubectl`.
         let program = word.split_once("=$(").map_or(word, |(_, program)| program);

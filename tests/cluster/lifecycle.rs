@@ -1,0 +1,99 @@
+//! What people take away or move: objects of a repository, the repository, a cluster.
+
+use super::User;
+
+const SETTINGS: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: default}\ndata: {text: hello}\n";
+
+/// A commit that drops an add-on in use waits for an approval, and the pods go on. After `wheelwright repo approve` nothing of it is left on
+/// the spokes.
+#[test]
+fn an_add_on_leaves_its_repository_only_after_an_approval_on_real_nodes() {
+    let user = User::of_a_fleet("deletions");
+    user.addon("1", "serve");
+    user.commit("version 1");
+    user.follow();
+    user.runs("1");
+
+    user.write("fleet/kustomization.yaml", "resources: [placement.yaml]\n");
+    user.commit("drop the add-on");
+    user.fails("wheelwright repo reconcile deletions");
+    user.eventually("wheelwright status", "DeletionsHeld");
+    user.run("kubectl get clustermanagementaddon deletions");
+    user.runs("1");
+
+    user.run("wheelwright repo approve deletions");
+    user.run("kubectl wait --for=delete clustermanagementaddon/deletions --timeout=120s");
+    for context in ["c1", "c2"] {
+        user.run(&format!(
+            "kubectl --context {context} wait --for=delete namespace/deletions --timeout=120s"
+        ));
+    }
+    user.run("wheelwright repo reconcile deletions");
+}
+
+/// A repository moves to another address: the ConfigRepo follows it there, the pods go on, and the next commit is rolled out.
+#[test]
+fn a_repository_moves_without_a_rollout_on_real_nodes() {
+    let user = User::of_a_fleet("moving");
+    user.addon("1", "serve");
+    user.commit("version 1");
+    user.follow();
+    user.runs("1");
+    let pods =
+        |user: &User| user.run("for c in c1 c2; do kubectl --context $c -n moving get pods -o name; done");
+    let before = pods(&user);
+
+    user.run(
+        "rm -rf $REPOSITORIES/moved.git; mv $REPOSITORIES/moving.git $REPOSITORIES/moved.git; \
+         git -C fleet remote set-url origin https://writer:secret@$GIT/moved.git",
+    );
+    user.fails("wheelwright repo reconcile moving");
+    user.eventually("wheelwright status", "moving.git");
+    user.run(
+        "kubectl -n wheelwright-system patch configrepo moving --type merge \
+         --patch '{\"spec\": {\"url\": \"https://'$GIT'/moved.git\"}}'; wheelwright repo reconcile moving",
+    );
+    assert_eq!(pods(&user), before);
+
+    user.addon("2", "serve");
+    user.commit("version 2");
+    user.runs("2");
+}
+
+/// A cluster leaves the fleet: its add-ons and works go from it, `wheelwright unjoin` removes the agent, and the other cluster keeps what it
+/// runs. It may join again.
+#[test]
+fn a_cluster_leaves_the_fleet_and_joins_it_again_on_real_nodes() {
+    let user = User::alone("leaving");
+    user.addon("1", "serve");
+    user.commit("version 1");
+    user.follow();
+    user.runs("1");
+    user.write("settings.yaml", &SETTINGS.replace("NAME", "leaving"));
+    user.run("wheelwright work create settings -f settings.yaml --placement leaving/all");
+    for context in ["c1", "c2"] {
+        user.run(&format!(
+            "kubectl --context {context} -n default wait --for=create configmap/leaving --timeout=60s"
+        ));
+    }
+
+    let refusal = user.fails("wheelwright unjoin --cluster-name c2 --context c2");
+    assert!(refusal.contains("works"), "{refusal}");
+    user.run("kubectl delete managedcluster c2 --timeout=120s");
+    user.run("kubectl --context c2 wait --for=delete namespace/leaving --timeout=60s");
+    user.run("kubectl --context c2 -n default wait --for=delete configmap/leaving --timeout=60s");
+    user.run("wheelwright unjoin --cluster-name c2 --context c2");
+    let agent = "kubectl --context c2 -n open-cluster-management-agent";
+    user.run(&format!("{agent} wait --for=delete pod --all --timeout=60s"));
+    let left = user.run(&format!("{agent} get deployments,secrets -o name"));
+    assert_eq!(left, "", "only the namespace is left");
+    user.eventually("wheelwright rollout status leaving", "1 of 1 cluster done");
+    user.run("kubectl --context c1 -n leaving rollout status deployment/leaving --timeout=10s");
+    user.run("kubectl --context c1 -n default get configmap leaving");
+
+    user.join();
+    user.runs("1");
+    user.run("kubectl --context c2 -n default wait --for=create configmap/leaving --timeout=60s");
+    user.run("kubectl -n leaving delete manifestworkreplicaset settings");
+}
