@@ -218,10 +218,7 @@ fn sign_commit(
     message: &str,
     commit: &Commit,
 ) -> Result<Written, git2::Error> {
-    // The parent may be of another hub, whose clock is ahead.
-    let before = parent.map(|parent| Timestamp::from_second(parent.time().seconds()).unwrap_or_default());
-    let time = before.map_or(commit.time, |before| before.max(commit.time));
-    let signature = signature(commit.author.as_ref(), time)?;
+    let signature = signature(commit.author.as_ref(), not_before(parent, commit.time))?;
     let parents: Vec<_> = parent.into_iter().collect();
     let Some(signer) = &commit.signer else {
         return repo.commit(None, &signature, &signature, message, tree, &parents).map(Written::Commit);
@@ -232,6 +229,12 @@ fn sign_commit(
         Ok(armored) => repo.commit_signed(content, armored.trim_end(), None).map(Written::Commit),
         Err(error) => Ok(Written::Unsigned(error)),
     }
+}
+
+/// Returns a time, or that of the parent if it is later: the parent may be of another hub, whose clock is ahead.
+pub(super) fn not_before(parent: Option<&git2::Commit<'_>>, time: Timestamp) -> Timestamp {
+    let before = parent.map(|parent| Timestamp::from_second(parent.time().seconds()).unwrap_or_default());
+    before.map_or(time, |before| before.max(time))
 }
 
 /// Returns the author and committer of a commit; Wheelwright if there is no other.

@@ -7,7 +7,7 @@ use git2::build::TreeUpdateBuilder;
 use git2::{FileMode, Oid, Repository};
 use jiff::Timestamp;
 
-use super::commit::signature;
+use super::commit::{not_before, signature};
 use super::push::{Attempt, Retry, local_tip, swap};
 use super::{Error, Mirror};
 use object::text;
@@ -100,7 +100,7 @@ fn write(repo: &Repository, tip: Option<Oid>, note: &Note) -> Result<Option<Oid>
     let blob = repo.blob(content.as_bytes())?;
     let tree = TreeUpdateBuilder::new().upsert(path, blob, FileMode::Blob).create_updated(repo, &notes)?;
     let tree = repo.find_tree(tree)?;
-    let author = signature(None, *time)?;
+    let author = signature(None, not_before(parent.as_ref(), *time))?;
     let message = format!("Note of {commit}\n\n{line}\n");
     let parents: Vec<_> = parent.iter().collect();
     repo.commit(None, &author, &author, &message, &tree, &parents).map(Some)

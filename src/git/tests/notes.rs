@@ -102,3 +102,16 @@ fn a_note_that_the_server_refuses_names_its_reference() {
     assert!(matches!(error, Error::PushRejected { .. }), "{error}");
     assert!(error.to_string().contains("refuses the push to refs/notes/wheelwright"), "{error}");
 }
+
+#[test]
+fn a_note_is_not_dated_before_the_one_of_a_hub_whose_clock_is_ahead() {
+    on_both(|forge, open| {
+        let commit = forge.commit("main", &[("a", "1")]);
+        let ahead = note(&commit, "hub/1", "pending: a");
+        let behind = Note { time: "2026-01-01T00:00:00Z".parse().unwrap(), ..note(&commit, "hub/2", "b") };
+        open("cache").push_note(&ahead, &QUICK).unwrap();
+        open("other").push_note(&behind, &QUICK).unwrap();
+        let tip = forge.repo().refname_to_id("refs/notes/wheelwright").unwrap();
+        assert_eq!(forge.repo().find_commit(tip).unwrap().time().seconds(), ahead.time.as_second());
+    });
+}
