@@ -9,6 +9,9 @@ use super::resource::Resource;
 use super::yaml::{Node, Value, documents};
 use object::Location;
 
+/// The beginning of a file that stands in for one in the storage of Git LFS.
+const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
+
 /// Reads the objects of a file. Lists of objects are divided.
 ///
 /// # Errors
@@ -76,6 +79,12 @@ fn check(node: &Node, location: &Location) -> Result<()> {
         let error = RenderError::at(Reason::InvalidValue, location, message);
         Err(Box::new(if field.is_empty() { error } else { error.field(field) }))
     };
+    if node.text().starts_with(LFS_POINTER) {
+        return error(
+            "the file is a pointer of Git LFS, whose content is not in the commit; commit the manifest itself",
+            "",
+        );
+    }
     if node.as_map().is_none() {
         return error(&format!("a Kubernetes object is a map, and this is {}", node.kind()), "");
     }
