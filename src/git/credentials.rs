@@ -24,6 +24,7 @@ const SHORTEST_SECRET: usize = 6;
 pub struct Credentials {
     username: Option<String>,
     password: Option<String>,
+    bearer: Option<String>,
     github_app: Option<GithubApp>,
     ssh_key: Option<String>,
     known_hosts: KnownHosts,
@@ -35,11 +36,12 @@ pub struct Credentials {
 /// Shows which parts are set, never their values.
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let Self { username, password, github_app, ssh_key, known_hosts, authorities, .. } = self;
+        let Self { username, password, bearer, github_app, ssh_key, known_hosts, authorities, .. } = self;
         let Self { client_certificate, proxy, .. } = self;
         f.debug_struct("Credentials")
             .field("username", &username.is_some())
             .field("password", &password.is_some())
+            .field("bearer", &bearer.is_some())
             .field("github_app", &github_app.is_some())
             .field("ssh_key", &ssh_key.is_some())
             .field("known_hosts", &!known_hosts.is_empty())
@@ -103,7 +105,8 @@ impl Credentials {
         let credentials = Self {
             github_app,
             username: line(&["username"])?,
-            password: line(&["token", "bearerToken", "password"])?,
+            password: line(&["token", "password"])?,
+            bearer: line(&["bearerToken"])?,
             ssh_key: field(&["ssh-privatekey", "identity"])?,
             known_hosts: KnownHosts::parse(&known_hosts)
                 .map_err(|e| Error::Credentials(format!("key known_hosts of the Secret: {e}")))?,
@@ -148,6 +151,11 @@ impl Credentials {
             Transport::Ssh { .. } if self.ssh_key.is_none() => Err(Error::Credentials(format!(
                 "{remote} needs a credentials Secret with the keys ssh-privatekey and known_hosts"
             ))),
+            Transport::Ssh { .. } if self.known_hosts.has_only_authorities() => {
+                Err(Error::Credentials(format!(
+                    "known_hosts of the credentials Secret for {remote} has only lines of @cert-authority, and certificates of hosts are not supported; add the host keys themselves"
+                )))
+            }
             Transport::Ssh { host, port, .. } if self.known_hosts.is_empty() => {
                 Err(Error::Credentials(format!(
                     "the credentials Secret for {remote} has no known_hosts, and an unknown host is never trusted; \
@@ -159,8 +167,11 @@ impl Credentials {
     }
 
     /// Returns the value of the header `Authorization`, if there are credentials for https.
-    pub(super) fn basic(&self) -> Option<String> {
-        self.login().map(|login| format!("Basic {}", STANDARD.encode(login)))
+    pub(super) fn authorization(&self) -> Option<String> {
+        match &self.bearer {
+            Some(token) => Some(format!("Bearer {token}")),
+            None => self.login().map(|login| format!("Basic {}", STANDARD.encode(login))),
+        }
     }
 
     fn login(&self) -> Option<String> {
@@ -172,7 +183,7 @@ impl Credentials {
     pub(super) fn hide(&self, text: &str) -> String {
         let app = self.github_app.as_ref();
         let logins = [self.login(), app.and_then(GithubApp::login)];
-        let tokens = [self.password.clone(), app.and_then(GithubApp::token)];
+        let tokens = [self.password.clone(), self.bearer.clone(), app.and_then(GithubApp::token)];
         let values = logins.into_iter().chain(tokens).flatten();
         values.filter(|value| value.len() >= SHORTEST_SECRET).fold(text.to_owned(), |text, value| {
             text.replace(&STANDARD.encode(&value), REDACTED).replace(&value, REDACTED)
@@ -181,7 +192,7 @@ impl Credentials {
 
     /// Returns the token or password for https.
     pub(super) fn token(&self) -> Option<&str> {
-        self.password.as_deref()
+        self.bearer.as_deref().or(self.password.as_deref())
     }
 
     /// Returns the key for ssh and its passphrase.
@@ -236,7 +247,7 @@ mod tests {
                 "no key in PEM",
             ),
             (&[("proxy", "socks5://x:1")], "key proxy of the Secret"),
-            (&[("password", "a\nhost=evil")], "key token or bearerToken or password"),
+            (&[("password", "a\nhost=evil")], "key token or password"),
             (&[("ssh-privatekey", "k"), ("known_hosts", "nonsense")], "known_hosts of the Secret: line 1"),
         ];
         for (data, part) in cases {
@@ -273,9 +284,18 @@ mod tests {
     }
 
     #[test]
+    fn host_certificates_are_not_supported_and_the_message_says_so() {
+        let known = "@cert-authority *.example ssh-ed25519 AAAA";
+        let credentials = secret(&[("identity", "key"), ("known_hosts", known)]).unwrap();
+        let error = credentials.check(&Remote::parse("git@git.example:x").unwrap()).unwrap_err();
+        assert!(error.to_string().contains("add the host keys themselves"), "{error}");
+    }
+
+    #[test]
     fn values_of_a_secret_are_never_shown() {
         let parts = [
             ("token", "hunter22"),
+            ("bearerToken", "hunter22"),
             ("ssh-privatekey", "hunter22"),
             ("tls.crt", "hunter22"),
             ("tls.key", "hunter22"),
@@ -288,7 +308,7 @@ mod tests {
     #[test]
     fn what_a_server_repeats_of_a_secret_is_hidden() {
         let credentials = secret(&[("username", "me"), ("password", "hunter22")]).unwrap();
-        let header = credentials.basic().unwrap();
+        let header = credentials.authorization().unwrap();
         let encoded = STANDARD.encode("hunter22");
         let text = format!("no hunter22 here, me:hunter22, {header}, {encoded}");
         assert_eq!(credentials.hide(&text), "no [redacted] here, [redacted], Basic [redacted], [redacted]");

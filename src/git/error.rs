@@ -1,5 +1,7 @@
 //! Failures of fetches and pushes, with messages for conditions.
 
+use std::time::Duration;
+
 use git2::{ErrorClass, ErrorCode};
 use jiff::Timestamp;
 
@@ -86,12 +88,12 @@ pub enum Error {
     #[error("{0}")]
     Content(String),
     /// The operation took too long in total, or the process ends.
-    #[error(
-        "the operation on {url} took longer than allowed and was stopped; look at the load of the server if this stays"
-    )]
+    #[error("the operation on {url} took longer than allowed and was stopped{}", after(*received))]
     Cancelled {
         /// The remote.
         url: String,
+        /// The MiB that had arrived.
+        received: u64,
     },
     /// The operation does not end although it was asked to.
     #[error(
@@ -195,6 +197,16 @@ pub enum Error {
         /// When it takes requests again.
         until: Timestamp,
     },
+    /// The server wants no requests for a while.
+    #[error("{url} wants no requests for {} s: {why}", pause.as_secs())]
+    Busy {
+        /// The remote.
+        url: String,
+        /// The message of the server.
+        why: String,
+        /// How long it wants none.
+        pause: Duration,
+    },
     /// The mirror on the local disk cannot be read or written.
     #[error("the git cache fails: {0}; check space and permissions of the cache directory")]
     Cache(String),
@@ -208,9 +220,10 @@ impl Error {
             Self::Url(_) => "InvalidURL",
             Self::Ref(_) => "InvalidRef",
             Self::Credentials(_) => "InvalidCredentials",
-            Self::Unreachable { .. } | Self::PushContended { .. } | Self::Throttled { .. } => {
-                "SourceUnreachable"
-            }
+            Self::Unreachable { .. }
+            | Self::PushContended { .. }
+            | Self::Throttled { .. }
+            | Self::Busy { .. } => "SourceUnreachable",
             Self::Auth { .. } | Self::PushRejected { .. } => "SourceUnauthorized",
             Self::HostKey { .. } => "HostKeyMismatch",
             Self::Empty { .. } => "SourceEmpty",
@@ -228,6 +241,11 @@ impl Error {
             Self::Abandoned { .. } => "SourceAbandoned",
             Self::Cache(_) => "GitCacheFailed",
         }
+    }
+
+    /// Returns how long the server wants no requests.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        if let Self::Busy { pause, .. } = self { Some(*pause) } else { None }
     }
 
     /// Returns whether another content of a Secret may end the failure.
@@ -275,4 +293,15 @@ impl Error {
     pub(super) fn cache(e: &git2::Error) -> Self {
         Self::Cache(text::plain(e.message(), QUOTED))
     }
+}
+
+/// Says what a timed-out operation was busy with, and what helps.
+fn after(received: u64) -> String {
+    if received == 0 {
+        return "; look at the load of the server if this stays".into();
+    }
+    format!(
+        " after {received} MiB had arrived; if this stays, look at the connection, and at large files in the newest commit: \
+         the files of one commit have to arrive at once"
+    )
 }

@@ -10,6 +10,8 @@ pub(super) struct KnownHosts {
     lines: Vec<Line>,
     /// Keys that no host may have, whatever hosts their lines name.
     revoked: Vec<Vec<u8>>,
+    /// Whether lines of authorities, which are not supported, were left out.
+    has_authorities: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +46,11 @@ impl KnownHosts {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut known = Self::default();
         for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
-            if line.is_empty() || line.starts_with('#') || line.starts_with("@cert-authority") {
+            if line.starts_with("@cert-authority") {
+                known.has_authorities = true;
+                continue;
+            }
+            if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let malformed =
@@ -61,6 +67,10 @@ impl KnownHosts {
 
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    pub(super) fn has_only_authorities(&self) -> bool {
+        self.has_authorities && self.is_empty()
     }
 
     /// Returns the types of the keys on record for a host.

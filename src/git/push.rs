@@ -95,7 +95,7 @@ impl Mirror {
                 Attempt::Unchanged => return Ok(None),
                 Attempt::Pushed(commit) => return Ok(Some(commit.to_string())),
                 Attempt::Stale(_) if self.cancel.is_cancelled() => {
-                    return Err(Error::Cancelled { url: self.remote().to_string() });
+                    return Err(Error::Cancelled { url: self.remote().to_string(), received: 0 });
                 }
                 Attempt::Stale(commit) => std::thread::sleep(retry.wait(attempt, commit)),
             }
@@ -299,13 +299,24 @@ impl Mirror {
         Ok(match (result, refused.into_inner().map(|status| session.hide(&status))) {
             _ if stale.get() => PushAnswer::Stale,
             (Ok(()), None) => PushAnswer::Accepted,
-            (Ok(()), Some(status)) => {
-                PushAnswer::Rejected(if message.is_empty() { status } else { format!("{status}: {message}") })
-            }
+            (Ok(()), Some(status)) => PushAnswer::Rejected(with_message(&status, &message)),
             (Err(e), _) if e.code() == ErrorCode::NotFastForward => PushAnswer::Stale,
-            (Err(e), _) => PushAnswer::Unknown(session.explain(&e)),
+            (Err(e), _) => match session.unpack_failure() {
+                Some(reason) => PushAnswer::Rejected(with_message(&format!("unpack {reason}"), &message)),
+                None => PushAnswer::Unknown(match session.explain(&e) {
+                    Error::Unreachable { url, why } => {
+                        Error::Unreachable { url, why: text::plain(&with_message(&why, &message), 300) }
+                    }
+                    other => other,
+                }),
+            },
         })
     }
+}
+
+/// Adds what a server printed to the reason that it gives.
+fn with_message(reason: &str, message: &str) -> String {
+    if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") }
 }
 
 /// Returns true if the checks of a push may need commits of the branch that the mirror lacks: the reports at

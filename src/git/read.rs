@@ -96,7 +96,7 @@ pub(super) fn refuse_deep(
     let mut seen = BTreeSet::new();
     while let Some((id, depth)) = left.pop() {
         if bounds.cancel.is_cancelled() {
-            return Err(Error::Cancelled { url: bounds.url.to_owned() });
+            return Err(Error::Cancelled { url: bounds.url.to_owned(), received: 0 });
         }
         let most = bounds.limits.depth;
         if depth > most {
@@ -162,7 +162,7 @@ impl Reader<'_> {
     /// without a file.
     fn count(&mut self) -> Result<(), Error> {
         if self.bounds.cancel.is_cancelled() {
-            return Err(Error::Cancelled { url: self.bounds.url.to_owned() });
+            return Err(Error::Cancelled { url: self.bounds.url.to_owned(), received: 0 });
         }
         self.entries += 1;
         if self.entries > self.bounds.limits.entries {

@@ -102,7 +102,9 @@ pub(crate) fn redact(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let patterns = [
             (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", REDACTED),
-            (r"://[^/\s@]*@", "://[redacted]@"),
+            (r"(^|[^hH])://[^/\s@]*@", "${1}://[redacted]@"),
+            // The user of ssh alone is no secret.
+            (r"([hH])://[^/\s@:]*:[^/\s@]*@", "${1}://[redacted]@"),
             (r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", "${1} [redacted]"),
             (r"\beyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*", REDACTED),
             (r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-)[A-Za-z0-9_-]{10,}", REDACTED),
@@ -151,6 +153,8 @@ mod tests {
                 "cannot reach https://me:hunter2@git.example/x",
                 "cannot reach https://[redacted]@git.example/x",
             ),
+            ("ssh://me:hunter2@git.example/x", "ssh://[redacted]@git.example/x"),
+            ("ssh://git@git.example/x", "ssh://git@git.example/x"),
             ("Authorization: Bearer abcdefghijkl", "Authorization: Bearer [redacted]"),
             ("got eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl back", "got [redacted] back"),
             ("token ghp_0123456789abcdefghij refused", "token [redacted] refused"),

@@ -92,6 +92,97 @@ fn a_token_and_a_client_certificate_prove_who_we_are() {
 }
 
 #[test]
+fn a_bearer_token_is_sent_as_one() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let authorization = Some("Bearer tok12345".to_owned());
+    let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
+    let with = |key| fetch(&mut mirror(&forge, &web.url, web.credentials(&[(key, "tok12345")])));
+    assert_eq!(with("bearerToken"), Ok(commit));
+    assert_eq!(with("token").unwrap_err().reason(), "SourceUnauthorized");
+}
+
+#[test]
+fn a_refusal_has_the_words_of_the_server_and_the_time_that_it_names() {
+    let forge = Forge::new();
+    let cases = [
+        (403, "Content-Type: text/plain\r\n", "You may not push.", "SourceUnauthorized", None),
+        (
+            400,
+            "Content-Type: text/html; charset=utf-8\r\n",
+            "<title>No certificate</title>",
+            "SourceUnreachable",
+            None,
+        ),
+        (429, "Retry-After: 120\r\n", "", "SourceUnreachable", Some(120)),
+        (429, "", "", "SourceUnreachable", Some(60)),
+        (503, "Retry-After: 99999\r\n", "", "SourceUnreachable", Some(3600)),
+        (503, "", "", "SourceUnreachable", None),
+    ];
+    for (status, headers, page, reason, pause) in cases {
+        let refusal = Some((status, headers, page));
+        let web = Web::start(&forge, Behaviour { refusal, ..Behaviour::default() });
+        let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))).unwrap_err();
+        assert_eq!((error.reason(), error.pause()), (reason, pause.map(Duration::from_secs)), "{error}");
+        let words = page.trim_start_matches("<title>").trim_end_matches("</title>");
+        assert!(error.to_string().contains(&format!("HTTP status {status}")), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_type_with_a_parameter_is_that_of_a_git_server() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let web = Web::start(&forge, Behaviour { charset: true, ..Behaviour::default() });
+    assert_eq!(fetch(&mut mirror(&forge, &web.url, web.credentials(&[]))), Ok(commit));
+}
+
+#[test]
+fn a_push_waits_for_the_hooks_of_the_server() {
+    let forge = Forge::new();
+    forge.hook("pre-receive", "sleep 4");
+    let web = Web::start(&forge, Behaviour::default());
+    let mut mirror = mirror(&forge, &web.url, web.credentials(&[]));
+    let limit = Duration::from_secs(3);
+    mirror.transport = TransportLimits { connect: limit, idle: limit, ..TransportLimits::default() };
+    let pushed = mirror.push(&report("1"), &Retry::default()).unwrap().unwrap();
+    assert_eq!(forge.history("wheelwright/status"), [pushed]);
+}
+
+#[test]
+fn a_pack_that_the_server_does_not_unpack_is_refused_with_its_reason() {
+    let forge = Forge::new();
+    forge.repo().config().unwrap().set_i64("receive.maxInputSize", 100).unwrap();
+    let (web, git) = (Web::start(&forge, Behaviour::default()), forge.serve());
+    for mut mirror in [mirror(&forge, &web.url, web.credentials(&[])), forge.mirror("git", &git.url)] {
+        mirror.transport = TransportLimits::default();
+        let error = mirror.push(&report("1"), &Retry::default()).unwrap_err();
+        assert!(matches!(error, Error::PushRejected { .. }), "{error}");
+        assert!(error.to_string().contains("unpack "), "{error}");
+        assert!(error.to_string().contains("exceeds"), "{error}");
+    }
+}
+
+#[test]
+fn a_redirect_within_the_host_is_followed() {
+    let forge = Forge::new();
+    let commit = forge.commit("main", &[("a", "1")]);
+    let moved = |host: String| Behaviour { moved: Some(("/old.git", host)), ..Behaviour::default() };
+    let web = Web::start(&forge, moved(String::new()));
+    let mut mirror = mirror(&forge, &web.url.replace("config", "old"), web.credentials(&[]));
+    assert_eq!(fetch(&mut mirror), Ok(commit));
+    mirror.push(&report("1"), &Retry::default()).unwrap().unwrap();
+
+    let elsewhere = Web::start(&forge, moved("https://git.example".into()));
+    let mut mirror =
+        self::mirror(&forge, &elsewhere.url.replace("config", "old"), elsewhere.credentials(&[]));
+    let error = fetch(&mut mirror).unwrap_err().to_string();
+    let hint = "it redirects to \"https://git.example/config.git\"; if that is right, make it the URL";
+    assert!(error.contains(hint), "{error}");
+}
+
+#[test]
 fn a_redirect_is_not_followed_with_or_without_credentials() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
@@ -163,6 +254,16 @@ fn https_goes_through_the_proxy_of_the_secret() {
     let error = through("me:wrong").unwrap_err();
     assert!(error.to_string().contains("refuses the user and password of the proxy"), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
+}
+
+#[test]
+fn a_proxy_that_cannot_be_reached_is_named_once() {
+    let forge = Forge::new();
+    let web = Web::start(&forge, Behaviour::default());
+    let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&[("proxy", "http://127.0.0.1:1")])));
+    let error = error.unwrap_err().to_string();
+    let start = format!("cannot reach {}: proxy 127.0.0.1:1: Connection refused", web.url);
+    assert!(error.starts_with(&start) && error.matches("if this stays").count() == 1, "{error}");
 }
 
 #[test]
@@ -294,17 +395,23 @@ struct Sshd {
 
 impl Sshd {
     fn start() -> Self {
+        Self::with("", "")
+    }
+
+    /// Starts it with further lines of its configuration, and a passphrase of the client's key.
+    fn with(further: &str, passphrase: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         for name in ["host", "client"] {
             let keygen = Command::new("ssh-keygen")
-                .args(["-q", "-t", "ed25519", "-N", "", "-f", &path(name)])
+                .args(["-q", "-t", "ed25519", "-f", &path(name)])
+                .args(["-N", if name == "client" { passphrase } else { "" }])
                 .status();
             assert!(keygen.expect("the tests over ssh need OpenSSH").success());
         }
         std::fs::copy(path("client.pub"), path("authorized_keys")).unwrap();
         let config = format!(
-            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nPidFile none\n",
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nPidFile none\n{further}\n",
             path("host"),
             path("authorized_keys")
         );
@@ -385,6 +492,42 @@ fn over_ssh_the_message_of_the_server_is_reported() {
     let mut mirror = sshd.mirror(&forge, sshd.credentials(&sshd.host_key)).unwrap();
     let error = fetch(&mut mirror).unwrap_err();
     assert!(error.to_string().contains("does not appear to be a git repository"), "{error}");
+    assert_eq!(error.reason(), "SourceUnauthorized", "{error}");
+}
+
+#[test]
+fn over_ssh_a_service_that_refuses_the_repository_refuses_access() {
+    let forge = Forge::new();
+    forge.commit("main", &[("a", "1")]);
+    let command = "if [ \"${SSH_ORIGINAL_COMMAND%% *}\" = git-upload-pack ]; then exec sh -c \"$SSH_ORIGINAL_COMMAND\"; fi; echo 'ERROR: The key is read only.' >&2; exit 1";
+    let read_only = Sshd::with(&format!("ForceCommand {command}"), "");
+    let mut mirror = read_only.mirror(&forge, read_only.credentials(&read_only.host_key)).unwrap();
+    fetch(&mut mirror).unwrap();
+    let error = mirror.push(&report("1"), &Retry::default()).unwrap_err();
+    assert!(matches!(error, Error::Auth { .. }), "{error}");
+    assert!(error.to_string().contains("exit status 1: ERROR: The key is read only."), "{error}");
+    let absent = Sshd::with("ForceCommand exit 127", "");
+    let mut mirror = absent.mirror(&forge, absent.credentials(&absent.host_key)).unwrap();
+    let error = fetch(&mut mirror).unwrap_err();
+    assert_eq!(error.reason(), "SourceUnreachable", "no git on the server: {error}");
+    assert!(error.to_string().contains("it gives no reason"), "{error}");
+}
+
+#[test]
+fn over_ssh_a_locked_key_needs_its_passphrase() {
+    let (forge, sshd) = (Forge::new(), Sshd::with("", "correct horse"));
+    let commit = forge.commit("main", &[("a", "1")]);
+    let fetched = |password: Option<&str>| {
+        let known = format!("[127.0.0.1]:{} {}", sshd.server.address.port(), sshd.host_key);
+        let data = [("ssh-privatekey", sshd.key.as_str()), ("known_hosts", &known)];
+        let data = data.into_iter().chain(password.map(|password| ("password", password)));
+        let data = data.map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec())));
+        let credentials = Credentials::from_secret(&data.collect()).unwrap();
+        fetch(&mut sshd.mirror(&forge, credentials).unwrap()).map_err(|error| error.to_string())
+    };
+    assert_eq!(fetched(Some("correct horse")), Ok(commit), "however long it takes to unlock it");
+    assert!(fetched(None).unwrap_err().contains("add its passphrase as the key password"));
+    assert!(fetched(Some("wrong")).unwrap_err().contains("with the passphrase in the key password"));
 }
 
 #[test]

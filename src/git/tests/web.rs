@@ -74,6 +74,12 @@ pub(crate) struct Behaviour {
     pub(crate) redirect: Option<String>,
     /// How long ago its certificate was issued, for an hour.
     pub(crate) issued_ago: Duration,
+    /// The path of a repository that it redirects to `/config.git`, and what comes before that path.
+    pub(crate) moved: Option<(&'static str, String)>,
+    /// The status, further headers and the page that it answers every request with.
+    pub(crate) refusal: Option<(u16, &'static str, &'static str)>,
+    /// Whether a proxy adds a parameter to the type of an answer.
+    pub(crate) charset: bool,
     /// The status that it answers a push with.
     pub(crate) push_status: Option<u16>,
     /// Changes an answer with a pack.
@@ -198,6 +204,16 @@ fn answer(
     if let Some(to) = &behaviour.redirect {
         return write!(out, "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
     }
+    if let Some((status, headers, page)) = behaviour.refusal {
+        let length = page.len();
+        return write!(out, "HTTP/1.1 {status} Refused\r\n{headers}Content-Length: {length}\r\n\r\n{page}");
+    }
+    if let Some((from, host)) = &behaviour.moved
+        && let Some(rest) = seen.line.split(' ').nth(1).and_then(|target| target.strip_prefix(from))
+    {
+        let status = "HTTP/1.1 301 Moved Permanently";
+        return write!(out, "{status}\r\nLocation: {host}/config.git{rest}\r\nContent-Length: 0\r\n\r\n");
+    }
     if let Some(app) = &behaviour.app
         && seen.line.starts_with("POST /api/v3/app/installations/42/access_tokens ")
     {
@@ -235,6 +251,7 @@ fn answer(
     let output = backend.wait_with_output()?.stdout;
     let end = output.windows(4).position(|part| part == b"\r\n\r\n").unwrap_or(output.len());
     let head = String::from_utf8_lossy(&output[..end]).into_owned();
+    let head = if behaviour.charset { charset(&head) } else { head };
     let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
     let rest = &output[(end + 4).min(output.len())..];
     let head =
@@ -246,4 +263,13 @@ fn answer(
     };
     out.write_all(&answer)?;
     out.flush()
+}
+
+/// Adds a parameter to the type of an answer.
+fn charset(head: &str) -> String {
+    let with_charset = |line: &str| {
+        let more = if line.starts_with("Content-Type:") { "; charset=utf-8" } else { "" };
+        format!("{line}{more}")
+    };
+    head.lines().map(with_charset).collect::<Vec<_>>().join("\r\n")
 }

@@ -131,7 +131,7 @@ fn pkt(content: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the length of a line, with the four digits that say it. Those below four have no line.
-fn length(digits: &[u8; 4]) -> Option<usize> {
+pub(super) fn length(digits: &[u8; 4]) -> Option<usize> {
     let length = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     Some(length.max(digits.len()))
 }

@@ -3,7 +3,7 @@
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -19,11 +19,17 @@ pub(super) async fn exchange(
     remote: &Remote,
     request: Request<Full<Bytes>>,
 ) -> Result<Response<Incoming>, Error> {
+    let mut sender = session.limit_connect(connect(session, remote)).await?;
+    sender.send_request(request).await.map_err(|e| session.unreachable(e))
+}
+
+/// Opens a connection.
+async fn connect(session: &Session, remote: &Remote) -> Result<SendRequest<Full<Bytes>>, Error> {
     let is_https = remote.url().starts_with("https:");
     let default = if is_https { 443 } else { 80 };
     let address = remote.address(default).ok_or_else(|| session.unreachable("it has no address"))?;
     if !is_https {
-        return over(session, session.connect(address.host, address.port).await?, request).await;
+        return over(session, session.connect(address.host, address.port).await?).await;
     }
     // The administrator sets the proxy of the environment; a Secret is trusted as little as the URL.
     let of_secret = session.credentials.proxy();
@@ -34,18 +40,17 @@ pub(super) async fn exchange(
             None => session.connect(address.host, address.port).await?,
         },
     };
-    over(session, tls::connect(session, stream, address.host).await?, request).await
+    over(session, tls::connect(session, stream, address.host).await?).await
 }
 
 async fn over(
     session: &Session,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, Error> {
-    let (mut sender, connection) =
+) -> Result<SendRequest<Full<Bytes>>, Error> {
+    let (sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|e| session.unreachable(e))?;
     // The task ends with the answer or with the runtime of the session. Its failure is also the failure of
     // the answer.
     tokio::spawn(connection);
-    sender.send_request(request).await.map_err(|e| session.unreachable(e))
+    Ok(sender)
 }

@@ -62,7 +62,8 @@ impl Read for Duplex {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Self { session, wire, part, advertisement, rest, answer } = self;
         while rest.is_empty() {
-            let arrived = session.wait(async {
+            let is_push = *part == Part::PackReader && answer.is_none();
+            let arrived = session.wait_for_answer(is_push, async {
                 let length = wire.read(buffer, session).await?;
                 session.count(*part, length)?;
                 let bytes = buffer.get(..length).unwrap_or_default();
@@ -72,7 +73,10 @@ impl Read for Duplex {
                         answer.take(bytes).map_err(|why| session.refuse(&why))?;
                         return Ok(Some(length));
                     }
-                    (Part::PackReader, None) => return Ok(Some(length)),
+                    (Part::PackReader, None) => {
+                        session.keep_push_answer(bytes);
+                        return Ok(Some(length));
+                    }
                 }
                 // Of a part of the list, libgit2 may get nothing.
                 Ok((length == 0).then_some(0))

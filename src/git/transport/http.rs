@@ -1,21 +1,22 @@
 //! git over https: one request for the list of references, and one for each further part
 //! (gitprotocol-http(5)).
 //!
-//! The transport follows no redirect, because a redirect leads to a host that the configuration does not
-//! name.
+//! The transport follows redirects of the list of references within the host, as git does. A redirect to
+//! another host leads to one that the configuration does not name.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use git2::transport::Service;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 
 use super::advertisement::Advertisement;
 use super::client::{AGENT, exchange};
 use super::pack::PackReader;
+use super::refusal::{header, redirected, refusal};
 use super::session::Part;
 use super::{Session, login};
 use crate::git::Error;
@@ -23,11 +24,15 @@ use crate::git::Error;
 /// Most bytes of a request. A report is far smaller.
 const MAX_REQUEST: usize = 64 << 20;
 
+/// Most redirects that are followed.
+const MAX_REDIRECTS: usize = 5;
+
 /// One request and its answer. libgit2 writes the request first, and then reads the answer.
 pub(super) struct Exchange {
     session: Arc<Session>,
     command: &'static str,
     part: Part,
+    is_push: bool,
     request: Vec<u8>,
     body: Option<Incoming>,
     advertisement: Advertisement,
@@ -48,7 +53,9 @@ impl Exchange {
             Service::UploadPackLs | Service::ReceivePackLs | Service::ReceivePack => None,
         };
         let (request, advertisement) = (Vec::new(), session.advertisement());
-        Self { session, command, part, request, body: None, advertisement, answer, rest: Bytes::new() }
+        let is_push = matches!(service, Service::ReceivePack);
+        let rest = Bytes::new();
+        Self { session, command, part, is_push, request, body: None, advertisement, answer, rest }
     }
 }
 
@@ -58,12 +65,13 @@ impl Read for Exchange {
             let request = std::mem::take(&mut self.request);
             self.session.sent(request.len());
             let sent = send(&self.session, self.part, self.command, request);
-            self.body = Some(self.session.wait_to_connect(sent)?);
+            self.body = Some(self.session.wait_for_answer(self.is_push, sent)?);
         }
-        let (session, part, advertisement) = (&self.session, self.part, &mut self.advertisement);
+        let (session, part, is_push) = (&self.session, self.part, self.is_push);
+        let advertisement = &mut self.advertisement;
         while self.rest.is_empty() {
             let (Some(body), answer) = (&mut self.body, &mut self.answer) else { return Ok(0) };
-            let next = session.wait(async {
+            let next = session.wait_for_answer(is_push, async {
                 let Some(frame) = body.frame().await else { return Ok(None) };
                 let data = frame.map_err(|e| session.unreachable(e))?.into_data().unwrap_or_default();
                 session.count(part, data.len())?;
@@ -72,6 +80,9 @@ impl Read for Exchange {
                 }
                 if let Some(answer) = answer {
                     answer.take(&data).map_err(|why| session.refuse(&why))?;
+                }
+                if is_push {
+                    session.keep_push_answer(&data);
                 }
                 Ok(Some(data))
             })?;
@@ -109,6 +120,9 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
     let body = Bytes::from(body);
     let has_token = session.credentials.github_app().is_some_and(|app| app.login().is_some());
     let mut answer = send_once(session, part, command, body.clone()).await?;
+    if part == Part::Advertisement {
+        answer = follow(session, command, answer).await?;
+    }
     if has_token && answer.status() == StatusCode::UNAUTHORIZED {
         answer = send_once(session, part, command, body).await?;
     }
@@ -116,8 +130,23 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
         Part::Advertisement => "advertisement",
         Part::PackReader => "result",
     };
-    check(session, &answer, &format!("application/x-{command}-{kind}"))?;
-    Ok(answer.into_body())
+    check(session, answer, &format!("application/x-{command}-{kind}")).await
+}
+
+/// Asks for the list of references where redirects lead to.
+async fn follow(
+    session: &Session,
+    command: &str,
+    mut answer: Response<Incoming>,
+) -> Result<Response<Incoming>, Error> {
+    for _ in 0..MAX_REDIRECTS {
+        if !answer.status().is_redirection() {
+            return Ok(answer);
+        }
+        session.follow(redirected(session, answer.headers())?);
+        answer = send_once(session, Part::Advertisement, command, Bytes::new()).await?;
+    }
+    Err(session.unreachable("it redirects again and again"))
 }
 
 /// Sends a request over a connection of its own. A token that the server refuses is not used again.
@@ -127,7 +156,7 @@ async fn send_once(
     command: &str,
     body: Bytes,
 ) -> Result<Response<Incoming>, Error> {
-    let path = session.remote.path().trim_end_matches('/');
+    let path = session.path();
     let (method, path) = match part {
         Part::Advertisement => (Method::GET, format!("{path}/info/refs?service={command}")),
         Part::PackReader => (Method::POST, format!("{path}/{command}")),
@@ -153,30 +182,23 @@ async fn send_once(
     Ok(answer)
 }
 
-fn check(session: &Session, answer: &Response<Incoming>, expected: &str) -> Result<(), Error> {
-    let (status, url) = (answer.status(), session.remote.to_string());
-    let header = |headers: &HeaderMap, name| {
-        headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
-    };
-    if status.is_redirection() {
-        let to = header(answer.headers(), LOCATION);
-        return Err(session.unreachable(format!("it redirects to {to:?}; if that is right, make it the URL")));
+/// Returns the body of an answer of a git server.
+async fn check(session: &Session, answer: Response<Incoming>, expected: &str) -> Result<Incoming, Error> {
+    let (head, body) = answer.into_parts();
+    if head.status.is_redirection() {
+        let why = "it redirects a request that it should answer where it sent the list of references";
+        return Err(session.unreachable(why));
     }
-    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND) {
-        return Err(Error::Auth { url, why: format!("HTTP status {status}") });
+    if head.status != StatusCode::OK {
+        return Err(refusal(session, &head, body).await);
     }
-    if status == StatusCode::PAYLOAD_TOO_LARGE {
-        return Err(Error::RequestTooLarge { url });
-    }
-    if status != StatusCode::OK {
-        return Err(session.unreachable(format!("HTTP status {status}")));
-    }
-    if header(answer.headers(), CONTENT_TYPE) != expected {
+    let kind = header(&head.headers, CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case(expected) {
         return Err(session.unreachable("its answer is not that of a git server over HTTP"));
     }
     // The request accepts no encoding, so an encoded answer is refused.
-    match header(answer.headers(), CONTENT_ENCODING).as_str() {
-        "" | "identity" => Ok(()),
+    match header(&head.headers, CONTENT_ENCODING) {
+        "" | "identity" => Ok(body),
         encoding => Err(session.unreachable(format!("it encodes its answer as {encoding:?}"))),
     }
 }

@@ -26,7 +26,7 @@ struct Issued {
 
 /// Returns the value of the header `Authorization`, if there are credentials.
 pub(super) async fn authorization(session: &Session) -> Result<Option<String>, Error> {
-    let Some(app) = session.credentials.github_app() else { return Ok(session.credentials.basic()) };
+    let Some(app) = session.credentials.github_app() else { return Ok(session.credentials.authorization()) };
     if app.login().is_none() {
         issue(session, app).await?;
     }

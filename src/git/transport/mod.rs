@@ -19,6 +19,8 @@ mod http;
 mod login;
 mod pack;
 mod proxy;
+mod refusal;
+mod report_status;
 mod session;
 mod ssh;
 mod subtransport;

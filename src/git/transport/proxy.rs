@@ -73,8 +73,8 @@ impl Proxy {
     /// Connects to the proxy that a Secret names. It must be on a host that repositories may be on.
     pub(super) async fn reach_as_repository(&self, session: &Session) -> Result<TcpStream, Error> {
         session.connect(&self.host, self.port).await.map_err(|error| match error {
-            Error::Unreachable { .. } => {
-                session.unreachable(format!("proxy {}:{}: {error}", self.host, self.port))
+            Error::Unreachable { why, .. } => {
+                session.unreachable(format!("proxy {}:{}: {why}", self.host, self.port))
             }
             refused => refused,
         })

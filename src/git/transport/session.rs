@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Egress;
 use super::advertisement::{Advertisement, IsSha256, PushedReference};
 use super::arrivals::{Arrival, Arrivals};
+use super::report_status;
 use crate::git::{Credentials, Error, Remote};
 
 /// Limits of the connections of one fetch or push.
@@ -85,6 +86,10 @@ pub(in crate::git) struct Session {
     arrival: Arrival,
     failure: Mutex<Option<Error>>,
     pushed: OnceLock<PushedReference>,
+    /// The path that a redirect led to.
+    path: Mutex<Option<String>>,
+    /// The beginning of the answer to a push.
+    push_answer: Mutex<Vec<u8>>,
 }
 
 impl Session {
@@ -116,6 +121,8 @@ impl Session {
             arrival,
             failure,
             pushed: OnceLock::new(),
+            path: Mutex::default(),
+            push_answer: Mutex::default(),
         }))
     }
 
@@ -158,7 +165,8 @@ impl Session {
     }
 
     fn cancelled(&self) -> Error {
-        Error::Cancelled { url: self.remote.to_string() }
+        let bytes: u64 = self.received.iter().map(|received| received.load(Ordering::Relaxed)).sum();
+        Error::Cancelled { url: self.remote.to_string(), received: bytes >> 20 }
     }
 
     /// Checks the name of a host that is not connected to directly.
@@ -203,7 +211,23 @@ impl Session {
     /// # Errors
     /// The failure, which [`Session::explain`] repeats.
     pub(super) fn wait<T>(&self, step: impl Future<Output = Result<T, Error>>) -> io::Result<T> {
-        let idle = self.limits.idle;
+        self.wait_within(self.limits.idle, step)
+    }
+
+    /// Waits for the next bytes of an answer. That to a push may take as long as the session: the hooks of the
+    /// server run before it.
+    ///
+    /// # Errors
+    /// As for [`Session::wait`].
+    pub(super) fn wait_for_answer<T>(
+        &self,
+        is_push: bool,
+        step: impl Future<Output = Result<T, Error>>,
+    ) -> io::Result<T> {
+        self.wait_within(if is_push { self.limits.total } else { self.limits.idle }, step)
+    }
+
+    fn wait_within<T>(&self, idle: Duration, step: impl Future<Output = Result<T, Error>>) -> io::Result<T> {
         let result = self.runtime.block_on(async {
             tokio::select! {
                 biased;
@@ -213,12 +237,15 @@ impl Session {
                     .unwrap_or_else(|_| Err(self.unreachable(format!("it has sent nothing for {} s", idle.as_secs_f32())))),
             }
         });
-        result.map_err(|failure| {
-            let text = failure.to_string();
-            let mut first = self.failure.lock().expect("no thread panics while it holds the failure");
-            first.get_or_insert(failure);
-            io::Error::other(text)
-        })
+        result.map_err(|failure| self.fail(failure))
+    }
+
+    /// Keeps a failure, which [`Session::explain`] repeats.
+    pub(super) fn fail(&self, failure: Error) -> io::Error {
+        let text = failure.to_string();
+        let mut first = self.failure.lock().expect("no thread panics while it holds the failure");
+        first.get_or_insert(failure);
+        io::Error::other(text)
     }
 
     /// Waits for a connection and the answer to its first request, as long as both limits together allow.
@@ -226,11 +253,41 @@ impl Session {
     /// # Errors
     /// As for [`Session::wait`].
     pub(super) fn wait_to_connect<T>(&self, step: impl Future<Output = Result<T, Error>>) -> io::Result<T> {
+        self.wait(self.limit_connect(step))
+    }
+
+    /// Ends a step that takes longer than a connection may.
+    pub(super) async fn limit_connect<T>(
+        &self,
+        step: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let longest = self.limits.connect;
-        self.wait(async {
-            let late = |_| Err(self.unreachable(format!("no answer within {} s", longest.as_secs_f32())));
-            timeout(longest, step).await.unwrap_or_else(late)
-        })
+        let late = |_| Err(self.unreachable(format!("no answer within {} s", longest.as_secs_f32())));
+        timeout(longest, step).await.unwrap_or_else(late)
+    }
+
+    /// Returns the path of the repository on the server.
+    pub(super) fn path(&self) -> String {
+        let path = self.path.lock().expect("no thread panics while it holds the path");
+        path.as_deref().unwrap_or(self.remote.path()).trim_end_matches('/').to_owned()
+    }
+
+    /// Sends further requests to the path that a redirect led to.
+    pub(super) fn follow(&self, path: String) {
+        *self.path.lock().expect("no thread panics while it holds the path") = Some(path);
+    }
+
+    /// Keeps a part of the answer to a push.
+    pub(super) fn keep_push_answer(&self, bytes: &[u8]) {
+        let mut answer = self.push_answer.lock().expect("no thread panics while it holds the answer");
+        let room = report_status::MAX_ANSWER - answer.len();
+        answer.extend(bytes.iter().take(room));
+    }
+
+    /// Returns why the server could not unpack what was pushed.
+    pub(in crate::git) fn unpack_failure(&self) -> Option<String> {
+        let answer = self.push_answer.lock().expect("no thread panics while it holds the answer");
+        report_status::unpack_failure(&answer).map(|reason| self.hide(&reason))
     }
 
     /// Runs a request to its answer, as long as the limits allow.

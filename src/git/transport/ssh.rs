@@ -4,16 +4,26 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use russh::client::{self, AuthResult, Config, Handle, Handler, Msg};
-use russh::keys::{Algorithm, PrivateKeyWithHashAlg, PublicKeyOrCertificate, decode_secret_key};
+use russh::keys::{
+    Algorithm, Error as KeyError, PrivateKey, PrivateKeyWithHashAlg, PublicKeyOrCertificate,
+    decode_secret_key,
+};
 use russh::{Channel, ChannelMsg, Preferred, SshId};
 
 use super::Session;
 use crate::git::Error;
 use crate::git::known_hosts::{HostKeyMatch, KnownHosts};
 use crate::git::remote::Transport;
+use object::text;
 
 /// Longest text of a server that an error quotes.
 const MAX_STDERR: usize = 4096;
+
+/// Longest text of a server in a message, in characters.
+const QUOTED: usize = 300;
+
+/// Exit statuses of a shell that does not find or run a command.
+const NO_COMMAND: [u32; 2] = [126, 127];
 
 /// An authenticated connection.
 type Connection = Handle<HostKey>;
@@ -63,6 +73,8 @@ pub(super) struct GitCommand {
     rest: Vec<u8>,
     /// The words of the server on standard error.
     stderr: String,
+    /// Whether the command has begun to answer.
+    has_answered: bool,
     /// Keeps the connection open.
     _connection: Connection,
 }
@@ -70,15 +82,26 @@ pub(super) struct GitCommand {
 impl GitCommand {
     /// Reads the bytes that have arrived; none at the end.
     pub(super) async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
-        let Self { channel, rest, stderr, .. } = self;
+        let Self { channel, rest, stderr, has_answered, .. } = self;
         while rest.is_empty() {
             match channel.wait().await {
-                Some(ChannelMsg::Data { data }) => rest.extend_from_slice(&data),
+                Some(ChannelMsg::Data { data }) => {
+                    *has_answered = true;
+                    rest.extend_from_slice(&data);
+                }
                 Some(ChannelMsg::ExtendedData { data, .. }) if stderr.len() < MAX_STDERR => {
                     stderr.push_str(&String::from_utf8_lossy(&data));
                 }
                 Some(ChannelMsg::ExitStatus { exit_status }) if exit_status != 0 => {
-                    return Err(session.unreachable(format!("exit status {exit_status}: {stderr}")));
+                    // The other messages of the server may follow the status.
+                    while let Some(message) = channel.wait().await {
+                        if let ChannelMsg::ExtendedData { data, .. } = message
+                            && stderr.len() < MAX_STDERR
+                        {
+                            stderr.push_str(&String::from_utf8_lossy(&data));
+                        }
+                    }
+                    return Err(failed(session, exit_status, stderr, *has_answered));
                 }
                 Some(ChannelMsg::Failure) => {
                     return Err(session.unreachable("it runs no git command"));
@@ -100,8 +123,35 @@ impl GitCommand {
     }
 }
 
+/// Returns the error of a command that ended. Services know each key, and refuse the repository in the command
+/// before it answers.
+fn failed(session: &Session, status: u32, stderr: &str, has_answered: bool) -> Error {
+    let words = stderr.trim();
+    let why = if words.is_empty() { "it gives no reason" } else { words };
+    let why = format!("exit status {}: {why}", status.cast_signed());
+    if has_answered || NO_COMMAND.contains(&status) {
+        return session.unreachable(why);
+    }
+    Error::Auth { url: session.remote.to_string(), why: text::plain(&session.hide(&why), QUOTED) }
+}
+
+/// Reads the private key of the Secret. To unlock it takes time, which is not that of a connection.
+pub(super) fn private_key(session: &Session) -> Result<PrivateKey, Error> {
+    let (key, passphrase) = session.credentials.ssh_key();
+    decode_secret_key(key, passphrase).map_err(|error| {
+        let why = match (error, passphrase) {
+            (KeyError::KeyIsEncrypted, _) => "is locked; add its passphrase as the key password".into(),
+            (error, Some(_)) => {
+                format!("cannot be read with the passphrase in the key password: {error}")
+            }
+            (error, None) => format!("cannot be read: {error}"),
+        };
+        Error::Credentials(format!("key ssh-privatekey of the Secret {why}"))
+    })
+}
+
 /// Runs a command on the server.
-pub(super) async fn connect(session: &Session, command: &str) -> Result<GitCommand, Error> {
+pub(super) async fn connect(session: &Session, command: &str, key: PrivateKey) -> Result<GitCommand, Error> {
     let Transport::Ssh { host, port, user } = session.remote.transport() else {
         return Err(session.unreachable("it is not an ssh address"));
     };
@@ -119,20 +169,22 @@ pub(super) async fn connect(session: &Session, command: &str) -> Result<GitComma
     let stream = session.connect(host, *port).await?;
     let handler = HostKey { known_hosts, host: host.clone(), port: *port };
     let mut connection = client::connect_stream(Arc::new(config), stream, handler).await.map_err(failed)?;
-    authenticate(session, &mut connection, user).await?;
+    authenticate(session, &mut connection, user, key).await?;
     let failed = |error: russh::Error| session.unreachable(error);
     let channel = connection.channel_open_session().await.map_err(failed)?;
     // git itself quotes the path in single quotes.
     let path = session.remote.path().replace('\'', "'\\''");
     channel.exec(true, format!("{command} '{path}'")).await.map_err(failed)?;
-    Ok(GitCommand { channel, rest: Vec::new(), stderr: String::new(), _connection: connection })
+    let (rest, stderr, has_answered) = (Vec::new(), String::new(), false);
+    Ok(GitCommand { channel, rest, stderr, has_answered, _connection: connection })
 }
 
-async fn authenticate(session: &Session, connection: &mut Connection, user: &str) -> Result<(), Error> {
-    let (key, passphrase) = session.credentials.ssh_key();
-    let key = decode_secret_key(key, passphrase).map_err(|error| {
-        Error::Credentials(format!("key ssh-privatekey of the Secret cannot be read: {error}"))
-    })?;
+async fn authenticate(
+    session: &Session,
+    connection: &mut Connection,
+    user: &str,
+    key: PrivateKey,
+) -> Result<(), Error> {
     let failed = |error: russh::Error| session.unreachable(error);
     let hash = connection.best_supported_rsa_hash().await.map_err(failed)?.flatten();
     let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);

@@ -52,7 +52,10 @@ impl SmartSubtransport for Connections {
         let failed =
             |error: io::Error| Git2Error::new(ErrorCode::GenericError, ErrorClass::Net, error.to_string());
         let wire = match self.scheme {
-            "ssh" => self.session.wait_to_connect(ssh::connect(&self.session, command)).map(Wire::Ssh),
+            "ssh" => ssh::private_key(&self.session)
+                .map_err(|failure| self.session.fail(failure))
+                .and_then(|key| self.session.wait_to_connect(ssh::connect(&self.session, command, key)))
+                .map(Wire::Ssh),
             "git" => self.session.wait_to_connect(daemon::connect(&self.session, command)).map(Wire::Tcp),
             _ => return Ok(Box::new(Exchange::new(session, service, command))),
         };

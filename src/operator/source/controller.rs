@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
@@ -59,6 +60,8 @@ struct RepoState {
     hinted: Option<Timestamp>,
     running: Option<RunningFetch>,
     failures: u32,
+    /// The time until which the server wants no requests.
+    paused: Option<Timestamp>,
     /// The trigger of the last fetch; a different one asks for another fetch.
     trigger: FetchTrigger,
     source: Source,
@@ -107,6 +110,8 @@ impl FetchTrigger {
 struct Fetched {
     key: Key,
     source: Source,
+    /// How long the server wants no requests.
+    pause: Option<Duration>,
     /// [`RepoState::secrets`].
     secrets: Option<AbortOnDropHandle<()>>,
 }
@@ -224,7 +229,7 @@ impl RepoState {
     fn hint(&mut self, now: Timestamp) {
         let rest = |began: Timestamp| later(began, SHORTEST_INTERVAL);
         let at = self.began.filter(|began| *began <= now).map_or(now, rest).max(now);
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        self.due = Some(self.due.map_or(at, |due| due.min(at))).max(self.paused);
         self.hinted = self.hinted.or(Some(now));
     }
 }
@@ -265,6 +270,7 @@ fn fetch_panicked(
     let fetched = Fetched {
         key: key.clone(),
         source: Source { identity: one.identity.clone(), failure, ..one.source.clone() },
+        pause: None,
         secrets: None,
     };
     finish(handle, mirrors, states, fetched);
@@ -288,18 +294,19 @@ async fn fetch(
     match fetched {
         Ok(checkout) => {
             let source = Source::of(&repo, Some(checkout), None);
-            Fetched { key, source, secrets: None }
+            Fetched { key, source, pause: None, secrets: None }
         }
         Err(FetchError { kept, error }) => {
             let failure = SourceFailure { reason: error.reason(), message: message(&error) };
             let source = Source::of(&repo, kept, Some(failure));
+            let pause = error.pause();
             let is_mended_by_secrets = error.is_of_secret() && !versions.is_empty();
             let look = async move {
                 mirrors.secrets.changed(&repo, &versions).await;
                 let _ = changed.send(Key::of(&*repo)).await;
             };
             let secrets = is_mended_by_secrets.then(|| AbortOnDropHandle::new(tokio::spawn(look)));
-            Fetched { key, source, secrets }
+            Fetched { key, source, pause, secrets }
         }
     }
 }
@@ -329,7 +336,7 @@ fn trace(tracer: Option<&Tracer>, handle: &Handle, states: &BTreeMap<Key, RepoSt
 
 /// Passes on the result of a fetch, and schedules the next.
 fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
-    let Fetched { key, source, secrets } = fetched;
+    let Fetched { key, source, pause, secrets } = fetched;
     let Some(one) = states.get_mut(&key).filter(|one| one.identity == source.identity) else { return };
     let took = one.began.map(|began| now().duration_since(began)).unwrap_or_default();
     handle.fetched(
@@ -351,8 +358,9 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
         0 => interval,
         failures => duration::doubled(FIRST_RETRY, interval.max(FIRST_RETRY), failures),
     };
+    one.paused = pause.and_then(|pause| now().checked_add(pause).ok());
     // A change that came during the fetch keeps its time.
-    one.due = one.due.or_else(|| now().checked_add(wait).ok());
+    one.due = one.due.or_else(|| now().checked_add(wait).ok()).max(one.paused);
     let commit = |source: &Source| source.checkout.as_ref().map(|checkout| checkout.revision.clone());
     if commit(&one.source) != commit(&source) {
         info!(repo = %key, commit = commit(&source).unwrap_or_default(), "fetched");

@@ -23,6 +23,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         Error::BranchDeleted { .. } | Error::BranchRewritten { .. } => FailureKind::NotFound,
         Error::Unreachable { .. }
         | Error::Throttled { .. }
+        | Error::Busy { .. }
         | Error::Empty { .. }
         | Error::MissingRef { .. }
         | Error::Rewound { .. }

@@ -255,7 +255,7 @@ impl Mirrors {
         work: impl FnOnce(&mut Mirror) -> T + Send + 'static,
     ) -> Result<T, Error> {
         let url = remote.to_string();
-        let late = || Error::Cancelled { url: url.clone() };
+        let late = || Error::Cancelled { url: url.clone(), received: 0 };
         let (shared, dir) = self.slot(&key).ok_or_else(|| Error::Abandoned { url: url.clone() })?;
         let wait_until = Instant::now() + self.longest;
         let mut held = timeout_at(wait_until, Arc::clone(&shared).lock_owned()).await.map_err(|_| late())?;
@@ -302,8 +302,9 @@ impl Mirrors {
             return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         }
         cancel.cancel();
-        if timeout(self.grace, task).await.is_ok() {
-            return Err(late());
+        // What the operation says of its end is more than that it was late.
+        if let Ok(done) = timeout(self.grace, task).await {
+            return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         }
         self.abandon(&key, &shared);
         Err(Error::Abandoned { url })

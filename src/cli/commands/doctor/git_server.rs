@@ -87,7 +87,7 @@ async fn answer(question: Question, egress: Egress, longest: Duration) -> Result
     });
     match timeout(longest, asked).await {
         Ok(answer) => answer.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string()))),
-        Err(_) => Err(Error::Cancelled { url }),
+        Err(_) => Err(Error::Cancelled { url, received: 0 }),
     }
 }
 
@@ -112,6 +112,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
             message,
             "compare it with what the host publishes, and correct known_hosts or ca.crt of the Secret",
         ),
+        Error::Busy { .. } => Finding::warning(CHECK, message, "run it again after that"),
         Error::Unreachable { .. } | Error::Cancelled { .. } | Error::Cache(_) => Finding::warning(
             CHECK,
             message,

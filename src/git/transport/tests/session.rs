@@ -55,3 +55,22 @@ fn an_error_of_a_server_shows_none_of_the_values_of_the_secret() {
         assert!(answer.contains("no access for [redacted]"), "{answer}");
     }
 }
+
+#[test]
+fn an_answer_to_a_push_may_take_longer_than_one_to_a_fetch() {
+    let mut session = session(Egress::Hosts { names: Vec::new(), loopback: false });
+    let limits = &mut Arc::get_mut(&mut session).unwrap().limits;
+    (limits.connect, limits.idle) = (Duration::ZERO, Duration::ZERO);
+    let slow_hook = async {
+        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        Ok(())
+    };
+    assert!(session.wait_for_answer(true, slow_hook).is_ok());
+    let slow_pack = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok(())
+    };
+    let error = session.wait_for_answer(false, slow_pack).unwrap_err();
+    assert!(error.to_string().contains("it has sent nothing for"), "{error}");
+}

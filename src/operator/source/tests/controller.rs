@@ -19,6 +19,17 @@ fn hints_are_one_fetch_and_no_more_than_one_a_second() {
 }
 
 #[test]
+fn no_hint_asks_a_server_before_the_time_that_it_named() {
+    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+    let (due, paused) = (Some(at(120)), Some(at(120)));
+    let mut one = RepoState { due, paused, ..RepoState::default() };
+    one.hint(at(10));
+    assert_eq!(one.due, Some(at(120)));
+    one.hint(at(130));
+    assert_eq!(one.rests_until(at(130)), None);
+}
+
+#[test]
 fn a_clock_that_is_set_back_delays_no_fetch() {
     let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
     let mut one = RepoState { began: Some(at(86_400)), due: Some(at(86_460)), ..RepoState::default() };

@@ -1,0 +1,82 @@
+//! Answers of HTTP servers that are no answer to git: redirects and refusals, with their words.
+
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
+use http::response::Parts;
+use http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+
+use super::Session;
+use crate::git::Error;
+
+/// Most bytes of a page that are read.
+const MAX_PAGE: usize = 16 << 10;
+/// The wait that a server with too many requests gets if it names none.
+const PAUSE: Duration = Duration::from_mins(1);
+/// Longest wait that a server may name.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// The end of the address of a list of references.
+const LIST: &str = "/info/refs";
+
+/// Returns the text of a header; empty if there is none.
+pub(super) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Returns the path of the repository that a redirect leads to, on the same host.
+///
+/// # Errors
+/// The redirect leads to another host, which the configuration does not name, or to no repository.
+pub(super) fn redirected(session: &Session, headers: &HeaderMap) -> Result<String, Error> {
+    let location = header(headers, LOCATION);
+    let address = location.split(['?', '#']).next().unwrap_or_default();
+    let Some(repository) = address.strip_suffix(LIST) else {
+        let why = format!("it redirects to {address:?}, which is not the address of a repository");
+        return Err(Error::Auth { url: session.remote.to_string(), why: session.hide(&why) });
+    };
+    let scheme = session.remote.url().split("://").next().unwrap_or_default();
+    let here = format!("{scheme}://{}", session.remote.authority());
+    let path = match repository.split_at_checked(here.len()) {
+        Some((host, path)) if host.eq_ignore_ascii_case(&here) => path,
+        _ => repository,
+    };
+    if path.starts_with('/') && !path.starts_with("//") {
+        return Ok(path.to_owned());
+    }
+    Err(session.unreachable(format!("it redirects to {repository:?}; if that is right, make it the URL")))
+}
+
+/// Returns the error of a status other than 200.
+pub(super) async fn refusal(session: &Session, head: &Parts, body: Incoming) -> Error {
+    let (status, url) = (head.status, session.remote.to_string());
+    let words = words(&head.headers, body).await.map(|words| format!(": {words}")).unwrap_or_default();
+    let why = object::text::plain(&session.hide(&format!("HTTP status {status}{words}")), 300);
+    let seconds = header(&head.headers, RETRY_AFTER).parse().ok().map(Duration::from_secs);
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => Error::Auth { url, why },
+        StatusCode::FORBIDDEN if seconds.is_none() => Error::Auth { url, why },
+        StatusCode::PAYLOAD_TOO_LARGE => Error::RequestTooLarge { url },
+        StatusCode::TOO_MANY_REQUESTS => {
+            Error::Busy { url, why, pause: seconds.unwrap_or(PAUSE).min(LONGEST_PAUSE) }
+        }
+        _ => match seconds {
+            Some(pause) => Error::Busy { url, why, pause: pause.min(LONGEST_PAUSE) },
+            None => session.unreachable(why),
+        },
+    }
+}
+
+/// Returns what a page says: its text, or the title of HTML.
+async fn words(headers: &HeaderMap, body: Incoming) -> Option<String> {
+    let page = Limited::new(body, MAX_PAGE).collect().await.ok()?.to_bytes();
+    let page = String::from_utf8_lossy(&page);
+    let kind = header(headers, CONTENT_TYPE).split(';').next()?.trim().to_ascii_lowercase();
+    let words = match kind.as_str() {
+        "text/plain" => &page,
+        "text/html" => page.split_once("<title>")?.1.split_once("</title>")?.0,
+        _ => return None,
+    };
+    Some(words.trim().to_owned()).filter(|words| !words.is_empty())
+}
