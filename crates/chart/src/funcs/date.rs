@@ -163,9 +163,9 @@ pub(crate) fn print_duration(nanoseconds: i64) -> String {
     };
     match size {
         0 => "0s".into(),
-        ..1_000 => format!("{sign}{size}ns"),
-        ..1_000_000 => format!("{sign}{}µs", fraction(size, 1_000, 3)),
-        ..1_000_000_000 => format!("{sign}{}ms", fraction(size, 1_000_000, 6)),
+        1..1_000 => format!("{sign}{size}ns"),
+        1_000..1_000_000 => format!("{sign}{}µs", fraction(size, 1_000, 3)),
+        1_000_000..1_000_000_000 => format!("{sign}{}ms", fraction(size, 1_000_000, 6)),
         _ => {
             let minutes = size / 60_000_000_000;
             let seconds = fraction(size % 60_000_000_000, 1_000_000_000, 9);

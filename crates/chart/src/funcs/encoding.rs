@@ -71,7 +71,7 @@ fn base32_decoded(text: &str) -> Option<Vec<u8>> {
             out.push(u8::try_from(bits >> count & 0xff).ok()?);
         }
     }
-    (text.len() % 8 == 0).then_some(out)
+    text.len().is_multiple_of(8).then_some(out)
 }
 
 fn adler32(bytes: &[u8]) -> u32 {

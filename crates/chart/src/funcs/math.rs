@@ -61,7 +61,7 @@ pub(super) fn to_int64(value: &Value) -> i64 {
     match value {
         Value::Int(number) | Value::Int64(number) => *number,
         // Go on amd64 gives the lowest number for a float that does not fit.
-        Value::Float(float) if float.is_nan() || float.abs() >= 9.223_372_036_854_775_8e18 => i64::MIN,
+        Value::Float(float) if float.is_nan() || float.abs() >= 2f64.powi(63) => i64::MIN,
         Value::Float(float) => *float as i64,
         Value::Bool(flag) => i64::from(*flag),
         Value::Str(text) => {

@@ -45,18 +45,12 @@ fn title(text: &str, raise: bool) -> String {
 
 fn swapcase(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut starts = true;
     for c in text.chars() {
         if c.is_uppercase() {
             out.extend(c.to_lowercase());
-        } else if c.is_lowercase() && starts {
-            out.extend(c.to_uppercase());
-        } else if c.is_lowercase() {
-            out.extend(c.to_uppercase());
         } else {
-            out.push(c);
+            out.extend(c.to_uppercase());
         }
-        starts = c.is_whitespace();
     }
     out
 }

@@ -6,13 +6,16 @@ use std::rc::Rc;
 
 use super::parse::{ParseError, Tree, parse};
 
+/// The trees of texts, by text.
+type Parsed = BTreeMap<Rc<str>, Vec<Rc<Tree>>>;
+
 /// Named templates, over an outer set.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     outer: Option<Rc<Set>>,
     trees: BTreeMap<Rc<str>, Rc<Tree>>,
     /// The trees of texts that `tpl` has parsed already.
-    parsed: Rc<RefCell<BTreeMap<Rc<str>, Vec<Rc<Tree>>>>>,
+    parsed: Rc<RefCell<Parsed>>,
 }
 
 impl Set {
