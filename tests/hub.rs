@@ -1,5 +1,7 @@
 //! The embedded hub as a process whose disk fills up, and which is killed many times.
 
+mod memory;
+mod roles;
 mod shares;
 mod work;
 

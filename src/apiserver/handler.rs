@@ -47,12 +47,19 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> Ha
         if announced.is_some_and(|length| length > BODY_LIMIT) {
             return Err(too_large());
         }
-        let _place = if verb == Verb::Watch { None } else { Some(hub.in_flight.request(&request.user)?) };
+        let place = if verb == Verb::Watch { None } else { Some(hub.in_flight.request(&request.user)?) };
         let most = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         let _memory = hub.in_flight.body(&request.user, most.unwrap_or(BODY_LIMIT).min(BODY_LIMIT))?;
         let body = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_LIMIT)).await;
         let body = body.map_err(|_| ApiError::request_timeout())?.map_err(|_| too_large())?;
-        return objects(hub, Arc::new(request), &target, verb, body).await;
+        let request = Arc::new(request);
+        let response = objects(hub, request.clone(), &target, verb, body).await?;
+        let Some(place) = place else { return Ok(response) };
+        // A list counts its objects itself.
+        let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+        let large = bytes.filter(|bytes| *bytes > respond::CHUNK);
+        let memory = large.map(|bytes| hub.in_flight.answer(&request.user, bytes)).transpose()?;
+        return Ok(respond::until_read(response, (place, memory)));
     }
     authz::check_path(hub, &request)?;
     if is_health(&request.path) {
@@ -71,8 +78,8 @@ async fn objects(
 ) -> HandlerResult {
     if let Some(kind) = review::kind_of(target) {
         return if verb == Verb::Create {
-            let (hub, target) = (hub.clone(), target.clone());
-            apart(move || review::answer(&hub, &request, &target, kind, &body)).await
+            let target = target.clone();
+            hub.review(move |hub| review::answer(hub, &request, &target, kind, &body)).await
         } else {
             Err(ApiError::method_not_allowed())
         };
@@ -81,8 +88,8 @@ async fn objects(
         == ("", "serviceaccounts", "token")
     {
         return if verb == Verb::Create {
-            let (hub, target) = (hub.clone(), target.clone());
-            apart(move || review::token_request(&hub, &request, &target, &body)).await
+            let target = target.clone();
+            hub.review(move |hub| review::token_request(hub, &request, &target, &body)).await
         } else {
             Err(ApiError::method_not_allowed())
         };

@@ -21,7 +21,9 @@ use store::{ApiError, GroupResource, JournalEntry, Store, User};
 pub(super) struct Hub {
     stores: Arc<Stores>,
     /// Held by the write that is next, so that no thread waits for the others.
-    turn: tokio::sync::Mutex<()>,
+    turn: Turn,
+    /// The same for reviews.
+    reviews: Turn,
     signals: Arc<Signals>,
     journal: Option<Journal>,
     pub(super) clock: fn() -> Timestamp,
@@ -37,28 +39,38 @@ pub(super) struct Hub {
     pub(super) stop: CancellationToken,
 }
 
+/// Lets work be done one at a time. The work has it until its end, even if the client is gone before.
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
 /// Limits of what is answered at once.
 #[derive(Debug)]
 pub(super) struct InFlight {
     requests: Arc<Places>,
     bodies: Arc<Places>,
+    answers: Arc<Places>,
     watches: Arc<Places>,
 }
 
-/// Bytes of bodies that are held at once, and of one place among them.
+/// Bytes of bodies that are held at once, those of long answers, and those of one place among them.
 const BODIES: usize = 64 << 20;
-const BODY_PLACE: usize = 64 << 10;
+const ANSWERS: usize = 64 << 20;
+const PLACE: usize = 64 << 10;
 
-impl Default for InFlight {
-    fn default() -> Self {
-        // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together.
-        let requests = Places::new(600);
-        // A watch takes a connection and 64 KiB.
-        Self { requests, bodies: Places::new(BODIES / BODY_PLACE), watches: Places::new(8_192) }
-    }
-}
+/// Bytes that one watch takes, besides a long event that waits for its client.
+pub(super) const WATCH: usize = 32 << 10;
+/// The part of the memory that watches may take.
+const WATCHES: usize = 16;
 
 impl InFlight {
+    /// Makes the places of a process that may take so many bytes of memory.
+    fn new(memory: usize) -> Self {
+        // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together.
+        let requests = Places::new(600);
+        let (bodies, answers) = (Places::new(BODIES / PLACE), Places::new(ANSWERS / PLACE));
+        let watches = Places::new((memory / WATCHES / WATCH).min(8_192));
+        Self { requests, bodies, answers, watches }
+    }
+
     /// Counts a request of a user, until the place is dropped.
     ///
     /// # Errors
@@ -72,7 +84,15 @@ impl InFlight {
     /// # Errors
     /// 429 if there are too many.
     pub(super) fn body(&self, user: &User, bytes: usize) -> Result<Place, ApiError> {
-        self.bodies.take_many(user, bytes.div_ceil(BODY_PLACE)).ok_or_else(ApiError::too_many_requests)
+        self.bodies.take_many(user, bytes.div_ceil(PLACE)).ok_or_else(ApiError::too_many_requests)
+    }
+
+    /// Counts the bytes that are held for an answer until the client has read it, up to the share of the user.
+    ///
+    /// # Errors
+    /// 429 if the user has not read other answers of that size.
+    pub(super) fn answer(&self, user: &User, bytes: usize) -> Result<Place, ApiError> {
+        self.answers.take_up_to(user, bytes.div_ceil(PLACE)).ok_or_else(ApiError::too_many_requests)
     }
 
     /// Counts a watch of a user, until the place is dropped.
@@ -94,14 +114,18 @@ pub(super) struct Parts {
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
     pub(super) tokens: TokenKey,
     pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
+    /// Bytes of memory that the process may take.
+    pub(super) memory: Option<usize>,
 }
 
 impl Hub {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens } = parts;
+        let Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens, memory } =
+            parts;
         Self {
             stores,
-            turn: tokio::sync::Mutex::default(),
+            turn: Turn::default(),
+            reviews: Turn::default(),
             signals,
             journal,
             clock,
@@ -110,7 +134,7 @@ impl Hub {
             tokens,
             static_tokens,
             documents: Documents::default(),
-            in_flight: InFlight::default(),
+            in_flight: InFlight::new(memory.unwrap_or(usize::MAX)),
             stop: CancellationToken::new(),
         }
     }
@@ -128,15 +152,26 @@ impl Hub {
         self: &Arc<Self>,
         change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = self.turn.lock().await;
+        let turn = self.turn.clone().lock_owned().await;
         let hub = self.clone();
-        let (outcome, durable) = apart(move || hub.write_unsettled(change)).await;
+        let work = move || (hub.write_unsettled(change), turn);
+        let ((outcome, durable), turn) = apart(work).await;
         let Some(durable) = durable else { return outcome };
         // Small writes wait for the disk together; a large one keeps its turn, so that few are in memory.
         let turn = durable.is_large().then_some(turn);
         durable.wait().await.map_err(ApiError::internal)?;
         drop(turn);
         outcome
+    }
+
+    /// Does the work of a review. Its body is parsed in it, and can take thirty times the memory of its text.
+    pub(super) async fn review<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let turn = self.reviews.clone().lock_owned().await;
+        let hub = self.clone();
+        apart(move || (work(&hub), turn)).await.0
     }
 
     /// Changes the store. The second result resolves when the change, and the state that it was decided on,

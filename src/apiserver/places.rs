@@ -38,14 +38,24 @@ impl Places {
 
     /// Takes several places at once.
     pub(super) fn take_many(self: &Arc<Self>, user: &User, count: usize) -> Option<Place> {
+        self.take_of(user, |spare| (count <= spare).then_some(count))
+    }
+
+    /// Takes at most this many places, and at most the fair share of the user; returns `None` if the user has
+    /// that share already.
+    pub(super) fn take_up_to(self: &Arc<Self>, user: &User, most: usize) -> Option<Place> {
+        // A place taken is one more held and one less free.
+        self.take_of(user, |spare| (spare > 0).then(|| most.min(spare.div_ceil(2))))
+    }
+
+    /// Takes as many places as `count` chooses, given how many more are free than the user holds.
+    fn take_of(self: &Arc<Self>, user: &User, count: impl FnOnce(usize) -> Option<usize>) -> Option<Place> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Some(Place(None));
         }
         let mut shares = self.shares();
         let held = shares.held.get(&user.name).copied().unwrap_or_default();
-        if held + count > shares.free {
-            return None;
-        }
+        let count = count(shares.free.saturating_sub(held))?;
         shares.free -= count;
         shares.held.insert(user.name.clone(), held + count);
         Some(Place(Some((self.clone(), user.name.clone(), count))))
@@ -101,6 +111,17 @@ mod tests {
         drop(one);
         assert!(places.take(&user("a")).is_some());
         assert!(places.shares().held.is_empty() && places.shares().free == 2);
+    }
+
+    #[test]
+    fn whoever_wants_more_than_the_share_gets_the_share_and_leaves_the_rest() {
+        let places = Places::new(600);
+        let one = places.take_up_to(&user("a"), 10_000).unwrap();
+        assert!(places.shares().free == 300 && places.take_up_to(&user("a"), 1).is_none());
+        let other = places.take_up_to(&user("b"), 10_000).unwrap();
+        assert_eq!(places.shares().free, 150);
+        drop((one, other));
+        assert_eq!(places.shares().free, 600);
     }
 
     #[test]

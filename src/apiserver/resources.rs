@@ -68,17 +68,24 @@ pub(super) async fn answer(
             wrote(hub, &request, target, &written)
         }
         Verb::Delete => {
-            let body = read_options(&request, &body)?;
-            let (at, options) = (target.clone(), request.delete_options(&body)?);
-            let deleted = hub.write(move |store, now| store.delete(&at, &options, now)).await?;
-            let waits = body.get("orphanDependents") == Some(&Value::Bool(false));
+            let (sender, at) = (request.clone(), target.clone());
+            let (deleted, waits) = hub
+                .write(move |store, now| {
+                    let body = read_options(&sender, &body)?;
+                    let waits = body.get("orphanDependents") == Some(&Value::Bool(false));
+                    Ok((store.delete(&at, &sender.delete_options(&body)?, now)?, waits))
+                })
+                .await?;
             delete_answer(hub, &request, target, (&deleted, waits))
         }
         Verb::DeleteCollection => {
-            let options = request.delete_options(&read_options(&request, &body)?)?;
-            let (at, which) = (target.clone(), request.list_options()?);
-            let deleted =
-                hub.write(move |store, now| store.delete_collection(&at, &which, &options, now)).await?;
+            let (sender, at, which) = (request.clone(), target.clone(), request.list_options()?);
+            let deleted = hub
+                .write(move |store, now| {
+                    let options = sender.delete_options(&read_options(&sender, &body)?)?;
+                    store.delete_collection(&at, &which, &options, now)
+                })
+                .await?;
             let (hub, target) = (hub.clone(), target.clone());
             apart(move || show_list(&hub, &request, &target, &deleted)).await
         }
@@ -125,8 +132,10 @@ fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List
     let resource = resource_of(hub, target)?;
     let is_custom = resource.is_custom();
     let metadata = respond::list_metadata(list, request.accept == Accept::Json && is_custom);
+    // The objects stay in memory until the client has read them, though others may have replaced them.
+    let memory = hub.in_flight.answer(&request.user, list.weight())?;
     let items = list.items.clone();
-    Ok(match request.accept {
+    let response = match request.accept {
         Accept::Table => {
             let include = table::Include::read(request)?;
             let (version, now) = (target.version.clone(), (hub.clock)());
@@ -155,7 +164,8 @@ fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List
             let head = ListBody { api_version, kind, metadata, items: [(); 0] };
             respond::list(&head, items, move |object| Item { object: object.clone(), bare: !is_custom })
         }
-    })
+    };
+    Ok(respond::until_read(response, memory))
 }
 
 fn show(

@@ -1,11 +1,14 @@
 //! Responses: JSON bodies, `Status` errors, lists, and objects as metadata only.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -77,8 +80,36 @@ pub(super) fn warn(response: &mut Response, warnings: &[String]) {
     }
 }
 
+/// Keeps a value until the client has read the answer, or has gone.
+pub(super) fn until_read(response: Response, held: impl Send + Unpin + 'static) -> Response {
+    response.map(|body| if body.is_end_stream() { body } else { Body::new(UntilRead { body, _held: held }) })
+}
+
+/// A body that does not say where it ends, so that it is dropped only when the client has read what comes
+/// before the end.
+struct UntilRead<T> {
+    body: Body,
+    _held: T,
+}
+
+impl<T: Unpin> HttpBody for UntilRead<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Bytes of a list that are written before the client has read them, unless one item is longer.
-const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// Returns a list whose items are written as the client reads them. `empty` is the list without items, which come last
 /// in it.

@@ -269,8 +269,9 @@ fn open(options: &ServerOptions) -> Result<Hub, StartError> {
     let verifier = tls::verifier(&keys.authority)?;
     let static_tokens =
         options.tokens.iter().map(|(token, user)| (authn::digest(token), Arc::new(user.clone()))).collect();
-    let (clock, authority) = (options.clock, keys.authority);
-    Ok(Hub::new(Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens }))
+    let (clock, authority, memory) = (options.clock, keys.authority, options.memory);
+    let parts = Parts { stores, signals, journal, clock, authority, verifier, tokens, static_tokens, memory };
+    Ok(Hub::new(parts))
 }
 
 fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartError> {

@@ -12,12 +12,12 @@ use futures::Stream;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::hub::{Hub, apart};
+use super::hub::{Hub, WATCH, apart};
 use super::places::Place;
 use super::request::{Accept, ApiRequest};
 use super::respond::{self, HandlerResult};
 use super::table;
-use store::{ApiError, FieldError, ResourcePath, Watch, WatchEvent, WatchEventType};
+use store::{ApiError, FieldError, ResourcePath, User, Watch, WatchEvent, WatchEventType};
 
 /// Interval of bookmarks, as in kube-apiserver.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const MAX_WATCH_TIME: Duration = Duration::from_secs(45 * 60);
 
 /// Bytes that are written before the client has read them, unless one event is longer.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = WATCH / 2;
 
 struct Events {
     hub: Arc<Hub>,
@@ -34,6 +34,9 @@ struct Events {
     /// Events that are not written yet; when this is empty, `watch` is polled.
     queue: VecDeque<WatchEvent>,
     _place: Place,
+    user: Arc<User>,
+    /// The memory of a long chunk, until the client reads on.
+    memory: Option<Place>,
     changed: tokio::sync::watch::Receiver<u64>,
     accept: Accept,
     include: table::Include,
@@ -73,6 +76,8 @@ pub(super) async fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &Resour
                 watch,
                 queue: first.into_iter().filter(|event| is_wanted(event, bookmarks)).collect(),
                 _place: hub.in_flight.watch(&request.user)?,
+                user: request.user.clone(),
+                memory: None,
                 changed,
                 accept: request.accept,
                 include,
@@ -131,6 +136,7 @@ impl Events {
     /// Returns the next lines; `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         while !self.over {
+            self.memory = None;
             if !self.queue.is_empty() {
                 return Some(self.chunk());
             }
@@ -170,6 +176,15 @@ impl Events {
             lines.extend(self.line(&event));
             if lines.len() >= CHUNK {
                 break;
+            }
+        }
+        if lines.len() > WATCH {
+            match self.hub.in_flight.answer(&self.user, lines.len()) {
+                Ok(memory) => self.memory = Some(memory),
+                Err(error) => {
+                    self.over = true;
+                    return error_line(&error);
+                }
             }
         }
         lines

@@ -129,3 +129,29 @@ pub(crate) fn with_local_paths(mut error: RenderError, base: &Path) -> RenderErr
     }
     error
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outside_of_a_repository_nothing_above_the_directory_is_read() {
+        let above = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = above.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("base/kustomization.yaml", "resources: [map.yaml]\n");
+        write("base/map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}\n");
+        write("overlay/kustomization.yaml", "resources: [../base]\n");
+        let overlay = above.path().join("overlay").canonicalize().unwrap();
+        let local = render_directory(&overlay).unwrap();
+        assert_eq!(local.base, overlay);
+        let error = local.result.err().unwrap();
+        assert_eq!((error.reason, error.hint.as_deref()), (Reason::OutsideRepository, Some(OUTSIDE)));
+
+        std::fs::create_dir(above.path().join(".git")).unwrap();
+        assert_eq!(render_directory(&overlay).unwrap().result.unwrap().objects.len(), 1);
+    }
+}

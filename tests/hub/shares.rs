@@ -24,10 +24,13 @@ use serde_json::json;
 use super::{Hub, config_map};
 use crate::kube::client_of;
 
-type Body = BoxBody<Bytes, std::convert::Infallible>;
+pub(super) type Body = BoxBody<Bytes, std::convert::Infallible>;
 
-/// A peer with a bootstrap token, who may create and watch config maps.
-struct Peer {
+/// Bytes of answers that a peer takes without reading them, the least of HTTP/2.
+const WINDOW: u32 = 65_535;
+
+/// A peer with a bootstrap token, who may create and read config maps and events.
+pub(super) struct Peer {
     address: String,
     tls: tokio_rustls::TlsConnector,
     token: String,
@@ -35,7 +38,7 @@ struct Peer {
 
 impl Peer {
     /// Makes the token `id.id…`.
-    async fn new(hub: &Hub, address: &str, id: &str) -> Self {
+    pub(super) async fn new(hub: &Hub, address: &str, id: &str) -> Self {
         let client = client_of(&hub.data.join("admin.kubeconfig")).await;
         let secret = id.repeat(3)[..16].to_owned();
         let token: Secret = serde_json::from_value(json!({
@@ -50,7 +53,7 @@ impl Peer {
         Api::namespaced(client.clone(), "kube-system").create(&post, &token).await.unwrap();
         let role: ClusterRole = serde_json::from_value(json!({
             "metadata": { "name": id },
-            "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "watch"] }],
+            "rules": [{ "apiGroups": [""], "resources": ["configmaps", "events"], "verbs": ["create", "get", "watch"] }],
         }))
         .unwrap();
         Api::all(client.clone()).create(&post, &role).await.unwrap();
@@ -81,18 +84,20 @@ impl Peer {
     async fn connect(&self) -> SendRequest<Body> {
         let stream = tokio::net::TcpStream::connect(&self.address).await.unwrap();
         let stream = self.tls.connect("127.0.0.1".try_into().unwrap(), stream).await.unwrap();
-        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-        let (sender, connection) = handshake.await.unwrap();
+        // It takes little of an answer that it does not read.
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         sender
     }
 
     /// Returns connections with room for this many requests at once.
-    async fn connections(&self, requests: usize) -> Vec<SendRequest<Body>> {
+    pub(super) async fn connections(&self, requests: usize) -> Vec<SendRequest<Body>> {
         join_all((0..requests.div_ceil(100)).map(|_| self.connect())).await
     }
 
-    fn request(&self, method: &str, path: &str, body: Body) -> Request<Body> {
+    pub(super) fn request(&self, method: &str, path: &str, body: Body) -> Request<Body> {
         Request::builder()
             .method(method)
             .uri(format!("https://{}{path}", self.address))

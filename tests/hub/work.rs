@@ -100,6 +100,14 @@ fn hostile() -> Vec<Sent> {
             413,
         ),
         sent(
+            "a request that none of many bindings allows",
+            "GET",
+            "/api/v1/namespaces/default/endpoints/a/status",
+            JSON,
+            json!({}),
+            403,
+        ),
+        sent(
             "a role of many rules",
             "POST",
             "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
@@ -115,6 +123,28 @@ fn hostile() -> Vec<Sent> {
             403,
         ),
     ]
+}
+
+/// Binds a long role to the tenant many times.
+async fn bind_often(client: kube::Client) {
+    let role = serde_json::from_value(json!({
+        "metadata": { "name": "long" },
+        "rules": [{
+            "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"],
+            "resourceNames": (0..60_000).map(|i| format!("name-{i}")).collect::<Vec<_>>(),
+        }],
+    }));
+    let roles = Api::<k8s_openapi::api::rbac::v1::Role>::default_namespaced(client.clone());
+    roles.create(&PostParams::default(), &role.unwrap()).await.unwrap();
+    let bindings = Api::<k8s_openapi::api::rbac::v1::RoleBinding>::default_namespaced(client);
+    for i in 0..300 {
+        let binding = serde_json::from_value(json!({
+            "metadata": { "name": format!("long-{i}") },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "long" },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant" }],
+        }));
+        bindings.create(&PostParams::default(), &binding.unwrap()).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,6 +164,7 @@ async fn the_work_of_a_request_grows_no_faster_than_its_size() {
         ..config_map("large", "")
     };
     hub.config_maps().await.create(&PostParams::default(), &large).await.unwrap();
+    bind_often(client.clone()).await;
     for Sent { what, method, path, type_, body, expected } in hostile() {
         let before = hub.cpu();
         let request = Request::builder()

@@ -18,7 +18,7 @@ pub(super) const SMALL: usize = 64 << 10;
 const LEAST: usize = 64 << 20;
 
 /// The memory that the large objects of all kinds take.
-pub(super) static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::of(limit()));
+pub(super) static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::of(memory_limit()));
 
 /// The budgets of a process, and what is used of them.
 #[derive(Debug)]
@@ -125,8 +125,8 @@ fn writer_of(key: &Key) -> &str {
 }
 
 /// Returns the bytes of memory that the process may take: the least of the limits of its cgroups, of its address
-/// space, and of the memory of the machine.
-fn limit() -> usize {
+/// space, of its data, and of the memory of the machine.
+pub fn memory_limit() -> usize {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let own = read("/proc/self/cgroup");
     let path = |name: &str| own.lines().find_map(|line| line.split_once(name)).map_or("", |(_, path)| path);
@@ -138,13 +138,15 @@ fn limit() -> usize {
     ];
     let of_cgroups = of_cgroups.iter().filter_map(|path| read(path).trim().parse().ok());
     let limits = read("/proc/self/limits");
-    let of_space = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
-    let of_space = of_space.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    let of_process = limits.lines().filter_map(|line| {
+        line.strip_prefix("Max address space").or_else(|| line.strip_prefix("Max data size"))
+    });
+    let of_process = of_process.filter_map(|rest| rest.split_whitespace().next()?.parse().ok());
     let machine = read("/proc/meminfo");
     let of_machine = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let of_machine = of_machine.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
     let of_machine = of_machine.map(|kib| kib << 10);
-    of_cgroups.chain(of_space).chain(of_machine).min().unwrap_or(usize::MAX)
+    of_cgroups.chain(of_process).chain(of_machine).min().unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -189,6 +191,6 @@ mod tests {
 
     #[test]
     fn the_limit_of_this_process_is_known() {
-        assert!(limit() < usize::MAX);
+        assert!(memory_limit() < usize::MAX);
     }
 }

@@ -40,6 +40,7 @@ mod watch;
 
 pub use activity::{Activity, ActivityKind, ObserveFn};
 pub use api_server::{failure, message, with_causes};
+pub use budget::memory_limit;
 pub use client::{client, leader_client};
 pub use clock::{WallClockWait, now};
 pub use election::{Election, ElectionOptions, Leadership, lead};

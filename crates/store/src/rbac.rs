@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, RoleRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde_json::Value;
@@ -81,10 +81,14 @@ impl Store {
     fn rules_of<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = PolicyRule> + 'a {
         let everywhere = self.bindings("clusterrolebindings", "");
         let here = (!namespace.is_empty()).then(|| self.bindings("rolebindings", namespace));
-        everywhere
-            .chain(here.into_iter().flatten())
+        let bindings = everywhere.chain(here.into_iter().flatten());
+        // Many bindings may be to one role, whose rules may be long.
+        let mut seen = BTreeSet::new();
+        bindings
             .filter(|binding| names(binding, user))
-            .flat_map(|binding| self.rules_bound(&binding))
+            .filter_map(|binding| role_key(&binding))
+            .filter(move |role| seen.insert(role.clone()))
+            .flat_map(|(resource, key)| self.rules_named(resource, &key))
     }
 
     fn bindings<'a>(
@@ -104,15 +108,12 @@ impl Store {
 
     /// Returns the rules of the role that a binding names; none where it does not exist.
     fn rules_bound(&self, binding: &Object) -> Vec<PolicyRule> {
-        let Some(role) = read::<RoleRef>(binding, "roleRef") else { return Vec::new() };
-        let (resource, key) = match role.kind.as_str() {
-            "ClusterRole" => ("clusterroles", Key::cluster(role.name)),
-            _ => ("roles", Key::namespaced(binding.namespace(), role.name)),
-        };
-        self.collection_of(resource)
-            .and_then(|collection| collection.objects.get(&key))
-            .map(|role| self.rules_in(role))
-            .unwrap_or_default()
+        role_key(binding).map(|(resource, key)| self.rules_named(resource, &key)).unwrap_or_default()
+    }
+
+    fn rules_named(&self, resource: &str, key: &Key) -> Vec<PolicyRule> {
+        let role = self.collection_of(resource).and_then(|collection| collection.objects.get(key));
+        role.map(|role| self.rules_in(role)).unwrap_or_default()
     }
 
     /// Returns the rules of a role: its own, and those of the roles that it aggregates, directly or through others
@@ -286,18 +287,32 @@ fn read<T: serde::de::DeserializeOwned>(object: &Object, field: &str) -> Option<
     T::deserialize(object.0.get(field)?).ok()
 }
 
-/// Returns whether a binding names a user, by name or group.
+/// Returns the resource and the key of the role that a binding names.
+fn role_key(binding: &Object) -> Option<(&'static str, Key)> {
+    let role = read::<RoleRef>(binding, "roleRef")?;
+    Some(match role.kind.as_str() {
+        "ClusterRole" => ("clusterroles", Key::cluster(role.name)),
+        _ => ("roles", Key::namespaced(binding.namespace(), role.name)),
+    })
+}
+
+/// Returns whether a binding names a user, by name or group. It looks at the subjects where they are, because
+/// each request looks at those of all bindings.
 fn names(binding: &Object, user: &User) -> bool {
-    let subjects = read::<Vec<Subject>>(binding, "subjects").unwrap_or_default();
-    subjects.iter().any(|subject| match subject.kind.as_str() {
-        "User" => user.name == subject.name,
-        "Group" => user.groups.contains(&subject.name),
-        "ServiceAccount" => {
-            let namespace = subject.namespace.as_deref().unwrap_or(binding.namespace());
-            user.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
-                == Some((namespace, &subject.name))
+    let subjects = binding.0.get("subjects").and_then(Value::as_array);
+    subjects.into_iter().flatten().any(|subject| {
+        let field = |name: &str| subject.get(name).and_then(Value::as_str);
+        let Some(name) = field("name") else { return false };
+        match field("kind") {
+            Some("User") => user.name == name,
+            Some("Group") => user.groups.iter().any(|group| group == name),
+            Some("ServiceAccount") => {
+                let namespace = field("namespace").unwrap_or(binding.namespace());
+                user.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
+                    == Some((namespace, name))
+            }
+            _ => false,
         }
-        _ => false,
     })
 }
 

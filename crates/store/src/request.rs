@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use object::{Key, Kind, Object};
 
+use super::collection::weight_of;
+
 /// The path of a request, which is kube-apiserver's `RequestInfo` without the verb:
 /// `/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}`.
 ///
@@ -246,6 +248,13 @@ pub struct List {
     pub remaining: Option<usize>,
     /// The items, ordered by namespace and name.
     pub items: Vec<Arc<Object>>,
+}
+
+impl List {
+    /// Returns the approximate bytes of the items in memory.
+    pub fn weight(&self) -> usize {
+        self.items.iter().map(|object| weight_of(object)).sum()
+    }
 }
 
 /// The order in which an object and its dependents are deleted.

@@ -11,8 +11,7 @@ use crate::apiserver::{LockError, Server, ServerOptions, write_private};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::{CommandError, CommandResult};
-use crate::shell::now;
-use crate::shell::stop_on_signal;
+use crate::shell::{memory_limit, now, stop_on_signal};
 use api::crds;
 use object::Object;
 
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             data: Some(args.data.clone()),
             names: args.names.clone(),
             objects: definitions(),
-            memory: memory(),
+            memory: Some(memory_limit()),
             ..ServerOptions::new(now)
         };
         let server = Server::start(options).await.map_err(|error| match error {
@@ -84,20 +83,6 @@ fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // With the lower limit there are fewer connections.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// Returns the bytes that the process may take: the limit of its control group or of its address space, or what the
-/// machine has.
-fn memory() -> Option<usize> {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let of_group = groups.into_iter().find_map(|path| read(path).trim().parse::<u64>().ok());
-    let of_machine = read("/proc/meminfo")
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
-        .map(|kilobytes| kilobytes << 10);
-    let limits = [of_group, of_machine, getrlimit(Resource::As).current, getrlimit(Resource::Data).current];
-    limits.into_iter().flatten().min().and_then(|bytes| usize::try_from(bytes).ok())
 }
 
 /// Returns the definitions of the kinds with all versions served, because this hub converts between them.

@@ -1,0 +1,152 @@
+//! The embedded hub in as much memory as the chart gives to a process.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use axum::http::StatusCode;
+use futures::StreamExt as _;
+use futures::stream::{self, FuturesUnordered};
+use http_body_util::{BodyExt as _, Full};
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+
+use super::shares::{Body, Peer};
+use super::{Hub, config_map, state};
+
+/// The limit of `charts/wheelwright/values.yaml`.
+const LIMIT: usize = 512 << 20;
+
+/// A control group with the memory limit of the chart. Only root can make one.
+struct MemoryGroup {
+    path: PathBuf,
+    /// The file with the most bytes that were used at once.
+    peak: &'static str,
+}
+
+impl MemoryGroup {
+    fn new(name: &str) -> Self {
+        let first = Path::new("/sys/fs/cgroup/memory");
+        let (root, limit, peak) = if first.is_dir() {
+            (first, "memory.limit_in_bytes", "memory.max_usage_in_bytes")
+        } else {
+            (Path::new("/sys/fs/cgroup"), "memory.max", "memory.peak")
+        };
+        let path = root.join(format!("wheelwright-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("this test makes a control group, as root");
+        std::fs::write(path.join(limit), LIMIT.to_string()).expect("the memory of control groups has limits");
+        Self { path, peak }
+    }
+
+    /// Returns the command of our program in this group.
+    fn command(&self) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"echo $$ >"$0/cgroup.procs" && exec "$@""#]).arg(&self.path);
+        command.arg(env!("CARGO_BIN_EXE_wheelwright"));
+        command
+    }
+
+    /// Returns the most MiB that were used at once, files included.
+    fn peak(&self) -> u64 {
+        let bytes = std::fs::read_to_string(self.path.join(self.peak)).unwrap();
+        bytes.trim().parse::<u64>().unwrap() >> 20
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // The directory of a group can be removed when its processes have ended.
+        drop(std::fs::remove_dir(&self.path));
+    }
+}
+
+/// Returns the text of an event of 1.3 MB.
+fn event(i: usize) -> Vec<u8> {
+    serde_json::to_vec(&json!({
+        "metadata": { "name": format!("large-{i}") },
+        "involvedObject": { "kind": "ConfigMap", "namespace": "default", "name": "a" },
+        "message": "large",
+        "related": { "kind": "ConfigMap", "name": "x".repeat(1_300_000) },
+    }))
+    .unwrap()
+}
+
+/// Returns a body that takes thirty times its 3 MB when it is parsed.
+fn dense() -> Vec<u8> {
+    let items = vec!["0"; 1_550_000].join(",");
+    format!(r#"{{"metadata":{{"name":"dense"}},"data":[{items}]}}"#).into_bytes()
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+fn body(bytes: Vec<u8>) -> Body {
+    Full::from(bytes).boxed()
+}
+
+/// Sends what fills the memory of a server without budgets, each time more than the limit.
+async fn send_everything(hub: &Hub, greedy: &Peer) {
+    let connections = greedy.connections(400).await;
+    // What is stored, and stays after a restart.
+    let made = stream::iter(0..420).map(|i| {
+        let request = greedy.request("POST", EVENTS, body(event(i)));
+        connections[i % 4].clone().send_request(request)
+    });
+    let answers: Vec<_> = made.buffer_unordered(4).map(|answer| answer.unwrap().status()).collect().await;
+    let refused = answers.iter().filter(|status| **status == StatusCode::INTERNAL_SERVER_ERROR).count();
+    let created = answers.iter().filter(|status| **status == StatusCode::CREATED).count();
+    assert!(created > 5 && refused > 300 && created + refused == answers.len(), "{created} {refused}");
+
+    // Bodies that arrive at once, and are parsed.
+    let dense = dense();
+    let mut answers: FuturesUnordered<_> = (0..60)
+        .map(|i| {
+            let request = greedy.request("POST", CONFIG_MAPS, body(dense.clone()));
+            connections[i % 4].clone().send_request(request)
+        })
+        .collect();
+    let mut busy = 0;
+    while let Some(answer) = answers.next().await {
+        let status = answer.unwrap().status();
+        assert!(status.is_client_error(), "{status}");
+        busy += usize::from(status == StatusCode::TOO_MANY_REQUESTS);
+    }
+    assert!(busy > 0, "60 bodies of 3 MB were held at once");
+
+    // Answers and events that nobody reads.
+    hub.config_maps()
+        .await
+        .create(&PostParams::default(), &config_map("large", &"x".repeat(1_300_000)))
+        .await
+        .unwrap();
+    for path in [format!("{CONFIG_MAPS}/large"), format!("{CONFIG_MAPS}?watch=true")] {
+        let connections = greedy.connections(600).await;
+        let answers = (0..600).map(|i| {
+            connections[i / 100].clone().send_request(greedy.request("GET", &path, Full::default().boxed()))
+        });
+        let answers: Vec<_> =
+            futures::future::join_all(answers).await.into_iter().map(Result::unwrap).collect();
+        let shown = answers.iter().filter(|answer| answer.status() == StatusCode::OK).count();
+        assert!(shown > 10, "{path}: {shown}");
+        hub.config_maps().await.list(&ListParams::default()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hub_stays_within_its_memory_limit_whatever_a_tenant_sends() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = MemoryGroup::new("hub");
+    let (mut hub, address) = Hub::start_with(group.command(), &dir.path().join("data"), "127.0.0.1:0");
+    let greedy = Peer::new(&hub, &address, "greedy").await;
+    send_everything(&hub, &greedy).await;
+    let other = Peer::new(&hub, &address, "others").await;
+    let request =
+        other.request("POST", CONFIG_MAPS, body(serde_json::to_vec(&config_map("made", "")).unwrap()));
+    let answer = other.connections(1).await[0].send_request(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::CREATED);
+    let before = state(&hub.config_maps().await).await;
+    println!("the hub took at most {} MiB", group.peak());
+    hub.kill();
+    let (mut hub, _) = Hub::start_with(group.command(), &dir.path().join("data"), "127.0.0.1:0");
+    assert_eq!(state(&hub.config_maps().await).await, before);
+    hub.kill();
+}
