@@ -6,6 +6,9 @@ use crate::kube::built;
 
 const ADDON_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccount";
 
+const PLACEMENT: &str = "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {name: one}\nspec: {numberOfClusters: COUNT}\n";
+const BINDING: &str = "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global}\nspec: {clusterSet: global}\n";
+
 /// Somebody who follows a page: every block of commands, in the order of the page.
 struct Reader<'u> {
     user: &'u User,
@@ -41,6 +44,13 @@ impl<'u> Reader<'u> {
         let text = self.next(start);
         let text = self.replacements.iter().fold(text, |text, (from, to)| text.replace(from, to));
         self.user.run(&format!("{PLANS_OF_CHANGES_SUCCEED}\n{text}"))
+    }
+
+    /// Goes to the section whose first block begins with `start`.
+    fn opens(&mut self, start: &str) {
+        let is_before = |block: &Block| !block.text.starts_with(start);
+        let section: Vec<_> = self.blocks.by_ref().skip_while(is_before).collect();
+        self.blocks = section.into_iter();
     }
 
     /// Passes over the next block. The reason is for people.
@@ -105,6 +115,45 @@ fn the_tutorial_ends_with_clusters_that_follow_a_repository_on_real_nodes() {
     let watched = page.types("wheelwright status");
     assert!(watched.contains("2 of 2 clusters done") && watched.contains("RolloutCompleted"), "{watched}");
     page.ends();
+}
+
+/// A tenant of the how-to: the ConfigRepo of a team applies what its service account may write, and a commit with anything else is rejected as
+/// a whole.
+#[test]
+fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
+    let user = User::of_new_clusters("tenant");
+    user.run("wheelwright install --image wheelwright:0.1.0 --git-hosts $GIT");
+    let mut page = Reader::new(
+        &user,
+        "docs/how-to.md",
+        &[(
+            "url: https://git.example.com/team-a/fleet.git",
+            "url: https://$GIT/tenant.git, secretRef: {name: authority}",
+        )],
+    );
+    user.write("fleet/kustomization.yaml", "namespace: team-a\nresources: [placement.yaml]\n");
+    user.write("fleet/placement.yaml", &PLACEMENT.replace("COUNT", "1"));
+    user.commit("one cluster");
+    page.opens("kubectl create namespace team-a");
+    page.types("kubectl create namespace team-a");
+    user.run("kubectl -n team-a create secret generic authority --from-file ca.crt=$REPOSITORIES/ca.crt");
+    user.eventually("wheelwright status", "team-a/authority");
+    user.run("wheelwright upgrade --config-namespaces team-a");
+    user.run("kubectl -n team-a wait configrepo/team-a --for=condition=Ready --timeout=120s");
+    let count = "kubectl -n team-a get placement one -o 'jsonpath={.spec.numberOfClusters}'";
+    assert_eq!(user.run(count), "1");
+
+    user.write("fleet/placement.yaml", &PLACEMENT.replace("COUNT", "2"));
+    user.write("fleet/binding.yaml", BINDING);
+    user.write("fleet/kustomization.yaml", "namespace: team-a\nresources: [placement.yaml, binding.yaml]\n");
+    user.commit("a binding");
+    let refusal = user.fails("wheelwright repo reconcile team-a");
+    assert!(
+        refusal.contains("ManagedClusterSetBinding")
+            && refusal.contains("system:serviceaccount:team-a:deployer"),
+        "{refusal}"
+    );
+    assert_eq!(user.run(count), "1");
 }
 
 impl User {
