@@ -86,6 +86,24 @@ pub(crate) struct Behaviour {
     pub(crate) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
 
+impl Behaviour {
+    /// Returns the answer to a request that does not reach git.
+    fn without_git(&self, seen: &Received) -> Option<String> {
+        if let Some(to) = &self.redirect {
+            return Some(format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+        }
+        if let Some((status, headers, page)) = self.refusal {
+            let length = page.len();
+            let head = format!("HTTP/1.1 {status} Refused\r\n{headers}Content-Length: {length}\r\n\r\n");
+            return Some(head + page);
+        }
+        let (from, host) = self.moved.as_ref()?;
+        let rest = seen.line.split(' ').nth(1)?.strip_prefix(from)?;
+        let head = format!("HTTP/1.1 301 Moved Permanently\r\nLocation: {host}/config.git{rest}\r\n");
+        Some(head + "Content-Length: 0\r\n\r\n")
+    }
+}
+
 /// The server, until it is dropped.
 pub(crate) struct Web {
     pub(crate) url: String,
@@ -201,18 +219,8 @@ fn answer(
     let mut body = vec![0; header("content-length").parse().unwrap_or(0)];
     stream.read_exact(&mut body)?;
     let out = stream.get_mut();
-    if let Some(to) = &behaviour.redirect {
-        return write!(out, "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
-    }
-    if let Some((status, headers, page)) = behaviour.refusal {
-        let length = page.len();
-        return write!(out, "HTTP/1.1 {status} Refused\r\n{headers}Content-Length: {length}\r\n\r\n{page}");
-    }
-    if let Some((from, host)) = &behaviour.moved
-        && let Some(rest) = seen.line.split(' ').nth(1).and_then(|target| target.strip_prefix(from))
-    {
-        let status = "HTTP/1.1 301 Moved Permanently";
-        return write!(out, "{status}\r\nLocation: {host}/config.git{rest}\r\nContent-Length: 0\r\n\r\n");
+    if let Some(answer) = behaviour.without_git(&seen) {
+        return out.write_all(answer.as_bytes());
     }
     if let Some(app) = &behaviour.app
         && seen.line.starts_with("POST /api/v3/app/installations/42/access_tokens ")
