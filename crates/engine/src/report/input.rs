@@ -38,10 +38,11 @@ pub struct WorkloadCluster {
     pub message: String,
     /// The configuration that is assigned to it.
     pub runs: String,
-    /// When it was assigned what it runs, by the hub's clock, as the work of a set records.
+    /// When it was assigned what it runs, by the hub's clock: as the work of a set records, or, until an add-on is
+    /// done, as its condition Progressing says.
     pub started: Option<Timestamp>,
-    /// When it was done or failed, by the hub's clock, as the condition Progressing of an add-on says; since
-    /// when it succeeds, as the work of a set records.
+    /// When it was done, failed or had returned, by the hub's clock, as the condition Progressing of an add-on
+    /// says; since when it succeeds, as the work of a set records.
     pub ended: Option<Timestamp>,
 }
 
@@ -72,11 +73,17 @@ impl WorkloadCluster {
             | ClusterState::Quarantined => state.to_string(),
         };
         let runs = addon.map(version_of).unwrap_or_default();
-        let has_ended = matches!(state, ClusterState::Done | ClusterState::Failed { .. });
-        let progressing = condition(PROGRESSING).filter(|progressing| has_ended && progressing.is_false());
-        let ended = progressing.map(|progressing| progressing.last_transition_time.0);
+        let progressing = condition(PROGRESSING);
+        let since = progressing.map(|progressing| progressing.last_transition_time.0);
+        let has_completed = progressing.is_some_and(Condition::is_false);
+        let (started, ended) = match state {
+            ClusterState::Done | ClusterState::Failed { .. } | ClusterState::Returned { .. } => {
+                (None, since.filter(|_| has_completed))
+            }
+            _ => (since.filter(|_| has_turn(state) && !has_completed), None),
+        };
         let (state, name) = (state.clone(), name.to_owned());
-        Self { state, available, reports_error, name, message, runs, started: None, ended }
+        Self { state, available, reports_error, name, message, runs, started, ended }
     }
 
     /// Returns its rank among the clusters that need attention, from 0.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::Workload;
+use super::{Workload, WorkloadCluster};
 use crate::svg::{escaped, marks};
 use object::duration;
 use object::text::plain;
@@ -38,7 +38,7 @@ pub(super) fn svg(workload: &Workload) -> Option<String> {
     };
     let total = workload.clusters.len();
     let y = |clusters: usize| BOTTOM - (BOTTOM - TOP) * ratio(clusters, total);
-    let moments = moments(workload, x);
+    let moments = moments(workload, x, end);
     let all = |of: fn(&Moment) -> usize| moments.values().map(of).sum::<usize>();
     let (all_done, all_failed) = (all(|moment| moment.done), all(|moment| moment.failed));
     let mut svg = format!(
@@ -50,7 +50,10 @@ pub(super) fn svg(workload: &Workload) -> Option<String> {
         WIDTH - 20.0
     );
     let legend = [(DONE, "done"), (FAILED, "failed"), (ASSIGNED, "assigned")];
-    let has_starts = all(|moment| moment.assigned) > 0;
+    // A line of the assignments that misses some would fall behind that of the clusters that are done.
+    let is_known = |cluster: &WorkloadCluster| cluster.ended.is_none() || cluster.started.is_some();
+    let has_starts =
+        all(|moment| moment.assigned) > 0 && workload.clusters.iter().all(|cluster| is_known(cluster));
     let legend = legend.into_iter().filter(|(color, _)| has_starts || *color != ASSIGNED);
     for ((color, word), at) in legend.zip([LEFT, LEFT + 60.0, LEFT + 120.0]) {
         let _ = writeln!(
@@ -96,8 +99,9 @@ pub(super) fn svg(workload: &Workload) -> Option<String> {
     Some(svg + "</svg>\n")
 }
 
-/// Counts the clusters at each pixel of the width.
-fn moments(workload: &Workload, x: impl Fn(Timestamp) -> f64) -> BTreeMap<i64, Moment> {
+/// Counts the clusters at each pixel of the width. A cluster that failed at an unknown time, such as one that missed
+/// its deadline, counts at `end`.
+fn moments(workload: &Workload, x: impl Fn(Timestamp) -> f64, end: Timestamp) -> BTreeMap<i64, Moment> {
     #[expect(clippy::cast_possible_truncation, reason = "a pixel of the width")]
     let pixel = |at: Timestamp| x(at) as i64;
     let mut moments: BTreeMap<i64, Moment> = BTreeMap::new();
@@ -105,7 +109,7 @@ fn moments(workload: &Workload, x: impl Fn(Timestamp) -> f64) -> BTreeMap<i64, M
         if let Some(at) = cluster.started {
             moments.entry(pixel(at)).or_default().assigned += 1;
         }
-        if let Some(at) = cluster.ended {
+        if let Some(at) = cluster.ended.or(cluster.has_failed().then_some(end)) {
             let Moment { done, failed, .. } = moments.entry(pixel(at)).or_default();
             *(if cluster.has_failed() { failed } else { done }) += 1;
         }
@@ -139,7 +143,6 @@ mod tests {
 
     use jiff::SignedDuration;
 
-    use super::super::WorkloadCluster;
     use super::*;
     use crate::rollout::ClusterState;
 
@@ -184,6 +187,17 @@ mod tests {
         let svg = svg(&workload).unwrap();
         assert!(svg.contains(">assigned</text>") && svg.contains("\"M40 190H40V30.0\""), "{svg}");
         assert!(svg.contains("\"M40 190H40V110.0H940V30.0\""), "{svg}");
+    }
+
+    #[test]
+    fn a_cluster_that_missed_its_deadline_is_a_failure_at_the_end() {
+        let mut workload = workload("msa", 3, 0);
+        let late = Arc::make_mut(&mut workload.clusters[1]);
+        (late.state, late.started, late.ended) = (ClusterState::TimedOut, late.ended, None);
+        let svg = svg(&workload).unwrap();
+        assert!(svg.contains("<title>msa: 2 of 3 clusters done, 1 failed</title>"), "{svg}");
+        assert!(svg.contains("<circle cx=\"940\""), "{svg}");
+        assert!(!svg.contains("assigned"), "the assignments of the others are unknown: {svg}");
     }
 
     #[test]

@@ -81,6 +81,24 @@ fn the_page_of_an_add_on_shows_its_time_line() {
 }
 
 #[test]
+fn a_rollout_that_failed_keeps_its_time_line() {
+    let check = |progressing: &str, state: ClusterState| {
+        let condition = json!({"type": "Progressing", "status": progressing, "reason": "R", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let addon = json!({"metadata": {"name": "msa"}, "spec": {}, "status": {"conditions": [condition]}});
+        let addon = serde_json::from_value(addon).unwrap();
+        let waiting = cluster("c2", ClusterState::Waiting(Wait::Paused { policies: Vec::new() }), "");
+        let files = files(&fleet(vec![WorkloadCluster::read("c1", &state, Some(&addon)), waiting]));
+        let picture = files.get("addons/msa.svg").unwrap_or_else(|| panic!("no picture: {state:?}"));
+        assert!(picture.contains("0 of 2 clusters done, 1 failed"), "{state:?}: {picture}");
+        assert!(files["addons/msa.md"].contains("](msa.svg)"), "{}", files["addons/msa.md"]);
+    };
+    check("True", ClusterState::TimedOut);
+    check("False", FAILED);
+    check("False", ClusterState::Returned { to: "r1".into() });
+}
+
+#[test]
 fn a_rollback_is_reported_with_both_versions() {
     let returning = || ClusterState::Returning { to: "r1".into() };
     let returned = || ClusterState::Returned { to: "r1".into() };
