@@ -92,12 +92,15 @@ pub fn resume_everything(policy: &str) -> String {
 pub fn edit(policy: &RolloutPolicy, edit: impl Fn(&mut RolloutPolicySpec)) -> PolicyChange {
     let mut spec = policy.spec.clone();
     edit(&mut spec);
-    let Some(mut patch) = merge_diff(&json!({"spec": policy.spec}), &json!({ "spec": spec })) else {
-        return PolicyChange::Unchanged(policy.clone());
-    };
     // Others may change its lists at the same time.
-    patch["metadata"] = json!({"resourceVersion": policy.metadata.resource_version});
-    PolicyChange::Patch { policy: policy.clone(), patch }
+    let metadata = json!({"resourceVersion": policy.metadata.resource_version});
+    match merge_diff(&json!(policy.spec), &json!(spec)) {
+        Some(changes) => PolicyChange::Patch {
+            policy: policy.clone(),
+            patch: json!({"metadata": metadata, "spec": changes}),
+        },
+        None => PolicyChange::Unchanged(policy.clone()),
+    }
 }
 
 /// Decides how a change of the policy of a subject is written; a policy is made where none fits.
