@@ -102,7 +102,7 @@ fn unreachable(url: &http::Uri, error: &kube::Error) -> CommandError {
             "check that the kubeconfig is for this hub and that its credentials have not expired",
         ),
         error => CommandError::hinted(
-            anyhow::anyhow!("cannot reach {url}: {}", innermost(error)),
+            anyhow::anyhow!("cannot reach {url}: {}", cause(error)),
             "check the address and the certificate authority in the kubeconfig, and that the API server is running",
         ),
     }
@@ -170,6 +170,15 @@ fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
         error => (format!("cannot use {name}: {}", first_line(&error.to_string())), other),
     };
     CommandError::hinted(anyhow::anyhow!(why), hint)
+}
+
+/// Returns the cause of an error in words.
+fn cause(error: &dyn Error) -> String {
+    match innermost(error).to_string().as_str() {
+        // tokio's words for a timeout
+        "deadline has elapsed" => "it does not answer".into(),
+        words => words.into(),
+    }
 }
 
 /// Returns the cause of an error, without the layers of the client that it came through.

@@ -77,8 +77,8 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
         if !repository.held_plan.is_empty() {
             let _ = writeln!(
                 page,
-                "  the plan waits for the annotation gitops.wheelwright.dev/approve-plan={}",
-                repository.held_plan
+                "  the plan waits for approval: wheelwright repo approve {} {}",
+                repository.name, repository.held_plan
             );
             for ObjectList { what, objects: listed, more } in &repository.held_changes {
                 let _ = writeln!(page, "    {what}");
@@ -292,7 +292,7 @@ mod tests {
             ..Repository::default()
         };
         let page = page(&Overview { repositories: vec![held], ..Overview::default() }, Style::PLAIN, false);
-        let told = "\n  the plan waits for the annotation gitops.wheelwright.dev/approve-plan=c0de\n    \
+        let told = "\n  the plan waits for approval: wheelwright repo approve n/fleet c0de\n    \
                     3 objects to change\n      ConfigMap n/a\n      ConfigMap n/b\n      and 1 more\n";
         assert!(page.contains(told), "{page}");
     }

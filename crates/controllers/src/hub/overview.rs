@@ -218,7 +218,10 @@ fn unavailable_reason(cluster: &ManagedCluster) -> Option<String> {
     let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match find_condition(conditions, cluster_conditions::AVAILABLE) {
         Some(condition) if condition.is_true() => None,
-        Some(condition) => Some(plain(&condition.message, MESSAGE)),
+        Some(condition) => {
+            let message = condition.message.trim_end_matches('.');
+            Some(plain(&format!("{message} (since {})", condition.last_transition_time.0), MESSAGE))
+        }
         None => Some("its agent has not reported yet".into()),
     }
 }
@@ -292,9 +295,15 @@ impl WorkloadSummary {
         }
     }
 
-    /// Returns the first cluster that reports an error and has not failed.
-    pub fn first_warned(&self) -> Option<&ClusterSummary> {
-        self.groups.iter().flat_map(|group| &group.clusters).find(|cluster| cluster.mark() == Mark::Warned)
+    /// Returns the first cluster that has failed and says why, or else the first that reports an error.
+    pub fn first_troubled(&self) -> Option<&ClusterSummary> {
+        let clusters = self.groups.iter().flat_map(|group| &group.clusters);
+        let troubled = clusters.filter(|cluster| match cluster.mark() {
+            Mark::Bad => cluster.state.is_failure() && !cluster.message.is_empty(),
+            Mark::Warned => true,
+            Mark::Returned | Mark::Busy | Mark::Waiting | Mark::Good => false,
+        });
+        troubled.min_by_key(|cluster| cluster.mark())
     }
 
     /// Returns in a line on how many clusters it is done, or that all of them have returned from a quarantined

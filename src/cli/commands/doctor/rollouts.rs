@@ -34,14 +34,14 @@ fn of(overview: &Overview) -> Vec<Finding> {
 /// Returns the finding of a rollout that has failed on a cluster, or of which a cluster reports an error. It is a
 /// warning when all clusters on which it failed have returned to the revision before.
 fn failure(summary: &WorkloadSummary) -> Option<Finding> {
-    let warned = summary.first_warned();
+    let first = summary.first_troubled();
     let troubled = summary.failed + summary.returning + summary.returned + summary.quarantined;
-    if troubled == 0 && warned.is_none() {
+    if troubled == 0 && first.is_none() {
         return None;
     }
     let hold = summary.holds.first().map(|hold| format!("; {hold}")).unwrap_or_default();
-    let first = warned.map(|first| format!("; {}: {}", first.name, first.message)).unwrap_or_default();
-    let message = format!("{}: {}{hold}{first}", summary.name, summary.progress());
+    let cause = first.map(|first| format!("; {}: {}", first.name, first.message)).unwrap_or_default();
+    let message = format!("{}: {}{hold}{cause}", summary.name, summary.progress());
     let advice = format!("wheelwright rollout status {}", summary.name);
     Some(match summary.failed + summary.warned {
         0 => Finding::warning(CHECK, message, advice),
@@ -57,20 +57,32 @@ mod tests {
     use engine::rollout::ClusterState;
 
     #[test]
-    fn a_cluster_that_reports_an_error_is_named_before_anything_has_failed() {
-        let cluster = ClusterSummary {
-            name: "c1".into(),
-            runs: String::new(),
-            state: ClusterState::Starting,
-            available: false,
-            reports_error: true,
-            message: "ConfigMap X: is invalid".into(),
+    fn a_cluster_that_reports_an_error_is_named_before_its_rollout_has_failed_and_after_it() {
+        let found = |state: ClusterState, reports_error: bool| {
+            let cluster = ClusterSummary {
+                name: "c1".into(),
+                runs: String::new(),
+                state,
+                available: false,
+                reports_error,
+                message: "ConfigMap X: is invalid".into(),
+            };
+            let group = GroupSummary { clusters: vec![cluster], ..GroupSummary::default() };
+            let set = WorkloadSummary { name: "fleet/all".into(), ..WorkloadSummary::of(vec![group]) };
+            let found = of(&Overview { replica_sets: vec![set], ..Overview::default() });
+            assert_eq!(found[0].health, Health::Bad);
+            found[0].message.clone()
         };
-        let group = GroupSummary { clusters: vec![cluster], ..GroupSummary::default() };
-        let set = WorkloadSummary { name: "fleet/all".into(), ..WorkloadSummary::of(vec![group]) };
-        let found = of(&Overview { replica_sets: vec![set], ..Overview::default() });
-        let message = "fleet/all: 0 of 1 cluster done, 1 reports an error; c1: ConfigMap X: is invalid";
-        assert_eq!((found[0].health, found[0].message.as_str()), (Health::Bad, message));
+        assert_eq!(
+            found(ClusterState::Starting, true),
+            "fleet/all: 0 of 1 cluster done, 1 reports an error; c1: ConfigMap X: is invalid"
+        );
+        for failure in [ClusterState::Failed { deadline: None }, ClusterState::TimedOut] {
+            assert_eq!(
+                found(failure, false),
+                "fleet/all: 0 of 1 cluster done, 1 failed; c1: ConfigMap X: is invalid"
+            );
+        }
     }
 
     #[test]
