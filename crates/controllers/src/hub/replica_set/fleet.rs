@@ -19,6 +19,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::addon::selection::Selection;
 use engine::replica_set::{self, ReportedErrors, SuccessNeeds, WorkCounts, WorkRecord};
 use engine::rollout::cluster::Hash;
+use engine::rollout::{ClusterState, RolloutDecision};
 use object::{Key, Metadata as _};
 use reconcile::{Change, Index, Observes, Query, Read, View};
 
@@ -69,6 +70,13 @@ impl SetFleets {
     }
 }
 
+/// An error that a work reports.
+pub(super) struct WorkError {
+    message: String,
+    /// It may pass by itself, such as that of an object whose namespace does not exist yet.
+    may_pass: bool,
+}
+
 /// A set on the clusters of a hub.
 #[derive(Default)]
 pub(super) struct SetFleet {
@@ -80,7 +88,7 @@ pub(super) struct SetFleet {
     /// The work of each cluster, and the template in it.
     pub(super) works: BTreeMap<String, (Arc<ManifestWork>, Hash)>,
     /// The errors that works report about their template.
-    pub(super) errors: BTreeMap<String, String>,
+    pub(super) errors: BTreeMap<String, WorkError>,
     /// Surplus works of clusters.
     pub(super) surplus: BTreeMap<String, Vec<Arc<ManifestWork>>>,
     /// Clusters with a work that cannot be read.
@@ -175,8 +183,9 @@ impl SetFleet {
             self.unselected.insert(cluster.clone());
         }
         self.count(&cluster, &work, &runs, true);
-        if let Some(error) = engine::work::trouble(&work) {
-            self.errors.insert(cluster.clone(), error);
+        if let Some(message) = engine::work::error(&work) {
+            let may_pass = engine::work::trouble(&work).is_none();
+            self.errors.insert(cluster.clone(), WorkError { message, may_pass });
         }
         self.works.insert(cluster, (work, runs));
     }
@@ -213,14 +222,24 @@ impl SetFleet {
     }
 
     /// Returns the errors that the clusters of a placement report about the newest template; the placement is
-    /// named by its position.
-    pub(super) fn errors_of(&self, placement: usize) -> ReportedErrors<'_> {
+    /// named by its position. Errors that may pass by themselves count once the cluster has timed out.
+    pub(super) fn errors_of(
+        &self,
+        placement: usize,
+        decision: Option<&RolloutDecision>,
+    ) -> ReportedErrors<'_> {
+        let has_timed_out = |cluster: &str| {
+            let assignment = decision.and_then(|decision| decision.clusters.get(cluster));
+            assignment.is_some_and(|assignment| assignment.state == ClusterState::TimedOut)
+        };
         let is_of = |cluster: &str| {
             self.placement_of(cluster) == Some(placement)
                 && self.works.get(cluster).is_some_and(|(_, runs)| *runs == self.newest)
         };
-        let errors = self.errors.iter().filter(|(cluster, _)| is_of(cluster));
-        ReportedErrors::of(errors.map(|(cluster, error)| (cluster.as_str(), error.as_str())))
+        let counts =
+            |(cluster, error): &(&String, &WorkError)| !error.may_pass || has_timed_out(cluster.as_str());
+        let errors = self.errors.iter().filter(counts).filter(|(cluster, _)| is_of(cluster));
+        ReportedErrors::of(errors.map(|(cluster, error)| (cluster.as_str(), error.message.as_str())))
     }
 
     /// Takes in which clusters the placements select, in the order of the placements, and which template is

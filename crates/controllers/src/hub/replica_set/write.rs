@@ -186,7 +186,7 @@ impl SetInput {
                 selected: node.clusters.count(),
                 works: *works,
                 decision: rollout.decision.as_deref().ok(),
-                errors: self.fleet.errors_of(position),
+                errors: self.fleet.errors_of(position, rollout.decision.as_deref().ok()),
             })
             .collect();
         replica_set::status(&self.set, &placements, now)
