@@ -26,6 +26,7 @@ mod addons;
 mod install;
 mod lifecycle;
 mod matrix;
+mod oncall;
 mod page;
 mod pages;
 mod reasons;

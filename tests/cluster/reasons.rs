@@ -21,7 +21,10 @@ fn the_reason_of_a_pod_is_named_where_people_look_on_real_nodes() {
     user.commit("version 3 crashes");
     self::named(&user, "CrashLoopBackOff");
     user.eventually("wheelwright explain rollout reasons", "exit code 3");
-    user.eventually("kubectl get events -A --field-selector reason=ClusterFailing", "CrashLoopBackOff");
+    user.eventually(
+        "kubectl get events -A --field-selector reason=ClusterFailing,involvedObject.name=reasons",
+        "CrashLoopBackOff",
+    );
 
     user.addon("4", "serve");
     user.commit("version 4 works");
@@ -34,5 +37,5 @@ fn named(user: &User, reason: &str) {
     user.eventually("wheelwright rollout status reasons", reason);
     user.eventually("wheelwright doctor", reason);
     let condition = r#"jsonpath={.items[*].status.resourceStatus.manifests[*].conditions[?(@.type=="PodsReady")].reason}"#;
-    user.eventually(&format!("kubectl -n c1 get manifestworks -o '{condition}'"), reason);
+    user.eventually(&format!("kubectl -n c1 get manifestworks -l open-cluster-management.io/addon-name=reasons -o '{condition}'"), reason);
 }
