@@ -47,7 +47,11 @@ async fn expire(hub: Arc<Hub>) {
             () = tokio::time::sleep(EXPIRY) => {}
         }
         // A write that the disk refused is tried again in the next round.
-        drop(hub.write(|store, now| Ok(store.expire_events(EVENTS, now))).await);
+        let expired = hub.write(|store, now| {
+            store.expire_events(EVENTS, now);
+            Ok(())
+        });
+        drop(expired.await);
     }
 }
 
@@ -67,7 +71,11 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
 /// Collects garbage and empties namespaces that are being deleted.
 async fn collect(hub: &Arc<Hub>) {
     // A write that the disk refused is undone; the next change starts this step again.
-    drop(hub.write(|store, now| Ok(store.settle(now))).await);
+    let settled = hub.write(|store, now| {
+        store.settle(now);
+        Ok(())
+    });
+    drop(settled.await);
 }
 
 /// Gives every namespace a default service account, and the CA certificate for its tokens.

@@ -149,7 +149,7 @@ fn a_version_of_another_branch_is_verified_from_where_the_branches_meet() {
     let public = author.ssh_key("key", &["-t", "ed25519"]);
     let verification = super::signature::keys(&[("allowed_signers", &format!("u {public}"))]);
     author.commit(&[], &[]);
-    let base = (0..20).map(|_| author.ssh_commit("key")).last().unwrap();
+    let base = (0..20).fold(String::new(), |_, _| author.ssh_commit("key"));
     let git = author.forge.serve();
     let mut mirror = author.forge.mirror("cache", &git.url);
     let mut fetch = |accepted: Option<&str>| {
