@@ -35,6 +35,10 @@ interop: ## Run only the tests that run our programs beside those of Open Cluste
 	tests/interop/build >/dev/null
 	$(CARGO) test --test it -- interop:: --nocapture --test-threads=2
 
+.PHONY: matrix
+matrix: ## Fail each kind of workload in each way on real nodes, as add-ons, as sets and as stages of a ConfigRepo
+	$(CARGO) test --test it -- cluster::matrix:: --ignored --nocapture --test-threads=1
+
 .PHONY: chaos
 chaos: ## Kill the embedded hub and every process of the chain, crash before and after every write, send 10,000 random sequences of requests, and compare the plans of 1,000 commits with what follows
 	CRASHES=all WHEELWRIGHT_PREVIEWS=250 $(CARGO) test -p wheelwright-sim --test it -- crashes:: previews:: --nocapture

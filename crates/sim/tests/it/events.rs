@@ -217,7 +217,8 @@ fn tell_of_a_replica_set(mut world: World) {
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Normal RolloutCompleted"]);
     let update = |template: Value| json!({"manifestWorkTemplate": template, "placementRefs": replica_sets::refs("fleet", progressive())});
     replica_sets::set_with(&mut world, update(replica_sets::bad()));
-    assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning RolloutStopped"]);
+    let stopped = ["Normal RolloutStarted", "Warning RolloutStopped", "Warning ClusterFailing"];
+    assert_eq!(rest(&mut world), stopped);
     policy(&mut world, json!({"approval": {"mode": "BetweenGroups"}}));
     replica_sets::set(&mut world, "2", progressive());
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning ApprovalNeeded"]);
