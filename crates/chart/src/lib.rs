@@ -29,7 +29,7 @@ mod values;
 mod yaml;
 
 pub use error::Error;
-pub use load::Tree;
+pub use load::{MAX_BYTES, Tree};
 pub use manifest::Document;
 pub use render::{Rendered, Request, render};
 

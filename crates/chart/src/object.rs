@@ -11,7 +11,7 @@ use crate::value::{Element, List, Map, Value};
 /// A struct with fields and methods.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Object {
-    /// `.Files`: the files of a chart that are no templates.
+    /// `.Files`: the files of a chart that are not templates.
     Files(Files),
     /// `.Capabilities`.
     Capabilities(Capabilities),

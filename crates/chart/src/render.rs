@@ -76,18 +76,8 @@ pub fn render(request: &Request<'_>) -> Result<Rendered, Error> {
     let capabilities = capabilities(request.kube_version, request.api_versions)?;
     let values = coalesce_values(&chart, &given)?;
     check_kube_version(&chart.metadata.kube_version, &capabilities.kube_version.version)?;
-    let release: Map = [
-        ("Name", Value::str(request.release)),
-        ("Namespace", Value::str(request.namespace)),
-        ("IsUpgrade", Value::Bool(false)),
-        ("IsInstall", Value::Bool(true)),
-        ("Revision", Value::Int(1)),
-        ("Service", Value::str("Helm")),
-    ]
-    .into_iter()
-    .collect();
-    let release =
-        Release { release: Value::Map(release), capabilities, values, seed: request.seed, now: request.now };
+    let release = self::release(request.release, request.namespace);
+    let release = Release { release, capabilities, values, seed: request.seed, now: request.now };
     let outputs = engine::render(&chart, &release)?;
     let outputs = outputs.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt"));
     let (manifests, hooks) = sorted(outputs)?;
@@ -129,4 +119,19 @@ fn check_kube_version(constraint: &str, version: &str) -> Result<(), Error> {
     let text =
         format!("chart requires kubeVersion: {constraint} which is incompatible with Kubernetes {version}");
     Err(Error::new(text).hint("render for another version with --kube-version"))
+}
+
+/// Returns `.Release` of a first installation.
+pub(crate) fn release(name: &str, namespace: &str) -> Value {
+    let fields: Map = [
+        ("Name", Value::str(name)),
+        ("Namespace", Value::str(namespace)),
+        ("IsUpgrade", Value::Bool(false)),
+        ("IsInstall", Value::Bool(true)),
+        ("Revision", Value::Int(1)),
+        ("Service", Value::str("Helm")),
+    ]
+    .into_iter()
+    .collect();
+    Value::Map(fields)
 }

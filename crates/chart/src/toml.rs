@@ -1,6 +1,7 @@
 //! Values as TOML, as `BurntSushi/toml` prints them.
 
 use crate::value::{List, Map, Value};
+use crate::yaml::json::quote;
 
 /// Prints a map.
 pub(crate) fn print(value: &Value) -> Result<String, String> {
@@ -70,21 +71,8 @@ fn key(name: &str) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+    let mut out = String::new();
+    quote(&mut out, text, char::is_control);
     out
 }
 

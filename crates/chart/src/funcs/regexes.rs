@@ -135,7 +135,7 @@ impl Rewriter<'_> {
             'Q' => self.literal(),
             c => self.out.extend(['\\', c]),
         }
-        // The braces of `\p{L}` and `\x{10FFFF}` are no repetition.
+        // The braces of `\p{L}` and `\x{10FFFF}` are not a repetition.
         if matches!(escaped, 'p' | 'P' | 'x') && self.get(0) == Some('{') {
             while let Some(c) = self.get(0) {
                 self.out.push(c);

@@ -17,7 +17,7 @@ use crate::value::{Fields, Map, Value};
 /// The depth of charts within charts.
 const MAX_DEPTH: usize = 20;
 /// The bytes of all files of a chart. Helm stops at 5 MB for one file.
-const MAX_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// Files by their path below the directory of the chart.
 pub type Tree = BTreeMap<String, Vec<u8>>;

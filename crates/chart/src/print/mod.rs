@@ -58,7 +58,7 @@ pub(crate) fn bytes(list: &List) -> Vec<u8> {
     list.items.iter().map(byte).collect()
 }
 
-/// Prints operands with a space between two that are no texts, as `fmt.Sprint`.
+/// Prints operands with a space between two that are not strings, as `fmt.Sprint`.
 pub(crate) fn sprint(args: &[Value]) -> String {
     let mut out = String::new();
     let mut after_text = true;

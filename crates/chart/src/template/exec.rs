@@ -44,7 +44,7 @@ pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 /// Runs the template of a name and returns its output.
 ///
-/// A dot that is nil is no value at all, so that its fields are missing instead of an error.
+/// A nil dot counts as no value at all, so that its fields are missing instead of an error.
 pub(crate) fn run(env: &Env, set: &Rc<Set>, name: &str, dot: Value) -> Result<String> {
     let dot = if dot.is_nil() { Value::Missing } else { dot };
     let Some(tree) = set.get(name) else {

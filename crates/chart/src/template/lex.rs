@@ -43,7 +43,7 @@ impl Token<'_> {
     }
 }
 
-/// A text that is no template: where, and why.
+/// Text that cannot be read as a template: where, and why.
 #[derive(Debug)]
 struct LexError {
     pos: usize,

@@ -1,5 +1,7 @@
 //! Numbers of templates, after `newNumber` of Go's `text/template/parse/node.go`.
 
+use ::render::yaml::radix;
+
 use super::node::Number;
 
 /// Reads a number literal.
@@ -39,19 +41,7 @@ pub(super) fn character(text: &str) -> Option<Number> {
 
 /// Reads an integer as `strconv.ParseInt(text, 0, 64)`: with the prefixes `0x`, `0o`, `0b`, `0` and underscores.
 pub(crate) fn go_integer(text: &str) -> Option<i64> {
-    let (negative, digits) = match text.as_bytes().first()? {
-        b'-' => (true, text.get(1..)?),
-        b'+' => (false, text.get(1..)?),
-        _ => (false, text),
-    };
-    let lower = digits.to_ascii_lowercase();
-    let (radix, digits) = match lower.as_bytes() {
-        [b'0', b'x', ..] => (16, lower.get(2..)?),
-        [b'0', b'o', ..] => (8, lower.get(2..)?),
-        [b'0', b'b', ..] => (2, lower.get(2..)?),
-        [b'0', _, ..] => (8, lower.get(1..)?),
-        _ => (10, lower.as_str()),
-    };
+    let (negative, radix, digits) = radix(text)?;
     let plain: String = digits.chars().filter(|c| *c != '_').collect();
     if plain.is_empty() || digits.ends_with('_') || !plain.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return None;

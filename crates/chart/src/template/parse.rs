@@ -35,7 +35,7 @@ impl Tree {
     }
 }
 
-/// A text that is no template.
+/// Text that cannot be parsed as a template.
 #[derive(Clone, Debug)]
 pub(crate) struct ParseError {
     pub(crate) line: usize,

@@ -3,7 +3,7 @@
 
 use crate::engine::{Release, render};
 use crate::load::{Tree, load};
-use crate::value::{Map, Value};
+use crate::value::Map;
 use crate::values::coalesce_values;
 
 const CASES: &str = include_str!("micro.jsonl");
@@ -23,18 +23,8 @@ fn rendered(template: &str) -> Result<String, String> {
     }
     let chart = load(&tree).unwrap();
     let values = coalesce_values(&chart, &Map::new(Default::default())).unwrap();
-    let release: Map = [
-        ("Name", Value::str("rel")),
-        ("Namespace", Value::str("ns")),
-        ("IsUpgrade", Value::Bool(false)),
-        ("IsInstall", Value::Bool(true)),
-        ("Revision", Value::Int(1)),
-        ("Service", Value::str("Helm")),
-    ]
-    .into_iter()
-    .collect();
     let release = Release {
-        release: Value::Map(release),
+        release: crate::render::release("rel", "ns"),
         capabilities: crate::capabilities::capabilities("1.36.0", &[]).unwrap(),
         values,
         seed: [7; 32],

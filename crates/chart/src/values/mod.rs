@@ -29,7 +29,7 @@ pub(crate) fn table(values: &Map, path: &str) -> Option<Map> {
     })
 }
 
-/// Follows a path to a value that is no map.
+/// Follows a path to a value that is not a map.
 pub(crate) fn path_value(values: &Map, path: &str) -> Option<Value> {
     let value = match path.rsplit_once('.') {
         Some((path, key)) => table(values, path)?.get(key)?,

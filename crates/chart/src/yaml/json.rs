@@ -125,6 +125,11 @@ fn separator(out: &mut String, at: usize, indent: Option<usize>) {
 }
 
 fn string(out: &mut String, text: &str) {
+    quote(out, text, |c| matches!(c, '\0'..='\u{1f}' | '\u{2028}' | '\u{2029}'));
+}
+
+/// Writes a text in quotes. `is_escaped` chooses the characters without an escape sequence to write by number.
+pub(crate) fn quote(out: &mut String, text: &str, is_escaped: impl Fn(char) -> bool) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -135,9 +140,7 @@ fn string(out: &mut String, text: &str) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            '\u{0}'..='\u{1f}' | '\u{2028}' | '\u{2029}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
+            c if is_escaped(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
         }
     }

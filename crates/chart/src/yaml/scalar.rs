@@ -1,5 +1,7 @@
 //! The types of plain scalars in go-yaml v2: YAML 1.1 booleans, Go's integers, no base 60; dates are texts.
 
+use ::render::yaml::has_float_syntax;
+
 use crate::template::number::{go_float, go_integer};
 use crate::value::Value;
 
@@ -19,7 +21,7 @@ pub(super) fn resolve(text: &str) -> Value {
         _ => {}
     }
     let number = match text.as_bytes().first() {
-        Some(b'.') => is_float(text).then(|| go_float(text)).flatten(),
+        Some(b'.') => has_float_syntax(text).then(|| go_float(text)).flatten(),
         Some(b'0'..=b'9' | b'+' | b'-') => number(text),
         _ => None,
     };
@@ -36,23 +38,7 @@ fn number(text: &str) -> Option<f64> {
     {
         return Some(integer as f64);
     }
-    is_float(&plain).then(|| go_float(&plain)).flatten()
-}
-
-/// Returns true if a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
-fn is_float(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (unsigned, None),
-    };
-    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let mantissa_fits = match mantissa.split_once('.') {
-        Some(("", fraction)) => is_digits(fraction),
-        Some((whole, fraction)) => is_digits(whole) && (fraction.is_empty() || is_digits(fraction)),
-        None => is_digits(mantissa),
-    };
-    mantissa_fits && exponent.is_none_or(|text| is_digits(text.strip_prefix(['-', '+']).unwrap_or(text)))
+    has_float_syntax(&plain).then(|| go_float(&plain)).flatten()
 }
 
 /// Returns the text of a scalar that is a key.

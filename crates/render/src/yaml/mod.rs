@@ -22,5 +22,5 @@ pub use node::{Entry, Map, Node, Scalar, Style, Tag, Value};
 pub use parse::{documents, kustomization};
 pub(crate) use print::print_stream;
 pub use print::{print, print_value, print_value_indented};
-pub use scalar::Reading;
 pub(crate) use scalar::reads_as_another_type;
+pub use scalar::{Reading, has_float_syntax, radix};

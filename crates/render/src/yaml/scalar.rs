@@ -79,8 +79,9 @@ pub(super) fn without_underscores(text: &str) -> String {
     text.chars().filter(|c| *c != '_').collect()
 }
 
-/// Reads an integer with an optional sign and one of the prefixes `0x`, `0o`, `0b` and `0`.
-pub(super) fn integer(text: &str) -> Option<Number> {
+/// Splits an integer of Go into whether it is negative, its radix and its digits in lower case: an optional sign, and
+/// one of the prefixes `0x`, `0o`, `0b` and `0`.
+pub fn radix(text: &str) -> Option<(bool, u32, String)> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
         b'+' => (false, text.get(1..)?),
@@ -94,10 +95,16 @@ pub(super) fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, lower.get(1..)?),
         _ => (10, lower.as_str()),
     };
+    Some((negative, radix, digits.to_owned()))
+}
+
+/// Reads an integer as [`radix`] splits it.
+pub(super) fn integer(text: &str) -> Option<Number> {
+    let (negative, radix, digits) = radix(text)?;
     if digits.is_empty() || !digits.bytes().all(|b| (b as char).is_digit(radix)) {
         return None;
     }
-    let magnitude = u64::from_str_radix(digits, radix).ok()?;
+    let magnitude = u64::from_str_radix(&digits, radix).ok()?;
     match (negative, i64::try_from(magnitude)) {
         (false, Ok(value)) => Some(value.into()),
         (false, Err(_)) => (!text.starts_with('+')).then(|| magnitude.into()),
@@ -106,8 +113,13 @@ pub(super) fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?` and is finite.
+/// Returns whether a text is a float, and finite.
 pub(super) fn is_float(text: &str) -> bool {
+    has_float_syntax(text) && text.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
+/// Returns whether a text matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
+pub fn has_float_syntax(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
@@ -121,7 +133,7 @@ pub(super) fn is_float(text: &str) -> bool {
     };
     let exponent_fits =
         exponent.is_none_or(|exponent| digits(exponent.strip_prefix(['-', '+']).unwrap_or(exponent)));
-    mantissa_fits && exponent_fits && text.parse::<f64>().is_ok_and(f64::is_finite)
+    mantissa_fits && exponent_fits
 }
 
 /// Returns whether a text is a date (`2024-01-31`) or a date with a time.

@@ -9,14 +9,12 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use chart::{Request, Tree};
+use chart::{MAX_BYTES, Request, Tree};
 
 /// The version of Kubernetes that Helm v4.3.2 assumes without a cluster.
 const KUBE_VERSION: &str = "1.37.0";
 /// The nesting of directories of a chart. Links to a directory above would never end.
 const MAX_DEPTH: usize = 32;
-/// The bytes of a chart that are read, as in `crates/chart/src/load/mod.rs`.
-const MAX_BYTES: u64 = 64 << 20;
 
 /// Flags of a chart, with the names that Helm gives them.
 #[derive(Debug, clap::Args)]
@@ -25,10 +23,10 @@ pub(super) struct ChartArgs {
     /// Print the objects of the Helm chart in this directory, as `helm template` would.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "revision", "repo", "output", "closure", "watch"])]
     pub(super) chart: Option<PathBuf>,
-    /// A file with values for the chart. Later files count more.
+    /// A file with values for the chart. Later files override earlier ones.
     #[arg(short = 'f', long, value_name = "FILE", requires = "chart")]
     values: Vec<PathBuf>,
-    /// Set values of the chart, such as image.tag=v2,replicas=3. They count more than the values of files.
+    /// Set values of the chart, such as image.tag=v2,replicas=3. They override the values of files.
     #[arg(long, value_name = "KEY=VALUE", requires = "chart")]
     set: Vec<String>,
     /// The name of the release of the chart.
@@ -40,10 +38,10 @@ pub(super) struct ChartArgs {
     /// The version of Kubernetes that the chart is rendered for.
     #[arg(long, value_name = "VERSION", default_value = KUBE_VERSION)]
     kube_version: String,
-    /// API versions that the cluster has beside those of Kubernetes.
+    /// API versions that the cluster serves in addition to Kubernetes' own.
     #[arg(long, value_name = "VERSION", value_delimiter = ',', requires = "chart")]
     api_versions: Vec<String>,
-    /// Print the custom resource definitions of the chart, too.
+    /// Print the custom resource definitions of the chart too.
     #[arg(long, requires = "chart")]
     include_crds: bool,
 }
@@ -95,7 +93,7 @@ fn refused(directory: &Path, error: chart::Error) -> CommandError {
 }
 
 /// Reads the files below a directory.
-fn read(directory: &Path, prefix: &str, files: &mut Tree, bytes: &mut u64) -> Result<(), CommandError> {
+fn read(directory: &Path, prefix: &str, files: &mut Tree, bytes: &mut usize) -> Result<(), CommandError> {
     if prefix.matches('/').count() > MAX_DEPTH {
         return Err(anyhow!("{} is nested more than {MAX_DEPTH} levels deep", directory.display()).into());
     }
@@ -109,7 +107,7 @@ fn read(directory: &Path, prefix: &str, files: &mut Tree, bytes: &mut u64) -> Re
             read(&path, &format!("{name}/"), files, bytes)?;
             continue;
         }
-        *bytes += metadata.len();
+        *bytes = bytes.saturating_add(usize::try_from(metadata.len()).unwrap_or(usize::MAX));
         if *bytes > MAX_BYTES {
             return Err(anyhow!("the chart has more than {MAX_BYTES} bytes").into());
         }
