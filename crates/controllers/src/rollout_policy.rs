@@ -47,6 +47,14 @@ impl RolloutOwner<'_> {
     }
 }
 
+/// Reads an add-on, or a ManifestWorkReplicaSet that is named as NAMESPACE/NAME.
+pub(super) fn with_owner<T>(subject: &str, read: impl FnOnce(RolloutOwner<'_>) -> T) -> T {
+    match subject.split_once('/') {
+        Some((namespace, name)) => read(RolloutOwner::ReplicaSet(&Key::namespaced(namespace, name))),
+        None => read(RolloutOwner::AddOn(subject)),
+    }
+}
+
 /// Returns the policies whose rules are for a subject: those that name it, and those that name none.
 pub(super) fn applicable<'a, P: Borrow<RolloutPolicy>>(
     policies: &'a [P],

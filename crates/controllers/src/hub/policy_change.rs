@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::addon_config::PlacementRollout;
 use super::addon_removal::Removal;
-use crate::rollout_policy::{RolloutOwner, applicable, choose, combined, is_for_all};
+use crate::rollout_policy::{applicable, choose, combined, is_for_all, with_owner};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec};
 use api::names::DEFAULT_ROLLOUT_POLICY;
 use engine::plural::counted;
 use engine::rollout::policy::CombinedPolicy;
 use engine::rollout::{Refused, RolloutDecision};
-use object::{Key, Metadata as _, merge_diff};
+use object::{Metadata as _, merge_diff};
 
 /// Clusters of a removal that are named.
 const NAMED: usize = 5;
@@ -46,12 +46,6 @@ pub enum PolicyChange {
     NameTaken(String),
 }
 
-/// Returns the key of a ManifestWorkReplicaSet that a subject names as NAMESPACE/NAME; other subjects are
-/// add-ons.
-fn set_key(subject: &str) -> Option<Key> {
-    subject.split_once('/').map(|(namespace, name)| Key::namespaced(namespace, name))
-}
-
 /// Returns the policies with rules for an add-on, or for a ManifestWorkReplicaSet as NAMESPACE/NAME, that
 /// pause it.
 pub fn pausing<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a RolloutPolicy> {
@@ -62,8 +56,7 @@ pub fn pausing<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a Roll
 
 /// Returns the policies with rules for a subject.
 pub fn all_for<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a RolloutPolicy> {
-    let set = set_key(subject);
-    applicable(policies, set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet))
+    with_owner(subject, |owner| applicable(policies, owner))
 }
 
 /// Combines the rules of the policies that are for a subject.
@@ -71,8 +64,7 @@ pub fn all_for<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a Roll
 /// # Errors
 /// A rule of one of them cannot be used.
 pub fn combined_for(policies: &[RolloutPolicy], subject: &str) -> Result<CombinedPolicy, Refused> {
-    let set = set_key(subject);
-    combined(policies, set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet))
+    with_owner(subject, |owner| combined(policies, owner))
 }
 
 /// Returns whether a policy is for everything, and not for single subjects.
@@ -110,13 +102,11 @@ pub fn change(
     scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
 ) -> PolicyChange {
-    let set = set_key(subject);
-    let owner = set.as_ref().map_or(RolloutOwner::AddOn(subject), RolloutOwner::ReplicaSet);
-    let present = match scope {
+    let present = with_owner(subject, |owner| match scope {
         PolicyScope::InEffect => choose(policies, owner),
         PolicyScope::Named => choose(policies, owner).filter(|policy| owner.is_named_by(&policy.spec)),
         PolicyScope::Fleet => policies.iter().find(|policy| policy.name() == DEFAULT_ROLLOUT_POLICY),
-    };
+    });
     if let Some(policy) = present {
         return self::edit(policy, edit);
     }
@@ -125,7 +115,7 @@ pub fn change(
     let name = match scope {
         PolicyScope::Fleet => DEFAULT_ROLLOUT_POLICY.to_owned(),
         PolicyScope::InEffect | PolicyScope::Named => {
-            let named = if set.is_some() { &mut spec.replica_sets } else { &mut spec.add_ons };
+            let named = if subject.contains('/') { &mut spec.replica_sets } else { &mut spec.add_ons };
             named.push(subject.to_owned());
             subject.replace('/', ".")
         }

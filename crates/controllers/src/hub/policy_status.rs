@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::rollout_policy::{RolloutOwner, applicable, combined, is_for_all};
+use crate::rollout_policy::{applicable, combined, is_for_all, with_owner};
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, set_condition};
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicyStatus};
@@ -121,11 +121,4 @@ fn told(rules: &[Contribution]) -> String {
     let rules =
         rules.iter().map(|Contribution { rule, policies }| format!("{rule} of {}", policies.join(" and ")));
     rules.collect::<Vec<_>>().join(", ")
-}
-
-fn with_owner<T>(subject: &str, read: impl FnOnce(RolloutOwner<'_>) -> T) -> T {
-    match subject.split_once('/') {
-        Some((namespace, name)) => read(RolloutOwner::ReplicaSet(&Key::namespaced(namespace, name))),
-        None => read(RolloutOwner::AddOn(subject)),
-    }
 }

@@ -10,7 +10,7 @@ use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::PolicyScope;
 
-/// Hold a rollout, or with `--all` every rollout of the hub: no cluster starts, none is rolled back, none loses the add-on. Clusters in flight arrive.
+/// Pause a rollout, or with `--all` every rollout of the hub. No cluster starts, is rolled back or loses the add-on; clusters in flight finish.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(super) async fn change(
     write(writer, subject, decide).await
 }
 
-/// Changes a policy by its name. One that is gone is no error.
+/// Changes a policy by its name. A policy that is gone is not an error.
 pub(super) async fn edit(
     writer: &mut Writer,
     name: &str,
@@ -87,10 +87,15 @@ async fn write(
     }
 }
 
+/// Returns the add-ons and sets that a policy names.
+pub(super) fn subjects(policy: &RolloutPolicy) -> Vec<&str> {
+    let names = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
+    names.map(String::as_str).collect()
+}
+
 fn report_change(writer: &mut Writer, policy: &RolloutPolicy) {
     writer.add_line(format!("RolloutPolicy {} is changed", policy.name()));
-    let all = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
-    let all: Vec<_> = all.map(String::as_str).collect();
+    let all = subjects(policy);
     if all.len() > 1 {
         writer.add_line(format!("note: it is for all of {}", all.join(", ")));
     }

@@ -9,7 +9,7 @@ use engine::rollout::cluster::Hash;
 use object::Metadata as _;
 
 use super::RolloutNames;
-use super::policy::{change, edit, policies};
+use super::policy::{change, edit, policies, subjects};
 use crate::cli::commands::explain::rollout::Explained;
 use crate::cli::origin::Origin;
 use crate::cli::output::Ui;
@@ -18,9 +18,9 @@ use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::{PolicyScope, is_for_everything, pausing, resume_everything};
 
-/// Let a rollout that was paused go on, and with `--release` a revision that was undone. With `--all`, end the pause of `pause --all`.
+/// Resume a paused rollout. With `--release`, roll a quarantined revision out again. With `--all`, end the pause of `pause --all`.
 ///
-/// What another RolloutPolicy pauses stays paused, and the answer names it.
+/// If another RolloutPolicy pauses the rollout too, it stays paused, and the answer names that policy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -64,17 +64,16 @@ async fn resume_all(args: &Args) -> Result<Writer, CommandError> {
         writer.add_line("Every add-on and set goes on.");
     }
     for policy in others {
-        writer.add_line(format!("RolloutPolicy {} still pauses {}", policy.name(), subjects(policy)));
+        writer.add_line(format!("RolloutPolicy {} still pauses {}", policy.name(), what_it_pauses(policy)));
     }
     Ok(writer)
 }
 
-fn subjects(policy: &RolloutPolicy) -> String {
-    if is_for_everything(policy) {
-        return "every add-on and set".to_owned();
+fn what_it_pauses(policy: &RolloutPolicy) -> String {
+    match is_for_everything(policy) {
+        true => "every add-on and set".to_owned(),
+        false => subjects(policy).join(", "),
     }
-    let names = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
-    names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn resume(args: &Args, name: &str) -> Result<Writer, CommandError> {

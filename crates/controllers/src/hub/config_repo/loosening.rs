@@ -251,9 +251,8 @@ fn allowed<'u>(
 ) -> Option<&'u ObjectId> {
     let policies: Vec<&RolloutPolicy> = in_force.values().collect();
     let is_allowed = |(id, uninstall): &(&ObjectId, &Uninstall)| {
-        let policy = owner(id)
-            .map(|owner| combined(&policies, owner))
-            .unwrap_or_else(|| Ok(CombinedPolicy::default()));
+        let policy =
+            owner(id).map_or_else(|| Ok(CombinedPolicy::default()), |owner| combined(&policies, owner));
         policy.is_ok_and(|it| uninstall.allowed_from(&it.policy).is_some_and(|from| from <= now))
     };
     uninstalls.iter().find(is_allowed).map(|(id, _)| id)

@@ -73,7 +73,7 @@ impl SetFleets {
 /// An error that a work reports.
 pub(super) struct WorkError {
     message: String,
-    /// It may pass by itself, such as that of an object whose namespace does not exist yet.
+    /// It may pass by itself, such as the error of an object whose namespace does not exist yet.
     may_pass: bool,
 }
 
