@@ -1,7 +1,5 @@
 //! Versions that fail, of each kind of workload, as add-ons, as sets, and as stages of a ConfigRepo.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::User;
@@ -121,12 +119,33 @@ fn cell(prefix: &str, workload: &Workload, failure: &Failure) -> Cell {
 }
 
 impl Cell {
-    /// Returns the manifests of a version, with those of its namespace.
+    /// Returns the manifests of a version and of its namespace.
     fn with_namespace(&self, version: usize) -> String {
         let mut manifests = namespace(&self.namespace);
         manifests.push(self.manifests[version].clone());
         manifests.join(", ")
     }
+}
+
+/// Rolls out versions that work and then those that fail, and waits until each names its reason. `object` writes a version of a cell, and
+/// `kind` is where `wheelwright status` lists it.
+fn fails_with_its_reason(user: &User, cells: &[Cell], kind: &str, object: impl Fn(&Cell, usize) -> String) {
+    let write = |version: usize| {
+        let objects = cells.iter().map(|cell| format!("---\n{}\n", object(cell, version)));
+        let objects = on_one_cluster(&user.name) + &objects.collect::<String>();
+        user.write("fleet/kustomization.yaml", "resources: [objects.yaml]\n");
+        user.write("fleet/objects.yaml", &objects);
+    };
+    write(0);
+    user.commit("versions that work");
+    user.follow();
+    user.eventually_has("wheelwright status -o json", |status| not_done(&workloads(status, kind, cells)));
+
+    write(1);
+    user.commit("versions that fail");
+    user.eventually_has("wheelwright status -o json", |status| {
+        without_reason(&workloads(status, kind, cells))
+    });
 }
 
 /// Versions of 7 workloads that fail in 6 ways, as add-ons: none is ever done, and each names the reason.
@@ -135,36 +154,17 @@ impl Cell {
 fn no_add_on_that_fails_is_done_on_real_nodes() {
     let cells = cells("madd");
     let user = User::of_a_fleet("madd");
-    let write = |version: usize| {
-        let mut objects = on_one_cluster("madd");
-        for cell in &cells {
-            let (name, manifests) = (&cell.name, cell.with_namespace(version));
-            let _ = write!(
-                objects,
-                "---\n\
-                {{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: AddOnTemplate, metadata: {{name: {name}-{version}}},\n\
-                 spec: {{addonName: {name}, agentSpec: {{workload: {{manifests: [{manifests}]}}}}}}}}\n\
-                ---\n\
-                {{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn,\n\
-                 metadata: {{name: {name}, annotations: {{addon.open-cluster-management.io/lifecycle: addon-manager}}}},\n\
-                 spec: {{supportedConfigs: [{{group: addon.open-cluster-management.io, resource: addontemplates, defaultConfig: {{name: {name}-{version}}}}}],\n\
-                 installStrategy: {{type: Placements, placements: [{{name: one, namespace: madd}}]}}}}}}\n",
-            );
-        }
-        user.write("fleet/kustomization.yaml", "resources: [objects.yaml]\n");
-        user.write("fleet/objects.yaml", &objects);
-    };
-    write(0);
-    user.commit("versions that work");
-    user.follow();
-    user.eventually_has("wheelwright status -o json", |status| {
-        not_done(&workloads(status, "addOns", &cells))
-    });
-
-    write(1);
-    user.commit("versions that fail");
-    user.eventually_has("wheelwright status -o json", |status| {
-        without_reason(&workloads(status, "addOns", &cells))
+    fails_with_its_reason(&user, &cells, "addOns", |cell, version| {
+        let (name, manifests) = (&cell.name, cell.with_namespace(version));
+        format!(
+            "{{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: AddOnTemplate, metadata: {{name: {name}-{version}}},\n\
+             spec: {{addonName: {name}, agentSpec: {{workload: {{manifests: [{manifests}]}}}}}}}}\n\
+             ---\n\
+             {{apiVersion: addon.open-cluster-management.io/v1alpha1, kind: ClusterManagementAddOn,\n\
+             metadata: {{name: {name}, annotations: {{addon.open-cluster-management.io/lifecycle: addon-manager}}}},\n\
+             spec: {{supportedConfigs: [{{group: addon.open-cluster-management.io, resource: addontemplates, defaultConfig: {{name: {name}-{version}}}}}],\n\
+             installStrategy: {{type: Placements, placements: [{{name: one, namespace: madd}}]}}}}}}"
+        )
     });
     // `lastAppliedConfig` keeps what has succeeded once.
     let list = "kubectl get managedclusteraddons -A -o \
@@ -183,31 +183,12 @@ fn no_add_on_that_fails_is_done_on_real_nodes() {
 fn no_set_that_fails_is_done_on_real_nodes() {
     let cells = cells("mset");
     let user = User::of_a_fleet("mset");
-    let write = |version: usize| {
-        let mut objects = on_one_cluster("mset");
-        for cell in &cells {
-            let (name, manifests) = (&cell.name, cell.with_namespace(version));
-            let _ = write!(
-                objects,
-                "---\n\
-                {{apiVersion: work.open-cluster-management.io/v1alpha1, kind: ManifestWorkReplicaSet, metadata: {{name: {name}, namespace: mset}},\n\
-                 spec: {{placementRefs: [{{name: one}}], manifestWorkTemplate: {{workload: {{manifests: [{manifests}]}}}}}}}}\n",
-            );
-        }
-        user.write("fleet/kustomization.yaml", "resources: [objects.yaml]\n");
-        user.write("fleet/objects.yaml", &objects);
-    };
-    write(0);
-    user.commit("versions that work");
-    user.follow();
-    user.eventually_has("wheelwright status -o json", |status| {
-        not_done(&workloads(status, "replicaSets", &cells))
-    });
-
-    write(1);
-    user.commit("versions that fail");
-    user.eventually_has("wheelwright status -o json", |status| {
-        without_reason(&workloads(status, "replicaSets", &cells))
+    fails_with_its_reason(&user, &cells, "replicaSets", |cell, version| {
+        let (name, manifests) = (&cell.name, cell.with_namespace(version));
+        format!(
+            "{{apiVersion: work.open-cluster-management.io/v1alpha1, kind: ManifestWorkReplicaSet, metadata: {{name: {name}, namespace: mset}},\n\
+             spec: {{placementRefs: [{{name: one}}], manifestWorkTemplate: {{workload: {{manifests: [{manifests}]}}}}}}}}"
+        )
     });
     let list = "kubectl -n mset get manifestworkreplicasets -o \
         'jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type==\"PlacementRolledOut\")].status} {end}'";
@@ -274,14 +255,9 @@ fn no_stage_that_fails_is_done_on_real_nodes() {
     user.run("kubectl -n wheelwright-system annotate configrepos -l journey=mstage gitops.wheelwright.dev/reconcile-at=2");
     let repos = user.eventually_has(list, |repos| others(repos, "reason", "HealthTimeout"));
     assert_eq!(applied(&repos), vec![first; cells.len()], "a commit was applied as a whole");
-    for (repo, cell) in repos["items"].as_array().unwrap().iter().flat_map(|repo| {
-        cells
-            .iter()
-            .filter(|cell| repo["metadata"]["name"] == cell.name.as_str())
-            .map(move |cell| (repo, cell))
-    }) {
-        let message = ready(repo, "message");
-        assert!(message.contains(&cell.name), "{message}");
+    for repo in repos["items"].as_array().unwrap() {
+        let (name, message) = (repo["metadata"]["name"].as_str().unwrap(), ready(repo, "message"));
+        assert!(message.contains(name), "{message}");
     }
 }
 

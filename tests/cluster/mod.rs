@@ -305,14 +305,18 @@ impl User {
     /// Writes `fleet/`: an add-on with the name of this journey for all clusters, one after the other. On each cluster it is a Deployment of
     /// one replica with a readiness probe, in a namespace of the same name, which runs `tests/cluster/workload.c` with some arguments.
     pub(crate) fn addon(&self, version: &str, arguments: &str) {
-        let text = ADDON.replace("NAME", &self.name).replace("VERSION", version);
-        let arguments = format!(
-            "[{}]",
-            arguments.split(' ').map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
-        );
-        self.write("fleet/addon.yaml", &text.replace("ARGUMENTS", &arguments));
+        let workload = self.workload(&self.name, version, arguments);
+        let text = ADDON.replace("WORKLOAD", &workload).replace("NAME", &self.name);
+        self.write("fleet/addon.yaml", &text.replace("VERSION", version));
         self.write("fleet/placement.yaml", &PLACEMENT.replace("NAME", &self.name));
         self.write("fleet/kustomization.yaml", "resources: [placement.yaml, addon.yaml]\n");
+    }
+
+    /// Returns the manifests of a version in a namespace of the spokes.
+    fn workload(&self, namespace: &str, version: &str, arguments: &str) -> String {
+        let arguments: Vec<_> = arguments.split(' ').map(|word| format!("{word:?}")).collect();
+        let workload = WORKLOAD.replace("NAMESPACE", namespace).replace("NAME", &self.name);
+        workload.replace("VERSION", version).replace("ARGUMENTS", &format!("[{}]", arguments.join(", ")))
     }
 
     /// Commits all of `fleet/`, and pushes it.
@@ -350,20 +354,13 @@ spec:
   - {key: cluster.open-cluster-management.io/unavailable, operator: Exists}
 "#;
 
-const ADDON: &str = r#"apiVersion: addon.open-cluster-management.io/v1alpha1
-kind: AddOnTemplate
-metadata: {name: NAME-VERSION}
-spec:
-  addonName: NAME
-  agentSpec:
-    workload:
-      manifests:
-      - apiVersion: v1
+/// The manifests of an add-on and of a set: a Deployment in a namespace.
+const WORKLOAD: &str = r#"      - apiVersion: v1
         kind: Namespace
-        metadata: {name: NAME}
+        metadata: {name: NAMESPACE}
       - apiVersion: apps/v1
         kind: Deployment
-        metadata: {name: NAME, namespace: NAME}
+        metadata: {name: NAME, namespace: NAMESPACE}
         spec:
           replicas: 1
           progressDeadlineSeconds: 30
@@ -376,7 +373,17 @@ spec:
                 image: workload:1
                 args: ARGUMENTS
                 readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
----
+"#;
+
+const ADDON: &str = r#"apiVersion: addon.open-cluster-management.io/v1alpha1
+kind: AddOnTemplate
+metadata: {name: NAME-VERSION}
+spec:
+  addonName: NAME
+  agentSpec:
+    workload:
+      manifests:
+WORKLOAD---
 apiVersion: addon.open-cluster-management.io/v1alpha1
 kind: ClusterManagementAddOn
 metadata:

@@ -15,25 +15,7 @@ spec:
   manifestWorkTemplate:
     workload:
       manifests:
-      - apiVersion: v1
-        kind: Namespace
-        metadata: {name: NAME-set}
-      - apiVersion: apps/v1
-        kind: Deployment
-        metadata: {name: NAME, namespace: NAME-set}
-        spec:
-          replicas: 1
-          progressDeadlineSeconds: 30
-          selector: {matchLabels: {app: NAME}}
-          template:
-            metadata: {labels: {app: NAME, version: "VERSION"}}
-            spec:
-              containers:
-              - name: workload
-                image: workload:1
-                args: [ARGUMENT]
-                readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
-"#;
+WORKLOAD"#;
 
 /// An add-on or a set of a journey.
 struct Subject {
@@ -41,7 +23,7 @@ struct Subject {
     name: String,
     /// The namespace of its Deployment on the spokes.
     namespace: String,
-    /// Whether its status names versions, as that of an add-on does.
+    /// Its status names versions, as the status of an add-on does.
     is_add_on: bool,
 }
 
@@ -58,13 +40,13 @@ impl User {
     /// Commits a version of both.
     fn release(&self, version: &str, argument: &str) {
         self.addon(version, argument);
-        let set = SET.replace("NAME", &self.name).replace("VERSION", version).replace("ARGUMENT", argument);
-        self.write("fleet/set.yaml", &set);
+        let workload = self.workload(&format!("{}-set", self.name), version, argument);
+        self.write("fleet/set.yaml", &SET.replace("WORKLOAD", &workload).replace("NAME", &self.name));
         self.write("fleet/kustomization.yaml", "resources: [placement.yaml, addon.yaml, set.yaml]\n");
         self.commit(&format!("version {version}"));
     }
 
-    /// Applies a RolloutPolicy with a name that begins with that of this journey.
+    /// Applies a RolloutPolicy whose name begins with the name of this journey.
     fn policy(&self, name: &str, spec: &str) {
         let journey = &self.name;
         self.run(&format!(
