@@ -51,9 +51,11 @@ pub(super) struct InFlight {
     watches: Arc<Places>,
 }
 
-/// Bytes of bodies that are held at once, those of long answers, and those of one place among them.
+/// Bytes of request bodies that are held at once.
 const BODIES: usize = 64 << 20;
+/// Bytes of long answers that are held at once.
 const ANSWERS: usize = 64 << 20;
+/// Bytes of one place among them.
 const PLACE: usize = 64 << 10;
 
 /// Bytes that one watch takes, besides a long event that waits for its client.
@@ -139,7 +141,7 @@ impl Hub {
         }
     }
 
-    /// Reads the durable state. `look` must be short, because every request waits meanwhile.
+    /// Reads the durable state. `look` must be short, because every request waits for it.
     pub(super) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
         look(&self.stores.shown())
     }

@@ -231,7 +231,7 @@ fn sign_commit(
     }
 }
 
-/// Returns a time, or that of the parent if it is later: the parent may be of another hub, whose clock is ahead.
+/// Returns a time, or the time of the parent if it is later: the clock of the hub that wrote the parent may be ahead.
 pub(super) fn not_before(parent: Option<&git2::Commit<'_>>, time: Timestamp) -> Timestamp {
     let before = parent.map(|parent| Timestamp::from_second(parent.time().seconds()).unwrap_or_default());
     before.map_or(time, |before| before.max(time))

@@ -204,7 +204,7 @@ pub enum Error {
         url: String,
         /// The message of the server.
         why: String,
-        /// How long it wants none.
+        /// Time until it wants requests again.
         pause: Duration,
     },
     /// The mirror on the local disk cannot be read or written.

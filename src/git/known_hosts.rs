@@ -10,7 +10,7 @@ pub(super) struct KnownHosts {
     lines: Vec<Line>,
     /// Keys that no host may have, whatever hosts their lines name.
     revoked: Vec<Vec<u8>>,
-    /// Whether lines of authorities, which are not supported, were left out.
+    /// Lines of authorities, which are not supported, were left out.
     has_authorities: bool,
 }
 

@@ -55,7 +55,7 @@ pub struct Mirror {
     pub verification: Option<Verification>,
     /// Whether a fetch of a branch leaves out the reports at its tip.
     pub leaves_out_reports: bool,
-    /// Whether fetches bring the whole history, for commands that read older commits.
+    /// Fetches bring the whole history, for commands that read older commits.
     pub keeps_whole_history: bool,
     blobs: Blobs,
     checkouts: BTreeMap<Oid, Weak<Checkout>>,

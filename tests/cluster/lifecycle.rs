@@ -1,4 +1,4 @@
-//! What people take away or move: objects of a repository, the repository, a cluster.
+//! Things that people take away or move: objects of a repository, the repository, a cluster.
 
 use super::User;
 

@@ -1,4 +1,4 @@
-//! What people on call meet: one command shows the cause.
+//! Cases of people on call: one command shows the cause.
 //!
 //! Versions whose pods do not start are in `reasons.rs` and `matrix.rs`.
 

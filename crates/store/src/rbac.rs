@@ -296,8 +296,8 @@ fn role_key(binding: &Object) -> Option<(&'static str, Key)> {
     })
 }
 
-/// Returns whether a binding names a user, by name or group. It looks at the subjects where they are, because
-/// each request looks at those of all bindings.
+/// Returns whether a binding names a user, by name or group. It copies no subjects, because each request
+/// looks at all bindings.
 fn names(binding: &Object, user: &User) -> bool {
     let subjects = binding.0.get("subjects").and_then(Value::as_array);
     subjects.into_iter().flatten().any(|subject| {

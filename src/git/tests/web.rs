@@ -78,7 +78,7 @@ pub(crate) struct Behaviour {
     pub(crate) moved: Option<(&'static str, String)>,
     /// The status, further headers and the page that it answers every request with.
     pub(crate) refusal: Option<(u16, &'static str, &'static str)>,
-    /// Whether a proxy adds a parameter to the type of an answer.
+    /// A proxy adds a parameter to the type of an answer.
     pub(crate) charset: bool,
     /// The status that it answers a push with.
     pub(crate) push_status: Option<u16>,

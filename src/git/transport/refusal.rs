@@ -1,4 +1,4 @@
-//! Answers of HTTP servers that are no answer to git: redirects and refusals, with their words.
+//! Answers of HTTP servers that do not answer git: redirects and refusals, with their words.
 
 use std::time::Duration;
 

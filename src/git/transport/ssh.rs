@@ -73,7 +73,7 @@ pub(super) struct GitCommand {
     rest: Vec<u8>,
     /// The words of the server on standard error.
     stderr: String,
-    /// Whether the command has begun to answer.
+    /// True once the command has begun to answer.
     has_answered: bool,
     /// Keeps the connection open.
     _connection: Connection,
@@ -135,7 +135,7 @@ fn failed(session: &Session, status: u32, stderr: &str, has_answered: bool) -> E
     Error::Auth { url: session.remote.to_string(), why: text::plain(&session.hide(&why), QUOTED) }
 }
 
-/// Reads the private key of the Secret. To unlock it takes time, which is not that of a connection.
+/// Reads the private key of the Secret. Unlocking it takes time, which does not count as time to connect.
 pub(super) fn private_key(session: &Session) -> Result<PrivateKey, Error> {
     let (key, passphrase) = session.credentials.ssh_key();
     decode_secret_key(key, passphrase).map_err(|error| {

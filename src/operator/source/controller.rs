@@ -110,7 +110,7 @@ impl FetchTrigger {
 struct Fetched {
     key: Key,
     source: Source,
-    /// How long the server wants no requests.
+    /// Time for which the server wants no requests.
     pause: Option<Duration>,
     /// [`RepoState::secrets`].
     secrets: Option<AbortOnDropHandle<()>>,

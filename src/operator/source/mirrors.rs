@@ -302,7 +302,7 @@ impl Mirrors {
             return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         }
         cancel.cancel();
-        // What the operation says of its end is more than that it was late.
+        // The error of the operation says more than that it was late.
         if let Ok(done) = timeout(self.grace, task).await {
             return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         }

@@ -50,7 +50,7 @@ pub(super) fn svg(workload: &Workload) -> Option<String> {
         WIDTH - 20.0
     );
     let legend = [(DONE, "done"), (FAILED, "failed"), (ASSIGNED, "assigned")];
-    // A line of the assignments that misses some would fall behind that of the clusters that are done.
+    // A line of the assignments that misses some would fall behind the line of the clusters that are done.
     let is_known = |cluster: &WorkloadCluster| cluster.ended.is_none() || cluster.started.is_some();
     let has_starts =
         all(|moment| moment.assigned) > 0 && workload.clusters.iter().all(|cluster| is_known(cluster));

@@ -54,7 +54,7 @@ pub struct Policy {
 pub struct CombinedPolicy {
     /// The strictest rules.
     pub policy: Policy,
-    /// Whether a change has succeeded on a cluster once its objects are applied.
+    /// True if a change has succeeded on a cluster once its objects are applied.
     pub applied_suffices: bool,
     /// Tokens that people approved.
     pub granted: BTreeSet<String>,
@@ -87,7 +87,7 @@ impl CombinedPolicy {
     /// | `defaultDeadline` | the shortest |
     /// | `unreachableBudget`, `removalBudget` | the smallest |
     /// | `approval`, `freezeWindows` | all of them |
-    /// | `approved`, `releasedRevisions` | those of any policy |
+    /// | `approved`, `releasedRevisions` | all of them |
     ///
     /// # Errors
     /// Names the first field that cannot be used, and its policy. Then no cluster may start: the rules are
@@ -245,8 +245,7 @@ fn contribute<'a>(rules: &mut Vec<Contribution>, rule: String, names: impl Itera
     }
 }
 
-/// Returns the strictest value that a policy sets, which is the one of the lowest rank, and records its
-/// policies.
+/// Returns the value of the lowest rank, which is the strictest that a policy sets, and records its policies.
 fn strictest<T: PartialEq + Debug, R: Ord>(
     rules: &mut Vec<Contribution>,
     field: &'static str,
