@@ -20,7 +20,10 @@ async fn the_default_roles_are_those_of_kubernetes() {
         assert_eq!(role.labels(), their.labels(), "{name}");
         assert_eq!(role.annotations(), their.annotations(), "{name}");
         assert_eq!(role.aggregation_rule, their.aggregation_rule, "{name}");
-        assert_eq!(role.rules.unwrap_or_default(), their.rules.unwrap_or_default(), "{name}");
+        // kube-controller-manager copies rules into the roles that aggregate others. The hub adds them when it authorizes.
+        if role.aggregation_rule.is_none() {
+            assert_eq!(role.rules.unwrap_or_default(), their.rules.unwrap_or_default(), "{name}");
+        }
     }
     for binding in Api::<ClusterRoleBinding>::all(server.client()).list(&all).await.unwrap() {
         let name = binding.name_any();
