@@ -36,8 +36,13 @@ pub(crate) struct Cli {
 
 impl Cli {
     pub(crate) fn new(dir: &Path, name: &str, server: &Server) -> Self {
+        Self::of_user(dir, name, server, &["system:masters"])
+    }
+
+    /// Returns a command line of the user `name`, a member of some groups.
+    pub(crate) fn of_user(dir: &Path, name: &str, server: &Server, groups: &[&str]) -> Self {
         let kubeconfig = dir.join(name);
-        let text = serde_json::to_string(&server.kubeconfig("admin", &["system:masters"]).unwrap()).unwrap();
+        let text = serde_json::to_string(&server.kubeconfig(name, groups).unwrap()).unwrap();
         std::fs::write(&kubeconfig, text).unwrap();
         Self { kubeconfig }
     }

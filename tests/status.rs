@@ -11,6 +11,7 @@ use api::cluster::v1::ManagedCluster;
 use api::crds;
 use api::names::GITOPS_GROUP;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use object::Object;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -95,4 +96,41 @@ async fn the_commands_that_follow_a_hub_need_no_definitions_but_those_of_ocm() {
     let cli = Cli::new(dir.path(), "ocm", &hub);
     assert!(cli.run("rollout status maps --watch").contains("maps  0 of 0 clusters done"));
     assert!(cli.run("migrate c1 --yes --wait 1m").ends_with("every move off cluster c1 is over\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_sees_what_it_may_list_in_its_namespace_and_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
+    let client = crate::trace::client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+    load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
+    let tenant = Cli::of_user(dir.path(), "tenant", &hub, &[]);
+    for command in ["status", "status -n fleet"] {
+        let refused = tenant.refused(command);
+        assert!(refused.contains("cannot list resource"), "{refused}");
+    }
+
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "tenant", "namespace": "fleet"}, "rules": [
+        {"apiGroups": ["cluster.open-cluster-management.io"], "resources": ["placements"], "verbs": ["list"]}]});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "tenant", "namespace": "fleet"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tenant"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}]});
+    Api::<Role>::namespaced(client.clone(), "fleet")
+        .create(&PostParams::default(), &serde_json::from_value(role).unwrap())
+        .await
+        .unwrap();
+    Api::<RoleBinding>::namespaced(client, "fleet")
+        .create(&PostParams::default(), &serde_json::from_value(binding).unwrap())
+        .await
+        .unwrap();
+    let page = tenant.run("status -n fleet");
+    assert!(page.starts_with("! rights") && page.contains("ManagedCluster, "), "{page}");
+    assert!(page.contains("fleet/aws"), "{page}");
+    for absent in ["available", "managed-serviceaccount", "no ConfigRepo"] {
+        assert!(!page.contains(absent), "{page}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&tenant.run("status -n fleet -o json")).unwrap();
+    assert!(json["unread"].as_array().unwrap().contains(&json!("ConfigRepo")), "{json}");
+    assert_eq!(json["addOns"], json!([]));
+    assert!(tenant.refused("status").contains("cannot list resource"));
 }

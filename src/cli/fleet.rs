@@ -9,7 +9,11 @@ use controllers::hub::overview::{
 };
 
 use super::output::Style;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta1::Placement;
+use api::gitops::v1alpha1::ConfigRepo;
 use engine::plural::counted;
+use object::Gvk;
 use object::text::short_commit;
 
 /// Largest group whose clusters get a cell each; larger groups are counted by state.
@@ -17,14 +21,23 @@ const CELLS: usize = 48;
 /// Most clusters in trouble that are named, of the hub and of each add-on or set.
 const MAX_LISTED: usize = 20;
 
-/// Returns the text for the whole fleet, with the last results of commits if `has_history`.
-pub(super) fn page(overview: &Overview, style: Style, has_history: bool) -> String {
+/// Returns the text for the whole fleet, with the last results of commits if `has_history`. What depends on `unread` kinds is left out.
+pub(super) fn page(overview: &Overview, style: Style, has_history: bool, unread: &[Gvk]) -> String {
     let mut page = String::new();
-    repositories(&mut page, overview, style, has_history);
-    clusters(&mut page, &overview.clusters, style);
-    placements(&mut page, overview, style);
-    for summary in overview.add_ons.iter().chain(&overview.replica_sets) {
-        let _ = write!(page, "\n{}", workload(summary, style));
+    let is_read = |kind: &Gvk| !unread.contains(kind);
+    if is_read(&Gvk::of::<ConfigRepo>()) {
+        repositories(&mut page, overview, style, has_history);
+    }
+    if is_read(&Gvk::of::<ManagedCluster>()) {
+        clusters(&mut page, &overview.clusters, style);
+    }
+    if is_read(&Gvk::of::<Placement>()) {
+        placements(&mut page, overview, style);
+    }
+    if unread.is_empty() {
+        for summary in overview.add_ons.iter().chain(&overview.replica_sets) {
+            let _ = write!(page, "\n{}", workload(summary, style));
+        }
     }
     page
 }
@@ -238,7 +251,12 @@ mod tests {
         let fleet = Repository { name: "n/fleet".into(), ready: true, ..Repository::default() };
         let refused = Repository { report_error: "the server refused it".into(), ..fleet.clone() };
         let text = |repository| {
-            page(&Overview { repositories: vec![repository], ..Overview::default() }, Style::PLAIN, false)
+            page(
+                &Overview { repositories: vec![repository], ..Overview::default() },
+                Style::PLAIN,
+                false,
+                &[],
+            )
         };
         assert!(text(refused).contains("\n  the present state is not reported: the server refused it\n"));
         assert!(!text(fleet).contains("not reported"));
@@ -276,8 +294,12 @@ mod tests {
         let repo = serde_json::json!({"metadata": {"name": "fleet", "namespace": "n"}, "spec": {"url": "https://h/x"},
             "status": {"conditions": [condition]}});
         let repository = Repository::of(&serde_json::from_value(repo).unwrap());
-        let page =
-            page(&Overview { repositories: vec![repository], ..Overview::default() }, Style::PLAIN, false);
+        let page = page(
+            &Overview { repositories: vec![repository], ..Overview::default() },
+            Style::PLAIN,
+            false,
+            &[],
+        );
         assert!(page.contains("fleet/placements/all.yaml:7"), "{page}");
     }
 
@@ -291,7 +313,8 @@ mod tests {
             held_changes: vec![changed],
             ..Repository::default()
         };
-        let page = page(&Overview { repositories: vec![held], ..Overview::default() }, Style::PLAIN, false);
+        let page =
+            page(&Overview { repositories: vec![held], ..Overview::default() }, Style::PLAIN, false, &[]);
         let told = "\n  the plan waits for approval: wheelwright repo approve n/fleet c0de\n    \
                     3 objects to change\n      ConfigMap n/a\n      ConfigMap n/b\n      and 1 more\n";
         assert!(page.contains(told), "{page}");
@@ -311,7 +334,7 @@ mod tests {
         let overview = Overview { repositories: vec![told, new], ..Overview::default() };
         let lines = "  last results of commits:\n    222222222222  RenderFailed  2026-01-02T03:04:05Z\n    \
                      111111111111  Applied\n";
-        let [asked, usual] = [true, false].map(|has_history| page(&overview, Style::PLAIN, has_history));
+        let [asked, usual] = [true, false].map(|has_history| page(&overview, Style::PLAIN, has_history, &[]));
         assert_eq!(asked.matches(lines).count(), 1, "{asked}");
         assert_eq!(asked.replace(lines, ""), usual);
     }

@@ -89,13 +89,26 @@ pub(crate) async fn of_hub_taken(
     gvk: &Gvk,
     resource: &ApiResource,
     labels: &str,
-    mut takes: impl FnMut(&Object) -> bool,
+    takes: impl FnMut(&Object) -> bool,
 ) -> Result<Vec<Object>, CommandError> {
-    let api: Api<DynamicObject> = Api::all_with(hub.clone(), resource);
+    let listed = of_api(&Api::all_with(hub.clone(), resource), gvk, labels, takes).await?;
+    listed.map_err(writer::failed(format!("list {gvk}")))
+}
+
+/// Lists objects as [`of_hub_taken`] does, of the hub or of a namespace. The inner error is the answer of the hub.
+pub(crate) async fn of_api(
+    api: &Api<DynamicObject>,
+    gvk: &Gvk,
+    labels: &str,
+    mut takes: impl FnMut(&Object) -> bool,
+) -> Result<kube::Result<Vec<Object>>, CommandError> {
     let mut params = ListParams::default().limit(PAGE).labels(labels);
     let mut objects = Vec::new();
     loop {
-        let page = api.list(&params).await.map_err(writer::failed(format!("list {gvk}")))?;
+        let page = match api.list(&params).await {
+            Ok(page) => page,
+            Err(error) => return Ok(Err(error)),
+        };
         for object in page.items {
             let mut object = writer::untyped(&object)?;
             object.0.insert("apiVersion".into(), gvk.api_version().into());
@@ -106,7 +119,7 @@ pub(crate) async fn of_hub_taken(
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
-            None => return Ok(objects),
+            None => return Ok(Ok(objects)),
         }
     }
 }

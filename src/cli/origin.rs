@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
 
 use super::connect::HubArgs;
 use super::runtime::block_on;
@@ -69,12 +69,40 @@ impl Origin {
     /// The file cannot be read, the hub does not answer or does not serve a kind, or an object does not fit
     /// its type.
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
-        let snapshot = match (&self.objects, &self.snapshot) {
-            (Some(objects), _) => Snapshot { objects: objects.clone() },
-            (None, Some(file)) => Snapshot { objects: objects::of_file(file)? },
-            (None, None) => block_on(async { Snapshot::of_hub(&self.hub.connect().await?, wanted).await })?,
+        let snapshot = match self.stored()? {
+            Some(stored) => stored,
+            None => block_on(async { Snapshot::of_hub(&self.hub.connect().await?, wanted).await })?,
         };
         snapshot.caches(wanted)
+    }
+
+    /// Reads the objects of some kinds that the user may list into caches: those of the whole hub or, if only
+    /// these may be listed, those of a namespace. Returns the kinds that may not be listed in either.
+    ///
+    /// # Errors
+    /// As for [`Origin::read`], or no kind may be listed.
+    pub(super) fn read_permitted(
+        &self,
+        wanted: &[KindToRead],
+        namespace: Option<&str>,
+    ) -> Result<(Caches, Vec<Gvk>), CommandError> {
+        let (snapshot, refused) = match self.stored()? {
+            Some(stored) => (stored, Vec::new()),
+            None => block_on(async {
+                Snapshot::permitted_of_hub(&self.hub.connect().await?, wanted, namespace).await
+            })?,
+        };
+        Ok((snapshot.caches(wanted)?, refused.into_iter().map(|(gvk, _)| gvk).collect()))
+    }
+
+    /// Returns the objects of the file, or those that were read before; `None` if the origin is a hub.
+    fn stored(&self) -> Result<Option<Snapshot>, CommandError> {
+        let objects = match (&self.objects, &self.snapshot) {
+            (Some(objects), _) => objects.clone(),
+            (None, Some(file)) => objects::of_file(file)?,
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Snapshot { objects }))
     }
 }
 
@@ -112,6 +140,34 @@ impl KindToRead {
     /// Returns a kind whose content alone is read.
     pub(super) fn observed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
+    }
+
+    /// Lists the objects of the whole hub or, if the user may not, those of a namespace. The inner error is the first refusal.
+    async fn permitted(
+        &self,
+        hub: &Client,
+        namespace: Option<&str>,
+    ) -> Result<Result<Vec<Object>, CommandError>, CommandError> {
+        let Self { gvk, plural, load: _ } = self;
+        let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
+        let resource = ApiResource::from_gvk_with_plural(&names, plural);
+        let labels = Scope::Rollouts.narrow(gvk, Representation::Whole, false).labels;
+        let failed = || writer::failed(format!("list {gvk}"));
+        let refusal = match objects::of_api(&Api::all_with(hub.clone(), &resource), gvk, &labels, |_| true)
+            .await?
+        {
+            Ok(objects) => return Ok(Ok(objects)),
+            Err(kube::Error::Api(status)) if status.code == 403 => Err(failed()(kube::Error::Api(status))),
+            Err(error) => return Err(failed()(error)),
+        };
+        let Some(namespace) = namespace else { return Ok(refusal) };
+        let inside = Api::namespaced_with(hub.clone(), namespace, &resource);
+        match objects::of_api(&inside, gvk, &labels, |_| true).await? {
+            Ok(objects) => Ok(Ok(objects)),
+            // A kind without namespaces is not found in one.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(refusal),
+            Err(error) => Err(failed()(error)),
+        }
     }
 }
 
@@ -175,18 +231,31 @@ struct Snapshot {
 impl Snapshot {
     /// Reads the objects of some kinds from a hub; none of our kinds where it has no definitions of ours.
     async fn of_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Self, CommandError> {
-        let mut snapshot = Self { objects: Vec::new() };
-        let has_ours = serves_ours(hub).await?;
-        for KindToRead { gvk, plural, load: _ } in wanted {
-            if gvk.group == GITOPS_GROUP && !has_ours {
-                continue;
-            }
-            let names = GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind);
-            let resource = ApiResource::from_gvk_with_plural(&names, plural);
-            let labels = Scope::Rollouts.narrow(gvk, Representation::Whole, false).labels;
-            snapshot.objects.extend(objects::of_hub(hub, gvk, &resource, &labels).await?);
+        match Self::permitted_of_hub(hub, wanted, None).await? {
+            (_, mut refused) if !refused.is_empty() => Err(refused.remove(0).1),
+            (snapshot, _) => Ok(snapshot),
         }
-        Ok(snapshot)
+    }
+
+    /// Reads what the user may list, as [`Origin::read_permitted`] does. Returns the kinds that may not be listed, with the answer of the hub.
+    async fn permitted_of_hub(
+        hub: &Client,
+        wanted: &[KindToRead],
+        namespace: Option<&str>,
+    ) -> Result<(Self, Vec<(Gvk, CommandError)>), CommandError> {
+        let (mut snapshot, mut refused) = (Self { objects: Vec::new() }, Vec::new());
+        let has_ours = serves_ours(hub).await?;
+        let wanted = wanted.iter().filter(|kind| kind.gvk.group != GITOPS_GROUP || has_ours);
+        for kind in wanted.clone() {
+            match kind.permitted(hub, namespace).await? {
+                Ok(objects) => snapshot.objects.extend(objects),
+                Err(error) => refused.push((kind.gvk.clone(), error)),
+            }
+        }
+        if refused.len() == wanted.count() && !refused.is_empty() {
+            return Err(refused.remove(0).1);
+        }
+        Ok((snapshot, refused))
     }
 
     /// Puts the objects into caches.

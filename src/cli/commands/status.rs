@@ -16,6 +16,7 @@ use crate::shell::now;
 use crate::shell::stop_on_signal;
 use api::names::SYSTEM_NAMESPACE;
 use controllers::hub::overview::{Overview, OverviewController};
+use object::Gvk;
 
 /// Interval in which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
@@ -31,7 +32,8 @@ const LEASE_TICKS: usize = 10;
 pub(crate) struct Args {
     #[command(flatten)]
     origin: Origin,
-    /// Show only the repositories, placements and sets of this namespace, without the add-ons of the fleet.
+    /// Show only the repositories, placements and sets of this namespace, without the add-ons of the fleet. If you may list a
+    /// kind only in this namespace, it is read there.
     #[arg(short, long)]
     namespace: Option<String>,
     /// Namespace of the operator.
@@ -54,6 +56,9 @@ struct FleetStatus<'a> {
     /// What is wrong with the operators; absent if one leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<Finding>,
+    /// The kinds that the user may not list. What depends on them is empty.
+    #[serde(skip_serializing_if = "<[Gvk]>::is_empty", serialize_with = "serialize_kinds")]
+    unread: &'a [Gvk],
     #[serde(flatten)]
     overview: &'a Overview,
 }
@@ -62,7 +67,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
         return block_on(watch(args, ui));
     }
-    let overview = only(read(&args.origin)?, args.namespace.as_deref());
+    let (overview, unread) = read(&args.origin, args.namespace.as_deref())?;
+    let overview = only(overview, args.namespace.as_deref());
     let operator = match args.origin.is_file() {
         true => None,
         false => block_on(async {
@@ -71,19 +77,44 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })?,
     };
     match args.output {
-        Output::Json => ui.json(&FleetStatus { operator, overview: &overview })?,
-        Output::Text => ui.text(page(args, operator.as_ref(), &overview, ui.style()))?,
+        Output::Json => ui.json(&FleetStatus { operator, unread: &unread, overview: &overview })?,
+        Output::Text => ui.text(page(args, operator.as_ref(), &overview, &unread, ui.style()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(args: &Args, operator: Option<&Finding>, overview: &Overview, style: Style) -> String {
-    let operator = operator.map(|finding| finding.text(style) + "\n").unwrap_or_default();
-    operator + &fleet::page(overview, style, args.history)
+fn page(
+    args: &Args,
+    operator: Option<&Finding>,
+    overview: &Overview,
+    unread: &[Gvk],
+    style: Style,
+) -> String {
+    let rights = (!unread.is_empty()).then(|| rights(unread));
+    let findings: String = rights.iter().chain(operator).map(|finding| finding.text(style) + "\n").collect();
+    findings + &fleet::page(overview, style, args.history, unread)
 }
 
-fn read(origin: &Origin) -> Result<Overview, CommandError> {
-    Ok(Overview::read(&origin.read(&read_by_rollouts::<OverviewController>())?, now())?)
+/// Says which kinds the user may not list.
+fn rights(unread: &[Gvk]) -> Finding {
+    let kinds = unread.iter().map(|gvk| gvk.kind.as_str()).collect::<Vec<_>>().join(", ");
+    let message = format!("you may not list {kinds}: what depends on them is not shown");
+    Finding::warning("rights", message, "use the kubeconfig of somebody who may, or ask for the permission")
+}
+
+fn serialize_kinds<S: serde::Serializer>(kinds: &[Gvk], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(kinds.iter().map(|gvk| &gvk.kind))
+}
+
+/// Reads the fleet as far as the user may, and returns the kinds that may not be listed. Without one of them no rollout can be decided.
+fn read(origin: &Origin, namespace: Option<&str>) -> Result<(Overview, Vec<Gvk>), CommandError> {
+    let (caches, unread) = origin.read_permitted(&read_by_rollouts::<OverviewController>(), namespace)?;
+    let mut overview = Overview::read(&caches, now())?;
+    if !unread.is_empty() {
+        overview.add_ons.clear();
+        overview.replica_sets.clear();
+    }
+    Ok((overview, unread))
 }
 
 /// Keeps what is in a namespace, and the clusters; everything if no namespace is named.
@@ -126,7 +157,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
         let page = match Overview::read(&handle.caches(), now()) {
             Ok(overview) => {
                 let overview = only(overview, args.namespace.as_deref());
-                page(args, operator.as_ref(), &overview, ui.style())
+                page(args, operator.as_ref(), &overview, &[], ui.style())
             }
             Err(unread) => format!("reading the hub: {unread}\n"),
         };
@@ -146,15 +177,15 @@ mod tests {
     fn a_fleet_whose_rollout_stopped_at_its_canary_is_shown() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
         let origin = Origin::of_file(folder.join("rollout.yaml"));
-        let overview = read(&origin).unwrap_or_else(|error| panic!("{error:?}"));
-        golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN, false))]);
+        let overview = read(&origin, None).unwrap_or_else(|error| panic!("{error:?}")).0;
+        golden::check([(folder.join("status.txt"), fleet::page(&overview, Style::PLAIN, false, &[]))]);
     }
 
     #[test]
     fn a_namespace_shows_its_own_objects_and_not_the_add_ons_of_the_fleet() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
         let origin = Origin::of_file(folder.join("rollout.yaml"));
-        let all = read(&origin).unwrap();
+        let all = read(&origin, None).unwrap().0;
         assert!(!all.add_ons.is_empty() && !all.placements.is_empty());
         let inside = only(all.clone(), Some("fleet"));
         assert_eq!((inside.placements.len(), inside.add_ons.len()), (all.placements.len(), 0));
@@ -168,8 +199,8 @@ mod tests {
         let hub = std::fs::read_to_string(folder.join("rollout.yaml")).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
-        let overview = read(&Origin::of_file(file.path().into())).unwrap();
-        let page = fleet::page(&overview, Style::PLAIN, false);
+        let overview = read(&Origin::of_file(file.path().into()), None).unwrap().0;
+        let page = fleet::page(&overview, Style::PLAIN, false, &[]);
         let note = "\n  fleet/aws: mandatory group pilot: the placement has no such decision group, so nothing waits for it\n";
         assert!(page.contains(note), "{page}");
     }

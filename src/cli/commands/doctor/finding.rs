@@ -38,7 +38,7 @@ impl Finding {
         Self { check, health: Health::Good, message: message.into(), advice: String::new() }
     }
 
-    pub(super) fn warning(
+    pub(in crate::cli::commands) fn warning(
         check: &'static str,
         message: impl Into<String>,
         advice: impl Into<String>,
