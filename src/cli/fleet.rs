@@ -210,7 +210,11 @@ fn write_failures(page: &mut String, groups: &[GroupSummary], style: Style) {
     troubled.sort_by_key(|cluster| cluster.mark());
     for cluster in troubled.iter().take(MAX_LISTED) {
         let mark = style.colour(colour(cluster.mark()), &cluster.mark().sign().to_string());
-        let _ = writeln!(page, "  {mark} {} {}: {}", cluster.name, cluster.label(), cluster.message);
+        let label = cluster.label();
+        let _ = match cluster.message.as_str() {
+            "" => writeln!(page, "  {mark} {} {label}", cluster.name),
+            message => writeln!(page, "  {mark} {} {label}: {message}", cluster.name),
+        };
     }
     if let Some(more) = troubled.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         let _ = writeln!(page, "  and {more} more");
@@ -284,6 +288,22 @@ mod tests {
                 format!("  ! {name} Progressing (reports an error): ConfigMap Greeting_X: is invalid\n");
             assert!(page.contains(&line), "{page}");
         }
+    }
+
+    #[test]
+    fn a_cluster_without_a_reason_has_no_colon_behind_its_state() {
+        let cluster = ClusterSummary {
+            name: "c1".into(),
+            runs: String::new(),
+            state: ClusterState::Done,
+            available: false,
+            reports_error: false,
+            message: String::new(),
+        };
+        let group =
+            GroupSummary { placement: "fleet/all".into(), name: "#0".into(), clusters: vec![cluster] };
+        let page = workload(&WorkloadSummary::of(vec![group]), Style::PLAIN);
+        assert!(page.ends_with("\n  ✗ c1 Done (not available)\n"), "{page}");
     }
 
     #[test]

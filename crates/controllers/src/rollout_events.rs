@@ -5,6 +5,7 @@
 
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::RolloutPolicy;
+use engine::addon::progress;
 use engine::plural::counted;
 use engine::replica_set::ReportedErrors;
 use engine::rollout::state::{ClusterState, Wait};
@@ -53,13 +54,14 @@ impl RolloutChange<'_> {
         stages.chain(self.failing()).chain(self.approvals()).chain(completed).map(event).collect()
     }
 
-    /// Returns the message of the condition or, if that says nothing, how many clusters start.
+    /// Returns what the condition says beside numbers or, if that is nothing, how many clusters start or are done.
     fn state(&self) -> String {
-        let counts = &self.decision.counts;
-        if self.message.is_empty() {
-            format!("{} of {} start", counts.starting, counted(counts.total, "cluster"))
-        } else {
-            self.message.to_owned()
+        let (counts, details) = (&self.decision.counts, progress::details(self.message));
+        let total = counted(counts.total, "cluster");
+        match (details, counts.starting) {
+            ("", 0) => format!("{} of {total} done", counts.done + counts.skipped),
+            ("", starting) => format!("{starting} of {total} start"),
+            _ => details.to_owned(),
         }
     }
 

@@ -256,6 +256,11 @@ pub fn undecided_condition(selected: usize) -> Observation {
     condition
 }
 
+/// Returns what a message of [`placement_condition`] says after OCM's numbers.
+pub fn details(message: &str) -> &str {
+    message.split_once(" timeout.").map_or(message, |(_, details)| details.trim_start())
+}
+
 /// Returns whether a message of [`placement_condition`] says that no cluster has begun.
 pub fn waits(message: &str) -> bool {
     message.contains("configured addons 0/") && message.contains(", 0 failed 0 timeout.")

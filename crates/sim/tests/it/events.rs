@@ -159,7 +159,7 @@ fn a_denied_cluster_says_that_nothing_is_left_before_it_goes() {
 }
 
 #[test]
-fn an_event_has_the_words_of_the_condition() {
+fn an_event_says_how_many_clusters_are_done_without_the_words_of_ocm() {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));
@@ -168,7 +168,7 @@ fn an_event_has_the_words_of_the_condition() {
     world.run_for(seconds(1)).unwrap();
     let events = world.take_events();
     let completed = events.iter().find(|event| event.reason == "RolloutCompleted").unwrap();
-    assert_eq!(completed.message, format!("on placement default/fleet: {}", progress(&world).1));
+    assert_eq!(completed.message, "on placement default/fleet: 2 of 2 clusters done");
     assert_eq!((completed.regarding.key.name.as_str(), completed.uid.is_empty()), (ADDON, false));
 }
 
