@@ -32,6 +32,9 @@ use crate::webhook::write_certificates;
 const ADD_ON: &str = "managed-serviceaccount";
 const PAUSE: &str = "verb=pause&subject=managed-serviceaccount";
 
+/// The start of a button that changes something.
+const BUTTON: &str = "<button class=\"go\" id=";
+
 /// A tenant with one namespace, who sees the add-ons of one cluster, and an administrator.
 pub(crate) const VISITORS: &str = include_str!("dashboard/visitors.yaml");
 
@@ -198,6 +201,8 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
         ("GET /events", "", ""),
         ("GET /placement?of=fleet/aws", "", ""),
         ("GET /cluster?of=aws-1", "", ""),
+        ("GET /rollout?of=managed-serviceaccount", "", ""),
+        ("GET /clusters", "", ""),
         ("GET /", "Authorization: Bearer nonsense\r\n", ""),
         ("GET /", "Cookie: __Host-wheelwright=nonsense\r\n", ""),
         ("POST /act", "Sec-Fetch-Site: same-origin\r\n", PAUSE),
@@ -227,7 +232,7 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
     for shown in ["team/app", ADD_ON, "aws-2", "0 of 1 cluster done", "system:serviceaccount:team:tenant"] {
         assert!(page.has(shown), "{shown}: {}", page.0);
     }
-    for hidden in ["fleet/fleet", "aws-1", "aws-3", "fleet/aws", "of 3", "<button id="] {
+    for hidden in ["fleet/fleet", "aws-1", "aws-3", "fleet/aws", "of 3", BUTTON] {
         assert!(!page.has(hidden), "{hidden}: {}", page.0);
     }
     assert!(page.has("You may not list managedclusters"), "{}", page.0);
@@ -243,6 +248,13 @@ async fn a_tenant_sees_what_it_may_list(dashboard: &Dashboard, tenant: &str, cli
         own.0
     );
     assert!(!own.has("ManagedClusterAvailable"), "{}", own.0);
+    for path in ["rollout?of=managed-serviceaccount", "clusters", "clusters?rollout=managed-serviceaccount"] {
+        let answer = dashboard.send(&format!("GET /{path}"), &bearer, "", "").await;
+        assert!(answer.status() == "200" && answer.has("aws-2"), "{path}: {}", answer.0);
+        assert!(!answer.has("aws-1") && !answer.has("aws-3") && !answer.has(BUTTON), "{path}: {}", answer.0);
+    }
+    let missing = dashboard.send("GET /rollout?of=none", &bearer, "", "").await;
+    assert_eq!(missing.status(), "404", "{}", missing.0);
     let (foreign, missing) = (cluster("aws-1").await, cluster("aws-9").await);
     assert_eq!((foreign.status(), missing.status()), ("404", "404"), "{}", foreign.0);
     assert!(foreign.has("There is no cluster aws-1"), "{}", foreign.0);
@@ -262,7 +274,7 @@ async fn the_roles_of_the_chart_are_enough(dashboard: &Dashboard, viewer: &str, 
         for shown in ["team/app", "fleet/fleet", ADD_ON, "aws-1", "aws-3", "of 3 available"] {
             assert!(page.has(shown), "{shown}: {}", page.0);
         }
-        assert_eq!(page.has("<button id="), token == on_call, "{}", page.0);
+        assert_eq!(page.has(BUTTON), token == on_call, "{}", page.0);
         let bearer = format!("Authorization: Bearer {token}\r\n");
         let reasons = dashboard.send("GET /placement?of=fleet/aws", &bearer, "", "").await;
         assert_eq!(reasons.status(), "200", "{}", reasons.0);

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use crate::dashboard::ClusterObjects;
+use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta2::ManagedClusterSet;
 use api::names::WORK_REPLICA_SET_LABEL;
 use api::work::v1::ManifestWork;
+use engine::placement::filter::ClusterAttributes;
+use engine::placement::sets::SetMembers;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
@@ -17,8 +21,20 @@ pub(crate) fn cluster_objects(name: &str, view: &impl View) -> Read<ClusterObjec
         Err(error) if error.is_unreadable() => Some(Err(error.to_string())),
         read => read?.map(Ok),
     };
+    let sets = match &cluster {
+        Some(Ok(cluster)) => sets(cluster, view)?,
+        _ => Vec::new(),
+    };
     let within = Query::namespace(name);
     let mut works: Vec<Arc<ManifestWork>> = view.list_readable(within)?;
     works.retain(|work| work.label(WORK_REPLICA_SET_LABEL).is_some());
-    Ok(ClusterObjects { cluster, add_ons: view.list_readable(within)?, works })
+    Ok(ClusterObjects { cluster, sets, add_ons: view.list_readable(within)?, works })
+}
+
+/// Returns the names of the sets that a cluster is in, by their label or their selector.
+fn sets(cluster: &ManagedCluster, view: &impl View) -> Read<Vec<String>> {
+    let attributes = ClusterAttributes::of(cluster);
+    let sets: Vec<Arc<ManagedClusterSet>> = view.list_readable(Query::ALL)?;
+    let members = sets.iter().map(|set| SetMembers::of(set));
+    Ok(members.filter(|set| set.contains(&attributes)).map(|set| set.name().to_owned()).collect())
 }

@@ -119,7 +119,7 @@ fn objects(page: &mut String, indent: &str, objects: &[String], more: usize) {
 }
 
 fn clusters(page: &mut String, clusters: &Clusters, style: Style) {
-    let Clusters { total, available, troubled } = clusters;
+    let Clusters { total, available, troubled, names: _ } = clusters;
     let _ = writeln!(page, "\n{}  {available} of {total} available", style.bold("clusters"));
     for cluster in troubled.iter().take(MAX_LISTED) {
         let _ = writeln!(page, "  {} {}: {}", style.colour(RED, "✗"), cluster.name, cluster.message);
@@ -275,6 +275,7 @@ mod tests {
             available: false,
             reports_error,
             message: if reports_error { "ConfigMap Greeting_X: is invalid".into() } else { String::new() },
+            since: None,
         };
         let clusters = (0..107).map(|number| cluster(number, [5, 50, 100].contains(&number))).collect();
         let group = GroupSummary { placement: "fleet/all".into(), name: "#0".into(), clusters };

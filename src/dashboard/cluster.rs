@@ -1,20 +1,24 @@
 //! The page of a cluster: its set, taints and conditions, and the state of its add-ons and works.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::html::{document, escape};
+use maud::{Markup, html};
+
+use super::fleet_map::encoded;
+use super::html::{Frame, ago, state};
 use super::rights::{Right, Rights, namespace};
-use super::rollouts::class;
+use super::state::State;
+use crate::shell::now;
 use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::{ManagedCluster, Taint};
 use api::condition::Conditions;
 use api::names::{CLUSTER_SET_LABEL, WORK_REPLICA_SET_LABEL, addon_conditions, work_conditions};
-use api::work::v1::ManifestWork;
-use controllers::hub::overview::{ClusterSummary, Mark, Overview, WorkloadSummary};
+use api::work::v1::{ManifestCondition, ManifestWork};
+use controllers::hub::overview::{ClusterSummary, Overview, WorkloadSummary};
+use engine::plural::counted;
 use object::text::plain;
-use object::{Kind, Metadata as _};
+use object::{Key, Kind, Metadata as _};
 
 /// Limit of the add-ons, and of the works, that are shown.
 const SHOWN: usize = 200;
@@ -40,6 +44,8 @@ const OF_WORKS: [(&str, bool); 4] = [
 pub struct ClusterObjects {
     /// Its ManagedCluster, or why that cannot be read; `None` if it does not exist.
     pub cluster: Option<Result<Arc<ManagedCluster>, String>>,
+    /// The names of the sets that it is in, by their label or their selector.
+    pub sets: Vec<String>,
     /// Its add-ons, by name.
     pub add_ons: Vec<Arc<ManagedClusterAddOn>>,
     /// Its works of ManifestWorkReplicaSets, by name. A process that follows rollouts keeps no others.
@@ -49,8 +55,15 @@ pub struct ClusterObjects {
 impl ClusterObjects {
     /// Returns the objects that a visitor with these rights may read.
     fn readable(self, name: &str, rights: &Rights) -> Self {
-        let Self { cluster, add_ons, works } = self;
+        let Self { cluster, sets, add_ons, works } = self;
+        // The selectors of sets are of the sets, and the label of one is of the cluster.
+        let label = cluster.as_ref().and_then(|cluster| cluster.as_ref().ok()?.label(CLUSTER_SET_LABEL));
+        let sets = match rights.may(Right::ExplainPlacements, "") {
+            true => sets,
+            false => label.map(str::to_owned).into_iter().collect(),
+        };
         Self {
+            sets,
             cluster: cluster.filter(|_| may_see(name, rights)),
             add_ons: if rights.may(Right::ListAddOnsOfClusters, name) { add_ons } else { Vec::new() },
             works: if rights.may(Right::ListWorks, name) { works } else { Vec::new() },
@@ -69,50 +82,63 @@ pub(super) fn page(
     objects: ClusterObjects,
     overview: &Overview,
     rights: &Rights,
+    visitor: Option<&str>,
 ) -> Option<String> {
-    let ClusterObjects { cluster, add_ons, works } = objects.readable(name, rights);
+    let ClusterObjects { cluster, sets, add_ons, works } = objects.readable(name, rights);
     if cluster.is_none() && add_ons.is_empty() && works.is_empty() {
         return None;
     }
-    let mut main = format!("<main><p><a href=\"./\">Back to the fleet</a></p><h2>{}</h2>", escape(name));
-    match &cluster {
-        Some(Ok(cluster)) => self::cluster(&mut main, cluster),
-        Some(Err(why)) => problem(&mut main, why),
-        None if may_see(name, rights) => problem(&mut main, "It has no ManagedCluster."),
-        None => note(&mut main, "You may not get this managedcluster, so its conditions are not shown."),
-    }
-    main += "<h3>Add-ons</h3>";
-    if rights.may(Right::ListAddOnsOfClusters, name) {
-        let rows = add_ons.iter().map(|add_on| Row {
-            rollout: rollout_of_add_on(add_on, overview, rights),
-            ..Row::of(add_on.as_ref(), &OF_ADD_ONS)
-        });
-        table(&mut main, "Add-on", &rows.collect::<Vec<_>>());
-    } else {
-        note(&mut main, "You may not list managedclusteraddons here, so they are not shown.");
-    }
-    main += "<h3>Works of ManifestWorkReplicaSets</h3>";
-    if rights.may(Right::ListWorks, name) {
-        let rows = works.iter().map(|work| Row {
-            rollout: rollout_of_work(work, overview, rights),
-            ..Row::of(work.as_ref(), &OF_WORKS)
-        });
-        table(&mut main, "Work", &rows.collect::<Vec<_>>());
-        let command = format!("wheelwright get works -n {}", escape(name));
-        note(&mut main, &format!("<code>{command}</code> shows all works, with those of add-ons."));
-    } else {
-        note(&mut main, "You may not list manifestworks here, so they are not shown.");
-    }
-    main += "</main>";
-    Some(document(&format!("Cluster {name}"), "", "", &main))
+    let may_see_it = may_see(name, rights);
+    let main = html! {
+        p .small.dim { a #back href="./" { "Fleet" } " / " a #clusters href="clusters" { "Clusters" } }
+        div .head { h1 { (name) } }
+        @match &cluster {
+            Some(Ok(cluster)) => (facts(cluster, &sets)),
+            Some(Err(why)) => p .problem { (plain(why, MESSAGE)) },
+            None if may_see_it => p .problem { "It has no ManagedCluster." },
+            None => p .note.dim { "You may not get this managedcluster, so its conditions are not shown." },
+        }
+        section .panel aria-labelledby="add-ons" {
+            header { h2 #add-ons { "Add-ons" } }
+            @if rights.may(Right::ListAddOnsOfClusters, name) {
+                (table("Add-on", &rows_of_add_ons(&add_ons, overview, rights)))
+            } @else { p .empty { "You may not list managedclusteraddons here, so they are not shown." } }
+        }
+        section .panel aria-labelledby="works" {
+            header { h2 #works { "Works of ManifestWorkReplicaSets" } }
+            @if rights.may(Right::ListWorks, name) {
+                (table("Work", &rows_of_works(&works, overview, rights)))
+                p .note.dim.small { code { "wheelwright get works -n " (name) } " shows all works, with those of add-ons." }
+            } @else { p .empty { "You may not list manifestworks here, so they are not shown." } }
+        }
+        @if let Some(Ok(cluster)) = &cluster { (conditions(cluster)) }
+    };
+    Some(Frame { title: &format!("Cluster {name}"), visitor, ..Frame::default() }.document(&main))
 }
 
-fn problem(html: &mut String, text: &str) {
-    let _ = write!(html, "<p class=\"problem\">{}</p>", escape(&plain(text, MESSAGE)));
+fn rows_of_add_ons<'a>(
+    add_ons: &'a [Arc<ManagedClusterAddOn>],
+    overview: &'a Overview,
+    rights: &Rights,
+) -> Vec<Row<'a>> {
+    let row = |add_on: &'a Arc<ManagedClusterAddOn>| Row {
+        rollout: rollout_of_add_on(add_on, overview, rights),
+        ..Row::of(add_on.as_ref(), &OF_ADD_ONS)
+    };
+    add_ons.iter().map(row).collect()
 }
 
-fn note(html: &mut String, text: &str) {
-    let _ = write!(html, "<p class=\"note\">{text}</p>");
+fn rows_of_works<'a>(
+    works: &'a [Arc<ManifestWork>],
+    overview: &'a Overview,
+    rights: &Rights,
+) -> Vec<Row<'a>> {
+    let row = |work: &'a Arc<ManifestWork>| Row {
+        rollout: rollout_of_work(work, overview, rights),
+        objects: objects_of(work),
+        ..Row::of(work.as_ref(), &OF_WORKS)
+    };
+    works.iter().map(row).collect()
 }
 
 /// A workload, and its state in the rollout on one cluster.
@@ -144,38 +170,55 @@ fn rollout_of_work<'a>(
     on_cluster.filter(|_| rights.may(Right::ListReplicaSets, namespace(&workload.name)))
 }
 
-fn cluster(html: &mut String, cluster: &ManagedCluster) {
+fn facts(cluster: &ManagedCluster, sets: &[String]) -> Markup {
     let taints: Vec<String> = cluster.spec.taints.iter().map(Taint::to_string).collect();
     let kubernetes = cluster.status.as_ref().map(|status| status.version.kubernetes.as_str());
+    let (title, none) = if sets.len() == 1 { ("Cluster set", "") } else { ("Cluster sets", "none") };
+    let sets = if sets.is_empty() { none.to_owned() } else { sets.join(", ") };
     let facts = [
-        ("Cluster set", cluster.label(CLUSTER_SET_LABEL).unwrap_or("none")),
+        (title, sets.as_str()),
         ("Taints", &taints.join(", ")),
         ("Kubernetes", kubernetes.unwrap_or_default()),
         ("Accepted", if cluster.spec.hub_accepts_client { "yes" } else { "no (spec.hubAcceptsClient)" }),
         ("Deletion", if cluster.is_terminating() { "the cluster is being deleted" } else { "" }),
     ];
-    *html += "<dl>";
-    for (term, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
-        let _ = write!(html, "<dt>{term}</dt><dd>{}</dd>", escape(fact));
+    html! {
+        section .panel aria-label="Facts" {
+            dl .facts.body.top {
+                @for (term, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
+                    div { dt { (term) } dd { (fact) } }
+                }
+            }
+        }
     }
-    *html += "</dl><h3>Conditions</h3>";
-    if cluster.conditions().is_empty() {
-        *html += "<p>None: its agent has not reported yet.</p>";
-        return;
+}
+
+fn conditions(cluster: &ManagedCluster) -> Markup {
+    html! {
+        section .panel aria-labelledby="conditions" {
+            header { h2 #conditions { "Conditions" } }
+            @if cluster.conditions().is_empty() {
+                p .empty { "None: its agent has not reported yet." }
+            } @else {
+                table {
+                    thead { tr {
+                        th scope="col" { "Condition" } th scope="col" { "Status" } th scope="col" { "Reason" }
+                        th scope="col" { "Since" }
+                    } }
+                    tbody {
+                        @for condition in cluster.conditions() {
+                            tr {
+                                th scope="row" { (condition.type_) }
+                                td { (condition.status.as_str()) }
+                                td { (why(condition)) }
+                                td { (ago(&condition.last_transition_time.0.to_string(), now())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
-    *html += "<table><thead><tr><th scope=\"col\">Condition</th><th scope=\"col\">Status</th>\
-              <th scope=\"col\">Reason</th><th scope=\"col\">Since</th></tr></thead><tbody>";
-    for condition in cluster.conditions() {
-        let since = condition.last_transition_time.0;
-        let _ = write!(
-            html,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td><time datetime=\"{since}\">{since}</time></td></tr>",
-            escape(&condition.type_),
-            escape(condition.status.as_str()),
-            escape(&why(condition))
-        );
-    }
-    *html += "</tbody></table>";
 }
 
 /// Returns the reason and the message of a condition.
@@ -191,6 +234,8 @@ struct Row<'a> {
     available: bool,
     /// What is not as it should be.
     problems: Vec<String>,
+    /// The objects of a work, the unhealthy ones first.
+    objects: Vec<WorkObject>,
     rollout: Option<WorkloadState<'a>>,
 }
 
@@ -220,47 +265,85 @@ impl<'a> Row<'a> {
                 None => {}
             }
         }
-        Self { name: object.name(), available, problems, rollout: None }
+        Self { name: object.name(), available, problems, objects: Vec::new(), rollout: None }
     }
 }
 
-/// Writes a table of add-ons or works.
-fn table(html: &mut String, title: &str, rows: &[Row<'_>]) {
-    if rows.is_empty() {
-        *html += "<p>None.</p>";
-        return;
-    }
-    let _ = write!(
-        html,
-        "<table><thead><tr><th scope=\"col\">{title}</th><th scope=\"col\">State</th>\
-         <th scope=\"col\">Rollout</th></tr></thead><tbody>"
-    );
-    for Row { name, available, problems, rollout } in rows.iter().take(SHOWN) {
-        let (mark, state) = if *available { (Mark::Good, "Available") } else { (Mark::Bad, "Not available") };
-        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(name));
-        cell(html, mark, state, problems);
-        match rollout {
-            Some((workload, cluster)) => {
-                let state = format!("{} {}", cluster.label(), cluster.version(workload));
-                let message = Some(&cluster.message).filter(|message| !message.is_empty());
-                cell(html, cluster.mark(), state.trim_end(), message);
-            }
-            None => *html += "<td>-</td>",
+/// An object of a work.
+struct WorkObject {
+    name: String,
+    state: State,
+    /// Why it is not applied or not available; empty otherwise.
+    why: String,
+}
+
+/// Returns the objects of a work as its agent reports them, the unhealthy ones first.
+fn objects_of(work: &ManifestWork) -> Vec<WorkObject> {
+    let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
+    let object = |manifest: &ManifestCondition| {
+        let meta = &manifest.resource_meta;
+        let bad = manifest.conditions.iter().find(|condition| !condition.is_true());
+        WorkObject {
+            name: format!("{} {}", meta.kind, Key::namespaced(meta.namespace.as_str(), meta.name.as_str())),
+            state: if bad.is_some() { State::Failed } else { State::Done },
+            why: bad.map(why).unwrap_or_default(),
         }
-        *html += "</tr>";
-    }
-    *html += "</tbody></table>";
-    if let Some(more) = rows.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let _ = write!(html, "<p>and {more} more</p>");
+    };
+    let mut objects: Vec<_> = manifests.map(object).collect();
+    objects.sort_by_key(|object| object.state);
+    objects
+}
+
+fn objects(work: &str, objects: &[WorkObject]) -> Markup {
+    let bad = objects.iter().filter(|object| object.state == State::Failed).count();
+    let all = counted(objects.len(), "object");
+    html! {
+        @if !objects.is_empty() {
+            details .fold open[bad > 0] id={ "objects:" (work) } {
+                summary id={ "open:objects:" (work) } { @if bad > 0 { (bad) " of " } (all) @if bad > 0 { " unhealthy" } }
+                ul .plain.tree {
+                    @for object in objects.iter().take(SHOWN) {
+                        li { (state(object.state, &object.name))
+                            @if !object.why.is_empty() { br; span .small.why { (object.why) } } }
+                    }
+                    @if objects.len() > SHOWN { li { "and " (objects.len() - SHOWN) " more" } }
+                }
+            }
+        }
     }
 }
 
-/// Writes a cell with a state, and messages each on a line.
-fn cell<'a>(html: &mut String, mark: Mark, state: &str, messages: impl IntoIterator<Item = &'a String>) {
-    let (class, sign, state) = (class(mark), mark.sign(), escape(state));
-    let _ = write!(html, "<td class=\"{class}\"><b><span aria-hidden=\"true\">{sign}</span> {state}</b>");
-    for message in messages {
-        let _ = write!(html, "<br><small>{}</small>", escape(message));
+/// Returns a table of add-ons or works.
+fn table(title: &str, rows: &[Row<'_>]) -> Markup {
+    if rows.is_empty() {
+        return html! { p .empty { "None." } };
     }
-    *html += "</td>";
+    html! {
+        table {
+            thead { tr { th scope="col" { (title) } th scope="col" { "State" } th scope="col" { "Rollout" } } }
+            tbody { @for row in rows.iter().take(SHOWN) { (self::row(row)) } }
+        }
+        @if rows.len() > SHOWN { p .empty { "and " (rows.len() - SHOWN) " more" } }
+    }
+}
+
+fn row(row: &Row<'_>) -> Markup {
+    let Row { name, available, problems, objects, rollout } = row;
+    html! {
+        tr {
+            th scope="row" { (name) }
+            td {
+                @if *available { (state(State::Done, "Available")) } @else { (state(State::Failed, "Not available")) }
+                @for problem in problems { br; span .small { (problem) } }
+                (self::objects(name, objects))
+            }
+            td {
+                @if let Some((workload, cluster)) = rollout {
+                    (state(State::of(cluster), cluster.label())) " " (cluster.version(workload))
+                    " " a id={ "rollout:" (name) } href={ "rollout?of=" (encoded(workload)) } { "Open" }
+                    @if !cluster.message.is_empty() { br; span .small { (cluster.message) } }
+                } @else { "–" }
+            }
+        }
+    }
 }

@@ -1,71 +1,227 @@
-//! The parts of HTML that pages have in common. Pages escape every text of the hub.
+//! The parts of HTML that pages have in common. Maud escapes every text.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
-/// Returns a document; `title` is escaped.
-pub(super) fn document(title: &str, head: &str, header: &str, main: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{} – Wheelwright</title>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"stylesheet\" href=\"style.css\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n{head}\n</head>\n<body>\n\
-         <header><h1>Wheelwright</h1>{header}</header>\n{main}\n</body>\n</html>\n",
-        escape(title)
-    )
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+
+use super::state::State;
+
+/// The frame of a page: its title, and the header.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Frame<'a> {
+    /// The title, without the name of the program.
+    pub(super) title: &'a str,
+    /// The name of a visitor, who may log out.
+    pub(super) visitor: Option<&'a str>,
+    /// The path of the page among those of the navigation; empty for others.
+    pub(super) here: &'a str,
+    /// The address of the events that keep `main` current; empty for a page that stays as it is.
+    pub(super) events: &'a str,
+    /// True if the header leads nowhere, because the visitor is not known.
+    pub(super) is_bare: bool,
 }
 
-/// Writes the form of a button: its verb, what it is about, and an approval.
-pub(super) fn button(html: &mut String, verb: &str, label: &str, subject: &str, token: &str) {
-    // The label identifies the button, so that the script finds the focused button again after an update.
-    let id = format!("{verb} {subject} {token}");
-    let _ = write!(
-        html,
-        "<form method=\"post\" action=\"act\"><input type=\"hidden\" name=\"verb\" value=\"{verb}\">\
-         <input type=\"hidden\" name=\"subject\" value=\"{}\"><input type=\"hidden\" name=\"token\" value=\"{}\">\
-         <button id=\"{}\">{}</button></form>",
-        escape(subject),
-        escape(token),
-        escape(&id.trim_end().replace(' ', ":")),
-        escape(label)
-    );
-}
-
-/// Returns a link to the page of a cluster. `of` is what the cell around it is about, which tells the links
-/// of a page apart, so that the script finds the focused one again after an update.
-pub(super) fn cluster_link(of: &str, cluster: &str) -> String {
-    let (of, cluster) = (escape(of), escape(cluster));
-    format!("<a id=\"cluster:{of}:{cluster}\" href=\"cluster?of={cluster}\">{cluster}</a>")
-}
-
-/// Writes the first texts of a list, and the number of the others; nothing for none.
-pub(super) fn list(html: &mut String, texts: &[String], more: usize) {
-    if texts.is_empty() {
-        return;
+impl Frame<'_> {
+    /// Returns the document around the content.
+    pub(super) fn document(self, main: &Markup) -> String {
+        let is_live = !self.events.is_empty();
+        let document = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    title { (self.title) " – Wheelwright" }
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    link rel="stylesheet" href="style.css";
+                    link rel="icon" href="data:,";
+                    script src="script.js" defer {}
+                }
+                body {
+                    a .skip href="#fleet" { "Skip to the content" }
+                    (self.header())
+                    @if is_live { p #refusal .problem role="alert" {} }
+                    main #fleet data-events=[is_live.then_some(self.events)] tabindex="-1" { (main) }
+                }
+            }
+        };
+        document.into_string()
     }
-    *html += "<ul>";
-    for text in texts {
-        let _ = write!(html, "<li>{}</li>", escape(text));
-    }
-    if more > 0 {
-        let _ = write!(html, "<li>and {more} more</li>");
-    }
-    *html += "</ul>";
-}
 
-/// Escapes text for HTML elements and quoted attributes.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            // An event of the stream holds none.
-            '\r' => escaped.push(' '),
-            other => escaped.push(other),
+    fn header(self) -> Markup {
+        let is_live = !self.events.is_empty();
+        html! {
+            header .bar {
+                a .brand href="./" { (logo()) "Wheelwright" }
+                @if !self.is_bare { (self.navigation()) }
+                @if is_live { p #state .dim.small role="status" { "as it was when the page was loaded" } }
+                @if let Some(name) = self.visitor {
+                    form .who method="post" action="logout" {
+                        span .dim.small { (name) } " " button { "Log out" }
+                    }
+                }
+            }
         }
     }
-    escaped
+
+    fn navigation(self) -> Markup {
+        let is_here = |path: &str| (self.here == path).then_some("page");
+        html! {
+            nav aria-label="Main" {
+                a href="./" aria-current=[is_here("./")] { "Overview" }
+                a href="clusters" aria-current=[is_here("clusters")] { "Clusters" }
+            }
+            form .find role="search" action="cluster" {
+                label .vh for="of" { "Find a cluster" }
+                input #of type="search" name="of" placeholder="Find a cluster ( / )" autocomplete="off"
+                    autocapitalize="none" required;
+                button { "Show" }
+            }
+        }
+    }
+}
+
+fn logo() -> Markup {
+    html! {
+        svg viewBox="0 0 20 20" aria-hidden="true" {
+            circle cx="10" cy="10" r="8" {} circle cx="10" cy="10" r="2" {}
+            path d="M10 2v6M10 12v6M2 10h6M12 10h6" {}
+        }
+    }
+}
+
+/// A button that asks before it changes something.
+pub(super) struct Action<'a> {
+    /// The value of the field `verb`.
+    pub(super) verb: &'static str,
+    /// What the change is about: the name of an add-on, or NAMESPACE/NAME.
+    pub(super) subject: &'a str,
+    /// The approval; empty for other verbs.
+    pub(super) token: &'a str,
+    /// The label of the button, such as "Pause proxy".
+    pub(super) label: String,
+    /// What will happen, and to which clusters or objects.
+    pub(super) effect: Markup,
+}
+
+impl Action<'_> {
+    /// Returns where the change stands among the others of a page. The script finds an open confirmation and
+    /// the focused button by it after an update.
+    fn id(&self) -> String {
+        format!("{} {} {}", self.verb, self.subject, self.token).trim_end().replace(' ', ":")
+    }
+}
+
+impl Render for Action<'_> {
+    fn render(&self) -> Markup {
+        let Self { verb, subject, token, label, effect } = self;
+        // The place of the button says the rest to those who see it.
+        let (short, rest) = label.split_once(' ').unwrap_or((label, ""));
+        let (id, class) = (self.id(), if verb.starts_with("approve") { "btn go" } else { "btn" });
+        html! {
+            details .ask id={ "ask:" (id) } {
+                summary id={ "open:" (id) } class=(class) {
+                    (short) @if !rest.is_empty() { span .vh { " " (rest) } } "…"
+                }
+                form method="post" action="act" {
+                    div { (effect) }
+                    input type="hidden" name="verb" value=(verb);
+                    input type="hidden" name="subject" value=(subject);
+                    input type="hidden" name="token" value=(token);
+                    button .go id=(id) { (label) }
+                }
+            }
+        }
+    }
+}
+
+/// Returns a link to the page of a cluster. `of` is what the part around it is about, which tells the links
+/// of a page apart, so that the script finds the focused one again after an update.
+pub(super) fn cluster_link(of: &str, cluster: &str) -> Markup {
+    html! { a id={ "cluster:" (of) ":" (cluster) } href={ "cluster?of=" (cluster) } { (cluster) } }
+}
+
+/// Returns a state as a sign and a word.
+pub(super) fn state(state: State, word: impl Display) -> Markup {
+    html! { span class={ "st " (state.class()) } { (word.to_string()) } }
+}
+
+/// Returns the first texts of a list, and the number of the others; nothing for none.
+pub(super) fn list(texts: &[String], more: usize) -> Markup {
+    html! {
+        @if !texts.is_empty() {
+            ul .plain {
+                @for text in texts { li { (text) } }
+                @if more > 0 { li { "and " (more) " more" } }
+            }
+        }
+    }
+}
+
+/// Returns a time, in UTC, as an age with the time itself on hover; nothing for a text that is no time.
+pub(super) fn ago(time: &str, now: Timestamp) -> Markup {
+    let Ok(at) = time.parse::<Timestamp>() else { return html! {} };
+    let at_second = at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+    html! { time datetime=(time) title=(at_second) { (age(now.duration_since(at).as_secs())) } }
+}
+
+/// Returns a time of the day, with the date on hover.
+pub(super) fn clock(at: Timestamp) -> Markup {
+    html! { span title=(at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()) { (at.strftime("%H:%M:%S UTC").to_string()) } }
+}
+
+/// Returns an age in its largest unit, as `script.js` does.
+fn age(seconds: i64) -> String {
+    match seconds {
+        ..60 => "just now".into(),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..172_800 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+/// Returns counts as a bar whose parts have the colors of the states: what is done first, what is to do last.
+pub(super) fn bar(counts: &[(State, usize)]) -> Markup {
+    let mut counts = counts.to_vec();
+    counts.sort_by_key(|(state, _)| match state {
+        State::Done => 0,
+        State::InFlight => 1,
+        State::Failed | State::Warned | State::Unreachable | State::Returned | State::Paused => 2,
+        State::Waiting | State::Idle => 3,
+    });
+    let total: usize = counts.iter().map(|(_, count)| count).sum();
+    let words: Vec<_> =
+        counts.iter().map(|(state, count)| format!("{count} {}", state.word().to_lowercase())).collect();
+    let mut start = 0;
+    html! {
+        svg .seg viewBox={ "0 0 " (total.max(1)) " 10" } preserveAspectRatio="none" role="img"
+            aria-label=(words.join(", ")) {
+            @for (state, count) in &counts {
+                rect class=(state.class()) x=(start) width=(count) height="10" {}
+                ({ start += count; PreEscaped("") })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_one_unit_and_the_time_itself_on_hover() {
+        let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        for (time, text) in [
+            ("2026-01-02T03:03:30Z", "just now"),
+            ("2026-01-02T03:04:30Z", "just now"),
+            ("2026-01-02T02:22:05Z", "42 min ago"),
+            ("2026-01-01T01:04:05Z", "26 h ago"),
+            ("2025-12-23T03:04:05Z", "10 d ago"),
+        ] {
+            let html = ago(time, now).into_string();
+            assert!(html.ends_with(&format!(" UTC\">{text}</time>")), "{html}");
+        }
+        assert_eq!(ago("", now).into_string(), "");
+    }
 }

@@ -11,10 +11,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Form, FromRequest as _, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::stream;
+use maud::Markup;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
@@ -28,10 +29,14 @@ use super::certificate::{CertificateSource, keep};
 use super::live::{Fleet, Live, ReadFleet};
 use super::rights::{Right, namespace};
 use super::shown::Shown;
+use super::table::{self, TableQuery};
 use super::visitor::{Visitor, Visitors};
-use super::{ClusterQuery, PlacementQuery, cluster, document, page, placement, script, style};
+use super::{
+    ClusterQuery, PlacementQuery, RolloutQuery, cluster, document, event, page, placement, script, style,
+};
 use crate::serve::https;
 use crate::serve::tls::Serving;
+use crate::shell::now;
 
 /// The cookie with the token. The prefix makes browsers take it only over HTTPS and send it to this host only
 /// (RFC 6265bis, section 4.1.3.2).
@@ -89,6 +94,8 @@ fn routes(site: Arc<PageState>) -> Router {
         .route("/", get(index))
         .route("/livez", get(|| async { "ok" }))
         .route("/events", get(events))
+        .route("/rollout", get(index))
+        .route("/clusters", get(clusters))
         .route("/placement", get(reasons))
         .route("/cluster", get(one_cluster))
         .route("/style.css", get(style))
@@ -123,6 +130,8 @@ enum Refusal {
     NoPlacement(String),
     /// There is no such cluster, or the visitor may see nothing of it.
     NoCluster(String),
+    /// There is no such rollout, or the visitor may not see it.
+    NoRollout(String),
 }
 
 impl IntoResponse for Refusal {
@@ -151,6 +160,7 @@ impl IntoResponse for Refusal {
             ),
             Self::NoPlacement(name) => (StatusCode::NOT_FOUND, page::no_placement(&name)),
             Self::NoCluster(name) => (StatusCode::NOT_FOUND, page::no_cluster(&name)),
+            Self::NoRollout(name) => (StatusCode::NOT_FOUND, page::no_rollout(&name)),
         };
         (code, document(html)).into_response()
     }
@@ -191,23 +201,47 @@ impl PageState {
         Ok((visitor.ok_or(Refusal::WrongToken)?, token))
     }
 
-    /// Returns the fleet as a visitor may see it.
-    async fn content(&self, visitor: &Visitor, fleet: &Fleet) -> Result<String, Refusal> {
-        match fleet.as_ref() {
+    /// Returns the part of the fleet that a visitor may see, or why the fleet cannot be read.
+    async fn shown(&self, visitor: &Visitor, fleet: &Fleet) -> Result<Result<Shown, String>, Refusal> {
+        match &fleet.overview {
             Ok(overview) => {
                 let rights = visitor.rights(&self.client, overview).await.map_err(Refusal::Hub)?;
-                Ok(page::content(&Shown::to(&rights, overview)))
+                Ok(Ok(Shown::to(&rights, overview)))
             }
-            Err(why) => Ok(page::problem(why)),
+            Err(why) => Ok(Err(why.clone())),
         }
+    }
+
+    /// Returns the fleet as it is now.
+    async fn fleet(&self) -> Result<Fleet, Refusal> {
+        self.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))
     }
 }
 
-async fn index(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result<Response, Refusal> {
+/// Returns the overview or the page of a rollout.
+async fn index(
+    State(site): State<Arc<PageState>>,
+    Query(query): Query<RolloutQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let (visitor, _) = site.visitor(&headers).await?;
-    let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
-    let content = site.content(&visitor, &fleet).await?;
-    Ok(document(page::page(&content, Some(visitor.name()))))
+    let content = match site.shown(&visitor, &site.fleet().await?).await? {
+        Ok(shown) => query.content(&shown, now()),
+        Err(why) => Some(page::problem(&why)),
+    };
+    let content = content.ok_or_else(|| Refusal::NoRollout(query.of.clone()))?;
+    Ok(query.document(&content, Some(visitor.name())))
+}
+
+/// Returns the table of clusters.
+async fn clusters(
+    State(site): State<Arc<PageState>>,
+    Query(query): Query<TableQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let (visitor, _) = site.visitor(&headers).await?;
+    let shown = site.shown(&visitor, &site.fleet().await?).await?.map_err(Refusal::Hub)?;
+    Ok(document(table::page(&query, &shown, Some(visitor.name()), now())))
 }
 
 /// Returns the page of a placement, to a visitor who may read all that decides it.
@@ -217,8 +251,8 @@ async fn reasons(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let (visitor, _) = site.visitor(&headers).await?;
-    let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
-    let overview = fleet.as_ref().as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
+    let fleet = site.fleet().await?;
+    let overview = fleet.overview.as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
     let rights = visitor.rights(&site.client, overview).await.map_err(Refusal::Hub)?;
     let may_list = rights.may(Right::ListPlacements, namespace(&query.of));
     if !may_list || !rights.may(Right::ExplainPlacements, "") {
@@ -226,7 +260,7 @@ async fn reasons(
     }
     let missing = || Refusal::NoPlacement(query.of.clone());
     let explained = site.live.placement(query.key().ok_or_else(missing)?).await.map_err(Refusal::Hub)?;
-    Ok(document(placement::page(&explained.ok_or_else(missing)?)))
+    Ok(document(placement::page(&explained.ok_or_else(missing)?, Some(visitor.name()))))
 }
 
 /// Returns the page of a cluster, with what the visitor may see of it.
@@ -238,17 +272,19 @@ async fn one_cluster(
     let (visitor, _) = site.visitor(&headers).await?;
     let missing = || Refusal::NoCluster(query.of.clone());
     let name = query.name().ok_or_else(missing)?;
-    let fleet = site.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))?;
-    let overview = fleet.as_ref().as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
+    let fleet = site.fleet().await?;
+    let overview = fleet.overview.as_ref().map_err(|why| Refusal::Hub(why.clone()))?;
     let rights = visitor.rights_to_cluster(&site.client, overview, name).await.map_err(Refusal::Hub)?;
     let objects = site.live.cluster(name).await.map_err(Refusal::Hub)?;
-    Ok(document(cluster::page(name, objects, overview, &rights).ok_or_else(missing)?))
+    let page = cluster::page(name, objects, overview, &rights, Some(visitor.name()));
+    Ok(document(page.ok_or_else(missing)?))
 }
 
 /// An open page.
 struct Open {
     site: Arc<PageState>,
     token: String,
+    query: RolloutQuery,
     fleet: watch::Receiver<Option<Fleet>>,
     last: String,
     _permit: OwnedSemaphorePermit,
@@ -266,7 +302,12 @@ impl Open {
             let Ok(visitor) = self.site.visitors.authenticate(&self.token).await else { continue };
             let visitor = visitor?;
             let Some(fleet) = self.fleet.borrow_and_update().clone() else { continue };
-            let Ok(content) = self.site.content(&visitor, &fleet).await else { continue };
+            let content = match self.site.shown(&visitor, &fleet).await {
+                Ok(Ok(shown)) => self.query.content(&shown, fleet.since),
+                Ok(Err(why)) => Some(page::problem(&why)),
+                Err(_) => None,
+            };
+            let Some(content) = content.map(Markup::into_string) else { continue };
             if content != self.last {
                 self.last.clone_from(&content);
                 return Some(content);
@@ -276,14 +317,18 @@ impl Open {
 }
 
 /// Returns the content of the page, now and at each change.
-async fn events(State(site): State<Arc<PageState>>, headers: HeaderMap) -> Result<Response, Refusal> {
+async fn events(
+    State(site): State<Arc<PageState>>,
+    Query(query): Query<RolloutQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let (visitor, token) = site.visitor(&headers).await?;
     let permit = Arc::clone(&visitor.streams).try_acquire_owned().map_err(|_| Refusal::TooMany)?;
     let (fleet, token) = (site.live.subscribe(), token.to_owned());
-    let open = Open { site, token, fleet, last: String::new(), _permit: permit };
+    let open = Open { site, token, query, fleet, last: String::new(), _permit: permit };
     let contents = stream::unfold(open, |mut open| async {
         let content = open.next().await?;
-        Some((Ok::<_, Infallible>(Event::default().data(content)), open))
+        Some((Ok::<_, Infallible>(event(&content)), open))
     });
     Ok(Sse::new(contents).keep_alive(KeepAlive::default()).into_response())
 }

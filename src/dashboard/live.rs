@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::ClusterObjects;
+use crate::shell::now;
 use controllers::hub::overview::Overview;
 use engine::placement::explain::Explanation;
 use object::Key;
@@ -39,8 +41,17 @@ pub trait ReadFleet: Send + Sync {
     fn cluster(&self, name: &str) -> Result<ClusterObjects, String>;
 }
 
-/// The fleet, or why it could not be read.
-pub(super) type Fleet = Arc<Result<Overview, String>>;
+/// A reading of the fleet.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The fleet, or why it could not be read.
+    pub(super) overview: Result<Overview, String>,
+    /// When it was first so. The ages in events are those of this time, so that no event has them alone.
+    pub(super) since: Timestamp,
+}
+
+/// A reading that all open pages share.
+pub(super) type Fleet = Arc<Reading>;
 
 /// The fleet as it was last read; `None` while no page is open.
 #[derive(Clone)]
@@ -93,15 +104,18 @@ impl Live {
                 let reader = Arc::clone(&self.reader);
                 // Reading a large fleet takes a while, and the streams go on meanwhile.
                 let seen = spawn_blocking(move || reader.overview()).await;
-                Some(Arc::new(seen.unwrap_or_else(|error| Err(error.to_string()))))
+                let overview = seen.unwrap_or_else(|error| Err(error.to_string()));
+                Some(Arc::new(Reading { overview, since: now() }))
             } else {
                 // The next visitor gets a new reading.
                 None
             };
             self.fleet.send_if_modified(|last| {
-                let differs = *last != fleet;
+                if last.as_ref().map(|last| &last.overview) == fleet.as_ref().map(|fleet| &fleet.overview) {
+                    return false;
+                }
                 *last = fleet;
-                differs
+                true
             });
             let pause = TICK.max(begin.elapsed() * PAUSE_FACTOR);
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {

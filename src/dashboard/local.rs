@@ -14,14 +14,20 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::{Stream, stream};
+use jiff::Timestamp;
+use maud::Markup;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::live::{Fleet, Live, ReadFleet};
 use super::rights::Rights;
 use super::shown::Shown;
-use super::{ClusterQuery, PlacementQuery, cluster, document, page, placement, script, style};
+use super::table::{self, TableQuery};
+use super::{
+    ClusterQuery, PlacementQuery, RolloutQuery, cluster, document, event, page, placement, script, style,
+};
 use crate::pki::fill_random;
+use crate::shell::now;
 use object::hex;
 
 /// A dashboard that listens and does not serve yet.
@@ -69,6 +75,8 @@ fn routes(secret: &str, live: Live) -> Router {
     Router::new()
         .route(&path(""), get(index))
         .route(&path("events"), get(events))
+        .route(&path("rollout"), get(index))
+        .route(&path("clusters"), get(clusters))
         .route(&path("placement"), get(reasons))
         .route(&path("cluster"), get(one_cluster))
         .route(&path("style.css"), get(style))
@@ -76,18 +84,28 @@ fn routes(secret: &str, live: Live) -> Router {
         .with_state(live)
 }
 
-fn content(fleet: &Fleet) -> String {
-    match fleet.as_ref() {
-        Ok(overview) => page::content(&Shown::all(overview)),
-        Err(why) => page::problem(why),
+fn content(query: &RolloutQuery, fleet: &Fleet, now: Timestamp) -> Option<Markup> {
+    match &fleet.overview {
+        Ok(overview) => query.content(&Shown::all(overview), now),
+        Err(why) => Some(page::problem(why)),
     }
 }
 
-/// Returns the page, with the fleet as it is now.
-async fn index(State(live): State<Live>) -> Response {
-    match live.now().await {
-        Some(fleet) => document(page::page(&content(&fleet), None)),
-        None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+/// Returns the overview or the page of a rollout, as they are now.
+async fn index(State(live): State<Live>, Query(query): Query<RolloutQuery>) -> Response {
+    let Some(fleet) = live.now().await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
+    match content(&query, &fleet, now()) {
+        Some(content) => query.document(&content, None),
+        None => (StatusCode::NOT_FOUND, document(page::no_rollout(&query.of))).into_response(),
+    }
+}
+
+/// Returns the table of clusters.
+async fn clusters(State(live): State<Live>, Query(query): Query<TableQuery>) -> Response {
+    let Some(fleet) = live.now().await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
+    match &fleet.overview {
+        Ok(overview) => document(table::page(&query, &Shown::all(overview), None, now())),
+        Err(why) => unreadable(why),
     }
 }
 
@@ -95,7 +113,7 @@ async fn index(State(live): State<Live>) -> Response {
 async fn reasons(State(live): State<Live>, Query(query): Query<PlacementQuery>) -> Response {
     let Some(key) = query.key() else { return missing(&query.of) };
     match live.placement(key).await {
-        Ok(Some(explanation)) => document(placement::page(&explanation)),
+        Ok(Some(explanation)) => document(placement::page(&explanation, None)),
         Ok(None) => missing(&query.of),
         Err(why) => unreadable(&why),
     }
@@ -105,9 +123,9 @@ async fn reasons(State(live): State<Live>, Query(query): Query<PlacementQuery>) 
 async fn one_cluster(State(live): State<Live>, Query(query): Query<ClusterQuery>) -> Response {
     let missing = || (StatusCode::NOT_FOUND, document(page::no_cluster(&query.of))).into_response();
     let (Some(name), Some(fleet)) = (query.name(), live.now().await) else { return missing() };
-    match (fleet.as_ref(), live.cluster(name).await) {
+    match (&fleet.overview, live.cluster(name).await) {
         (Ok(overview), Ok(objects)) => {
-            let page = cluster::page(name, objects, overview, &Rights::every());
+            let page = cluster::page(name, objects, overview, &Rights::every(), None);
             page.map_or_else(missing, document)
         }
         (Err(why), _) => unreadable(why),
@@ -123,14 +141,17 @@ fn missing(placement: &str) -> Response {
     (StatusCode::NOT_FOUND, document(page::no_placement(placement))).into_response()
 }
 
-/// Returns the content of the page, now and at each change.
-async fn events(State(live): State<Live>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let contents = stream::unfold(live.subscribe(), |mut receiver| async {
+/// Returns the content of a page, now and at each change.
+async fn events(
+    State(live): State<Live>,
+    Query(query): Query<RolloutQuery>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let contents = stream::unfold((live.subscribe(), query), |(mut receiver, query)| async {
         loop {
             receiver.changed().await.ok()?;
             let fleet = receiver.borrow_and_update().clone();
-            if let Some(fleet) = fleet {
-                return Some((Ok(Event::default().data(content(&fleet))), receiver));
+            if let Some(content) = fleet.and_then(|fleet| content(&query, &fleet, fleet.since)) {
+                return Some((Ok(event(&content.into_string())), (receiver, query)));
             }
         }
     });

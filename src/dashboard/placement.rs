@@ -1,8 +1,8 @@
 //! The page of a placement: the reason for each cluster, in the words of `explain placement`.
 
-use std::fmt::Write as _;
+use maud::html;
 
-use super::html::{cluster_link, document, escape};
+use super::html::{Frame, cluster_link};
 use engine::placement::explain::Explanation;
 use engine::plural::counted;
 
@@ -10,74 +10,72 @@ use engine::plural::counted;
 const SHOWN_OF_STATE: usize = 50;
 
 /// Returns the page.
-pub(super) fn page(explanation: &Explanation) -> String {
+pub(super) fn page(explanation: &Explanation, visitor: Option<&str>) -> String {
+    let Explanation { placement, error, disabled, .. } = explanation;
+    let facts = facts(explanation);
+    let main = html! {
+        p .small.dim { a #back href="./" { "Fleet" } " / Placements" }
+        div .head { h1 { (placement) } }
+        @if let Some(why) = disabled {
+            p .hold { "It is not scheduled: " (why) "; this is what would be." }
+        }
+        @if let Some(error) = error {
+            p .problem { "It cannot be followed, so its decisions stay as they are: " (error) }
+        }
+        section .panel aria-label="Specification" {
+            dl .facts.body.top {
+                @for (term, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
+                    div { dt { (term) } dd { (fact) } }
+                }
+            }
+        }
+        @for (state, clusters) in explanation.by_state() {
+            section .panel {
+                header { h2 { (state.to_string()) " " span .dim { (counted(clusters.len(), "cluster")) } } }
+                table {
+                    thead { tr { th scope="col" { "Cluster" } th scope="col" { "Reason" } } }
+                    tbody {
+                        @for cluster in clusters.iter().take(SHOWN_OF_STATE) {
+                            tr {
+                                th scope="row" { (cluster_link("", &cluster.cluster_name)) }
+                                td { (cluster.to_string()) }
+                            }
+                        }
+                    }
+                }
+                @if clusters.len() > SHOWN_OF_STATE {
+                    p .empty { "and " (clusters.len() - SHOWN_OF_STATE) " more; "
+                        code { "wheelwright explain placement " (placement) } " names them" }
+                }
+            }
+        }
+    };
+    Frame { title: &format!("Placement {placement}"), visitor, ..Frame::default() }.document(&main)
+}
+
+/// Returns what the placement asks for, and how many clusters each of its steps leaves.
+fn facts(explanation: &Explanation) -> [(&'static str, String); 5] {
     let Explanation {
-        placement,
+        placement: _,
         filtered_pipeline_results,
         prioritize_results,
         aggregated_scores: _,
-        error,
-        disabled,
+        error: _,
+        disabled: _,
         cluster_sets,
         number_of_clusters,
         conditions,
         clusters: _,
     } = explanation;
-    let mut main = format!("<main><p><a href=\"./\">Back to the fleet</a></p><h2>{}</h2>", escape(placement));
-    if let Some(why) = disabled {
-        let _ = write!(
-            main,
-            "<p class=\"hold\">It is not scheduled: {}; this is what would be.</p>",
-            escape(why)
-        );
-    }
-    if let Some(error) = error {
-        let _ = write!(
-            main,
-            "<p class=\"problem\">It cannot be followed, so its decisions stay as they are: {}</p>",
-            escape(error)
-        );
-    }
     let wanted = number_of_clusters.map_or_else(|| "all".to_owned(), |number| number.to_string());
     let filters = filtered_pipeline_results.iter();
     let filters = filters.map(|filter| format!("{} after {}", filter.filtered_clusters.len(), filter.name));
     let weights = prioritize_results.iter().map(|result| format!("{} x {}", result.name, result.weight));
-    let facts = [
+    [
         ("Wants", wanted),
         ("Cluster sets", cluster_sets.join(", ")),
         ("Clusters left", filters.collect::<Vec<_>>().join(", ")),
         ("Prioritizers", weights.collect::<Vec<_>>().join(", ")),
         ("Conditions", conditions.join("; ")),
-    ];
-    main += "<dl>";
-    for (term, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
-        let _ = write!(main, "<dt>{term}</dt><dd>{}</dd>", escape(fact));
-    }
-    main += "</dl>";
-    for (state, clusters) in explanation.by_state() {
-        let _ = write!(
-            main,
-            "<h3>{state} <small>{}</small></h3><table><thead><tr><th scope=\"col\">Cluster</th>\
-             <th scope=\"col\">Reason</th></tr></thead><tbody>",
-            counted(clusters.len(), "cluster")
-        );
-        for cluster in clusters.iter().take(SHOWN_OF_STATE) {
-            let _ = write!(
-                main,
-                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
-                cluster_link("", &cluster.cluster_name),
-                escape(&cluster.to_string())
-            );
-        }
-        main += "</tbody></table>";
-        if let Some(more) = clusters.len().checked_sub(SHOWN_OF_STATE).filter(|more| *more > 0) {
-            let _ = write!(
-                main,
-                "<p>and {more} more; <code>wheelwright explain placement {}</code> names them</p>",
-                escape(placement)
-            );
-        }
-    }
-    main += "</main>";
-    document(&format!("Placement {placement}"), "", "", &main)
+    ]
 }

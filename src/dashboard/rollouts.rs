@@ -1,160 +1,166 @@
-//! The HTML of rollouts: add-ons and ManifestWorkReplicaSets, by group and cluster.
+//! The rollouts of the overview: add-ons and ManifestWorkReplicaSets, each with its stages from left to right.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use super::html::{button, cluster_link, escape, list};
-use controllers::hub::overview::{ClusterSummary, GroupSummary, Mark, StageSummary, WorkloadSummary};
-use object::text::clip;
+use maud::{Markup, html};
 
-/// Limit of the clusters of a page that are shown one by one, over all groups. Clusters with problems come
-/// first, and the rest is counted: 200 of them take about 50 kB.
-const SHOWN: usize = 200;
-
-/// Limit of the characters of a message. All 200 take 200 kB at most.
-const MESSAGE: usize = 1_000;
+use super::actions;
+use super::fleet_map::encoded;
+use super::html::{bar, state};
+use super::shown::Shown;
+use super::state::State;
+use controllers::hub::overview::{ClusterSummary, StageSummary, WorkloadSummary};
+use engine::plural::counted;
 
 /// Limit of the stages of a rollout that are shown.
 const STAGES: usize = 20;
+/// Limit of the rollouts that are shown.
+const SHOWN: usize = 100;
+/// Most finished rollouts that are shown without a click.
+const UNFOLDED: usize = 5;
+/// Limit of the versions that are named.
+const VERSIONS: usize = 3;
 
-/// Writes the rollouts of a page.
-pub(super) struct Rollouts {
-    has_buttons: bool,
-    /// How many more clusters with this mark are shown.
-    left: BTreeMap<Mark, usize>,
-}
-
-impl Rollouts {
-    /// Returns a writer for these workloads.
-    pub(super) fn new<'w>(workloads: impl Iterator<Item = &'w WorkloadSummary>, has_buttons: bool) -> Self {
-        let mut left: BTreeMap<Mark, usize> = BTreeMap::new();
-        for cluster in workloads.flat_map(|workload| &workload.groups).flat_map(|group| &group.clusters) {
-            *left.entry(cluster.mark()).or_default() += 1;
-        }
-        let mut room = SHOWN;
-        for count in left.values_mut() {
-            *count = room.min(*count);
-            room -= *count;
-        }
-        Self { has_buttons, left }
-    }
-
-    /// Writes a workload, with its number on the page.
-    pub(super) fn write(&mut self, html: &mut String, number: usize, workload: &WorkloadSummary) {
-        let WorkloadSummary {
-            name,
-            settled,
-            returned,
-            total,
-            holds,
-            corrections,
-            paused_by,
-            approvals,
-            stages,
-            groups,
-            ..
-        } = workload;
-        let _ = write!(
-            html,
-            "<section aria-labelledby=\"rollout-{number}\"><h2 id=\"rollout-{number}\">{}</h2>\
-             <p>{}</p>\
-             <progress max=\"{total}\" value=\"{}\" aria-labelledby=\"rollout-{number}\"></progress>",
-            escape(name),
-            workload.progress(),
-            settled + returned
-        );
-        for line in holds.iter().chain(corrections) {
-            let _ = write!(html, "<p class=\"hold\">{}</p>", escape(line));
-        }
-        if self.has_buttons {
-            for (token, about) in approvals {
-                button(html, "approve", &format!("Approve {about}"), name, token);
+/// Returns the rollouts in progress, and the others folded.
+pub(super) fn rollouts(shown: &Shown) -> Markup {
+    let overview = &shown.overview;
+    let all = overview.add_ons.iter().chain(&overview.replica_sets);
+    let (done, open): (Vec<_>, Vec<_>) = all.partition(|workload| is_done(workload));
+    html! {
+        section .panel aria-labelledby="rollouts" {
+            header { h2 #rollouts { "Rollouts in progress " span .dim { (open.len()) } } }
+            @if open.is_empty() { p .empty { "No rollout is in progress." } }
+            ul .rows {
+                @for workload in open.iter().take(SHOWN) { (row(workload, shown.change_rollouts)) }
+                @if open.len() > SHOWN { li { "and " (open.len() - SHOWN) " more" } }
             }
-            match paused_by.is_empty() {
-                true => button(html, "pause", &format!("Pause {name}"), name, ""),
-                false => button(html, "resume", &format!("Resume {name}"), name, ""),
+            @if (1..=UNFOLDED).contains(&done.len()) {
+                h3 .part { "Finished" }
+                ul .rows { @for workload in &done { (row(workload, shown.change_rollouts)) } }
+            } @else if !done.is_empty() {
+                details #finished .fold {
+                    summary #open:finished { (counted(done.len(), "finished rollout")) }
+                    ul .rows {
+                        @for workload in done.iter().take(SHOWN) { (row(workload, shown.change_rollouts)) }
+                        @if done.len() > SHOWN { li { "and " (done.len() - SHOWN) " more" } }
+                    }
+                }
             }
-        }
-        self::stages(html, stages);
-        let more: usize = groups.iter().map(|group| self.group(html, name, group)).sum();
-        if more > 0 {
-            let _ = write!(
-                html,
-                "<p>and {more} more; <code>wheelwright explain rollout {}</code> names them</p>",
-                escape(name)
-            );
-        }
-        *html += "</section>";
-    }
-
-    /// Writes a group, and returns how many of its clusters are not shown.
-    fn group(&mut self, html: &mut String, workload: &str, group: &GroupSummary) -> usize {
-        let title = match group.placement.as_str() {
-            "" => "No placement".to_owned(),
-            placement => format!("{placement} {}", group.name),
-        };
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for cluster in &group.clusters {
-            *counts.entry(cluster.label()).or_default() += 1;
-        }
-        let counts: Vec<_> = counts.iter().map(|(label, count)| format!("{count} {label}")).collect();
-        let (title, counts) = (escape(title.trim()), escape(&counts.join(", ")));
-        let _ = write!(html, "<h3>{title} <small>{counts}</small></h3>");
-        let shown: Vec<_> = group.clusters.iter().filter(|cluster| self.takes(cluster.mark())).collect();
-        if !shown.is_empty() {
-            *html += "<ul class=\"clusters\">";
-            for cluster in &shown {
-                self::cluster(html, workload, cluster);
-            }
-            *html += "</ul>";
-        }
-        group.clusters.len() - shown.len()
-    }
-
-    /// Returns whether one more cluster with this mark is shown, which takes a place.
-    fn takes(&mut self, mark: Mark) -> bool {
-        match self.left.get_mut(&mark) {
-            Some(left) if *left > 0 => {
-                *left -= 1;
-                true
-            }
-            _ => false,
         }
     }
 }
 
-/// Writes a line for each stage. If there are too many, the finished ones at the start are left out first.
-fn stages(html: &mut String, stages: &[StageSummary]) {
+/// Returns true if nothing of a workload is to do or to look at.
+fn is_done(workload: &WorkloadSummary) -> bool {
+    let is_calm =
+        workload.approvals.is_empty() && workload.corrections.is_empty() && workload.paused_by.is_empty();
+    is_calm && summary(workload).0 == State::Done
+}
+
+/// Returns the state of a rollout, in a sign and words.
+pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
+    let worst = workload.groups.iter().flat_map(|group| &group.clusters).map(State::of).min();
+    let worst = worst.unwrap_or(State::Done);
+    let stage = || {
+        let current = workload.stages.iter().position(|one| one.stage.unfinished > 0);
+        let total = workload.stages.len();
+        current.map(|number| format!(", stage {} of {total}", number + 1)).unwrap_or_default()
+    };
+    match worst {
+        State::Failed if workload.failed > 0 => (worst, format!("Failed{}", stage())),
+        State::Failed => (worst, "Not working".into()),
+        State::Warned | State::Unreachable | State::Idle | State::Done => (worst, worst.word().into()),
+        State::Returned => (worst, "Rolled back".into()),
+        _ if !workload.paused_by.is_empty() => (State::Paused, "Paused".into()),
+        _ if !workload.approvals.is_empty() => (State::Paused, "Waits for approval".into()),
+        State::Paused => (worst, "Held".into()),
+        State::InFlight | State::Waiting => (worst, format!("{}{}", worst.word(), stage())),
+    }
+}
+
+/// Returns the versions that run, with the number of clusters of each.
+pub(super) fn versions(workload: &WorkloadSummary) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for cluster in workload.groups.iter().flat_map(|group| &group.clusters) {
+        *counts.entry(cluster.version(&workload.name)).or_default() += 1;
+    }
+    counts.remove("");
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named = counts.iter().take(VERSIONS).map(|(version, count)| format!("{version} on {count}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn row(workload: &WorkloadSummary, has_buttons: bool) -> Markup {
+    let WorkloadSummary { name, holds, corrections, groups, .. } = workload;
+    let (worst, words) = summary(workload);
+    let counts = State::count(groups.iter().flat_map(|group| &group.clusters).map(State::of));
+    html! {
+        li .run {
+            div {
+                a id={ "rollout:" (name) } href={ "rollout?of=" (encoded(name)) } { b { (name) } }
+                br; span .small.dim { (versions(workload)) }
+                br; (state(worst, words))
+            }
+            div {
+                (arrows(workload, worst == State::Paused))
+                (bar(&counts))
+                p .small.dim { (workload.progress()) }
+                @for line in holds.iter().chain(corrections) { p .small.hold { (line) } }
+            }
+            @if has_buttons { div .acts { (actions::pause_or_resume(workload)) } }
+        }
+    }
+}
+
+/// Returns the clusters of each stage. A stage without a group of its name has the clusters of its placement
+/// that no other stage has.
+pub(super) fn clusters_of(workload: &WorkloadSummary) -> Vec<Vec<&ClusterSummary>> {
+    let stages = &workload.stages;
+    let mut of_stages: Vec<Vec<&ClusterSummary>> = vec![Vec::new(); stages.len()];
+    for group in &workload.groups {
+        let is_of = |one: &StageSummary| one.placement == group.placement;
+        let by_name = stages.iter().position(|one| is_of(one) && one.stage.name == group.name);
+        let rest = || stages.iter().rposition(|one| is_of(one) && !one.stage.mandatory);
+        if let Some(clusters) = by_name.or_else(rest).and_then(|place| of_stages.get_mut(place)) {
+            clusters.extend(&group.clusters);
+        }
+    }
+    of_stages
+}
+
+/// Returns the state of a stage.
+pub(super) fn stage_state(one: &StageSummary, clusters: &[&ClusterSummary], is_held: bool) -> State {
+    let stage = &one.stage;
+    // Clusters that wait for their first start are not among the unfinished ones.
+    let waits = clusters.iter().any(|one| matches!(State::of(one), State::Waiting | State::Paused));
+    match () {
+        () if stage.allowed.is_some_and(|allowed| stage.failures > allowed) => State::Failed,
+        () if stage.unfinished == 0 && !waits => State::Done,
+        () if stage.busy > 0 => State::InFlight,
+        () if is_held => State::Paused,
+        () => State::Waiting,
+    }
+}
+
+/// Returns the stages as arrows. If there are too many, the finished ones at the start are left out first.
+fn arrows(workload: &WorkloadSummary, is_held: bool) -> Markup {
+    let stages = &workload.stages;
+    let clusters = clusters_of(workload);
     let more = stages.len().saturating_sub(STAGES);
     let finished = stages.iter().take_while(|one| one.stage.unfinished == 0).count();
-    let shown = stages.iter().skip(finished.min(more)).take(STAGES);
-    let lines: Vec<String> =
-        shown.map(|StageSummary { placement, stage }| format!("{placement} {stage}")).collect();
-    list(html, &lines, more);
-}
-
-fn cluster(html: &mut String, workload: &str, cluster: &ClusterSummary) {
-    let (class, mark) = (class(cluster.mark()), cluster.mark().sign());
-    let version = cluster.version(workload);
-    let _ = write!(
-        html,
-        "<li class=\"{class}\"><b><span aria-hidden=\"true\">{mark}</span> {}</b> <span>{}</span> <span>{}</span>",
-        cluster_link(workload, &cluster.name),
-        escape(if version.is_empty() { "-" } else { version }),
-        escape(&cluster.label())
-    );
-    if !cluster.message.is_empty() {
-        let _ = write!(html, "<small>{}</small>", escape(&clip(&cluster.message, MESSAGE)));
-    }
-    *html += "</li>";
-}
-
-/// Returns the class of a mark.
-pub(super) fn class(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Bad | Mark::Warned => "bad",
-        Mark::Returned | Mark::Busy => "busy",
-        Mark::Waiting => "waits",
-        Mark::Good => "good",
+    let shown = stages.iter().zip(&clusters).skip(finished.min(more)).take(STAGES);
+    html! {
+        @if !stages.is_empty() {
+            ol .arrows {
+                @for (one, clusters) in shown {
+                    @let class = stage_state(one, clusters, is_held).class();
+                    li class=(class) title={ (one.placement) " " (one.stage) } {
+                        span class={ "st " (class) } { (one.stage.name) " " (one.stage.clusters) }
+                    }
+                }
+            }
+            @if more > 0 { p .small.dim { "and " (more) " more stages" } }
+        }
     }
 }

@@ -1,16 +1,36 @@
-// Keeps the page current: each event carries the content of <main>.
+// Keeps the page current: each event carries the content of <main>. Pages without events only have ages and
+// the key of the search.
 "use strict";
 
 const fleet = document.getElementById("fleet");
 const state = document.getElementById("state");
 const refusal = document.getElementById("refusal");
-const events = new EventSource("events");
+const events = fleet.dataset.events ? new EventSource(fleet.dataset.events) : null;
 // The newest content while the page stays as it is, else null.
 let waiting = null;
 let pressed = false;
 
 // Pages of several hubs lie beside each other.
 document.title += ` – ${location.host}`;
+
+// Ages grow while the page is open. The server writes them in the same words.
+function grow() {
+  for (const time of document.querySelectorAll("time")) {
+    const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000;
+    time.textContent = seconds < 60 ? "just now"
+      : seconds < 3600 ? `${Math.floor(seconds / 60)} min ago`
+      : seconds < 172800 ? `${Math.floor(seconds / 3600)} h ago`
+      : `${Math.floor(seconds / 86400)} d ago`;
+  }
+}
+grow();
+setInterval(grow, 20000);
+
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input")) return;
+  event.preventDefault();
+  document.getElementById("of")?.focus();
+});
 
 // An update takes away what is pressed, so that no click happens, and what is selected to be copied.
 function show() {
@@ -21,8 +41,11 @@ function show() {
     return;
   }
   const focused = document.activeElement.id;
+  const open = [...fleet.querySelectorAll("details[open]")].map((one) => one.id);
   fleet.innerHTML = waiting;
   waiting = null;
+  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  grow();
   if (events.readyState === EventSource.OPEN) state.textContent = "live";
   // A button or link that had the focus keeps it, so that the keyboard stays where it was.
   if (focused) document.getElementById(focused)?.focus();
@@ -39,32 +62,37 @@ for (const type of ["pointerup", "pointercancel", "contextmenu", "keyup", "blur"
 }
 document.addEventListener("selectionchange", show);
 
-// A change keeps the place on the page, which shows the change with its next update.
-fleet.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  refusal.textContent = "";
-  const body = new URLSearchParams(new FormData(event.target));
-  try {
-    const answer = await fetch("act", { method: "POST", body, redirect: "manual" });
-    if (answer.type === "opaqueredirect") return;
-    if (answer.status === 401) return location.reload();
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    refusal.textContent = page.querySelector("[role=alert]")?.textContent ?? `refused: ${answer.status}`;
-  } catch {
-    refusal.textContent = "The dashboard does not answer, so the change may not be made. Try again.";
-  }
-});
+if (events) follow();
 
-events.onopen = () => {
-  state.textContent = "live";
-};
-events.onmessage = (event) => {
-  waiting = event.data;
-  show();
-};
-events.onerror = () => {
-  const ended = events.readyState === EventSource.CLOSED;
-  state.textContent = ended
-    ? "ended: load the page again"
-    : "not connected: this is how the fleet was";
-};
+function follow() {
+  // A change keeps the place on the page, which shows the change with its next update.
+  fleet.addEventListener("submit", async (event) => {
+    if (event.target.method !== "post") return;
+    event.preventDefault();
+    refusal.textContent = "";
+    const body = new URLSearchParams(new FormData(event.target));
+    try {
+      const answer = await fetch("act", { method: "POST", body, redirect: "manual" });
+      if (answer.type === "opaqueredirect") return event.target.closest("details")?.removeAttribute("open");
+      if (answer.status === 401) return location.reload();
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      refusal.textContent = page.querySelector("[role=alert]")?.textContent ?? `refused: ${answer.status}`;
+    } catch {
+      refusal.textContent = "The dashboard does not answer, so the change may not be made. Try again.";
+    }
+  });
+
+  events.onopen = () => {
+    state.textContent = "live";
+  };
+  events.onmessage = (event) => {
+    waiting = event.data;
+    show();
+  };
+  events.onerror = () => {
+    const ended = events.readyState === EventSource.CLOSED;
+    state.textContent = ended
+      ? "ended: load the page again"
+      : "not connected: this is how the fleet was";
+  };
+}

@@ -61,7 +61,8 @@ impl Shown {
 /// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
 /// these clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
-    let WorkloadSummary { name, holds, corrections, paused_by, approvals, stages, groups, .. } = workload;
+    let WorkloadSummary { name, holds, corrections, rules, paused_by, approvals, stages, groups, .. } =
+        workload;
     let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
     // The text of an approval names clusters and placements.
@@ -69,6 +70,8 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
     // A stage counts all its clusters.
     let may_count =
         |placement: &str| rights.may(right, "") && rights.may(Right::ListPlacements, namespace(placement));
+    let may_read = |placement: &str| rights.may(Right::ListPlacements, namespace(placement));
+    let copied = |(of, rules): (&String, &Vec<String>)| (of.clone(), rules.clone());
     let about = |(token, about): (&String, &String)| {
         (token.clone(), if names_all { about.clone() } else { token.clone() })
     };
@@ -76,6 +79,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
         name: name.clone(),
         holds: if may_list_policies { holds.clone() } else { Vec::new() },
         corrections: if rights.may(Right::ListPlacements, "") { corrections.clone() } else { Vec::new() },
+        rules: rules.iter().filter(|(of, _)| may_list_policies && may_read(of)).map(copied).collect(),
         paused_by: if may_list_policies { paused_by.clone() } else { Vec::new() },
         approvals: approvals.iter().filter(|_| may_list_policies).map(about).collect(),
         stages: stages.iter().filter(|one| may_count(&one.placement)).cloned().collect(),

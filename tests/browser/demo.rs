@@ -33,10 +33,10 @@ async fn the_rollouts_of_the_demo_are_followed_to_their_stop_in_a_browser() {
     let followed = tokio::task::spawn_blocking(move || {
         let mut page = Chromium::open(&url);
         page.wait_for_text("4 of 4 available");
-        page.wait_for_text("aws-1 0.9.0");
+        page.wait_for_text("0.9.0 on ");
         page.wait_for_text("4 of 4 clusters done");
-        page.wait_for_text("aws-1 0.10.0");
-        page.wait_for_text("↩ gcp-2 0.10.0");
+        page.wait_for_text("0.10.0 on ");
+        page.wait("document.getElementById('cell:gcp-2').classList.contains('r')");
         page.wait_for_text("0.10.1");
         check_accessibility(&mut page);
     });

@@ -5,6 +5,7 @@ use super::{cluster, fleet, hub};
 use crate::cli::cluster_objects::cluster_objects;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
+use api::cluster::v1beta2::ManagedClusterSet;
 use api::work::v1::ManifestWork;
 use controllers::hub::overview::Overview;
 use engine::rollout::ClusterState;
@@ -30,7 +31,12 @@ fn work(name: &str, namespace: &str, labels: &Value) -> ManifestWork {
         condition("Available", "True", "ResourcesAvailable", "All resources are available"),
     ];
     typed(json!({"metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"workload": {"manifests": [{"kind": "Secret"}]}}, "status": {"conditions": conditions}}))
+        "spec": {"workload": {"manifests": [{"kind": "Secret"}]}}, "status": {"conditions": conditions,
+            "resourceStatus": {"manifests": [
+                {"resourceMeta": {"ordinal": 0, "kind": "ConfigMap", "namespace": "n", "name": "good"},
+                    "conditions": [condition("Applied", "True", "AppliedManifestComplete", "")]},
+                {"resourceMeta": {"ordinal": 1, "kind": "Deployment", "namespace": "n", "name": "web"},
+                    "conditions": [condition("Available", "False", "PodsFailed", "CrashLoopBackOff <i>")]}]}}}))
 }
 
 /// Returns the caches of a hub with the clusters `edge` and `other`.
@@ -38,7 +44,7 @@ fn caches() -> Caches {
     let down = condition("ManagedClusterConditionAvailable", "Unknown", "LeaseStopped", "no lease <i>");
     let taint = json!({"key": "down", "value": "yes", "effect": "NoSelect", "timeAdded": TIME});
     let edge: ManagedCluster = typed(json!({
-        "metadata": {"name": "edge", "labels": {"cluster.open-cluster-management.io/clusterset": "shops"}},
+        "metadata": {"name": "edge", "labels": {"cluster.open-cluster-management.io/clusterset": "shops", "region": "eu"}},
         "spec": {"hubAcceptsClient": true, "taints": [taint]},
         "status": {"conditions": [down], "version": {"kubernetes": "v1.36.0"}}}));
     let other: ManagedCluster = typed(json!({"metadata": {"name": "other"}, "spec": {}}));
@@ -57,6 +63,14 @@ fn caches() -> Caches {
     caches.replace(Site::Hub, vec![edge, other], "0");
     caches.replace(Site::Hub, vec![proxy("edge"), proxy("other")], "0");
     caches.replace(Site::Hub, works, "0");
+    let selector =
+        json!({"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"region": "eu"}}});
+    let set = |name: &str, selector: &Value| -> ManagedClusterSet {
+        typed(json!({"metadata": {"name": name}, "spec": {"clusterSelector": selector}}))
+    };
+    let labelled = json!({"selectorType": "ExclusiveClusterSetLabel"});
+    let sets = vec![set("shops", &labelled), set("other", &labelled), set("europe", &selector)];
+    caches.replace(Site::Hub, sets, "0");
     caches
 }
 
@@ -68,11 +82,11 @@ fn failed_on_edge() -> Overview {
 }
 
 fn page_for(rights: &Rights, name: &str) -> Option<String> {
-    page(name, cluster_objects(name, &caches()).unwrap(), &failed_on_edge(), rights)
+    page(name, cluster_objects(name, &caches()).unwrap(), &failed_on_edge(), rights, None)
 }
 
 const OF_CLUSTER: [&str; 6] = [
-    "<dd>shops</dd>",
+    "shops</dd>",
     "<dd>down=yes:NoSelect</dd>",
     "v1.36.0",
     "LeaseStopped: no lease &lt;i&gt;",
@@ -83,8 +97,8 @@ const OF_ADD_ONS: [&str; 2] =
     ["\">proxy</th>", "Available is False (ProbeUnavailable: 0 of 1 pods &lt;i&gt;)"];
 const OF_WORKS: [&str; 2] =
     ["\">settings</th>", "Applied is False (AppliedManifestWorkFailed: 1 of 2 is forbidden)"];
-const ROLLOUT_OF_ADD_ON: &str = "</span> TimedOut 1.2</b>";
-const ROLLOUT_OF_SET: &str = "</span> Done 0123abcd</b>";
+const ROLLOUT_OF_ADD_ON: &str = ">TimedOut</span> 1.2";
+const ROLLOUT_OF_SET: &str = ">Done</span> 0123abcd";
 
 #[test]
 fn the_page_of_a_cluster_has_its_set_taints_conditions_add_ons_and_works() {
@@ -94,10 +108,23 @@ fn the_page_of_a_cluster_has_its_set_taints_conditions_add_ons_and_works() {
     }
     assert!(html.contains(ROLLOUT_OF_ADD_ON) && html.contains(ROLLOUT_OF_SET), "{html}");
     assert!(html.contains("<title>Cluster edge – Wheelwright</title>"), "{html}");
-    for foreign in ["addon-proxy", "of-other", "<i>", "<script", "Secret", "You may not"] {
+    for foreign in ["addon-proxy", "of-other", "<i>", "<script>", "Secret", "You may not"] {
         assert!(!html.contains(foreign), "{foreign}: {html}");
     }
     assert_eq!(page_for(&Rights::every(), "none"), None);
+    let (bad, good) =
+        (html.find(">Deployment n/web</span>").unwrap(), html.find(">ConfigMap n/good</span>").unwrap());
+    assert!(bad < good && html.contains("PodsFailed: CrashLoopBackOff &lt;i&gt;"), "{html}");
+    assert!(html.contains("1 of 2 objects unhealthy"), "{html}");
+}
+
+#[test]
+fn the_sets_of_a_cluster_are_those_of_its_labels_and_of_selectors() {
+    let html = page_for(&Rights::every(), "edge").unwrap();
+    assert!(html.contains("<dt>Cluster sets</dt><dd>europe, shops</dd>"), "{html}");
+    // Whoever may not list the sets sees the label of the cluster.
+    let html = page_for(&Rights::of(&[Right::ListClusters], &[]), "edge").unwrap();
+    assert!(html.contains("<dt>Cluster set</dt><dd>shops</dd>"), "{html}");
 }
 
 #[test]

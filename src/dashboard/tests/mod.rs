@@ -1,14 +1,16 @@
+use super::html::Frame;
 use super::rights::{Right, Rights};
 use super::shown::Shown;
 use super::visitor::{STREAMS, Visitors};
-use super::{ClusterObjects, LocalDashboard, ReadFleet, page, placement};
+use super::{ClusterObjects, LocalDashboard, ReadFleet, page, placement, rollout, table};
 use controllers::hub::overview::{
     ClusterSummary, GroupSummary, HeldObjects, ObjectList, Overview, PlacementOverview, ReportSummary,
-    Repository, WorkloadSummary,
+    Repository, UnavailableCluster, WorkloadSummary,
 };
 use engine::placement::explain::{ClusterExplanation, Explanation, SchedulingState};
 use engine::rollout::ClusterState;
 use http::{Request, Response};
+use jiff::Timestamp;
 use kube::client::Body;
 use object::Key;
 use serde_json::{Value, json};
@@ -31,12 +33,41 @@ fn cluster(name: String, state: ClusterState) -> ClusterSummary {
         available: true,
         reports_error: false,
         message: "<script>alert(1)</script>\r\n".into(),
+        since: None,
     }
 }
 
-/// Returns the content of a page for a visitor who may see everything.
+/// Returns a time a day after those of the fleets.
+fn now() -> Timestamp {
+    "2026-01-03T03:04:05Z".parse().unwrap()
+}
+
+/// Returns the overview for a visitor with these rights.
+fn content_for(rights: &Rights, overview: &Overview) -> String {
+    page::content(&Shown::to(rights, overview), now()).into_string()
+}
+
+/// Returns the overview for a visitor who may see everything.
 fn content(overview: &Overview) -> String {
-    page::content(&Shown::to(&Rights::every(), overview))
+    content_for(&Rights::every(), overview)
+}
+
+/// Returns the page of a rollout for a visitor who may see everything.
+fn rollout_page(name: &str, overview: &Overview) -> String {
+    rollout::content(name, &Shown::to(&Rights::every(), overview), now()).unwrap().into_string()
+}
+
+/// Returns the table of clusters for a visitor who may see everything.
+fn table_page(query: Value, overview: &Overview) -> String {
+    let query = serde_json::from_value(query).unwrap();
+    table::page(&query, &Shown::to(&Rights::every(), overview), None, now())
+}
+
+/// Returns the document of the overview.
+fn document(overview: &Overview) -> String {
+    let content = page::content(&Shown::to(&Rights::every(), overview), now());
+    Frame { title: "Fleet", visitor: Some("<i>"), events: "events?of=", ..Frame::default() }
+        .document(&content)
 }
 
 fn reported(commit: &str, summary: &str) -> ReportSummary {
@@ -103,21 +134,24 @@ fn a_text_of_the_hub_never_becomes_markup() {
     fleet.add_ons[0].approvals = [("<b>".to_owned(), "the start of \"<b>\"".to_owned())].into();
     let html = content(&fleet);
     assert!(!html.contains("<b>\"") && html.contains("value=\"&lt;b&gt;\""), "{html}");
-    for document in [page::login("<i>"), page::refused("<i>"), page::page("", Some("<i>"))] {
+    for document in [page::login("<i>"), page::refused("<i>"), page::no_cluster("<i>"), document(&fleet)] {
         assert!(!document.contains("<i>") && document.contains("&lt;i&gt;"), "{document}");
     }
-    let placement = placement::page(&Explanation { placement: "<i>".into(), ..explanation(1) });
+    let placement = placement::page(&Explanation { placement: "<i>".into(), ..explanation(1) }, None);
     assert!(placement.contains("<title>Placement &lt;i&gt; – Wheelwright</title>"), "{placement}");
-    assert!(!html.contains("<script") && !html.contains('\r'), "{html}");
+    assert!(!html.contains("<script"), "{html}");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
-    assert!(html.contains("https://&#39;&quot;&amp;"), "{html}");
+    assert!(html.contains("https://'&quot;&amp;"), "{html}");
+    // An event takes no carriage return.
+    assert!(html.contains('\r'), "{html}");
+    drop(super::event(&html));
 }
 
 #[test]
 fn a_repository_has_its_last_reports_and_why_the_newest_is_not_pushed() {
     let html = content(&fleet(1));
     let refused = html.find("The present state is not reported: the server refused &lt;i&gt;").unwrap();
-    let time = "<li><time datetime=\"2026-01-02T03:04:05Z\">2026-01-02T03:04:05Z</time> <code>";
+    let time = "<li><time datetime=\"2026-01-02T03:04:05Z\" title=\"2026-01-02 03:04:05 UTC\">24 h ago</time> <code>";
     let newest = html.find(&format!("{time}0123</code> it is done on &lt;i&gt;</li>")).unwrap();
     let before = html.find(&format!("{time}abcd</code> every cluster is up to date</li>")).unwrap();
     assert!(refused < newest && newest < before, "{html}");
@@ -132,23 +166,31 @@ fn a_repository_has_the_objects_of_its_status() {
     fleet.repositories[0].objects = vec![listed, ObjectList { objects: Vec::new(), ..counted }];
     fleet.repositories[0].healthy = "0123456789abcdef".into();
     let html = content(&fleet);
-    let list = "<h4>2 objects not healthy since &lt;i&gt;</h4><ul><li>Deployment n/&lt;i&gt;</li><li>and 1 more</li></ul>";
+    let list = "<h4>2 objects not healthy since &lt;i&gt;</h4><ul class=\"plain\"><li>Deployment n/&lt;i&gt;</li><li>and 1 more</li></ul>";
     assert!(html.contains(list), "{html}");
-    assert!(html.contains("<h4>1 object deleted and created again</h4></article>"), "{html}");
-    assert!(html.contains("<dt>Last healthy</dt><dd><code>0123456"), "{html}");
+    assert!(html.contains("<h4>1 object deleted and created again</h4><details"), "{html}");
+    assert!(html.contains("last healthy <code>0123456"), "{html}");
 }
 
 #[test]
-fn a_page_of_a_thousand_clusters_stays_small_and_shows_the_failed_ones() {
-    let html = page::page(&content(&fleet(1000)), Some("somebody"));
-    assert!(html.len() < 100_000, "{} bytes", html.len());
-    assert!(html.contains(">last</a></b>"), "the cluster in trouble is not among those that are shown");
-    assert!(html.contains("and 801 more"), "{html}");
+fn a_fleet_of_any_size_is_a_small_page_that_shows_the_failed_clusters() {
+    for (clusters, limit) in [(10, 30_000), (599, 100_000), (1_000, 100_000), (10_000, 100_000)] {
+        let html = document(&fleet(clusters));
+        assert!(html.len() < limit, "{clusters} clusters: {} bytes", html.len());
+        let failed = "<a id=\"cell:last\" class=\"c x";
+        assert!(html.contains(failed), "{clusters} clusters: {html}");
+        assert!(html.contains(&format!("All<b>{}</b>", clusters + 2)), "{html}");
+    }
+    let html = content(&fleet(1_000));
+    assert!(
+        html.contains("50 done: cluster-0 to cluster-49") && !html.contains("\"cluster-0: Done"),
+        "{html}"
+    );
 }
 
 #[test]
-fn a_page_of_many_groups_and_add_ons_stays_small_and_shows_the_failed_ones() {
-    let cluster_of = |n: usize| cluster(format!("cluster-{n}"), ClusterState::Done);
+fn a_page_of_many_failures_and_add_ons_stays_small() {
+    let cluster_of = |n: usize| cluster(format!("cluster-{n}"), ClusterState::TimedOut);
     let group = |n: usize| GroupSummary {
         placement: "fleet/all".into(),
         name: format!("#{n}"),
@@ -156,19 +198,77 @@ fn a_page_of_many_groups_and_add_ons_stays_small_and_shows_the_failed_ones() {
     };
     let add_on = |n: usize| WorkloadSummary {
         name: format!("add-on-{n}"),
-        total: 1000,
-        groups: (0..10).map(group).collect(),
-        ..WorkloadSummary::default()
+        ..WorkloadSummary::of((0..100).map(group).collect())
     };
-    let mut add_ons: Vec<_> = (0..10).map(add_on).collect();
-    add_ons[9].groups[9].clusters.push(cluster("last".into(), ClusterState::TimedOut));
-    let html = page::page(&content(&Overview { add_ons, ..Overview::default() }), Some("somebody"));
-    assert!(html.len() < 80_000, "{} bytes", html.len());
-    assert_eq!(html.matches("<li class=").count(), 200, "{html}");
-    assert!(html.contains(">last</a></b>"), "the cluster in trouble is not among those that are shown");
-    assert!(html.contains("<h3>fleet/all #9 <small>100 Done"), "{html}");
-    let more = "and 1000 more; <code>wheelwright explain rollout add-on-9</code>";
-    assert!(html.contains(more), "{html}");
+    let add_ons = (0..10).map(add_on).collect();
+    let html = document(&Overview { add_ons, ..Overview::default() });
+    assert!(html.len() < 100_000, "{} bytes", html.len());
+    assert_eq!(html.matches("<a id=\"cell:").count(), 300, "{html}");
+    assert!(html.contains("40 more groups"), "{html}");
+}
+
+#[test]
+fn the_table_has_every_cluster_of_a_state_page_by_page_the_most_urgent_first() {
+    let fleet = fleet(120);
+    let first = table_page(json!({}), &fleet);
+    let names = |html: &str| html.matches("<a id=\"cluster:table:").count();
+    assert_eq!(names(&first), 50, "{first}");
+    assert!(first.find(">last</a>").unwrap() < first.find(">cluster-0</a>").unwrap(), "{first}");
+    assert!(first.contains("href=\"clusters?page=2\"") && first.contains("Page 1 of 3"), "{first}");
+    let last = table_page(json!({"page": 3}), &fleet);
+    assert!(names(&last) == 22 && !last.contains(">Next<"), "{last}");
+    assert_eq!(names(&table_page(json!({"state": "x"}), &fleet)), 1);
+    assert_eq!(names(&table_page(json!({"q": "cluster-11", "rollout": "proxy"}), &fleet)), 11);
+    assert_eq!(names(&table_page(json!({"rollout": "team/settings"}), &fleet)), 1);
+    assert_eq!(names(&table_page(json!({"group": "fleet/all canary", "page": 3}), &fleet)), 21);
+    let none = table_page(json!({"q": "<b>"}), &fleet);
+    assert!(none.contains("No cluster matches.") && !none.contains("<b>\""), "{none}");
+}
+
+#[test]
+fn the_table_says_since_when_and_until_when() {
+    let mut fleet = fleet(1);
+    let in_flight = &mut fleet.add_ons[0].groups[0].clusters[0];
+    in_flight.state = ClusterState::Progressing { deadline: Some(now()), reported: true };
+    in_flight.since = Some("2026-01-03T02:22:05Z".parse().unwrap());
+    let html = table_page(json!({"rollout": "proxy", "state": "f"}), &fleet);
+    assert!(html.contains(">42 min ago</time>") && html.contains(">03:04:05 UTC</span>"), "{html}");
+    let html = rollout_page("proxy", &fleet);
+    assert!(html.contains("<dt>In flight since</dt>") && html.contains("<dt>Next deadline</dt>"), "{html}");
+}
+
+#[test]
+fn the_band_has_what_needs_a_person_with_cause_and_action() {
+    let mut fleet = fleet(2);
+    fleet.clusters.troubled =
+        vec![UnavailableCluster { name: "silent".into(), message: "its lease is old".into() }];
+    let html = content(&fleet);
+    let band = &html[html.find("Needs attention").unwrap()..html.find("id=\"clusters\"").unwrap()];
+    let failed = "failed on 1 of 3 clusters: waits for the approval \"x\"".replace('"', "&quot;");
+    for shown in [failed.as_str(), ">last</a> TimedOut", "rollout?of=proxy", "its lease is old", "Plan waits"]
+    {
+        assert!(band.contains(shown), "{shown}: {band}");
+    }
+    assert!(band.find("Rollout failed").unwrap() < band.find("1 not available").unwrap(), "{band}");
+    assert!(band.find("1 not available").unwrap() < band.find("Plan waits").unwrap(), "{band}");
+    assert!(content(&Overview::default()).contains("Nothing needs you."));
+}
+
+#[test]
+fn a_rejected_commit_is_in_the_band_and_a_commit_under_way_is_not() {
+    let mut fleet = Overview { repositories: vec![Repository::default()], ..Overview::default() };
+    let repository = &mut fleet.repositories[0];
+    repository.seen = "9be04c10000".into();
+    repository.applied = "4fd1a900000".into();
+    repository.reason = "RenderFailed".into();
+    repository.message = "lab.yaml:24: unknown field".into();
+    repository.ready_since = "2026-01-02T03:04:05Z".into();
+    let html = content(&fleet);
+    for shown in ["Commit rejected", "lab.yaml:24: unknown field", "4fd1a90", "24 h ago"] {
+        assert!(html.contains(shown), "{shown}: {html}");
+    }
+    fleet.repositories[0].reconciling = true;
+    assert!(!content(&fleet).contains("Commit rejected"));
 }
 
 /// Sends a request and returns the answer up to `end`.
@@ -229,7 +329,7 @@ fn explanation(outranked: usize) -> Explanation {
 
 #[test]
 fn the_page_of_a_placement_gives_the_reason_for_each_cluster_and_stays_small() {
-    let html = placement::page(&explanation(3000));
+    let html = placement::page(&explanation(3000), None);
     assert!(html.len() < 30_000, "{} bytes", html.len());
     let (selected, outranked) = (html.find("Selected").unwrap(), html.find("Outranked").unwrap());
     assert!(selected < outranked, "the selected ones come first: {html}");
@@ -262,8 +362,14 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
         assert!(missing.starts_with("HTTP/1.1 404") && !missing.contains("<b>"), "{missing}");
         assert!(missing.contains("There is no cluster"), "{missing}");
     }
-    let link = "<a id=\"cluster:proxy:cluster-0\" href=\"cluster?of=cluster-0\">cluster-0</a>";
-    assert!(index.contains(link) && index.contains("<form role=\"search\" action=\"cluster\">"), "{index}");
+    let link = "href=\"cluster?of=cluster-0\" title=\"cluster-0: Done (proxy)\"";
+    assert!(index.contains(link) && index.contains("role=\"search\" action=\"cluster\">"), "{index}");
+    let rollout = answer(&url, "/SECRET/rollout?of=proxy", "").await;
+    assert!(rollout.starts_with("HTTP/1.1 200") && rollout.contains("events?of=proxy"), "{rollout}");
+    let missing = answer(&url, "/SECRET/rollout?of=%3Cb%3E", "").await;
+    assert!(missing.starts_with("HTTP/1.1 404") && !missing.contains("<b>"), "{missing}");
+    let table = answer(&url, "/SECRET/clusters?state=x", "").await;
+    assert!(table.starts_with("HTTP/1.1 200") && table.contains("TimedOut"), "{table}");
     // A person may type spaces around a name.
     let cluster = answer(&url, "/SECRET/cluster?of=+cluster-0", "").await;
     assert!(cluster.starts_with("HTTP/1.1 200") && cluster.contains("it is damaged &lt;b&gt;"), "{cluster}");
@@ -272,6 +378,8 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
         "/events",
         "/placement?of=fleet/all",
         "/cluster?of=cluster-0",
+        "/rollout?of=proxy",
+        "/clusters",
         "/0123456789abcdef0123456789abcdef/",
     ] {
         let refused = answer(&url, foreign, "").await;
@@ -280,6 +388,7 @@ async fn the_page_follows_the_fleet_and_opens_only_with_its_secret() {
     let change = async {
         answer(&url, "/SECRET/events", "cluster-0").await;
         fleet.lock().unwrap().add_ons[0].groups[0].clusters[0].name = "renamed".into();
+        answer(&url, "/SECRET/events?of=proxy", "renamed").await;
         answer(&url, "/SECRET/events", "renamed").await
     };
     let events = tokio::time::timeout(Duration::from_secs(30), change).await.unwrap();
@@ -294,7 +403,7 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     fleet.add_ons[0].paused_by = vec!["night".into()];
     fleet.add_ons[0].approvals = [("token".to_owned(), "the start of canary of fleet/all".to_owned())].into();
     let check = |rights: &Rights, shown: &[&str], hidden: &[&str]| {
-        let html = page::content(&Shown::to(rights, &fleet));
+        let html = content_for(rights, &fleet);
         for text in shown {
             assert!(html.contains(text), "{text}: {html}");
         }

@@ -1,11 +1,11 @@
 //! What commits and rollouts wait for.
 
-use super::super::page;
 use super::super::rights::{Right, Rights};
-use super::super::shown::Shown;
-use super::{content, fleet};
+use super::{content, content_for, fleet, rollout_page};
 use controllers::hub::overview::{ObjectList, StageSummary};
+use engine::rollout::ClusterState;
 use engine::rollout::decision::Stage;
+use engine::rollout::state::Wait;
 
 fn stage(name: String, unfinished: usize) -> StageSummary {
     let stage = Stage {
@@ -22,16 +22,56 @@ fn stage(name: String, unfinished: usize) -> StageSummary {
 }
 
 #[test]
-fn a_rollout_has_a_line_for_each_stage_in_the_words_of_explain() {
+fn a_rollout_has_its_stages_from_left_to_right_with_their_limits() {
     let mut fleet = fleet(1);
     fleet.add_ons[0].stages = vec![stage("<i>".into(), 0), stage("rest".into(), 6)];
     let html = content(&fleet);
-    let counts = |unfinished: usize| {
-        format!("8 clusters, {unfinished} unfinished, 2 of 3 slots in use, 0 failed (1 allowed)")
+    let (done, next) = (html.find("&lt;i&gt; 8</span>").unwrap(), html.find("rest 8</span>").unwrap());
+    assert!(done < next, "{html}");
+    let html = rollout_page("proxy", &fleet);
+    let second = &html[html.find("<h3>rest</h3>").unwrap()..];
+    for text in ["In flight", "1 of 8 clusters done", "2 of 3 slots in use", "0 failed, 1 allowed"] {
+        assert!(second.contains(text), "{text}: {html}");
+    }
+    // The clusters of the group canary, which no stage is named after, are in the last stage.
+    assert!(
+        second.contains("cell:last") && !html[..html.len() - second.len()].contains("cell:last"),
+        "{html}"
+    );
+}
+
+#[test]
+fn a_stage_whose_clusters_wait_for_their_first_start_is_not_done() {
+    let mut fleet = fleet(1);
+    fleet.add_ons[0].stages = vec![stage("canary".into(), 0)];
+    assert!(content(&fleet).contains("<li class=\"d\" title=\"fleet/all canary"));
+    fleet.add_ons[0].groups[0].clusters[0].state = ClusterState::Waiting(Wait::Slot { slots: 1 });
+    assert!(!content(&fleet).contains("<li class=\"d\" title=\"fleet/all canary"));
+}
+
+#[test]
+fn a_gate_says_what_the_next_stage_waits_for() {
+    let mut fleet = fleet(1);
+    let wait = Wait::Approval { token: "abc".into() };
+    fleet.add_ons[0].groups[0].clusters[0].state = ClusterState::Waiting(wait);
+    fleet.add_ons[0].stages = vec![stage("canary".into(), 6)];
+    let html = rollout_page("proxy", &fleet);
+    assert!(html.contains("<li class=\"gate\"><div><b>Approval</b>"), "{html}");
+    fleet.add_ons[0].groups[0].clusters[0].state = ClusterState::Waiting(Wait::Slot { slots: 1 });
+    assert!(!rollout_page("proxy", &fleet).contains("<li class=\"gate\">"));
+}
+
+#[test]
+fn a_button_says_what_it_does_to_which_clusters_before_it_does_it() {
+    let mut fleet = fleet(2);
+    fleet.add_ons[0].groups[0].clusters[0].state = ClusterState::Waiting(Wait::Slot { slots: 1 });
+    let confirmation = |html: &str| {
+        let start = html.find("<summary id=\"open:pause:proxy\"").unwrap();
+        html[start..].split("</details>").next().unwrap().to_owned()
     };
-    let lines =
-        format!("<ul><li>fleet/all &lt;i&gt;: {}</li><li>fleet/all rest: {}</li></ul>", counts(0), counts(6));
-    assert!(html.contains(&lines), "{html}");
+    let html = confirmation(&content(&fleet));
+    assert!(html.contains("No further cluster starts until you resume: 1 cluster to go."), "{html}");
+    assert!(html.contains("<button class=\"go\" id=\"pause:proxy\">Pause proxy</button>"), "{html}");
 }
 
 #[test]
@@ -40,9 +80,9 @@ fn of_many_stages_the_finished_ones_are_left_out_first() {
     let stages = (0..30).map(|n| stage(format!("stage-{n}"), usize::from(n >= 4)));
     fleet.add_ons[0].stages = stages.collect();
     let html = content(&fleet);
-    let shown: Vec<usize> = (0..30).filter(|n| html.contains(&format!(" stage-{n}:"))).collect();
+    let shown: Vec<usize> = (0..30).filter(|n| html.contains(&format!(">stage-{n} 8</span>"))).collect();
     assert_eq!(shown, (4..24).collect::<Vec<_>>());
-    assert!(html.contains("<li>and 10 more</li>"), "{html}");
+    assert!(html.contains("and 10 more stages"), "{html}");
 }
 
 #[test]
@@ -51,7 +91,7 @@ fn the_stages_of_a_placement_are_for_visitors_who_may_see_it_and_all_clusters() 
     fleet.add_ons[0].stages = vec![stage("rest".into(), 6)];
     let is_shown = |everywhere: &[Right], within: &[(Right, &'static str)]| {
         let rights = Rights::of(everywhere, within);
-        page::content(&Shown::to(&rights, &fleet)).contains("fleet/all rest: 8 clusters")
+        content_for(&rights, &fleet).contains("fleet/all rest: 8 clusters")
     };
     let all = [Right::ListAddOns, Right::ListAddOnsOfClusters];
     assert!(is_shown(&all, &[(Right::ListPlacements, "fleet")]));
@@ -65,9 +105,9 @@ fn a_plan_that_waits_for_its_approval_has_the_objects_that_it_changes() {
     let changed =
         ObjectList { what: "11 objects to change".into(), objects: vec!["Role <i>".into()], more: 10 };
     fleet.repositories[0].held_changes = vec![changed];
-    let list = "</p><h4>11 objects to change</h4><ul><li>Role &lt;i&gt;</li><li>and 10 more</li></ul>";
+    let list = "</p><h4>11 objects to change</h4><ul class=\"plain\"><li>Role &lt;i&gt;</li><li>and 10 more</li></ul>";
     let html = content(&fleet);
-    let (plan, list) = (html.find("approve-plan=c0de&lt;i&gt;").unwrap(), html.find(list).unwrap());
+    let (plan, list) = (html.find("approve-plan=c0de&lt;i&gt;").unwrap(), html.rfind(list).unwrap());
     assert!(plan < list, "{html}");
     fleet.repositories[0].held_plan.clear();
     assert!(!content(&fleet).contains("objects to change"), "no plan waits");

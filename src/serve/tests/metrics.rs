@@ -21,6 +21,7 @@ fn fleet() -> Overview {
         available: true,
         reports_error: false,
         message: String::new(),
+        since: None,
     };
     let clusters = vec![
         cluster("a", ClusterState::Done),
@@ -53,6 +54,7 @@ fn fleet() -> Overview {
             total: 3,
             available: 2,
             troubled: vec![UnavailableCluster { name: "c".into(), message: "its lease is old".into() }],
+            names: Vec::new(),
         },
         placements: vec![PlacementOverview {
             name: "n/aws".into(),

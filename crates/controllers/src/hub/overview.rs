@@ -5,6 +5,7 @@
 
 mod cluster;
 mod repository;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -90,6 +91,9 @@ pub struct Clusters {
     pub available: usize,
     /// The others, by name.
     pub troubled: Vec<UnavailableCluster>,
+    /// The names of all of them. The JSON of `wheelwright status` counts them only.
+    #[serde(skip)]
+    pub names: Vec<String>,
 }
 
 /// A cluster that is not available.
@@ -140,6 +144,8 @@ pub struct WorkloadSummary {
     pub holds: Vec<String>,
     /// What a person should correct in its strategies, such as a mandatory group without clusters.
     pub corrections: Vec<String>,
+    /// The rules of its strategies and its policies in sentences, by placement.
+    pub rules: BTreeMap<String, Vec<String>>,
     /// The RolloutPolicies that pause it.
     pub paused_by: Vec<String>,
     /// The tokens of the approvals that it waits for, and what each of them is about.
@@ -204,10 +210,11 @@ fn clusters(view: &impl View) -> Read<Clusters> {
     });
     troubled.extend(refused);
     let names = readable.iter().map(|cluster| cluster.name()).chain(troubled.keys().map(String::as_str));
-    let total = names.collect::<BTreeSet<_>>().len();
+    let names: BTreeSet<String> = names.map(str::to_owned).collect();
+    let total = names.len();
     let available = total - troubled.len();
     let troubled = troubled.into_iter().map(|(name, message)| UnavailableCluster { name, message }).collect();
-    Ok(Clusters { total, available, troubled })
+    Ok(Clusters { total, available, troubled, names: names.into_iter().collect() })
 }
 
 /// Returns the reason why a cluster is not available.
@@ -354,6 +361,7 @@ fn summary(
             available: cluster.available,
             reports_error: cluster.reports_error,
             message: plain(&cluster.message, MESSAGE),
+            since: cluster.ended.or(cluster.started),
         };
         groups.entry(group_of(&cluster.name).unwrap_or_default()).or_default().push(summary);
     }
@@ -370,6 +378,7 @@ fn summary(
         name: workload.name.clone(),
         holds: workload.holds.iter().chain(&undecided).map(|hold| plain(hold, MESSAGE)).collect(),
         corrections: corrections(rollouts),
+        rules: rollouts.iter().filter_map(rules_of).collect(),
         paused_by: paused_by.map(|policy| policy.name().to_owned()).collect(),
         approvals: waiting_approvals(rollouts, removal),
         stages: stages(rollouts),
@@ -385,6 +394,13 @@ fn stages(rollouts: &[PlacementRollout]) -> Vec<StageSummary> {
         stages.map(|stage| StageSummary { placement: placement(), stage: stage.clone() }).collect()
     };
     rollouts.iter().flat_map(of).collect()
+}
+
+/// Returns the rules of a rollout, by its placement.
+fn rules_of(rollout: &PlacementRollout) -> Option<(String, Vec<String>)> {
+    let strategy = rollout.decision.as_ref().ok()?.strategy.as_ref()?;
+    let policy = rollout.input.as_ref()?.policy.as_ref().ok()?;
+    Some((rollout.placement.to_string(), rules::rules(strategy, policy)))
 }
 
 /// Returns what a person should correct in the strategies of rollouts, each with its placement.

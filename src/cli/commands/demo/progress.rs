@@ -263,6 +263,7 @@ mod tests {
             available: true,
             reports_error: false,
             message: String::new(),
+            since: None,
         };
         let clusters = clusters.iter().map(summary).collect();
         let group = GroupSummary { placement: "fleet/aws".into(), name: "canary".into(), clusters };

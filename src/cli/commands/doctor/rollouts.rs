@@ -66,6 +66,7 @@ mod tests {
                 available: false,
                 reports_error,
                 message: "ConfigMap X: is invalid".into(),
+                since: None,
             };
             let group = GroupSummary { clusters: vec![cluster], ..GroupSummary::default() };
             let set = WorkloadSummary { name: "fleet/all".into(), ..WorkloadSummary::of(vec![group]) };

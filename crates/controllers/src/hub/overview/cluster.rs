@@ -1,5 +1,6 @@
 //! The summary of an add-on or the work of a set on one cluster, and its mark.
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use engine::rollout::ClusterState;
@@ -22,6 +23,9 @@ pub struct ClusterSummary {
     pub reports_error: bool,
     /// Why it is not done or does not work; empty without a reason.
     pub message: String,
+    /// When it was done or failed, else when it was assigned what it runs, if the hub knows that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// The mark of a cluster, the same in every view, the most urgent first.
@@ -108,8 +112,8 @@ mod tests {
             (ClusterState::Starting, false, false, "↻ Starting"),
             (ClusterState::Starting, false, true, "! Starting (reports an error)"),
         ] {
-            let (name, runs, message) = Default::default();
-            let cluster = ClusterSummary { name, runs, state, available, reports_error, message };
+            let (name, runs, message, since) = Default::default();
+            let cluster = ClusterSummary { name, runs, state, available, reports_error, message, since };
             assert_eq!(format!("{} {}", cluster.mark().sign(), cluster.label()), label);
         }
     }

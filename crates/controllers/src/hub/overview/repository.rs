@@ -30,12 +30,18 @@ pub struct Repository {
     pub url: String,
     /// The commit that was fetched last; empty before the first.
     pub seen: String,
+    /// When that commit was first seen, in UTC; empty if it is unknown.
+    pub seen_at: String,
     /// The commit that was applied last; empty before the first.
     pub applied: String,
     /// The last commit whose objects were all healthy; empty before the first.
     pub healthy: String,
     /// Whether the hub is as the repository says (condition Ready).
     pub ready: bool,
+    /// Since when it has been so, in UTC; empty if it is unknown.
+    pub ready_since: String,
+    /// True if the operator is working on it, and no person has to act (condition Reconciling).
+    pub reconciling: bool,
     /// Reason of its condition Ready.
     pub reason: String,
     /// Message of its condition Ready.
@@ -220,6 +226,8 @@ impl Repository {
         let ready = find_condition(&status.conditions, gitops_conditions::READY);
         let commit =
             |revision: &Option<Revision>| revision.as_ref().map(|r| r.commit.clone()).unwrap_or_default();
+        let is_true = |type_| find_condition(&status.conditions, type_).is_some_and(Condition::is_true);
+        let seen_at = status.seen.as_ref().and_then(|seen| seen.since.as_ref());
         let history = status.history.iter().map(judged).collect();
         let objects = ObjectList::all(&status);
         let report = status.report.unwrap_or_default();
@@ -227,9 +235,12 @@ impl Repository {
             name: Key::of(repo).to_string(),
             url: repo.spec.url.clone(),
             seen: commit(&status.seen),
+            seen_at: seen_at.map(|at| at.0.to_string()).unwrap_or_default(),
             applied: commit(&status.applied),
             healthy: commit(&status.healthy),
             ready: ready.is_some_and(Condition::is_true),
+            ready_since: ready.map(|ready| ready.last_transition_time.0.to_string()).unwrap_or_default(),
+            reconciling: is_true(gitops_conditions::RECONCILING) && !is_true(gitops_conditions::STALLED),
             reason: ready.map_or_else(|| "Unknown".into(), |ready| ready.reason.clone()),
             message: ready.map_or_else(
                 || "no operator has reconciled it yet".into(),

@@ -1,0 +1,92 @@
+//! The buttons of the pages. Each says what it will do, and to which clusters or objects.
+
+use maud::{Markup, html};
+
+use super::html::{Action, list};
+use super::state::State;
+use controllers::hub::overview::{HeldObjects, Repository, WorkloadSummary};
+use engine::plural::counted;
+use object::text::short_commit;
+
+/// Returns the button that pauses a rollout, or goes on with it.
+pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Action<'_> {
+    let name = workload.name.as_str();
+    let states = || workload.groups.iter().flat_map(|group| &group.clusters).map(State::of);
+    let count =
+        |wanted: &[State]| counted(states().filter(|state| wanted.contains(state)).count(), "cluster");
+    let (waiting, in_flight) = (count(&[State::Waiting, State::Paused]), count(&[State::InFlight]));
+    let (verb, label, effect) = if !workload.paused_by.is_empty() {
+        let effect = html! {
+            p { (waiting) " may start again, stage by stage and within the limits of the strategy." }
+        };
+        ("resume", format!("Resume {name}"), effect)
+    } else {
+        let effect = html! {
+            p { "No further cluster starts until you resume: " (waiting) " to go. The rollout on " (in_flight)
+                " in flight goes on." }
+        };
+        ("pause", format!("Pause {name}"), effect)
+    };
+    Action { verb, subject: name, token: "", label, effect }
+}
+
+/// Returns the button that gives an approval to a rollout.
+pub(super) fn approve<'a>(workload: &'a WorkloadSummary, token: &'a str, about: &str) -> Action<'a> {
+    let effect =
+        html! { p { "Allows " (about) ". You cannot take the approval back after clusters have started." } };
+    Action { verb: "approve", subject: &workload.name, token, label: format!("Approve {about}"), effect }
+}
+
+/// Returns the button that suspends a repository, or goes on with it.
+pub(super) fn suspend_or_resume(repository: &Repository) -> Action<'_> {
+    let name = repository.name.as_str();
+    let (verb, label, effect) = if repository.suspended {
+        let effect = html! { p { "Newer commits are applied again, the newest one at once." } };
+        ("resume-repository", format!("Resume {name}"), effect)
+    } else {
+        let effect = html! {
+            p { "No further commit is applied until you resume. What is applied stays, and rollouts go on." }
+        };
+        ("suspend-repository", format!("Suspend {name}"), effect)
+    };
+    Action { verb, subject: name, token: "", label, effect }
+}
+
+/// Returns the button that approves the plan of a commit.
+pub(super) fn approve_plan(repository: &Repository) -> Action<'_> {
+    let effect = html! {
+        p { "Applies commit " code { (short_commit(&repository.seen)) } " to the hub." }
+        (object_lists(repository))
+    };
+    Action {
+        verb: "approve-plan",
+        subject: &repository.name,
+        token: &repository.held_plan,
+        label: format!("Approve the plan of {}", repository.name),
+        effect,
+    }
+}
+
+/// Returns the objects that a plan creates, changes and deletes.
+pub(super) fn object_lists(repository: &Repository) -> Markup {
+    html! {
+        @for held in &repository.held_changes {
+            h4 { (held.what) } (list(&held.objects, held.more))
+        }
+    }
+}
+
+/// Returns the button that approves the deletions of a repository.
+pub(super) fn approve_deletions<'a>(repository: &'a Repository, held: &'a HeldObjects) -> Action<'a> {
+    let effect = html! {
+        p { "Deletes " (counted(held.total(), "object")) " from the hub. Nothing brings them back." }
+        (list(&held.objects, held.more))
+    };
+    Action {
+        verb: "approve-deletions",
+        subject: &repository.name,
+        token: &held.approval,
+        label: format!("Approve the deletions of {}", repository.name),
+        effect,
+    }
+}

@@ -1,0 +1,228 @@
+//! What needs a person, each with its cause and what to do.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::actions;
+use super::fleet_map::encoded;
+use super::html::{ago, cluster_link, list, state};
+use super::shown::Shown;
+use super::state::State;
+use controllers::hub::overview::{ClusterSummary, Clusters, Repository, WorkloadSummary};
+use engine::plural::counted;
+use object::text::{clip, short_commit};
+
+/// Most entries that are shown.
+const SHOWN: usize = 20;
+/// Clusters that an entry names.
+const NAMED: usize = 3;
+/// Limit of the characters of a cause.
+const CAUSE: usize = 300;
+
+/// Something that needs a person.
+struct Need {
+    /// How urgent it is.
+    state: State,
+    /// What it is, in two words.
+    what: String,
+    /// What it is about, with the cause.
+    cause: Markup,
+    /// What to do.
+    action: Markup,
+}
+
+/// Returns the band at the top of the overview.
+pub(super) fn band(shown: &Shown, now: Timestamp) -> Markup {
+    let needs = needs(shown, now);
+    if needs.is_empty() {
+        return html! {
+            p .panel.calm #attention { (state(State::Done, "Nothing needs you.")) }
+        };
+    }
+    html! {
+        section .panel.need aria-labelledby="attention" {
+            header {
+                h2 #attention { "Needs attention " span .dim { (needs.len()) } }
+                span .small.dim { "Most urgent first" }
+            }
+            ul .rows {
+                @for need in needs.iter().take(SHOWN) {
+                    li {
+                        (state(need.state, &need.what))
+                        div { (need.cause) }
+                        div .acts { (need.action) }
+                    }
+                }
+                @if needs.len() > SHOWN { li { "and " (needs.len() - SHOWN) " more below" } }
+            }
+        }
+    }
+}
+
+fn needs(shown: &Shown, now: Timestamp) -> Vec<Need> {
+    let overview = &shown.overview;
+    let mut needs = Vec::new();
+    for repository in &overview.repositories {
+        needs.extend(of_repository(repository, shown, now));
+    }
+    for workload in overview.add_ons.iter().chain(&overview.replica_sets) {
+        needs.extend(of_workload(workload, shown));
+    }
+    needs.extend(silent(&overview.clusters));
+    needs.extend(overview.placements.iter().filter(|one| !one.satisfied).map(|placement| Need {
+        state: State::Warned,
+        what: "Placement".into(),
+        cause: html! { b { (placement.name) } " " (clip(&placement.message, CAUSE)) },
+        action: html! { @if shown.explain_placements {
+            a .btn href={ "placement?of=" (encoded(&placement.name)) } { "Why" }
+        } },
+    }));
+    // Entries of the same urgency stay in their order.
+    needs.sort_by_key(|need| need.state);
+    needs
+}
+
+fn of_repository(repository: &Repository, shown: &Shown, now: Timestamp) -> Vec<Need> {
+    let Repository { name, seen, ready, reconciling, message, report_error, unanswered, .. } = repository;
+    let has_buttons = shown.change_repositories.contains(name);
+    let commit = html! { b { (name) } " " code { (short_commit(seen)) } };
+    let open = html! { a .btn href={ "#repository:" (name) } { "Open" } };
+    let mut needs = Vec::new();
+    let is_new = repository.reason == "Unknown";
+    let waits = !repository.held_plan.is_empty() || repository.held_deletions.is_some();
+    if !ready && !reconciling && !waits && !repository.suspended && !is_new {
+        let is_rejected = seen != &repository.applied && !seen.is_empty();
+        needs.push(Need {
+            state: State::Failed,
+            what: if is_rejected { "Commit rejected" } else { "Repository" }.into(),
+            cause: html! {
+                (commit) " " (repository.reason) " " span .dim.small { (ago(&repository.ready_since, now)) }
+                br; span .why { (clip(message, CAUSE)) }
+                @if is_rejected && !repository.applied.is_empty() {
+                    " " span .dim.small { (short_commit(&repository.applied)) " stays applied" }
+                }
+            },
+            action: open.clone(),
+        });
+    }
+    for problem in [unanswered, report_error].into_iter().filter(|problem| !problem.is_empty()) {
+        let what = if problem == report_error { "Report failed" } else { "No answer" };
+        let cause = html! { (commit) br; span .why { (clip(problem, CAUSE)) } };
+        needs.push(Need { state: State::Warned, what: what.into(), cause, action: open.clone() });
+    }
+    if !repository.held_plan.is_empty() {
+        let changes: Vec<_> = repository.held_changes.iter().map(|list| list.what.clone()).collect();
+        needs.push(Need {
+            state: State::Paused,
+            what: "Plan waits".into(),
+            cause: html! {
+                (commit) " " span .dim.small { (ago(&repository.seen_at, now)) }
+                @if !changes.is_empty() { br; (changes.join(" · ")) }
+            },
+            action: html! { (open) @if has_buttons { (actions::approve_plan(repository)) } },
+        });
+    }
+    if let Some(held) = &repository.held_deletions {
+        needs.push(Need {
+            state: State::Paused,
+            what: "Deletions wait".into(),
+            cause: html! { (commit) br; (counted(held.total(), "object"))
+            @if !held.until.is_empty() { " until " (held.until) } },
+            action: html! { (open) @if has_buttons { (actions::approve_deletions(repository, held)) } },
+        });
+    }
+    needs
+}
+
+fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
+    let WorkloadSummary { name, holds, corrections, approvals, .. } = workload;
+    let all = || workload.groups.iter().flat_map(|group| &group.clusters);
+    let open = html! { a .btn href={ "rollout?of=" (encoded(name)) } { "Open" } };
+    let link = |what: &str| html! { a id={ "need:" (what) ":" (name) } href={ "rollout?of=" (encoded(name)) } { b { (name) } } };
+    let mut needs = Vec::new();
+    let mut need = |state: State, what: &str, clusters: Vec<&ClusterSummary>| {
+        if clusters.is_empty() {
+            return;
+        }
+        let cause = html! {
+            (link(what)) " " (reason(workload, state, clusters.len()))
+            (first_of(name, &clusters))
+        };
+        needs.push(Need { state, what: what.into(), cause, action: open.clone() });
+    };
+    let is_stopped = |one: &&ClusterSummary| one.state.is_failure() || one.state.is_quarantined();
+    let failed: Vec<_> = all().filter(|one| State::of(one) == State::Failed).collect();
+    let (failed, broken): (Vec<_>, Vec<_>) = failed.into_iter().partition(|one| is_stopped(one));
+    need(State::Failed, "Rollout failed", failed);
+    need(State::Failed, "Not working", broken);
+    need(State::Warned, "Reports an error", all().filter(|one| State::of(one) == State::Warned).collect());
+    need(State::Returned, "Rolled back", all().filter(|one| State::of(one) == State::Returned).collect());
+    for (token, about) in approvals {
+        let action =
+            html! { (open) @if shown.change_rollouts { (actions::approve(workload, token, about)) } };
+        let cause = html! { (link(token)) " waits for an approval" br; span .dim { (about) } };
+        needs.push(Need { state: State::Paused, what: "Approval waits".into(), cause, action });
+    }
+    if !corrections.is_empty() {
+        let cause = html! { (link("strategy")) (list(corrections, 0)) };
+        needs.push(Need { state: State::Warned, what: "Strategy".into(), cause, action: open.clone() });
+    }
+    // A hold without an entry of its own, such as a rollout that cannot be decided.
+    if needs.is_empty() && workload.paused_by.is_empty() && !holds.is_empty() {
+        let cause = html! { (link("held")) " " (holds.join("; ")) };
+        needs.push(Need { state: State::Paused, what: "Rollout held".into(), cause, action: open });
+    }
+    needs
+}
+
+/// Says on how many clusters a workload is in a state, and what that stops.
+fn reason(workload: &WorkloadSummary, state: State, number: usize) -> Markup {
+    let of = format!("{number} of {}", counted(workload.total, "cluster"));
+    html! {
+        @match state {
+            State::Returned => { "returned on " (of) "; fix or revert the commit" }
+            State::Warned => { "reports an error on " (of) }
+            _ => { "failed on " (of) @if let Some(hold) = workload.holds.first() { ": " (clip(hold, CAUSE)) } }
+        }
+    }
+}
+
+/// Returns the first clusters of an entry, with the reason of the first one.
+fn first_of(workload: &str, clusters: &[&ClusterSummary]) -> Markup {
+    let message = clusters.first().map(|one| clip(&one.message, CAUSE)).unwrap_or_default();
+    html! {
+        br;
+        @if !message.is_empty() { span .why { (message) } " " }
+        span .small.dim {
+            @for (number, cluster) in clusters.iter().take(NAMED).enumerate() {
+                @if number > 0 { ", " }
+                (cluster_link(&format!("need:{workload}"), &cluster.name))
+                " " (cluster.label())
+            }
+            @if clusters.len() > NAMED { " and " (clusters.len() - NAMED) " more" }
+        }
+    }
+}
+
+/// Returns an entry for each reason why clusters are not available.
+fn silent(clusters: &Clusters) -> Vec<Need> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for cluster in &clusters.troubled {
+        reasons.entry(&cluster.message).or_default().push(&cluster.name);
+    }
+    let need = |(why, names): (&str, Vec<&str>)| Need {
+        state: State::Unreachable,
+        what: format!("{} not available", names.len()),
+        cause: html! {
+            @for (number, name) in names.iter().take(NAMED).enumerate() {
+                @if number > 0 { ", " } (cluster_link("silent", name))
+            }
+            @if names.len() > NAMED { " and " (names.len() - NAMED) " more" }
+            br; span .why { (clip(why, CAUSE)) }
+        },
+        action: html! { a .btn href="clusters?state=u" { "Show" } },
+    };
+    reasons.into_iter().map(need).collect()
+}

@@ -1,0 +1,242 @@
+//! The fleet as a map of cells: a cell is a cluster in its most urgent state.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::shown::Shown;
+use super::state::State;
+use super::table::ends;
+use controllers::hub::overview::{ClusterSummary, GroupSummary, WorkloadSummary};
+use engine::plural::counted;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Most clusters that are drawn one by one: about 60 kB of HTML. A larger fleet has tiles.
+const CELLS: usize = 600;
+/// Most clusters of a larger fleet that are drawn one by one, because a person should look at them.
+const EXCEPTIONS: usize = 300;
+/// Clusters of a tile.
+const TILE: usize = 50;
+/// Most groups that are drawn.
+const GROUPS: usize = 60;
+/// Most clusters of a fleet whose cells have their names in them.
+const NAMED: usize = 24;
+
+/// What is encoded in a value of a query: all but what may stand there and is frequent in names.
+const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'/');
+
+/// A cluster of the map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cell<'a> {
+    pub(super) name: &'a str,
+    pub(super) state: State,
+    /// Its state in words, and the workload that it is about.
+    pub(super) label: String,
+    /// The version of that workload there; empty without one.
+    pub(super) version: &'a str,
+    /// Why it is in this state; empty without a reason.
+    pub(super) why: &'a str,
+    /// Since when it is in this state, or on the way to it.
+    pub(super) since: Option<Timestamp>,
+    /// When the state ends at the latest.
+    pub(super) until: Option<Timestamp>,
+    /// The group of the rollout.
+    pub(super) group: String,
+}
+
+impl<'a> Cell<'a> {
+    /// Returns the cell of a cluster in a group of a workload.
+    pub(super) fn of(cluster: &'a ClusterSummary, workload: &str, group: &str) -> Self {
+        Self {
+            name: &cluster.name,
+            state: State::of(cluster),
+            label: cluster.label(),
+            version: cluster.version(workload),
+            why: &cluster.message,
+            since: cluster.since,
+            until: ends(&cluster.state),
+            group: group.to_owned(),
+        }
+    }
+}
+
+/// Returns the name of a group for people.
+fn group_title(group: &GroupSummary) -> String {
+    match group.placement.as_str() {
+        "" => "No placement".to_owned(),
+        placement => format!("{placement} {}", group.name).trim_end().to_owned(),
+    }
+}
+
+/// Returns the clusters of one workload, group by group.
+pub(super) fn cells_of(workload: &WorkloadSummary) -> Vec<Cell<'_>> {
+    let mut cells = Vec::new();
+    for group in &workload.groups {
+        let title = group_title(group);
+        cells.extend(group.clusters.iter().map(|cluster| Cell::of(cluster, &workload.name, &title)));
+    }
+    cells
+}
+
+/// Returns the clusters that a visitor may see, each in its most urgent state and in its group of the
+/// workload with the most clusters.
+pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
+    let overview = &shown.overview;
+    let mut workloads: Vec<_> = overview.add_ons.iter().chain(&overview.replica_sets).collect();
+    workloads.sort_by_key(|workload| std::cmp::Reverse(workload.total));
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for workload in workloads {
+        for cell in cells_of(workload) {
+            let cell = Cell { label: format!("{} ({})", cell.label, workload.name), ..cell };
+            match places.get(cell.name).and_then(|place| cells.get_mut(*place)) {
+                Some(known) if cell.state < known.state => {
+                    let group = std::mem::take(&mut known.group);
+                    *known = Cell { group, ..cell };
+                }
+                Some(_) => {}
+                None => {
+                    places.insert(cell.name, cells.len());
+                    cells.push(cell);
+                }
+            }
+        }
+    }
+    let clusters = &overview.clusters;
+    let idle = |name| Cell {
+        name,
+        state: State::Idle,
+        label: "No rollout".into(),
+        version: "",
+        why: "",
+        since: None,
+        until: None,
+        group: "No rollout".into(),
+    };
+    let others: Vec<_> = clusters
+        .names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !places.contains_key(name))
+        .map(idle)
+        .collect();
+    cells.extend(others);
+    let silent: BTreeMap<&str, &str> =
+        clusters.troubled.iter().map(|one| (one.name.as_str(), one.message.as_str())).collect();
+    for cell in cells.iter_mut().filter(|cell| cell.state > State::Unreachable) {
+        if let Some(why) = silent.get(cell.name) {
+            *cell = Cell {
+                state: State::Unreachable,
+                label: "Not available".into(),
+                why,
+                since: None,
+                until: None,
+                ..cell.clone()
+            };
+        }
+    }
+    cells
+}
+
+/// Returns a value as a part of an address.
+pub(super) fn encoded(value: &str) -> String {
+    utf8_percent_encode(value, VALUE).to_string()
+}
+
+/// Returns the map of a fleet: a legend whose entries lead to the clusters in a state, and the groups.
+pub(super) fn map(cells: &[Cell<'_>]) -> Markup {
+    let mut groups: Vec<(&str, Vec<&Cell<'_>>)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for cell in cells {
+        let place = *places.entry(&cell.group).or_insert_with(|| {
+            groups.push((&cell.group, Vec::new()));
+            groups.len() - 1
+        });
+        groups.get_mut(place).into_iter().for_each(|(_, cells)| cells.push(cell));
+    }
+    if groups.len() > GROUPS {
+        // Those with the most urgent clusters come first, the others in their order.
+        groups.sort_by_key(|(_, cells)| cells.iter().map(|cell| cell.state).min());
+    }
+    let more = groups.len().saturating_sub(GROUPS);
+    let mut room = EXCEPTIONS;
+    html! {
+        nav .legend aria-label="Clusters by state" {
+            a href="clusters" { "All" b { (cells.len()) } }
+            @for (state, count) in State::count(cells.iter().map(|cell| cell.state)) {
+                a href={ "clusters?state=" (state.class()) } {
+                    span class={ "st " (state.class()) } { (state.word()) } b { (count) }
+                }
+            }
+        }
+        @for (title, group) in groups.iter().take(GROUPS) {
+            div .set {
+                div {
+                    h3 {
+                        a id={ "group:" (title) } href={ "clusters?group=" (encoded(title)) } { (title) }
+                        " " span .dim { (group.len()) }
+                    }
+                    p .small.dim { (counts(group)) }
+                }
+                @if cells.len() > CELLS { (folded(title, group, &mut room)) }
+                @else { div .cells { @for cell in group { (drawn(cell, cells.len() <= NAMED)) } } }
+            }
+        }
+        @if more > 0 {
+            p .set { a href="clusters" { (counted(more, "more group")) " without anything more urgent" } }
+        }
+    }
+}
+
+/// Says how many clusters are in which state.
+fn counts(cells: &[&Cell<'_>]) -> String {
+    let counts = State::count(cells.iter().map(|cell| cell.state));
+    let words = counts.iter().map(|(state, count)| format!("{count} {}", state.word().to_lowercase()));
+    words.collect::<Vec<_>>().join(" · ")
+}
+
+/// Returns a cell. A calm one is left out of the order of the tab key: the table has all of them.
+pub(super) fn drawn(cell: &Cell<'_>, is_named: bool) -> Markup {
+    let Cell { name, state, label, .. } = cell;
+    let label = label.as_str();
+    let is_reached = state.is_exception() || is_named;
+    let id = is_reached.then(|| format!("cell:{name}"));
+    // A large fleet has hundreds of calm cells, whose rollouts say nothing.
+    let label = if is_reached { label } else { state.word() };
+    html! {
+        a id=[id] class={ "c " (state.class()) @if is_named { " named" } }
+            tabindex=[(!is_reached).then_some("-1")] href={ "cluster?of=" (name) }
+            title={ (name) ": " (label) } { @if is_named { (name) } }
+    }
+}
+
+/// Returns the cells of a group of a large fleet: first the clusters that a person should look at, while there
+/// is room for them, then tiles of clusters in the same state.
+fn folded(title: &str, group: &[&Cell<'_>], room: &mut usize) -> Markup {
+    let is_single = |cell: &&&Cell<'_>| cell.state.is_exception();
+    let singles: Vec<_> = group.iter().filter(is_single).take(*room).collect();
+    *room -= singles.len();
+    let mut rest: BTreeMap<State, Vec<&str>> = BTreeMap::new();
+    let mut left = singles.len();
+    for cell in group {
+        if cell.state.is_exception() && left > 0 {
+            left -= 1;
+        } else {
+            rest.entry(cell.state).or_default().push(cell.name);
+        }
+    }
+    html! {
+        div .cells {
+            @for cell in singles { (drawn(cell, false)) }
+            @for (state, names) in &rest {
+                @for tile in names.chunks(TILE) {
+                    a class={ "c tile " (state.class()) } tabindex="-1"
+                        href={ "clusters?group=" (encoded(title)) "&state=" (state.class()) }
+                        title={ (tile.len()) " " (state.word().to_lowercase()) ": "
+                            (tile.first().unwrap_or(&"")) " to " (tile.last().unwrap_or(&"")) } { (tile.len()) }
+                }
+            }
+        }
+    }
+}
