@@ -35,6 +35,7 @@ pub(super) fn login(why: &str) -> String {
 pub(super) fn refused(why: &str) -> String {
     let main = html! {
         section .panel.narrow {
+            h1 { "Refused" }
             p .problem role="alert" { (why) }
             p { a #back href="./" { "Back to the fleet" } }
         }
@@ -44,7 +45,12 @@ pub(super) fn refused(why: &str) -> String {
 
 /// Returns the content while the fleet cannot be read.
 pub(super) fn problem(why: &str) -> Markup {
-    html! { p .panel.narrow.problem { "The hub cannot be read now: " (why) } }
+    html! {
+        section .panel.narrow {
+            h1 { "Fleet" }
+            p .problem { "The hub cannot be read now: " (why) }
+        }
+    }
 }
 
 /// Returns the fleet.
@@ -113,6 +119,7 @@ fn placements(overview: &Overview, has_reasons: bool) -> Markup {
 pub(super) fn no_cluster(name: &str) -> String {
     let main = html! {
         section .panel.narrow {
+            h1 { "No such cluster" }
             p .problem role="alert" { "There is no cluster " (name) " of which you may see something." }
             p { a #search href={ "clusters?q=" (encoded(name)) } { "Search for names that contain it" } }
             p { a #back href="./" { "Back to the fleet" } }
