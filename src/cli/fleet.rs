@@ -300,6 +300,7 @@ mod tests {
             available: false,
             reports_error: false,
             message: String::new(),
+            since: None,
         };
         let group =
             GroupSummary { placement: "fleet/all".into(), name: "#0".into(), clusters: vec![cluster] };

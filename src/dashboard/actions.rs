@@ -71,7 +71,7 @@ pub(super) fn approve_plan(repository: &Repository) -> Action<'_> {
 pub(super) fn object_lists(repository: &Repository) -> Markup {
     html! {
         @for held in &repository.held_changes {
-            h4 { (held.what) } (list(&held.objects, held.more))
+            h3 { (held.what) } (list(&held.objects, held.more))
         }
     }
 }

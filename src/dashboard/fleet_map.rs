@@ -7,9 +7,9 @@ use maud::{Markup, html};
 
 use super::shown::Shown;
 use super::state::State;
-use super::table::ends;
 use controllers::hub::overview::{ClusterSummary, GroupSummary, WorkloadSummary};
 use engine::plural::counted;
+use engine::rollout::ClusterState;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Most clusters that are drawn one by one: about 60 kB of HTML. A larger fleet has tiles.
@@ -58,6 +58,23 @@ impl<'a> Cell<'a> {
             until: ends(&cluster.state),
             group: group.to_owned(),
         }
+    }
+}
+
+/// Returns when a state ends at the latest, if it has such a time.
+pub(super) fn ends(state: &ClusterState) -> Option<Timestamp> {
+    match state {
+        ClusterState::Progressing { deadline, .. } | ClusterState::Failed { deadline } => *deadline,
+        ClusterState::Soaking { until } => Some(*until),
+        ClusterState::Done
+        | ClusterState::TimedOut
+        | ClusterState::Starting
+        | ClusterState::Waiting(_)
+        | ClusterState::Skipped
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Returning { .. }
+        | ClusterState::Returned { .. }
+        | ClusterState::Quarantined => None,
     }
 }
 

@@ -47,7 +47,7 @@ fn row(repository: &Repository, has_buttons: bool, now: Timestamp) -> Markup {
                     @if !repository.report.is_empty() { "last report " (repository.report) }
                 }
                 (problems(repository))
-                @for objects in &repository.objects { h4 { (objects.what) } (list(&objects.objects, objects.more)) }
+                @for objects in &repository.objects { h3 { (objects.what) } (list(&objects.objects, objects.more)) }
                 (self::reports(name, reports, now))
             }
             @if has_buttons { div .acts { (actions::suspend_or_resume(repository)) } }

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::actions;
-use super::fleet_map::{Cell, cells_of, drawn, encoded};
+use super::fleet_map::{Cell, cells_of, drawn, encoded, ends};
 use super::html::{ago, bar, clock, state};
 use super::rollouts::{clusters_of, stage_state, summary, versions};
 use super::shown::Shown;
 use super::state::State;
-use super::table::{ROWS, ends, table, workload};
+use super::table::{ROWS, table, workload};
 use controllers::hub::overview::{ClusterSummary, StageSummary, WorkloadSummary};
 use engine::plural::counted;
 use engine::rollout::ClusterState;

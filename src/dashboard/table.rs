@@ -9,7 +9,6 @@ use super::html::{Frame, ago, clock, cluster_link, state};
 use super::shown::Shown;
 use super::state::State;
 use controllers::hub::overview::WorkloadSummary;
-use engine::rollout::ClusterState;
 
 /// Rows of a page.
 pub(super) const ROWS: usize = 50;
@@ -46,23 +45,6 @@ impl TableQuery {
 
     fn is_match(&self, cell: &Cell<'_>) -> bool {
         (self.group.is_empty() || cell.group == self.group) && cell.name.contains(self.q.trim())
-    }
-}
-
-/// Returns when a state ends at the latest, if it has such a time.
-pub(super) fn ends(state: &ClusterState) -> Option<Timestamp> {
-    match state {
-        ClusterState::Progressing { deadline, .. } | ClusterState::Failed { deadline } => *deadline,
-        ClusterState::Soaking { until } => Some(*until),
-        ClusterState::Done
-        | ClusterState::TimedOut
-        | ClusterState::Starting
-        | ClusterState::Waiting(_)
-        | ClusterState::Skipped
-        | ClusterState::Unreachable { .. }
-        | ClusterState::Returning { .. }
-        | ClusterState::Returned { .. }
-        | ClusterState::Quarantined => None,
     }
 }
 

@@ -153,6 +153,12 @@ impl Chromium {
         self.wait(&format!("document.body.innerText.includes({})", json!(text)));
     }
 
+    /// Waits until the page has a button whose name begins with a text. Parts of it are only read aloud.
+    pub(crate) fn wait_for_button(&mut self, name: &str) {
+        let buttons = "[...document.querySelectorAll('summary, button')]";
+        self.wait(&format!("{buttons}.some(one => one.textContent.startsWith({}))", json!(name)));
+    }
+
     /// Returns the CPU time that the page's thread has used.
     pub(crate) fn cpu_time(&mut self) -> Duration {
         let metrics = self.call("Performance.getMetrics", json!({}));

@@ -94,10 +94,10 @@ fn updates_take_away_no_click_and_no_selection(page: &mut Chromium, kubectl: &Ku
     page.wait("waiting?.includes('3 of 4 available')");
     page.wait("document.body.innerText.includes('3 of 3 available')");
     mouse(page, "mouseReleased");
-    page.wait_for_text("Resume managed-serviceaccount");
+    page.wait_for_button("Resume managed-serviceaccount");
     page.wait_for_text("3 of 4 available");
     page.press("document.getElementById('resume:managed-serviceaccount').click()");
-    page.wait_for_text("Pause managed-serviceaccount");
+    page.wait_for_button("Pause managed-serviceaccount");
 
     let selected = page.evaluate(
         "getSelection().selectAllChildren(document.getElementById('repositories')); getSelection().toString()",
@@ -166,10 +166,10 @@ fn a_change_keeps_the_place(page: &mut Chromium) {
     check_accessibility(page);
     page.evaluate("document.getElementById('pause:managed-serviceaccount').form.elements.subject.value = 'managed-serviceaccount'");
     page.press("document.getElementById('pause:managed-serviceaccount').click()");
-    page.wait_for_text("Resume managed-serviceaccount");
+    page.wait_for_button("Resume managed-serviceaccount");
     page.wait("!document.body.innerText.includes('there is nothing')");
     page.press("document.getElementById('resume:managed-serviceaccount').click()");
-    page.wait_for_text("Pause managed-serviceaccount");
+    page.wait_for_button("Pause managed-serviceaccount");
     assert_eq!(page.evaluate("isSamePage"), true);
 }
 
@@ -256,11 +256,11 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         let enter = |kind: &str| json!({"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13});
         page.call("Input.dispatchKeyEvent", enter("keyDown"));
         page.call("Input.dispatchKeyEvent", enter("keyUp"));
-        page.wait_for_text("Resume managed-serviceaccount");
+        page.wait_for_button("Resume managed-serviceaccount");
         page.wait("document.querySelector('.cells .p').title.includes('Waiting (Paused)')");
         check_accessibility(&mut page);
         page.press("document.getElementById('resume:managed-serviceaccount').click()");
-        page.wait_for_text("Pause managed-serviceaccount");
+        page.wait_for_button("Pause managed-serviceaccount");
         updates_take_away_no_click_and_no_selection(&mut page, &kubectl, &cluster);
         a_change_keeps_the_place(&mut page);
 
@@ -279,20 +279,20 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
             "-p",
             &tolerant,
         ]);
-        page.wait_for_text("Approve the start of");
+        page.wait_for_button("Approve the start of");
         let map = json!({"version": "", "kind": "ConfigMap", "namespace": "fleet", "name": "new"});
         let changes = json!({"created": {"total": 2, "objects": [map]}});
         let deletions = json!({"approval": "0123", "total": 1});
         let held = json!({"heldPlan": "c0de", "heldChanges": changes, "heldDeletions": deletions});
         let held = json!({"status": held}).to_string();
         kubectl.run(&[&["patch"], &of_repository[..], &["-p", &held]].concat());
-        page.wait_for_text("Approve the plan of fleet/fleet");
+        page.wait_for_button("Approve the plan of fleet/fleet");
         page.wait_for_text("2 objects to create or take over");
         page.wait_for_text("ConfigMap fleet/new");
-        page.wait_for_text("Approve the deletions of fleet/fleet");
+        page.wait_for_button("Approve the deletions of fleet/fleet");
         check_accessibility(&mut page);
         page.press("[...document.querySelectorAll('button')].find(one => one.textContent.startsWith('Approve the start')).click()");
-        page.wait("!document.body.innerText.includes('Approve the start of')");
+        page.wait("!document.body.textContent.includes('Approve the start of')");
         page.wait("document.getElementById('state').textContent === 'live'");
         assert!(page.received < 10 * FIRST_PAINT, "{} bytes", page.received);
         page.press("document.querySelector('.who button').click()");
