@@ -46,12 +46,13 @@ async fn expire(hub: Arc<Hub>) {
             () = hub.stop.cancelled() => return,
             () = tokio::time::sleep(EXPIRY) => {}
         }
-        // A write that the disk refused is tried again in the next round.
-        let expired = hub.write(|store, now| {
-            store.expire_events(EVENTS, now);
-            Ok(())
-        });
-        drop(expired.await);
+        let mut last = None;
+        loop {
+            let expired = hub.write(move |store, now| Ok(store.expire_events(EVENTS, last.as_ref(), now)));
+            // A write that the disk refused is tried again in the next round.
+            let Ok(Some(more)) = expired.await else { break };
+            last = Some(more);
+        }
     }
 }
 
@@ -68,14 +69,10 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
     }
 }
 
-/// Collects garbage and empties namespaces that are being deleted.
+/// Collects garbage and empties namespaces that are being deleted, in slices between which writes of clients go on.
 async fn collect(hub: &Arc<Hub>) {
     // A write that the disk refused is undone; the next change starts this step again.
-    let settled = hub.write(|store, now| {
-        store.settle(now);
-        Ok(())
-    });
-    drop(settled.await);
+    while hub.write(|store, now| Ok(store.collect_some(now))).await == Ok(true) {}
 }
 
 /// Gives every namespace a default service account, and the CA certificate for its tokens.

@@ -79,13 +79,7 @@ pub(super) async fn answer(
             delete_answer(hub, &request, target, (&deleted, waits))
         }
         Verb::DeleteCollection => {
-            let (sender, at, which) = (request.clone(), target.clone(), request.list_options()?);
-            let deleted = hub
-                .write(move |store, now| {
-                    let options = sender.delete_options(&read_options(&sender, &body)?)?;
-                    store.delete_collection(&at, &which, &options, now)
-                })
-                .await?;
+            let deleted = delete_collection(hub, &request, target, body).await?;
             let (hub, target) = (hub.clone(), target.clone());
             apart(move || show_list(&hub, &request, &target, &deleted)).await
         }
@@ -120,6 +114,32 @@ impl Sent<'_> {
             .await?;
         wrote(hub, request, target, &written)
     }
+}
+
+/// Deletes a collection in slices, between which other writes go on.
+async fn delete_collection(
+    hub: &Arc<Hub>,
+    request: &Arc<ApiRequest>,
+    target: &ResourcePath,
+    body: Bytes,
+) -> Result<List, ApiError> {
+    let (sender, at, which) = (request.clone(), target.clone(), request.list_options()?);
+    let begun = hub.write(move |store, _| {
+        let options = sender.delete_options(&read_options(&sender, &body)?)?;
+        Ok((Arc::new(store.collection_to_delete(&at, &which)?), options))
+    });
+    let (listed, options) = begun.await?;
+    let mut done = 0;
+    while done < listed.items.len() {
+        let (at, options, listed) = (target.clone(), options.clone(), listed.clone());
+        done += hub
+            .write(move |store, now| {
+                let left = listed.items.get(done..).unwrap_or_default();
+                store.delete_some(&at, left, &options, now)
+            })
+            .await?;
+    }
+    Ok(Arc::unwrap_or_clone(listed))
 }
 
 fn list(hub: &Hub, request: &ApiRequest, target: &ResourcePath) -> HandlerResult {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use axum::http::{Request, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
+use store::ListOptions;
 use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::shell::now;
 
@@ -180,6 +181,22 @@ async fn the_work_of_a_request_grows_no_faster_than_its_size() {
     }
 }
 
+/// Holds the store of a server until the sender sends or is dropped; returns it and the thread, which says whether the
+/// time sufficed.
+fn hold(server: &std::sync::Arc<Server>) -> (mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
+    let ((held, is_held), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let server = server.clone();
+    let holder = std::thread::spawn(move || {
+        server.with_store(|_, _| {
+            held.send(()).unwrap();
+            // A request that blocks the only thread of this runtime lets the time run out.
+            released.recv_timeout(Duration::from_secs(20)).is_ok()
+        })
+    });
+    is_held.recv().unwrap();
+    (release, holder)
+}
+
 #[tokio::test]
 async fn requests_are_answered_while_a_write_holds_the_store() {
     let dir = tempfile::tempdir().unwrap();
@@ -187,18 +204,7 @@ async fn requests_are_answered_while_a_write_holds_the_store() {
     let server = std::sync::Arc::new(Server::start(options).await.unwrap());
     let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     maps.create(&PostParams::default(), &config_map("a", "")).await.unwrap();
-    let ((held, is_held), (release, released)) = (mpsc::channel(), mpsc::channel());
-    let holder = {
-        let server = server.clone();
-        std::thread::spawn(move || {
-            server.with_store(|_, _| {
-                held.send(()).unwrap();
-                // A request that blocks the only thread of this runtime lets the time run out.
-                released.recv_timeout(Duration::from_secs(20)).is_ok()
-            })
-        })
-    };
-    is_held.recv().unwrap();
+    let (release, holder) = hold(&server);
     let writes: Vec<_> = ["b", "c", "d"]
         .map(|name| {
             let maps = maps.clone();
@@ -215,4 +221,49 @@ async fn requests_are_answered_while_a_write_holds_the_store() {
         write.await.unwrap().unwrap();
     }
     assert!(holder.join().unwrap(), "the store was held for too short a time");
+}
+
+#[tokio::test]
+async fn other_writes_go_on_while_a_collection_is_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ServerOptions { data: Some(dir.path().join("data")), ..ServerOptions::new(now) };
+    let server = std::sync::Arc::new(Server::start(options).await.unwrap());
+    let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    let target = store::ResourcePath::resource("", "v1", "configmaps").within("default");
+    server.with_store(|store, now| {
+        for i in 0..8_000 {
+            let map = object::Object::from_value(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": format!("many-{i}") },
+            }));
+            let options = store::WriteOptions::manager("test");
+            store.create(&target, map.unwrap(), &options, now).unwrap();
+        }
+    });
+    let (release, holder) = hold(&server);
+    let deletion = {
+        let maps = maps.clone();
+        tokio::spawn(
+            async move { maps.delete_collection(&DeleteParams::default(), &ListParams::default()).await },
+        )
+    };
+    tokio::task::yield_now().await;
+    let others: Api<ConfigMap> = Api::namespaced(server.client(), "kube-public");
+    let write = |name: &'static str| {
+        let others = others.clone();
+        tokio::spawn(async move { others.create(&PostParams::default(), &config_map(name, "")).await })
+    };
+    let first = write("first");
+    tokio::task::yield_now().await;
+    release.send(()).unwrap();
+    let left = || {
+        let list = server.with_store(|store, _| store.list(&target, &ListOptions::default()).unwrap());
+        list.items.iter().filter(|map| map.name().starts_with("many-")).count()
+    };
+    // The deletion lists its objects first.
+    first.await.unwrap().unwrap();
+    write("second").await.unwrap().unwrap();
+    assert!(left() > 0, "the other write waited for the end of the deletion");
+    deletion.await.unwrap().unwrap();
+    assert_eq!(left(), 0);
+    assert!(holder.join().unwrap());
 }

@@ -1,10 +1,14 @@
 //! The garbage collector, and the controllers that empty namespaces and definitions that are being deleted.
 //!
 //! A write notes the objects that it may affect ([`OwnerGraph::note`]), and [`Store::collect`] checks each of
-//! them once. So the cost of a step depends on the changes and not on the number of objects, and its order
+//! them once. So the cost of a round depends on the changes and not on the number of objects, and its order
 //! depends only on the store.
+//!
+//! One write can concern every object of a namespace. So a server works in slices ([`Store::collect_some`]), and
+//! answers others between them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +18,7 @@ use object::{Key, Object};
 
 use super::collection::ObjectId;
 use super::metadata::{FOREGROUND, ORPHAN, Owner};
+use super::slice::Slice;
 use super::{GroupResource, Propagation, Store, crd, delete, metadata};
 
 /// The objects that name each owner, and the queue of objects to check.
@@ -23,11 +28,39 @@ pub(super) struct OwnerGraph {
     dependents: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Objects that are being deleted, by uid: they may wait for their dependents.
     going: BTreeMap<String, ObjectId>,
+    /// Objects to check in the next round.
     pending: BTreeSet<ObjectId>,
+    /// Uids of objects that are gone and whose dependents are not all pending yet, with the last one that is.
+    gone: BTreeMap<String, Option<ObjectId>>,
+    round: Round,
 }
 
-/// Most steps of [`Store::settle`]; no chain of owners is longer.
-const STEPS_LIMIT: usize = 1_000;
+/// A round of checks.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    /// Objects that are not checked yet.
+    left: BTreeSet<ObjectId>,
+    /// The revision at the begin.
+    began: u64,
+    /// How far the check of an object has come, if a slice ended during it.
+    paused: Option<(ObjectId, Pass)>,
+}
+
+/// A walk over the objects that are deleted or changed with another one.
+#[derive(Clone, Debug, Default)]
+struct Pass {
+    /// True while it goes over the content of a namespace or a definition, after the dependents.
+    of_content: bool,
+    /// The last object that was visited.
+    last: Option<ObjectId>,
+    /// True if one of them blocks the deletion of their owner.
+    blocked: bool,
+}
+
+/// Most rounds of [`Store::settle`]; no chain of owners is longer.
+const ROUNDS_LIMIT: usize = 1_000;
+/// Objects that are looked up at once in a walk over many.
+const BATCH: usize = 128;
 
 impl OwnerGraph {
     /// Queues the objects that a write may affect.
@@ -62,7 +95,9 @@ impl OwnerGraph {
     fn set_loose(&mut self, id: &ObjectId, old: Option<&Object>) {
         let Some(old) = old else { return };
         self.going.remove(old.uid());
-        self.pending.extend(self.dependents.get(old.uid()).into_iter().flatten().cloned());
+        if self.dependents.contains_key(old.uid()) {
+            self.gone.insert(old.uid().to_owned(), None);
+        }
         // Besides its owners, its namespace and its definition may wait for its deletion.
         if !id.1.namespace.is_empty() {
             self.pending.insert((GroupResource::namespaces(), Key::cluster(id.1.namespace.clone())));
@@ -76,6 +111,26 @@ impl OwnerGraph {
     /// Clears the queue.
     pub(super) fn clear(&mut self) {
         self.pending.clear();
+        self.gone.clear();
+    }
+
+    /// Queues some dependents of an object that is gone; returns how many, and `None` if there are no more.
+    fn queue_dependents(&mut self) -> Option<usize> {
+        let (uid, last) = self.gone.pop_first()?;
+        let next = self.dependents_after(&uid, last.as_ref());
+        let count = next.len();
+        if count == BATCH {
+            self.gone.insert(uid, next.last().cloned());
+        }
+        self.pending.extend(next);
+        Some(count)
+    }
+
+    /// Returns the next dependents of an owner.
+    fn dependents_after(&self, uid: &str, last: Option<&ObjectId>) -> Vec<ObjectId> {
+        let after = (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let dependents = self.dependents.get(uid).into_iter();
+        dependents.flat_map(|places| places.range::<ObjectId, _>(after)).take(BATCH).cloned().collect()
     }
 
     /// Queues every object again that may wait for another one.
@@ -84,8 +139,8 @@ impl OwnerGraph {
         self.pending.extend(objects.filter(|(_, object)| waits(object)).map(|(id, _)| id));
     }
 
-    fn of(&self, uid: &str) -> Vec<ObjectId> {
-        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    fn has_dependents(&self, uid: &str) -> bool {
+        self.dependents.contains_key(uid)
     }
 }
 
@@ -112,65 +167,143 @@ fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
 }
 
 impl Store {
-    /// Does one step; returns whether it wrote anything.
+    /// Does one round; returns whether it wrote anything.
     ///
     /// It collects garbage as kube-controller-manager does: an object is deleted when all of its owners are
     /// gone; if some are left, the references to the others are removed. `foregroundDeletion` waits for
     /// blocking dependents, and `orphan` removes their owner references.
     pub fn collect(&mut self, now: Timestamp) -> bool {
-        let before = self.revision();
-        for id in std::mem::take(&mut self.owner_graph.pending) {
-            self.collect_object(&id, now);
-        }
-        self.revision() != before
+        self.collect_within(&mut Slice::unlimited(), now)
     }
 
-    /// Does steps until nothing is left to do.
+    /// Does a part of a round that takes little time; returns whether anything is left to do.
+    pub fn collect_some(&mut self, now: Timestamp) -> bool {
+        self.collect_within(&mut Slice::default(), now)
+    }
+
+    /// Does rounds until nothing is left to do.
     pub fn settle(&mut self, now: Timestamp) {
-        for _ in 0..STEPS_LIMIT {
+        for _ in 0..ROUNDS_LIMIT {
             if !self.collect(now) {
                 return;
             }
         }
     }
 
-    /// Deletes the events that were not written for this long.
-    pub fn expire_events(&mut self, keep: SignedDuration, now: Timestamp) {
+    /// Continues the round, or begins another one; returns whether there is more to do.
+    fn collect_within(&mut self, slice: &mut Slice, now: Timestamp) -> bool {
+        if self.owner_graph.round.left.is_empty() {
+            while let Some(count) = self.owner_graph.queue_dependents() {
+                slice.visited(count);
+                if slice.is_over() {
+                    return true;
+                }
+            }
+            let left = std::mem::take(&mut self.owner_graph.pending);
+            self.owner_graph.round = Round { left, began: self.revision(), paused: None };
+        }
+        while let Some(id) = self.owner_graph.round.left.pop_first() {
+            if let Some(pass) = self.collect_object(&id, slice, now) {
+                self.owner_graph.round.left.insert(id.clone());
+                self.owner_graph.round.paused = Some((id, pass));
+            }
+            if slice.is_over() {
+                return true;
+            }
+        }
+        self.revision() != self.owner_graph.round.began
+    }
+
+    /// Deletes the events that were not written for this long, from the one after `last` on, in a slice that takes
+    /// little time. Returns the last event that it looked at, if there are more.
+    pub fn expire_events(&mut self, keep: SignedDuration, last: Option<&Key>, now: Timestamp) -> Option<Key> {
         let events = GroupResource::new("", "events");
-        let Some(collection) = self.collections.get(&events) else { return };
         let is_old = |object: &Object| last_write(object, now).is_none_or(|at| now.duration_since(at) > keep);
-        let old: Vec<Key> = collection
-            .objects
-            .iter()
-            .filter(|(_, object)| is_old(object))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let after = (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let (mut slice, mut old, mut looked_at) = (Slice::default(), Vec::new(), None);
+        for (key, object) in self.collections.get(&events)?.objects.range::<Key, _>(after) {
+            if slice.is_over() {
+                break;
+            }
+            slice.touched(object);
+            looked_at = Some(key.clone());
+            if is_old(object) {
+                old.push(key.clone());
+            }
+        }
         for key in old {
             self.remove(&events, &key);
         }
+        looked_at.filter(|_| slice.is_over())
     }
 
     fn object_at(&self, id: &ObjectId) -> Option<&Arc<Object>> {
         self.collections.get(&id.0)?.objects.get(&id.1)
     }
 
-    fn collect_object(&mut self, id: &ObjectId, now: Timestamp) {
-        let Some(object) = self.object_at(id).cloned() else { return };
+    /// Checks an object. Returns how far it came if the slice is over before the end.
+    fn collect_object(&mut self, id: &ObjectId, slice: &mut Slice, now: Timestamp) -> Option<Pass> {
+        let paused = self.owner_graph.round.paused.take();
+        let mut pass = paused.filter(|(of, _)| of == id).map(|(_, pass)| pass).unwrap_or_default();
+        let object = self.object_at(id).cloned()?;
+        slice.touched(&object);
         if object.is_terminating() {
             let finalizers = metadata::strings(&object, "finalizers");
-            if finalizers.iter().any(|f| f == ORPHAN) {
-                self.orphan_dependents(id, &object);
-            } else if finalizers.iter().any(|f| f == FOREGROUND) {
-                self.delete_dependents(id, &object, now);
+            let has = |finalizer: &str| finalizers.iter().any(|one| one == finalizer);
+            if !pass.of_content {
+                let is_whole = if has(ORPHAN) {
+                    self.orphan_dependents(id, &object, (&mut pass, slice))
+                } else if has(FOREGROUND) {
+                    self.delete_dependents(id, &object, (&mut pass, slice), now)
+                } else {
+                    true
+                };
+                if !is_whole {
+                    return Some(pass);
+                }
+                pass = Pass { of_content: true, ..Pass::default() };
             }
-            if id.0 == GroupResource::namespaces() {
-                self.empty_namespace(id, now);
-            }
-            if id.0 == GroupResource::definitions() {
-                self.empty_definition(id, &object, now);
+            let is_whole = if id.0 == GroupResource::namespaces() {
+                self.empty_namespace(id, (&mut pass, slice), now)
+            } else if id.0 == GroupResource::definitions() {
+                self.empty_definition(id, &object, (&mut pass, slice), now)
+            } else {
+                true
+            };
+            if !is_whole {
+                return Some(pass);
             }
         }
         self.check_owners(id, now);
+        None
+    }
+
+    /// Visits the objects of a walk, batch by batch, until it or the slice is over; returns whether it came to the
+    /// end.
+    fn walk(
+        &mut self,
+        (pass, slice): (&mut Pass, &mut Slice),
+        batch: impl Fn(&Self, Option<&ObjectId>) -> Vec<ObjectId>,
+        mut visit: impl FnMut(&mut Self, &mut Pass, &ObjectId, &Arc<Object>),
+    ) -> bool {
+        loop {
+            let ids = batch(self, pass.last.as_ref());
+            let is_last = ids.len() < BATCH;
+            for id in ids {
+                if let Some(object) = self.object_at(&id).cloned() {
+                    slice.touched(&object);
+                    visit(self, pass, &id, &object);
+                }
+                pass.last = Some(id);
+                // Each slice visits one at least.
+                if slice.is_over() {
+                    return false;
+                }
+            }
+            if is_last {
+                return true;
+            }
+        }
     }
 
     fn check_owners(&mut self, id: &ObjectId, now: Timestamp) {
@@ -189,7 +322,7 @@ impl Store {
             }
         }
         if solid == 0 && !object.is_terminating() {
-            let foreground = !self.owner_graph.of(object.uid()).is_empty()
+            let foreground = self.owner_graph.has_dependents(object.uid())
                 && metadata::strings(&object, "finalizers").iter().any(|f| f == FOREGROUND);
             let propagation = if foreground { Propagation::Foreground } else { Propagation::Background };
             self.terminate(id, Some(propagation), now);
@@ -227,84 +360,116 @@ impl Store {
         }
     }
 
-    fn orphan_dependents(&mut self, id: &ObjectId, owner: &Object) {
+    fn orphan_dependents(
+        &mut self,
+        id: &ObjectId,
+        owner: &Object,
+        progress: (&mut Pass, &mut Slice),
+    ) -> bool {
         let uid = BTreeSet::from([owner.uid().to_owned()]);
-        for dependent in self.owner_graph.of(owner.uid()) {
-            self.edit(&dependent, |object| drop_owners(object, &uid));
+        let batch =
+            |store: &Self, last: Option<&ObjectId>| store.owner_graph.dependents_after(owner.uid(), last);
+        let is_whole = self.walk(progress, batch, |store, _, dependent, _| {
+            store.edit(dependent, |object| drop_owners(object, &uid));
+        });
+        if is_whole {
+            self.edit(id, |object| drop_finalizer(object, ORPHAN));
         }
-        self.edit(id, |object| drop_finalizer(object, ORPHAN));
+        is_whole
     }
 
-    fn delete_dependents(&mut self, id: &ObjectId, owner: &Object, now: Timestamp) {
-        let dependents = self.owner_graph.of(owner.uid());
-        for dependent in &dependents {
-            let Some(object) = self.object_at(dependent).cloned() else { continue };
-            let others = metadata::owners(&object)
-                .iter()
-                .any(|o| o.uid != owner.uid() && !matches!(self.owner_state(&object, o), OwnerState::Absent));
-            if others {
-                let uid = BTreeSet::from([owner.uid().to_owned()]);
-                self.edit(dependent, |object| drop_owners(object, &uid));
-            } else if !object.is_terminating() {
-                let propagation = if self.owner_graph.of(object.uid()).is_empty() {
-                    Propagation::Background
-                } else {
-                    Propagation::Foreground
-                };
-                self.terminate(dependent, Some(propagation), now);
-            }
-        }
-        let blocked = dependents.iter().filter_map(|id| self.object_at(id)).any(|object| {
-            let mut owners = metadata::owners(object).into_iter();
-            owners.any(|o| o.uid == owner.uid() && o.blocks)
+    fn delete_dependents(
+        &mut self,
+        id: &ObjectId,
+        owner: &Object,
+        (pass, slice): (&mut Pass, &mut Slice),
+        now: Timestamp,
+    ) -> bool {
+        let batch =
+            |store: &Self, last: Option<&ObjectId>| store.owner_graph.dependents_after(owner.uid(), last);
+        let is_whole = self.walk((pass, slice), batch, |store, pass, dependent, object| {
+            store.delete_dependent(dependent, object, owner, now);
+            let left = store.object_at(dependent).map(|object| metadata::owners(object));
+            let mut owners = left.into_iter().flatten();
+            pass.blocked |= owners.any(|one| one.uid == owner.uid() && one.blocks);
         });
-        if !blocked {
+        if is_whole && !pass.blocked {
             self.edit(id, |object| drop_finalizer(object, FOREGROUND));
         }
+        is_whole
     }
 
-    fn empty_namespace(&mut self, id: &ObjectId, now: Timestamp) {
-        let name = id.1.name.clone();
-        let inside = |store: &Self| -> Vec<ObjectId> {
-            let collections =
-                store.collections.iter().filter(|(_, collection)| collection.resource.namespaced);
-            collections
-                .flat_map(|(id, collection)| {
-                    collection.within(&name).map(|(key, _)| (id.clone(), key.clone()))
-                })
-                .collect()
-        };
-        for content in inside(self) {
-            if self.object_at(&content).is_some_and(|object| !object.is_terminating()) {
-                self.terminate(&content, Some(Propagation::Background), now);
-            }
+    /// Deletes a dependent of an owner that waits for it, or removes the reference if there are other owners.
+    fn delete_dependent(&mut self, id: &ObjectId, object: &Object, owner: &Object, now: Timestamp) {
+        let others = metadata::owners(object)
+            .iter()
+            .any(|o| o.uid != owner.uid() && !matches!(self.owner_state(object, o), OwnerState::Absent));
+        if others {
+            let uid = BTreeSet::from([owner.uid().to_owned()]);
+            self.edit(id, |object| drop_owners(object, &uid));
+        } else if !object.is_terminating() {
+            let propagation = if self.owner_graph.has_dependents(object.uid()) {
+                Propagation::Foreground
+            } else {
+                Propagation::Background
+            };
+            self.terminate(id, Some(propagation), now);
         }
-        if inside(self).is_empty() {
+    }
+
+    fn empty_namespace(&mut self, id: &ObjectId, progress: (&mut Pass, &mut Slice), now: Timestamp) -> bool {
+        let name = id.1.name.clone();
+        let batch = |store: &Self, last: Option<&ObjectId>| store.inside(&name, last, BATCH);
+        let is_whole = self.walk(progress, batch, |store, _, content, object| {
+            if !object.is_terminating() {
+                store.terminate(content, Some(Propagation::Background), now);
+            }
+        });
+        if is_whole && self.inside(&name, None, 1).is_empty() {
             self.edit(id, |namespace| {
                 namespace.field_mut("spec").remove("finalizers");
             });
         }
+        is_whole
     }
 
-    fn empty_definition(&mut self, id: &ObjectId, definition: &Object, now: Timestamp) {
+    /// Returns the next objects in a namespace.
+    fn inside(&self, namespace: &str, last: Option<&ObjectId>, most: usize) -> Vec<ObjectId> {
+        let from = last.map_or(Bound::Unbounded, |(resource, _)| Bound::Included(resource));
+        let collections = self.collections.range::<GroupResource, _>((from, Bound::Unbounded));
+        let contents = collections.filter(|(_, collection)| collection.resource.namespaced);
+        let contents = contents.flat_map(|(resource, collection)| {
+            let after = last.filter(|(of, _)| of == resource).map(|(_, key)| key);
+            collection.within_after(namespace, after).map(move |(key, _)| (resource.clone(), key.clone()))
+        });
+        contents.take(most).collect()
+    }
+
+    fn empty_definition(
+        &mut self,
+        id: &ObjectId,
+        definition: &Object,
+        progress: (&mut Pass, &mut Slice),
+        now: Timestamp,
+    ) -> bool {
         let resource = crd::resource_id(definition);
-        let instances = |store: &Self| -> Vec<ObjectId> {
+        let instances = |store: &Self, last: Option<&ObjectId>, most: usize| -> Vec<ObjectId> {
             let collection =
                 store.collections.get(&resource).filter(|collection| collection.resource.is_custom());
-            collection
-                .into_iter()
-                .flat_map(|collection| collection.objects.keys())
-                .map(|key| (resource.clone(), key.clone()))
-                .collect()
+            let after = (last.map_or(Bound::Unbounded, |(_, key)| Bound::Excluded(key)), Bound::Unbounded);
+            let keys = collection.into_iter().flat_map(|one| one.objects.range::<Key, _>(after));
+            keys.take(most).map(|(key, _)| (resource.clone(), key.clone())).collect()
         };
-        for instance in instances(self) {
-            if self.object_at(&instance).is_some_and(|object| !object.is_terminating()) {
-                self.terminate(&instance, Some(Propagation::Background), now);
+        let batch = |store: &Self, last: Option<&ObjectId>| instances(store, last, BATCH);
+        let is_whole = self.walk(progress, batch, |store, _, instance, object| {
+            if !object.is_terminating() {
+                store.terminate(instance, Some(Propagation::Background), now);
             }
-        }
-        if instances(self).is_empty() {
+        });
+        if is_whole && instances(self, None, 1).is_empty() {
             self.edit(id, |object| drop_finalizer(object, metadata::CLEANUP));
         }
+        is_whole
     }
 
     /// Changes a stored object as the control plane, and removes it if nothing holds it any more.

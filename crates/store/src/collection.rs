@@ -88,9 +88,18 @@ impl Collection {
         &'a self,
         namespace: &'a str,
     ) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> + use<'a> {
-        let from = Key::namespaced(namespace, "");
+        self.within_after(namespace, None)
+    }
+
+    /// The same, for those after a key.
+    pub(super) fn within_after<'a>(
+        &'a self,
+        namespace: &'a str,
+        last: Option<&Key>,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> + use<'a> {
+        let from = || Bound::Included(Key::namespaced(namespace, ""));
         self.objects
-            .range((Bound::Included(from), Bound::Unbounded))
+            .range((last.cloned().map_or_else(from, Bound::Excluded), Bound::Unbounded))
             .take_while(move |(key, _)| namespace.is_empty() || key.namespace == namespace)
     }
 

@@ -10,6 +10,7 @@ use object::{Key, Object};
 use super::admission::{Admission, AdmissionOperation};
 use super::collection::ObjectId;
 use super::metadata::{FOREGROUND, ORPHAN};
+use super::slice::Slice;
 use super::{
     ApiError, ApiResource, DeleteOptions, Deleted, GroupResource, ListOptions, Propagation, ResourcePath,
     Store, metadata,
@@ -93,30 +94,47 @@ impl Store {
         object.map(Deleted::Terminating)
     }
 
-    /// Deletes every object that a list would show.
+    /// Returns what a deletion of a collection deletes: every object that a list would show.
     ///
     /// # Errors
-    /// As [`Store::list`]; objects that are held or gone meanwhile are no error.
-    pub fn delete_collection(
-        &mut self,
+    /// As [`Store::list`], and 405 for collections that cannot be deleted.
+    pub fn collection_to_delete(
+        &self,
         target: &ResourcePath,
         list: &ListOptions,
-        options: &DeleteOptions,
-        now: Timestamp,
     ) -> Result<super::List, ApiError> {
         let (collection, _) = self.scope(target)?;
         let everywhere = collection.resource.namespaced && target.namespace.is_empty();
         if everywhere || !collection.resource.has_collection_delete() {
             return Err(ApiError::method_not_allowed());
         }
-        let listed = self.list(target, list)?;
-        for object in &listed.items {
+        self.list(target, list)
+    }
+
+    /// Deletes the first of these objects, in a slice that takes little time; returns how many.
+    ///
+    /// # Errors
+    /// As [`Store::delete`]; objects that are held or gone meanwhile are no error.
+    pub fn delete_some(
+        &mut self,
+        target: &ResourcePath,
+        objects: &[Arc<Object>],
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<usize, ApiError> {
+        let (mut slice, mut count) = (Slice::default(), 0);
+        for object in objects {
             match self.delete(&target.clone().at(&object.key()), options, now) {
                 Err(error) if error.code() != 404 => return Err(error),
                 Ok(_) | Err(_) => {}
             }
+            count += 1;
+            slice.touched(object);
+            if slice.is_over() {
+                break;
+            }
         }
-        Ok(listed)
+        Ok(count)
     }
 
     fn definition_of(&self, target: &ResourcePath) -> Option<&Arc<Object>> {

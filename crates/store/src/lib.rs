@@ -40,6 +40,7 @@ mod request_scope;
 mod rules;
 mod scale;
 mod schema;
+mod slice;
 mod subresource;
 #[cfg(test)]
 mod tests;

@@ -168,10 +168,109 @@ fn events_go_when_nobody_has_written_them_for_an_hour() {
     world.now += SignedDuration::from_mins(59);
     let again = world.target(&event("again"));
     world.merge(&again, json!({ "count": 2 })).unwrap();
-    world.store.expire_events(hour, world.now);
+    world.store.expire_events(hour, None, world.now);
     let all = again.clone().named("");
     assert_eq!(world.names(&all), ["again", "once"]);
     world.now += SignedDuration::from_mins(2);
-    world.store.expire_events(hour, world.now);
+    world.store.expire_events(hour, None, world.now);
     assert_eq!(world.names(&all), ["again"]);
+}
+
+/// Objects of the tests of slices: several slices of them.
+const MANY: usize = 2_000;
+
+fn make_many(world: &mut World, owners: &[&Object]) {
+    for i in 0..MANY {
+        owned(world, &format!("many-{i:04}"), owners, true);
+    }
+}
+
+/// Collects in slices. None of them may write much, and they must come to what an undivided collection comes to.
+fn check_slices(mut world: World, what: &str) {
+    let mut whole = world.store.clone();
+    whole.settle(world.now);
+    let mut slices = 0;
+    loop {
+        let before = world.store.revision();
+        let is_more = world.store.collect_some(world.now);
+        let written = world.store.revision() - before;
+        assert!(written <= 1_100, "{what}: a slice wrote {written} objects");
+        slices += 1;
+        assert!(slices < 100, "{what}: the slices have no end");
+        if !is_more {
+            break;
+        }
+    }
+    assert!(slices > 2, "{what}: {slices} slices");
+    let content = |store: &Store| -> Vec<_> {
+        let ids =
+            store.snapshot().map(|entry| (entry.resource, entry.key, entry.object.map(without_version)));
+        ids.collect()
+    };
+    assert_eq!(content(&world.store), content(&whole), "{what}");
+}
+
+fn without_version(object: Arc<Object>) -> Object {
+    let mut object = Arc::unwrap_or_clone(object);
+    object.metadata_mut().remove("resourceVersion");
+    object
+}
+
+#[test]
+fn garbage_of_many_objects_is_collected_in_slices() {
+    for propagation in [Propagation::Background, Propagation::Foreground, Propagation::Orphan] {
+        let mut world = World::new();
+        let owner = owned(&mut world, "owner", &[], false);
+        make_many(&mut world, &[&owner]);
+        delete(&mut world, "owner", propagation);
+        check_slices(world, &format!("{propagation:?}"));
+    }
+}
+
+#[test]
+fn a_namespace_of_many_objects_is_emptied_in_slices() {
+    let mut world = World::new();
+    world.create(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "team" } })).unwrap();
+    for i in 0..MANY {
+        for kind in ["ConfigMap", "ServiceAccount"] {
+            // Half of them stay, because something holds them.
+            let finalizers = if i % 2 == 0 { json!(["example.com/hold"]) } else { json!([]) };
+            let metadata =
+                json!({ "name": format!("many-{i}"), "namespace": "team", "finalizers": finalizers });
+            world.create(json!({ "apiVersion": "v1", "kind": kind, "metadata": metadata })).unwrap();
+        }
+    }
+    world.delete(&ResourcePath::resource("", "v1", "namespaces").named("team")).unwrap();
+    check_slices(world, "namespace");
+}
+
+#[test]
+fn an_owner_that_fills_a_slice_loses_its_dependents_all_the_same() {
+    let mut world = World::new();
+    let text = "x".repeat(1_000);
+    let data: serde_json::Map<_, _> = (0..800).map(|i| (format!("k{i}"), text.clone().into())).collect();
+    let mut body = config_map("owner", data.into());
+    body["metadata"]["annotations"] =
+        (0..20_000).map(|i| (format!("a{i}"), json!(""))).collect::<serde_json::Map<_, _>>().into();
+    let owner = world.create(body).unwrap().object;
+    for name in ["a", "b", "c"] {
+        owned(&mut world, name, &[&owner], true);
+    }
+    delete(&mut world, "owner", Propagation::Foreground);
+    while world.store.collect_some(world.now) {}
+    assert!(remaining(&world).is_empty());
+}
+
+#[test]
+fn a_collection_of_many_objects_is_deleted_in_slices() {
+    let mut world = World::new();
+    make_many(&mut world, &[]);
+    let listed = world.store.collection_to_delete(&target(""), &ListOptions::default()).unwrap().items;
+    let (mut left, mut slices) = (&*listed, 0);
+    while !left.is_empty() {
+        let count = world.store.delete_some(&target(""), left, &DeleteOptions::default(), world.now).unwrap();
+        assert!((1..=1_100).contains(&count), "a slice deleted {count} objects");
+        (left, slices) = (&left[count..], slices + 1);
+    }
+    assert!(slices > 1 && remaining(&world).is_empty());
 }

@@ -89,9 +89,11 @@ fn events_have_a_part_of_their_own() {
     create(&mut world, "b", event(0, "b"), "tenant").unwrap();
     assert_eq!(fill(&mut world, "a", "tenant"), 6);
     // After their hour they make space.
-    world
-        .store
-        .expire_events(jiff::SignedDuration::from_hours(1), world.now + jiff::SignedDuration::from_hours(2));
+    world.store.expire_events(
+        jiff::SignedDuration::from_hours(1),
+        None,
+        world.now + jiff::SignedDuration::from_hours(2),
+    );
     assert_eq!(
         (0..).take_while(|i| create(&mut world, "a", event(*i, "a"), "tenant").is_ok()).count(),
         count
