@@ -240,7 +240,10 @@ impl Estimate {
         self.variables.push((comprehension.accu_var.clone(), gathered));
         let result = self.of(&comprehension.result.expr);
         self.variables.truncate(before);
-        let steps = range.steps + first.steps + result.steps + times * (1.0 + condition.steps + step.steps);
+        // `map` and `filter` copy their list for each element. Two copies of an element take about a step.
+        let copied = if step.length > 0.0 { times * times / 4.0 } else { 0.0 };
+        let steps =
+            range.steps + first.steps + result.steps + times * (1.0 + condition.steps + step.steps) + copied;
         Bound { steps, ..result }
     }
 }

@@ -44,6 +44,20 @@ fn an_expression_that_would_take_too_long_or_too_much_is_not_evaluated() {
     }
 }
 
+#[test]
+fn a_list_that_is_copied_with_each_element_costs_its_square() {
+    for expression in ["object.data.map(k, k).size() > 0", "object.data.filter(k, k != '').size() > 0"] {
+        let mut world = World::new();
+        install(&mut world, json!({ "validations": [{ "expression": expression }] }));
+        let data = |count: usize| {
+            (0..count).map(|i| (format!("k{i}"), json!(""))).collect::<serde_json::Map<_, _>>().into()
+        };
+        world.create(config_map("few", data(500))).unwrap();
+        let (code, _, message) = refusal(world.create(config_map("many", data(5_000))));
+        assert!(code == 422 && message.contains("cost budget"), "{message}");
+    }
+}
+
 fn binding(actions: &[&str]) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
