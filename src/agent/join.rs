@@ -156,8 +156,8 @@ pub(super) async fn certify(
     let requests: Api<CertificateSigningRequest> = Api::all(hub.clone());
     let of = addon.map_or(format!("!{ADDON_NAME_LABEL}"), |addon| format!("{ADDON_NAME_LABEL}={addon}"));
     let mine = ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={cluster},{of}"));
-    let listed = requests.list(&mine).await.map_err(api("list certificate requests"))?.items;
-    let count = undecided(&listed, own_user(hub).await.as_deref());
+    let count = undecided(&requests, mine, own_user(hub).await.as_deref()).await;
+    let count = count.map_err(api("list certificate requests"))?;
     if count >= MAX_REQUESTS {
         return Err(JoinError::TooManyRequests(count));
     }

@@ -3,11 +3,32 @@
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 
-/// Returns the number of undecided requests of a user; of all users where it is not known. Everybody may make
-/// requests with the label of a cluster. See docs/hazards.md#requests-of-others.
-pub(super) fn undecided(requests: &[CertificateSigningRequest], user: Option<&str>) -> usize {
+use crate::shell::page;
+
+/// The most pages that are read; requests beyond are not counted.
+const PAGES: usize = 100;
+
+/// Returns the number of undecided requests of a user; of all users if it is not known. Everybody may make
+/// requests with the label of a cluster, as large and as many as they like. See docs/hazards.md#requests-of-others.
+pub(super) async fn undecided(
+    requests: &Api<CertificateSigningRequest>,
+    mut mine: ListParams,
+    user: Option<&str>,
+) -> kube::Result<usize> {
+    let mut count = 0;
+    for _ in 0..PAGES {
+        let (listed, is_more) = page(requests, &mut mine).await?;
+        count += undecided_of(&listed, user);
+        if !is_more {
+            break;
+        }
+    }
+    Ok(count)
+}
+
+fn undecided_of(requests: &[CertificateSigningRequest], user: Option<&str>) -> usize {
     let is_undecided = |request: &&CertificateSigningRequest| {
         let conditions = request.status.iter().flat_map(|status| status.conditions.iter().flatten());
         user.is_none_or(|user| request.spec.username.as_deref() == Some(user)) && conditions.count() == 0

@@ -9,13 +9,12 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::{CommandError, writer};
+use crate::shell::page;
 use engine::report::{FLEET_SNAPSHOT, SnapshotReader};
 use object::{Gvk, Object};
 
 /// Largest file that is read whole: 64 MiB hold some 20,000 clusters.
 pub(super) const MAX_FILE: u64 = 64 << 20;
-/// Objects per page of a list, as kubectl asks for them.
-const PAGE: u32 = 500;
 
 /// Reads YAML documents or JSON; a List counts as its items, and a file of a report's snapshot as its
 /// objects.
@@ -102,14 +101,14 @@ pub(crate) async fn of_api(
     labels: &str,
     mut takes: impl FnMut(&Object) -> bool,
 ) -> Result<kube::Result<Vec<Object>>, CommandError> {
-    let mut params = ListParams::default().limit(PAGE).labels(labels);
+    let mut params = ListParams::default().labels(labels);
     let mut objects = Vec::new();
     loop {
-        let page = match api.list(&params).await {
-            Ok(page) => page,
+        let (listed, is_more) = match page(api, &mut params).await {
+            Ok(read) => read,
             Err(error) => return Ok(Err(error)),
         };
-        for object in page.items {
+        for object in listed {
             let mut object = writer::untyped(&object)?;
             object.0.insert("apiVersion".into(), gvk.api_version().into());
             object.0.insert("kind".into(), gvk.kind.as_str().into());
@@ -117,9 +116,8 @@ pub(crate) async fn of_api(
                 objects.push(object);
             }
         }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(Ok(objects)),
+        if !is_more {
+            return Ok(Ok(objects));
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::connect::HubArgs;
 use super::output::Ui;
 use super::{CommandError, CommandResult};
-use crate::shell;
+use crate::shell::{self, page};
 use api::names::CLI;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 
@@ -145,20 +145,24 @@ pub(super) async fn list<K: Kind>(
     namespace: &str,
     selector: &str,
 ) -> Result<Vec<K>, CommandError> {
-    let params = ListParams::default().labels(selector);
+    let mut params = ListParams::default().labels(selector);
     let access = api::<K>(client, namespace);
-    let mut retries = 0;
-    let found = loop {
-        match access.list(&params).await {
+    let (mut retries, mut objects) = (0, Vec::new());
+    loop {
+        let (found, is_more) = match page(&access, &mut params).await {
             // The API server is busy, or opens the storage of a kind whose definition has just changed.
             Err(kube::Error::Api(status)) if status.code == 429 && retries < MAX_RETRIES => {
                 retries += 1;
                 sleep(RETRY).await;
+                continue;
             }
-            found => break found.map_err(failed(format!("list {}", K::plural(&()))))?,
+            found => found.map_err(failed(format!("list {}", K::plural(&()))))?,
+        };
+        objects.extend(found.iter().map(typed::<K>).collect::<Result<Vec<_>, _>>()?);
+        if !is_more {
+            break;
         }
-    };
-    let mut objects = found.items.iter().map(typed::<K>).collect::<Result<Vec<_>, _>>()?;
+    }
     objects.sort_by_key(|object| Key::of(object));
     Ok(objects)
 }

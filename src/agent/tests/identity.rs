@@ -32,12 +32,12 @@ async fn is_used(code: u16) -> bool {
     let certificate = json!({"certificate": STANDARD.encode(new.certificate)});
     let spec = json!({"request": "", "signerName": "x"});
     let request = json!({"metadata": {"name": "r"}, "spec": spec, "status": certificate});
-    // The agent creates its cluster, lists its requests, asks for its name, makes a request and reads it.
+    // The agent creates its cluster, asks for its name, lists its requests, makes a request and reads it.
     let answers = [
         answer(code, &first),
         answer(201, &cluster),
-        answer(200, &json!({"metadata": {}, "items": []})),
         answer(403, &refusal(403).1),
+        answer(200, &json!({"metadata": {}, "items": []})),
         answer(201, &request),
         answer(200, &request),
     ];
