@@ -54,7 +54,7 @@ impl Drop for Dashboard {
 }
 
 /// An answer with its body, or the part of it that was read.
-struct Answer(String);
+pub(crate) struct Answer(String);
 
 impl Answer {
     fn status(&self) -> &str {
@@ -69,14 +69,17 @@ impl Answer {
             .map(|(_, value)| value)
     }
 
-    fn has(&self, text: &str) -> bool {
+    pub(crate) fn has(&self, text: &str) -> bool {
         self.0.contains(text)
     }
 }
 
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_wheelwright"))
+}
+
 /// Starts a dashboard with further arguments, and returns its process and its port.
-fn spawn(kubeconfig: &Path, arguments: &[&str]) -> (Child, u16) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+fn spawn(mut command: Command, kubeconfig: &Path, arguments: &[&str]) -> (Child, u16) {
     command.args(["dashboard", "--listen", "127.0.0.1:0", "--namespace", helm::NAMESPACE]);
     command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -97,7 +100,12 @@ fn trusting(authority: &str) -> TlsConnector {
 impl Dashboard {
     /// Starts the dashboard with an identity, and trusts the authority that it keeps in its Secret.
     pub(crate) async fn start(hub: &Client, kubeconfig: &Path) -> Self {
-        let (child, port) = spawn(kubeconfig, &[]);
+        Self::start_with(program(), hub, kubeconfig).await
+    }
+
+    /// The same with a command of the program.
+    pub(crate) async fn start_with(command: Command, hub: &Client, kubeconfig: &Path) -> Self {
+        let (child, port) = spawn(command, kubeconfig, &[]);
         let secrets: Api<Secret> = Api::namespaced(hub.clone(), helm::NAMESPACE);
         let mut authority = String::new();
         eventually("the certificate is in the Secret", async || {
@@ -142,7 +150,7 @@ impl Dashboard {
         }
     }
 
-    async fn page(&self, token: &str) -> Answer {
+    pub(crate) async fn page(&self, token: &str) -> Answer {
         self.send("GET /", &format!("Authorization: Bearer {token}\r\n"), "", "").await
     }
 
@@ -392,7 +400,8 @@ async fn a_dashboard_with_a_certificate_of_ones_own_serves_it_and_makes_none() {
     let files = tempfile::tempdir().unwrap();
     write_certificates(files.path());
     let file = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
-    let (child, port) = spawn(&kubeconfig, &["--cert", &file("tls.crt"), "--key", &file("tls.key")]);
+    let (child, port) =
+        spawn(program(), &kubeconfig, &["--cert", &file("tls.crt"), "--key", &file("tls.key")]);
     let authority = std::fs::read_to_string(files.path().join("ca.crt")).unwrap();
     let dashboard = Dashboard { child, port, tls: trusting(&authority) };
     assert_eq!(dashboard.send("GET /livez", "", "", "").await.status(), "200");

@@ -1,8 +1,5 @@
 //! The embedded hub in as much memory as the chart gives to a process.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use axum::http::StatusCode;
 use futures::StreamExt as _;
 use futures::stream::{self, FuturesUnordered};
@@ -12,52 +9,7 @@ use serde_json::json;
 
 use super::shares::{Body, Peer};
 use super::{Hub, config_map, state};
-
-/// The limit of `charts/wheelwright/values.yaml`.
-const LIMIT: usize = 512 << 20;
-
-/// A control group with the memory limit of the chart. Only root can make one.
-struct MemoryGroup {
-    path: PathBuf,
-    /// The file with the most bytes that were used at once.
-    peak: &'static str,
-}
-
-impl MemoryGroup {
-    fn new(name: &str) -> Self {
-        let first = Path::new("/sys/fs/cgroup/memory");
-        let (root, limit, peak) = if first.is_dir() {
-            (first, "memory.limit_in_bytes", "memory.max_usage_in_bytes")
-        } else {
-            (Path::new("/sys/fs/cgroup"), "memory.max", "memory.peak")
-        };
-        let path = root.join(format!("wheelwright-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).expect("this test makes a control group, as root");
-        std::fs::write(path.join(limit), LIMIT.to_string()).expect("the memory of control groups has limits");
-        Self { path, peak }
-    }
-
-    /// Returns the command of our program in this group.
-    fn command(&self) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", r#"echo $$ >"$0/cgroup.procs" && exec "$@""#]).arg(&self.path);
-        command.arg(env!("CARGO_BIN_EXE_wheelwright"));
-        command
-    }
-
-    /// Returns the most MiB that were used at once, files included.
-    fn peak(&self) -> u64 {
-        let bytes = std::fs::read_to_string(self.path.join(self.peak)).unwrap();
-        bytes.trim().parse::<u64>().unwrap() >> 20
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        // The directory of a group can be removed when its processes have ended.
-        drop(std::fs::remove_dir(&self.path));
-    }
-}
+use crate::memory::MemoryGroup;
 
 /// Returns the text of an event of 1.3 MB.
 fn event(i: usize) -> Vec<u8> {
@@ -134,7 +86,7 @@ async fn send_everything(hub: &Hub, greedy: &Peer) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hub_stays_within_its_memory_limit_whatever_a_tenant_sends() {
     let dir = tempfile::tempdir().unwrap();
-    let group = MemoryGroup::new("hub");
+    let group = MemoryGroup::new("hub", 512);
     let (mut hub, address) = Hub::start_with(group.command(), &dir.path().join("data"), "127.0.0.1:0");
     let greedy = Peer::new(&hub, &address, "greedy").await;
     send_everything(&hub, &greedy).await;
