@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ADDON, addon, is_completed, merged, progress, progressive, put, seconds, seeded, select, select_all,
-    template, with, work, world,
+    ADDON, addon, is_completed, merged, progressive, put, seconds, seeded, select, select_all, template,
+    with, work, world,
 };
 use crate::replica_sets;
 use crate::reports::caches;
