@@ -30,6 +30,7 @@ mod oncall;
 mod page;
 mod pages;
 mod reasons;
+mod recovery;
 mod verbs;
 
 use std::cell::RefCell;

@@ -1,0 +1,66 @@
+//! A hub that is lost, and workloads that move to another cluster.
+
+use super::{User, control};
+
+impl User {
+    /// Returns the pods of this journey on the spokes, with their restarts.
+    fn pods_on_spokes(&self) -> String {
+        let columns = "custom-columns=NAME:.metadata.name,UID:.metadata.uid,RESTARTS:.status.containerStatuses[*].restartCount";
+        let on = |cluster| format!("kubectl --context {cluster} -n {} get pods -o '{columns}'", self.name);
+        ["c1", "c2"].map(|cluster| self.run(&on(cluster))).concat()
+    }
+}
+
+/// The hub is lost, and its etcd is restored from a backup as the how-to says. The operator starts by itself and follows the newest commit
+/// again while the pods of the spokes go on, and the commit after it reaches them.
+#[test]
+fn a_hub_comes_back_from_a_backup_on_real_nodes() {
+    let user = User::alone("restored");
+    user.addon("1", "serve");
+    user.commit("version 1");
+    user.follow();
+    user.runs("1");
+    let backup = user.path("hub.db");
+    control(&format!("backup hub {}", backup.display()));
+    user.addon("2", "serve");
+    user.commit("version 2");
+    user.runs("2");
+    let pods = user.pods_on_spokes();
+
+    user.run("kubectl scale deployment wheelwright-operator --namespace wheelwright-system --replicas=0");
+    user.run("kubectl -n wheelwright-system wait pod --all --for=delete --timeout=120s");
+    control(&format!("restore hub {}", backup.display()));
+    user.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=180s");
+    user.runs("2");
+    assert_eq!(user.pods_on_spokes(), pods, "the pods went on");
+    user.addon("3", "serve");
+    user.commit("version 3");
+    user.runs("3");
+}
+
+/// Workloads move off a cluster with `wheelwright migrate`, as the how-to says: an add-on on one cluster runs on the other one first, and then
+/// leaves. `--undo` takes the taint away.
+#[test]
+fn workloads_move_off_a_cluster_on_real_nodes() {
+    let user = User::alone("moves");
+    user.addon("1", "serve");
+    user.run("echo '  numberOfClusters: 1' >>fleet/placement.yaml");
+    user.commit("version 1 on one cluster");
+    user.follow();
+    let shown = user.eventually("wheelwright rollout status moves", "1 of 1 cluster done");
+    let (from, to) = if shown.contains("✓ c1 1") { ("c1", "c2") } else { ("c2", "c1") };
+    let pods = |cluster: &str| format!("kubectl --context {cluster} get pods -A -l app=moves -o name");
+
+    let preview = user.run(&format!("wheelwright migrate {from}"));
+    assert!(preview.contains("moves/all") && preview.contains(to), "{preview}");
+    assert_eq!(user.run(&pods(to)), "", "a preview changes nothing");
+    let moved = user.run(&format!("wheelwright migrate {from} --yes"));
+    assert!(moved.ends_with(&format!("every move off cluster {from} is over\n")), "{moved}");
+    user.run(&format!(
+        "kubectl --context {to} -n moves wait deployment/moves --for=condition=Available --timeout=60s"
+    ));
+    assert_eq!(user.run(&pods(from)), "");
+    user.run(&format!("wheelwright migrate {from} --undo"));
+    let cluster = user.run(&format!("kubectl get managedcluster {from} -o yaml"));
+    assert!(!cluster.contains("gitops.wheelwright.dev/migrate"), "{cluster}");
+}
