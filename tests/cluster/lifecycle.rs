@@ -5,44 +5,43 @@ use super::User;
 const SETTINGS: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: default}\ndata: {text: hello}\n";
 
-/// A commit that drops an add-on in use waits for an approval, and the pods go on. After `wheelwright repo approve` nothing of it is left on
-/// the spokes.
+/// A commit that drops an add-on and a set in use waits for an approval, and the pods go on. After `wheelwright repo approve` nothing of them is
+/// left on the spokes.
 #[test]
-fn an_add_on_leaves_its_repository_only_after_an_approval_on_real_nodes() {
+fn what_is_in_use_leaves_its_repository_only_after_an_approval_on_real_nodes() {
     let user = User::of_a_fleet("deletions");
-    user.addon("1", "serve");
-    user.commit("version 1");
+    user.release("1", "serve");
     user.follow();
-    user.runs("1");
+    user.arrives("1");
 
     user.write("fleet/kustomization.yaml", "resources: [placement.yaml]\n");
-    user.commit("drop the add-on");
+    user.commit("drop the add-on and the set");
     user.fails("wheelwright repo reconcile deletions");
     user.eventually("wheelwright status", "DeletionsHeld");
     user.run("kubectl get clustermanagementaddon deletions");
-    user.runs("1");
+    user.run("kubectl -n deletions get manifestworkreplicaset deletions");
+    user.arrives("1");
 
     user.run("wheelwright repo approve deletions");
     user.run("kubectl wait --for=delete clustermanagementaddon/deletions --timeout=120s");
+    user.run("kubectl -n deletions wait --for=delete manifestworkreplicaset/deletions --timeout=120s");
     for context in ["c1", "c2"] {
         user.run(&format!(
-            "kubectl --context {context} wait --for=delete namespace/deletions --timeout=120s"
+            "kubectl --context {context} wait --for=delete namespace/deletions namespace/deletions-set --timeout=120s"
         ));
     }
     user.run("wheelwright repo reconcile deletions");
 }
 
-/// A repository moves to another address: the ConfigRepo follows it there, the pods go on, and the next commit is rolled out.
+/// A repository moves to another address: the ConfigRepo follows it there, the pods of an add-on and of a set go on, and the next commit is
+/// rolled out.
 #[test]
 fn a_repository_moves_without_a_rollout_on_real_nodes() {
     let user = User::of_a_fleet("moving");
-    user.addon("1", "serve");
-    user.commit("version 1");
+    user.release("1", "serve");
     user.follow();
-    user.runs("1");
-    let pods =
-        |user: &User| user.run("for c in c1 c2; do kubectl --context $c -n moving get pods -o name; done");
-    let before = pods(&user);
+    user.arrives("1");
+    let before = user.pods_on_spokes();
 
     user.run(
         "rm -rf $REPOSITORIES/moved.git; mv $REPOSITORIES/moving.git $REPOSITORIES/moved.git; \
@@ -54,11 +53,10 @@ fn a_repository_moves_without_a_rollout_on_real_nodes() {
         "kubectl -n wheelwright-system patch configrepo moving --type merge \
          --patch '{\"spec\": {\"url\": \"https://'$GIT'/moved.git\"}}'; wheelwright repo reconcile moving",
     );
-    assert_eq!(pods(&user), before);
+    assert_eq!(user.pods_on_spokes(), before);
 
-    user.addon("2", "serve");
-    user.commit("version 2");
-    user.runs("2");
+    user.release("2", "serve");
+    user.arrives("2");
 }
 
 /// A cluster leaves the fleet: its add-ons and works go from it, `wheelwright unjoin` removes the agent, and the other cluster keeps what it

@@ -4,9 +4,14 @@ use super::{User, control};
 
 impl User {
     /// Returns the pods of this journey on the spokes, with their restarts.
-    fn pods_on_spokes(&self) -> String {
+    pub(super) fn pods_on_spokes(&self) -> String {
         let columns = "custom-columns=NAME:.metadata.name,UID:.metadata.uid,RESTARTS:.status.containerStatuses[*].restartCount";
-        let on = |cluster| format!("kubectl --context {cluster} -n {} get pods -o '{columns}'", self.name);
+        let on = |cluster| {
+            let name = &self.name;
+            format!(
+                "kubectl --context {cluster} get pods -A -l app={name} --sort-by .metadata.uid -o '{columns}'"
+            )
+        };
         ["c1", "c2"].map(|cluster| self.run(&on(cluster))).concat()
     }
 }
@@ -16,26 +21,23 @@ impl User {
 #[test]
 fn a_hub_comes_back_from_a_backup_on_real_nodes() {
     let user = User::alone("restored");
-    user.addon("1", "serve");
-    user.commit("version 1");
+    user.release("1", "serve");
     user.follow();
-    user.runs("1");
+    user.arrives("1");
     let backup = user.path("hub.db");
     control(&format!("backup hub {}", backup.display()));
-    user.addon("2", "serve");
-    user.commit("version 2");
-    user.runs("2");
+    user.release("2", "serve");
+    user.arrives("2");
     let pods = user.pods_on_spokes();
 
     user.run("kubectl scale deployment wheelwright-operator --namespace wheelwright-system --replicas=0");
     user.run("kubectl -n wheelwright-system wait pod --all --for=delete --timeout=120s");
     control(&format!("restore hub {}", backup.display()));
     user.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=180s");
-    user.runs("2");
+    user.arrives("2");
     assert_eq!(user.pods_on_spokes(), pods, "the pods went on");
-    user.addon("3", "serve");
-    user.commit("version 3");
-    user.runs("3");
+    user.release("3", "serve");
+    user.arrives("3");
 }
 
 /// Workloads move off a cluster with `wheelwright migrate`, as the how-to says: an add-on on one cluster runs on the other one first, and then

@@ -38,7 +38,7 @@ impl User {
     }
 
     /// Commits a version of both.
-    fn release(&self, version: &str, argument: &str) {
+    pub(super) fn release(&self, version: &str, argument: &str) {
         self.addon(version, argument);
         let workload = self.workload(&format!("{}-set", self.name), version, argument);
         self.write("fleet/set.yaml", &SET.replace("WORKLOAD", &workload).replace("NAME", &self.name));
@@ -69,7 +69,7 @@ impl User {
     }
 
     /// Waits until both are done, and asserts that both spokes have a version.
-    fn arrives(&self, version: &str) {
+    pub(super) fn arrives(&self, version: &str) {
         for subject in self.subjects() {
             let name = &subject.name;
             let revision = if subject.is_add_on { version } else { "" };
