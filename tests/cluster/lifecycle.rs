@@ -95,3 +95,28 @@ fn a_cluster_leaves_the_fleet_and_joins_it_again_on_real_nodes() {
     user.run("kubectl --context c2 -n default wait --for=create configmap/leaving --timeout=60s");
     user.run("kubectl -n leaving delete manifestworkreplicaset settings");
 }
+
+/// An agent is upgraded: `wheelwright join` runs again with another image. What the cluster runs goes on, and follows the next commit.
+#[test]
+fn an_agent_is_upgraded_by_joining_again_on_real_nodes() {
+    let user = User::alone("upgraded");
+    user.release("1", "serve");
+    user.follow();
+    user.arrives("1");
+    let pods = user.pods_on_spokes();
+    // The last one leaves the fleet as it was.
+    for image in ["wheelwright:next", "wheelwright:0.1.0"] {
+        user.run(&format!(
+            "join=$(wheelwright get token | sed -n 's/<cluster_name>/c1/p'); ${{join/wheelwright:0.1.0/{image}}} --context c1 --wait 2m"
+        ));
+        let agent = "kubectl --context c1 -n open-cluster-management-agent";
+        user.run(&format!("{agent} rollout status deployment/wheelwright-agent --timeout=120s"));
+        user.eventually(
+            &format!("{agent} get pods -o 'jsonpath=runs {{.items[*].spec.containers[*].image}}.'"),
+            &format!("runs {image}."),
+        );
+    }
+    assert_eq!(user.pods_on_spokes(), pods);
+    user.release("2", "serve");
+    user.arrives("2");
+}
