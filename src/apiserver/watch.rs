@@ -33,6 +33,8 @@ struct Events {
     watch: Watch,
     /// Events that are not written yet; when this is empty, `watch` is polled.
     queue: VecDeque<WatchEvent>,
+    /// The memory of the present objects, until all of them are written.
+    present: Option<Place>,
     _place: Place,
     user: Arc<User>,
     /// The memory of a long chunk, until the client reads on.
@@ -71,9 +73,13 @@ pub(super) async fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &Resour
     let body = match started.await {
         Ok((changed, watch, first)) => {
             let now = Instant::now();
+            let bytes = first.iter().map(WatchEvent::weight).sum();
+            let present =
+                if bytes > WATCH { Some(hub.in_flight.answer(&request.user, bytes)?) } else { None };
             let events = Events {
                 hub: hub.clone(),
                 watch,
+                present,
                 queue: first.into_iter().filter(|event| is_wanted(event, bookmarks)).collect(),
                 _place: hub.in_flight.watch(&request.user)?,
                 user: request.user.clone(),
@@ -140,9 +146,11 @@ impl Events {
             if !self.queue.is_empty() {
                 return Some(self.chunk());
             }
-            match self.hub.read(|store| store.poll(&mut self.watch)) {
-                Ok(events) if events.is_empty() => {}
-                Ok(events) => {
+            self.present = None;
+            // What is not written yet stays in the history, where it counts.
+            match self.hub.read(|store| store.poll_some(&mut self.watch, CHUNK)) {
+                Ok((events, false)) if events.is_empty() => {}
+                Ok((events, _)) => {
                     let bookmarks = self.bookmarks;
                     self.queue = events.into_iter().filter(|event| is_wanted(event, bookmarks)).collect();
                     continue;

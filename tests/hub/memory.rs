@@ -83,6 +83,32 @@ async fn send_everything(hub: &Hub, greedy: &Peer) {
     }
 }
 
+/// Opens watches that begin with large objects, and replaces the objects before the next one. Nobody reads what the
+/// watches send.
+async fn watch_what_is_replaced(hub: &Hub, greedy: &Peer) {
+    let (maps, post) = (hub.config_maps().await, PostParams::default());
+    let connection = greedy.connections(100).await.remove(0);
+    let (mut watches, mut refused) = (Vec::new(), 0);
+    for round in 0..40 {
+        let text = format!("{round:02}").repeat(650_000);
+        for name in (0..8).map(|i| format!("replaced-{i}")) {
+            let object = config_map(&name, &text);
+            let written = match maps.replace(&name, &post, &object).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => maps.create(&post, &object).await,
+                written => written,
+            };
+            written.unwrap();
+        }
+        let path = format!("{CONFIG_MAPS}?watch=true");
+        let watch =
+            connection.clone().send_request(greedy.request("GET", &path, Full::default().boxed())).await;
+        let watch = watch.unwrap();
+        refused += usize::from(watch.status() == StatusCode::TOO_MANY_REQUESTS);
+        watches.push(watch);
+    }
+    assert!((1..40).contains(&refused), "{refused} watches were refused");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hub_stays_within_its_memory_limit_whatever_a_tenant_sends() {
     let dir = tempfile::tempdir().unwrap();
@@ -90,6 +116,7 @@ async fn the_hub_stays_within_its_memory_limit_whatever_a_tenant_sends() {
     let (mut hub, address) = Hub::start_with(group.command(), &dir.path().join("data"), "127.0.0.1:0");
     let greedy = Peer::new(&hub, &address, "greedy").await;
     send_everything(&hub, &greedy).await;
+    watch_what_is_replaced(&hub, &greedy).await;
     let other = Peer::new(&hub, &address, "others").await;
     let request =
         other.request("POST", CONFIG_MAPS, body(serde_json::to_vec(&config_map("made", "")).unwrap()));

@@ -8,6 +8,8 @@ use super::collection::weight_of;
 const BYTES: usize = 4 << 20;
 /// The least that an object counts for: what it takes to look at one.
 const LEAST: usize = 4 << 10;
+/// What an object counts for that is passed over.
+const LITTLE: usize = 16;
 
 /// What is left of a slice.
 #[derive(Debug)]
@@ -27,6 +29,11 @@ impl Slice {
         Self { bytes: usize::MAX }
     }
 
+    /// Returns a slice of so many bytes.
+    pub(super) fn of(bytes: usize) -> Self {
+        Self { bytes }
+    }
+
     /// Counts the work on an object.
     pub(super) fn touched(&mut self, object: &Object) {
         self.bytes = self.bytes.saturating_sub(weight_of(object).max(LEAST));
@@ -35,6 +42,11 @@ impl Slice {
     /// Counts objects whose content was not read.
     pub(super) fn visited(&mut self, count: usize) {
         self.bytes = self.bytes.saturating_sub(count * LEAST);
+    }
+
+    /// Counts an object that does not matter.
+    pub(super) fn passed_over(&mut self) {
+        self.bytes = self.bytes.saturating_sub(LITTLE);
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use object::Object;
 
-use super::collection::WatchCacheEvent;
+use super::collection::{WatchCacheEvent, weight_of};
 use super::read::Filter;
 use super::request_scope::RequestScope;
+use super::slice::Slice;
 use super::{ApiError, GroupResource, ResourcePath, Store};
 
 /// Options of a watch.
@@ -78,6 +79,13 @@ pub struct WatchEvent {
     pub object: Arc<Object>,
 }
 
+impl WatchEvent {
+    /// Returns the approximate bytes of the object in memory.
+    pub fn weight(&self) -> usize {
+        weight_of(&self.object)
+    }
+}
+
 impl Store {
     /// Begins a watch; nothing is sent before [`Store::poll`].
     ///
@@ -112,6 +120,19 @@ impl Store {
     /// 410 `Expired` if the history after the watcher's position is dropped, or if its resource is gone: list
     /// again.
     pub fn poll(&self, watch: &mut Watch) -> Result<Vec<WatchEvent>, ApiError> {
+        self.poll_within(watch, &mut Slice::unlimited()).map(|(events, _)| events)
+    }
+
+    /// Returns the next events, with about so many bytes of objects, and whether there may be more. The present
+    /// objects come all at once.
+    ///
+    /// # Errors
+    /// As [`Store::poll`].
+    pub fn poll_some(&self, watch: &mut Watch, bytes: usize) -> Result<(Vec<WatchEvent>, bool), ApiError> {
+        self.poll_within(watch, &mut Slice::of(bytes))
+    }
+
+    fn poll_within(&self, watch: &mut Watch, slice: &mut Slice) -> Result<(Vec<WatchEvent>, bool), ApiError> {
         let collection =
             self.collections.get(&watch.id).ok_or_else(|| too_old(watch.position, self.revision()))?;
         let mut events = Vec::new();
@@ -129,17 +150,25 @@ impl Store {
                 events.push(self.bookmark(watch, true));
             }
             watch.start = Start::Sent;
-            return Ok(events);
+            return Ok((events, false));
         }
         let changes =
             collection.since(watch.position).ok_or_else(|| too_old(watch.position, collection.compacted))?;
         for change in changes {
-            if let Some((type_, object)) = event_for(&watch.filter, change) {
-                events.push(WatchEvent { type_, object: self.through(&watch.scope, &object)? });
+            match event_for(&watch.filter, change) {
+                Some((type_, object)) => {
+                    slice.touched(&object);
+                    events.push(WatchEvent { type_, object: self.through(&watch.scope, &object)? });
+                }
+                None => slice.passed_over(),
+            }
+            if slice.is_over() {
+                watch.position = change.revision;
+                return Ok((events, true));
             }
         }
         watch.position = self.revision();
-        Ok(events)
+        Ok((events, false))
     }
 
     /// Returns a bookmark of the watcher's position; `initial` marks the end of the present objects.

@@ -193,6 +193,31 @@ fn a_watch_tells_what_happened_in_order() {
 }
 
 #[test]
+fn a_watch_takes_no_more_events_than_it_wants() {
+    let mut world = World::new();
+    let target = ResourcePath::resource("", "v1", "configmaps").within("default");
+    let options =
+        WatchOptions { resource_version: world.store.revision().to_string(), ..WatchOptions::default() };
+    let mut watch = world.store.watch(&target, &options).unwrap();
+    let mut all = watch.clone();
+    for i in 0..100 {
+        let mut map = config_map(&format!("c{i}"), json!({}));
+        map["metadata"]["namespace"] = if i % 3 == 0 { "default" } else { "kube-public" }.into();
+        world.create(map).unwrap();
+    }
+    let (mut events, mut is_more, mut polls) = (Vec::new(), true, 0);
+    while is_more {
+        let (next, more) = world.store.poll_some(&mut watch, 16 << 10).unwrap();
+        assert!(next.iter().map(WatchEvent::weight).sum::<usize>() < 32 << 10);
+        events.extend(next);
+        (is_more, polls) = (more, polls + 1);
+    }
+    assert!(polls > 5, "{polls} polls");
+    assert_eq!(events, world.store.poll(&mut all).unwrap());
+    assert_eq!(watch.position(), all.position());
+}
+
+#[test]
 fn an_object_that_stops_matching_is_deleted_for_the_watcher() {
     let mut world = World::new();
     let target = ResourcePath::resource("", "v1", "configmaps").within("default");
