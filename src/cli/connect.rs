@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::time::timeout;
 use tracing::warn;
@@ -58,6 +59,29 @@ impl HubArgs {
     pub(super) async fn config(&self) -> Result<kube::Config, CommandError> {
         config(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
+}
+
+/// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1. The charts have the same limit.
+pub(super) const OLDEST_MINOR: u32 = 30;
+
+/// Returns true if an API server has an older version of Kubernetes than Wheelwright needs. The minor version of
+/// some providers ends with a plus.
+pub(super) fn is_too_old(version: &Info) -> bool {
+    let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
+    minor.parse().is_ok_and(|minor: u32| minor < OLDEST_MINOR)
+}
+
+/// Refuses a cluster on which an installation would fail halfway.
+pub(super) async fn check_version(client: &kube::Client) -> Result<(), CommandError> {
+    let version = client.apiserver_version().await?;
+    if !is_too_old(&version) {
+        return Ok(());
+    }
+    let found = &version.git_version;
+    let error = anyhow::anyhow!(
+        "the cluster runs Kubernetes {found}, and Wheelwright needs 1.{OLDEST_MINOR} or later"
+    );
+    Err(CommandError::hinted(error, "upgrade the cluster first; the helm charts refuse this version too"))
 }
 
 /// Returns whether an API server is embedded in a process of ours. It runs no pods.

@@ -3,6 +3,7 @@
 
 mod agent;
 mod ocm;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::path::Path;

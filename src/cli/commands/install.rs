@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::apps::v1::Deployment;
 use object::{Gvk, Key, Object, ObjectRef};
 
-use crate::cli::connect::{HubArgs, is_embedded};
+use crate::cli::connect::{HubArgs, check_version, is_embedded};
 use crate::cli::duration::{Wait, wait};
 use crate::cli::installation::{
     ApplyResult, Deadline, Installer, OptionArgs, definitions_served, deployment_available, manifests,
@@ -114,6 +114,7 @@ impl Args {
             let hint = "run the operator beside it: wheelwright operator --kubeconfig admin.kubeconfig";
             return Err(CommandError::hinted(error, hint));
         }
+        check_version(&hub).await?;
         Ok(Installer { hub, dry_run: self.dry_run, take_ownership: self.take_ownership, owners: &[CLI] })
     }
 

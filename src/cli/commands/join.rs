@@ -12,7 +12,7 @@ use super::agent::NAME_HINT;
 use super::join_stage::{AwaitedCluster, until_available};
 use super::switch_hub::{HubKubeconfig, hub_config};
 use crate::cli::bootstrap::BootstrapArgs;
-use crate::cli::connect::{answering, is_embedded};
+use crate::cli::connect::{answering, check_version, is_embedded};
 use crate::cli::duration::{Wait, wait};
 use crate::cli::installation::image;
 use crate::cli::output::Ui;
@@ -71,6 +71,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let kubeconfig = args.bootstrap.kubeconfig()?;
     block_on(async {
         let mut writer = args.write.connect().await?;
+        check_version(writer.client()).await?;
         refuse_other(writer.client(), args, &kubeconfig).await?;
         let hub = match !args.wait.is_zero() && !writer.is_dry_run() {
             true => Some(answering(hub_config(&kubeconfig).await?).await?),

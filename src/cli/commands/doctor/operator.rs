@@ -9,6 +9,7 @@ use object::{Key, Metadata as _};
 use super::finding::{Finding, Health, all, few};
 use super::hub::ExaminedHub;
 use crate::cli::CommandError;
+use crate::cli::connect::{OLDEST_MINOR, is_too_old};
 use crate::cli::installation::manifests;
 use crate::cli::writer::find;
 use crate::shell::now;
@@ -19,8 +20,6 @@ use engine::plural::counted;
 /// Name of the check of the operator's Deployment.
 pub(super) const NAME: &str = "operator";
 const LEADER: &str = "leader";
-/// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1.
-const OLDEST_MINOR: u32 = 30;
 /// Age of a lease that no leader renews. A leader renews it every two seconds, and another operator takes it
 /// after twelve.
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
@@ -33,9 +32,8 @@ pub(super) async fn api_server(hub: &ExaminedHub) -> Vec<Finding> {
         Ok(version) => version,
         Err(error) => return vec![Finding::unknown(CHECK, error.into())],
     };
-    let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     let message = format!("Kubernetes {}", version.git_version);
-    if minor.parse().is_ok_and(|minor: u32| minor < OLDEST_MINOR) {
+    if is_too_old(&version) {
         let advice = format!("the admission policies need Kubernetes 1.{OLDEST_MINOR}; upgrade the hub");
         return vec![Finding::bad(CHECK, message, advice)];
     }
