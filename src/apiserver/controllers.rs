@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use super::hub::Hub;
+use super::hub::{Hub, apart};
 use super::signer;
 use object::Object;
 use store::{GroupResource, ListOptions, ResourcePath, WriteOptions};
@@ -77,25 +77,35 @@ async fn collect(hub: &Arc<Hub>) {
 
 /// Gives every namespace a default service account, and the CA certificate for its tokens.
 async fn furnish(hub: &Arc<Hub>) {
-    let Ok(namespaces) = hub
-        .read(|store| store.list(&ResourcePath::resource("", "v1", "namespaces"), &ListOptions::default()))
-    else {
-        return;
-    };
-    let ca = hub.authority.certificate_pem();
-    for namespace in namespaces.items.iter().filter(|n| !n.is_terminating()) {
-        let account =
-            json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
-        let root = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "kube-root-ca.crt" }, "data": { "ca.crt": ca } });
-        for (resource, object) in [("serviceaccounts", account), ("configmaps", root)] {
-            let target = ResourcePath::resource("", "v1", resource).within(namespace.name());
-            let object = Object::from_value(object).expect("a JSON object just above");
-            let there = hub.read(|store| store.get(&target.clone().named(object.name())).is_ok());
-            if !there {
-                // A namespace that is being deleted meanwhile refuses the write, as it should.
-                let options = WriteOptions::manager("kube-controller-manager");
-                drop(hub.write(move |store, now| store.create(&target, object, &options, now)).await);
-            }
-        }
+    let reader = hub.clone();
+    for (target, object) in apart(move || missing(&reader)).await {
+        // A namespace that is being deleted meanwhile refuses the write, as it should.
+        let options = WriteOptions::manager("kube-controller-manager");
+        drop(hub.write(move |store, now| store.create(&target, object, &options, now)).await);
     }
+}
+
+/// Returns what namespaces lack.
+fn missing(hub: &Hub) -> Vec<(ResourcePath, Object)> {
+    let namespaces = ResourcePath::resource("", "v1", "namespaces");
+    let Ok(namespaces) = hub.read(|store| store.list(&namespaces, &ListOptions::default())) else {
+        return Vec::new();
+    };
+    let names = namespaces.items.iter().filter(|one| !one.is_terminating()).map(|one| one.name());
+    let wanted = names.flat_map(|namespace| {
+        [("serviceaccounts", "ServiceAccount", "default"), ("configmaps", "ConfigMap", "kube-root-ca.crt")]
+            .map(|(resource, kind, name)| {
+                (ResourcePath::resource("", "v1", resource).within(namespace), kind, name)
+            })
+    });
+    let absent =
+        wanted.filter(|(target, _, name)| hub.read(|store| store.get(&target.clone().named(*name)).is_err()));
+    let object = |kind: &str, name: &str| {
+        let mut object = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
+        if kind == "ConfigMap" {
+            object["data"] = json!({ "ca.crt": hub.authority.certificate_pem() });
+        }
+        Object::from_value(object).expect("a JSON object just above")
+    };
+    absent.map(|(target, kind, name)| (target, object(kind, name))).collect()
 }

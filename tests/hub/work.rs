@@ -45,6 +45,17 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const JSON_PATCH: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 
+fn work_of(what: &'static str, manifests: usize, expected: u16) -> Sent {
+    let manifest = |i: usize| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": format!("c{i}") } });
+    let body = json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": { "name": "many" },
+        "spec": { "workload": { "manifests": (0..manifests).map(manifest).collect::<Vec<_>>() } },
+    });
+    let path = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks";
+    Sent { what, method: "POST", path, type_: JSON, body, expected }
+}
+
 /// Returns requests whose work once grew faster than they do.
 fn hostile() -> Vec<Sent> {
     let many = |count: usize, one: fn(usize) -> Value| (0..count).map(one).collect::<Vec<Value>>();
@@ -108,6 +119,8 @@ fn hostile() -> Vec<Sent> {
             json!({}),
             403,
         ),
+        work_of("a work of many manifests, which an admission policy lists", 1_000, 201),
+        work_of("a work of too many manifests", 12_000, 422),
         sent(
             "a role of many rules",
             "POST",
@@ -130,10 +143,13 @@ fn hostile() -> Vec<Sent> {
 async fn bind_often(client: kube::Client) {
     let role = serde_json::from_value(json!({
         "metadata": { "name": "long" },
-        "rules": [{
-            "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"],
-            "resourceNames": (0..60_000).map(|i| format!("name-{i}")).collect::<Vec<_>>(),
-        }],
+        "rules": [
+            {
+                "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"],
+                "resourceNames": (0..60_000).map(|i| format!("name-{i}")).collect::<Vec<_>>(),
+            },
+            { "verbs": ["create"], "apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"] },
+        ],
     }));
     let roles = Api::<k8s_openapi::api::rbac::v1::Role>::default_namespaced(client.clone());
     roles.create(&PostParams::default(), &role.unwrap()).await.unwrap();
