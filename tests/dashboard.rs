@@ -303,6 +303,23 @@ async fn the_roles_of_the_chart_are_enough(dashboard: &Dashboard, viewer: &str, 
         let made = dashboard.press(on_call, change).await;
         assert_eq!(made.status(), "303", "{change}: {}", made.0);
     }
+    let bearer = format!("Authorization: Bearer {on_call}\r\n");
+    let page = dashboard.send("GET /rollout?of=managed-serviceaccount", &bearer, "", "").await;
+    let (_, form) = page.0.split_once("value=\"undo\"").unwrap();
+    let (_, token) = form.split_once("name=\"token\" value=\"").unwrap();
+    let token = token.split('"').next().unwrap();
+    let undo = |token: &str| format!("verb=undo&subject=managed-serviceaccount&token={token}");
+    let stale = dashboard.press(on_call, &undo("fleet/aws@before")).await;
+    assert!(stale.status() == "409" && stale.has("its rollout is another one now"), "{}", stale.0);
+    let refused = dashboard.press(viewer, &undo(token)).await;
+    assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
+    let made = dashboard.press(on_call, &undo(token)).await;
+    assert_eq!(made.status(), "303", "{}", made.0);
+    eventually("the rollout is taken back", async || {
+        let page = dashboard.send("GET /rollout?of=managed-serviceaccount", &bearer, "", "").await;
+        page.has("is quarantined") && !page.has("value=\"undo\"")
+    })
+    .await;
 }
 
 async fn an_administrator_logs_in_and_changes_the_fleet(dashboard: &Dashboard, admin: &str, client: &Client) {

@@ -169,7 +169,7 @@ async fn check(policy: Option<Value>) {
     let begun = Instant::now();
     for name in ["team/settings", "tool"] {
         let output = cli.run(&format!("rollout undo {name}"));
-        assert!(output.contains("  returning: 1 cluster: c1\n"), "{output}");
+        assert!(output.contains("  returning to ") && output.contains(": 1 cluster: c1\n"), "{output}");
         assert!(output.contains("  1 cluster never got it\n"), "{output}");
     }
     eventually("the first cluster returns", async || {

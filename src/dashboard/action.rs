@@ -2,11 +2,12 @@
 //! and audits them as the visitor's. The dashboard itself may write nothing.
 
 use axum::http::StatusCode;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::actions::undo_token;
 use super::rights::namespace;
 use crate::shell::{client, message};
 use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy, RolloutPolicySpec};
@@ -14,6 +15,7 @@ use api::names::{APPROVE_DELETION_ANNOTATION, APPROVE_PLAN_ANNOTATION, DASHBOARD
 use controllers::hub::policy_change::{
     PolicyChange, PolicyScope, change, edit, is_for_everything, pausing, resume_everything,
 };
+use controllers::hub::undo::{self, Undo, quarantine, releasing};
 use object::Metadata as _;
 
 /// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
@@ -25,6 +27,7 @@ const ATTEMPTS: usize = 5;
 pub(super) enum Verb {
     Pause,
     Resume,
+    Undo,
     Approve,
     SuspendRepository,
     ResumeRepository,
@@ -35,12 +38,12 @@ pub(super) enum Verb {
 /// The form of a button.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct ActionForm {
-    verb: Verb,
+    pub(super) verb: Verb,
     /// Name of an add-on, or NAMESPACE/NAME of a ConfigRepo.
     pub(super) subject: String,
-    /// The approval.
+    /// What is approved or undone, as the page showed it.
     #[serde(default)]
-    token: String,
+    pub(super) token: String,
 }
 
 /// Why a change is not made.
@@ -57,9 +60,12 @@ enum ActionError {
         resume_everything(.policy)
     )]
     AllPaused { policy: String, subject: String },
+    #[error("its rollout is another one now; look at it again")]
+    Changed,
 }
 
-/// Makes the change of a form. `hub` is the connection, and `token` is the visitor's.
+/// Makes the change of a form. `hub` is the connection, `token` is the visitor's, and `undo` is what an undo of the
+/// subject takes back now, as far as the visitor may see it.
 ///
 /// # Errors
 /// The hub refuses a request. The text says which change was not made, with the status of the hub's answer.
@@ -67,6 +73,7 @@ pub(super) async fn act(
     hub: &kube::Config,
     token: &str,
     form: &ActionForm,
+    undo: &[Undo],
 ) -> Result<(), (StatusCode, String)> {
     let ActionForm { verb, subject, token: approval } = form;
     if !is_subject(subject) {
@@ -77,7 +84,11 @@ pub(super) async fn act(
     config.auth_info = auth_info;
     let hub = client(config).map_err(|error| (StatusCode::BAD_GATEWAY, message(&error)))?;
     let done = match verb {
-        Verb::Pause => change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = true).await,
+        Verb::Pause => {
+            change_policy(&hub, subject, PolicyScope::Named, |spec| spec.paused = true).await.map(drop)
+        }
+        Verb::Undo if undo.is_empty() || undo_token(undo) != *approval => Err(ActionError::Changed),
+        Verb::Undo => self::undo(&hub, subject, undo).await,
         Verb::Resume => resume(&hub, subject).await,
         Verb::Approve => {
             let approve = |spec: &mut RolloutPolicySpec| {
@@ -85,7 +96,7 @@ pub(super) async fn act(
                     spec.approved.push(approval.clone());
                 }
             };
-            change_policy(&hub, subject, PolicyScope::InEffect, approve).await
+            change_policy(&hub, subject, PolicyScope::InEffect, approve).await.map(drop)
         }
         Verb::SuspendRepository => patch_repository(&hub, subject, json!({"spec": {"suspend": true}})).await,
         Verb::ResumeRepository => patch_repository(&hub, subject, json!({"spec": {"suspend": false}})).await,
@@ -113,7 +124,9 @@ pub(super) fn is_subject(subject: &str) -> bool {
 /// Returns the status of a refusal by the hub; 502 if the hub does not answer, or fails.
 fn status(error: &ActionError) -> StatusCode {
     match error {
-        ActionError::NameTaken { .. } | ActionError::AllPaused { .. } => StatusCode::CONFLICT,
+        ActionError::NameTaken { .. } | ActionError::AllPaused { .. } | ActionError::Changed => {
+            StatusCode::CONFLICT
+        }
         ActionError::Hub(kube::Error::Api(refused)) => {
             let code = StatusCode::from_u16(refused.code).ok();
             code.filter(StatusCode::is_client_error).unwrap_or(StatusCode::BAD_GATEWAY)
@@ -137,63 +150,95 @@ async fn patch_repository(hub: &kube::Client, subject: &str, patch: Value) -> Re
     Ok(())
 }
 
+/// Makes a change again while others change the same object.
+async fn retry<T, F: Future<Output = Result<T, ActionError>>>(
+    attempt: impl Fn() -> F,
+) -> Result<T, ActionError> {
+    for _ in 1..ATTEMPTS {
+        match attempt().await {
+            Err(ActionError::Hub(error)) if is_conflict(&error) => {}
+            done => return done,
+        }
+    }
+    attempt().await
+}
+
+/// Changes the policy of a subject, and returns its name.
 async fn change_policy(
     hub: &kube::Client,
     subject: &str,
     scope: PolicyScope,
     edit: impl Fn(&mut RolloutPolicySpec),
-) -> Result<(), ActionError> {
-    for _ in 1..ATTEMPTS {
-        match try_change(hub, subject, scope, &edit).await {
-            Err(ActionError::Hub(error)) if is_conflict(&error) => {}
-            done => return done,
-        }
-    }
-    try_change(hub, subject, scope, &edit).await
+) -> Result<String, ActionError> {
+    retry(|| async {
+        let policies = policies(hub).await?;
+        write(hub, subject, change(&policies, subject, scope, &edit)).await
+    })
+    .await
 }
 
-async fn try_change(
-    hub: &kube::Client,
-    subject: &str,
-    scope: PolicyScope,
-    edit: impl Fn(&mut RolloutPolicySpec),
-) -> Result<(), ActionError> {
+async fn policies(hub: &kube::Client) -> Result<Vec<RolloutPolicy>, ActionError> {
+    Ok(Api::all(hub.clone()).list(&ListParams::default()).await?.items)
+}
+
+/// Writes a change of the policy of a subject, and returns the name of the policy.
+async fn write(hub: &kube::Client, subject: &str, change: PolicyChange) -> Result<String, ActionError> {
     let access: Api<RolloutPolicy> = Api::all(hub.clone());
-    let policies = access.list(&kube::api::ListParams::default()).await?.items;
-    match change(&policies, subject, scope, edit) {
-        PolicyChange::Unchanged(_) => {}
+    let policy = match change {
+        PolicyChange::Unchanged(policy) => policy,
         PolicyChange::Patch { policy, patch } => {
-            access.patch(policy.name(), &params(), &Patch::Merge(patch)).await?;
+            access.patch(policy.name(), &params(), &Patch::Merge(patch)).await?
         }
         PolicyChange::Create(policy) => {
             let create = PostParams { dry_run: false, field_manager: Some(DASHBOARD.into()) };
-            access.create(&create, &policy).await?;
+            access.create(&create, &policy).await?
         }
-        PolicyChange::NameTaken(name) => {
-            return Err(ActionError::NameTaken { policy: name, subject: subject.into() });
+        PolicyChange::NameTaken(policy) => {
+            return Err(ActionError::NameTaken { policy, subject: subject.into() });
         }
-    }
-    Ok(())
+    };
+    Ok(policy.name().to_owned())
+}
+
+/// Takes revisions back, as `wheelwright rollout undo` does.
+async fn undo(hub: &kube::Client, subject: &str, undo: &[Undo]) -> Result<(), ActionError> {
+    let take_back = |spec: &mut RolloutPolicySpec| undo::take_back(undo, spec);
+    let policy = &change_policy(hub, subject, PolicyScope::InEffect, take_back).await?;
+    retry(|| async {
+        let policies = policies(hub).await?;
+        for other in releasing(&policies, subject, undo) {
+            write(hub, subject, edit(other, take_back)).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    let access: &Api<RolloutPolicy> = &Api::all(hub.clone());
+    retry(|| async {
+        let policies = policies(hub).await?;
+        let present = policies.into_iter().find(|one| one.name() == policy).ok_or(ActionError::Changed)?;
+        let mut rollouts = present.status.unwrap_or_default().rollouts;
+        quarantine(undo, subject, &mut rollouts);
+        let version = present.metadata.resource_version;
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"rollouts": rollouts}});
+        access.patch_status(policy, &params(), &Patch::Merge(patch)).await?;
+        Ok(())
+    })
+    .await
 }
 
 /// Ends the pauses in the policies that name a subject. A policy for everything is not changed for one.
 async fn resume(hub: &kube::Client, subject: &str) -> Result<(), ActionError> {
-    let access: Api<RolloutPolicy> = Api::all(hub.clone());
-    for attempt in 1.. {
-        let policies = access.list(&kube::api::ListParams::default()).await?.items;
+    retry(|| async {
+        let policies = policies(hub).await?;
         let (all, named): (Vec<_>, Vec<_>) =
             pausing(&policies, subject).into_iter().partition(|policy| is_for_everything(policy));
         if let (Some(policy), true) = (all.first(), named.is_empty()) {
             return Err(ActionError::AllPaused { policy: policy.name().into(), subject: subject.into() });
         }
-        let Some(policy) = named.first() else { return Ok(()) };
-        let PolicyChange::Patch { policy, patch } = edit(policy, |spec| spec.paused = false) else {
-            return Ok(());
-        };
-        match access.patch(policy.name(), &params(), &Patch::Merge(patch)).await {
-            Err(error) if is_conflict(&error) && attempt < ATTEMPTS => {}
-            patched => drop(patched?),
+        for policy in named {
+            write(hub, subject, edit(policy, |spec| spec.paused = false)).await?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
+    .await
 }

@@ -5,8 +5,12 @@ use maud::{Markup, html};
 use super::html::{Action, list};
 use super::state::State;
 use controllers::hub::overview::{HeldObjects, Repository, WorkloadSummary};
+use controllers::hub::undo::{Undo, UndoEffect};
 use engine::plural::counted;
 use object::text::short_commit;
+
+/// Most clusters that a confirmation names for each outcome.
+const CLUSTERS: usize = 10;
 
 /// Returns the button that pauses a rollout, or goes on with it.
 pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Action<'_> {
@@ -27,14 +31,54 @@ pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Action<'_> {
         };
         ("pause", format!("Pause {name}"), effect)
     };
-    Action { verb, subject: name, token: "", label, effect }
+    Action { verb, subject: name, token: String::new(), label, effect }
+}
+
+/// Returns the button that takes a rollout back.
+pub(super) fn undo(workload: &WorkloadSummary) -> Action<'_> {
+    let WorkloadSummary { name, undo, paused_by, .. } = workload;
+    let effect = html! {
+        @for Undo { placement, named, effect: UndoEffect { returning, kept, spared }, .. } in undo {
+            p { b { (named) " on placement " (placement) } }
+            @for (to, clusters) in returning {
+                p { (counted(clusters.len(), "cluster")) " will return to " b { (to) } ":" }
+                (first(clusters))
+            }
+            @if !kept.is_empty() {
+                p { (counted(kept.len(), "cluster")) " will keep it, because nothing succeeded there before:" }
+                (first(kept))
+            }
+            @if *spared > 0 { p { (counted(*spared, "cluster")) " never got it and will not get it." } }
+        }
+        @if !paused_by.is_empty() { p { b { "Nothing returns until the pause ends." } } }
+        p { "The revision stays in quarantine until another one comes or you release it. Revert or fix its commit, too." }
+    };
+    Action { verb: "undo", subject: name, token: undo_token(undo), label: format!("Undo {name}"), effect }
+}
+
+/// Returns what an undo confirms: the revisions that it takes back, and where.
+pub(super) fn undo_token(undo: &[Undo]) -> String {
+    let of = |one: &Undo| format!("{}@{}", one.placement, one.revision);
+    undo.iter().map(of).collect::<Vec<_>>().join(",")
+}
+
+/// Returns the first of some clusters, and the number of the others.
+fn first(clusters: &[String]) -> Markup {
+    let shown = clusters.len().min(CLUSTERS);
+    list(clusters.get(..shown).unwrap_or_default(), clusters.len() - shown)
 }
 
 /// Returns the button that gives an approval to a rollout.
-pub(super) fn approve<'a>(workload: &'a WorkloadSummary, token: &'a str, about: &str) -> Action<'a> {
+pub(super) fn approve<'a>(workload: &'a WorkloadSummary, token: &str, about: &str) -> Action<'a> {
     let effect =
         html! { p { "Allows " (about) ". You cannot take the approval back after clusters have started." } };
-    Action { verb: "approve", subject: &workload.name, token, label: format!("Approve {about}"), effect }
+    Action {
+        verb: "approve",
+        subject: &workload.name,
+        token: token.to_owned(),
+        label: format!("Approve {about}"),
+        effect,
+    }
 }
 
 /// Returns the button that suspends a repository, or goes on with it.
@@ -49,7 +93,7 @@ pub(super) fn suspend_or_resume(repository: &Repository) -> Action<'_> {
         };
         ("suspend-repository", format!("Suspend {name}"), effect)
     };
-    Action { verb, subject: name, token: "", label, effect }
+    Action { verb, subject: name, token: String::new(), label, effect }
 }
 
 /// Returns the button that approves the plan of a commit.
@@ -61,7 +105,7 @@ pub(super) fn approve_plan(repository: &Repository) -> Action<'_> {
     Action {
         verb: "approve-plan",
         subject: &repository.name,
-        token: &repository.held_plan,
+        token: repository.held_plan.clone(),
         label: format!("Approve the plan of {}", repository.name),
         effect,
     }
@@ -77,7 +121,7 @@ pub(super) fn object_lists(repository: &Repository) -> Markup {
 }
 
 /// Returns the button that approves the deletions of a repository.
-pub(super) fn approve_deletions<'a>(repository: &'a Repository, held: &'a HeldObjects) -> Action<'a> {
+pub(super) fn approve_deletions<'a>(repository: &'a Repository, held: &HeldObjects) -> Action<'a> {
     let effect = html! {
         p { "Deletes " (counted(held.total(), "object")) " from the hub. Nothing brings them back." }
         (list(&held.objects, held.more))
@@ -85,7 +129,7 @@ pub(super) fn approve_deletions<'a>(repository: &'a Repository, held: &'a HeldOb
     Action {
         verb: "approve-deletions",
         subject: &repository.name,
-        token: &held.approval,
+        token: held.approval.clone(),
         label: format!("Approve the deletions of {}", repository.name),
         effect,
     }

@@ -97,8 +97,8 @@ pub(super) struct Action<'a> {
     pub(super) verb: &'static str,
     /// What the change is about: the name of an add-on, or NAMESPACE/NAME.
     pub(super) subject: &'a str,
-    /// The approval; empty for other verbs.
-    pub(super) token: &'a str,
+    /// What is approved or undone; empty for other verbs.
+    pub(super) token: String,
     /// The label of the button, such as "Pause proxy".
     pub(super) label: String,
     /// What will happen, and to which clusters or objects.

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use super::action::{self, act};
+use super::action::{ActionForm, Verb, act};
 use super::certificate::{CertificateSource, keep};
 use super::live::{Fleet, Live, ReadFleet};
 use super::rights::{Right, namespace};
@@ -37,6 +37,7 @@ use super::{
 use crate::serve::https;
 use crate::serve::tls::Serving;
 use crate::shell::now;
+use controllers::hub::undo::Undo;
 
 /// The cookie with the token. The prefix makes browsers take it only over HTTPS and send it to this host only
 /// (RFC 6265bis, section 4.1.3.2).
@@ -210,6 +211,12 @@ impl PageState {
             }
             Err(why) => Ok(Err(why.clone())),
         }
+    }
+
+    /// Returns what an undo of a subject takes back, as far as a visitor may see it.
+    async fn undo(&self, visitor: &Visitor, subject: &str) -> Result<Vec<Undo>, Refusal> {
+        let shown = self.shown(visitor, &self.fleet().await?).await?.map_err(Refusal::Hub)?;
+        Ok(table::workload(&shown, subject).map(|workload| workload.undo.clone()).unwrap_or_default())
     }
 
     /// Returns the fleet as it is now.
@@ -393,10 +400,14 @@ async fn logout(request: Request) -> Result<Response, Refusal> {
 
 async fn change(State(site): State<Arc<PageState>>, request: Request) -> Result<Response, Refusal> {
     let headers = request.headers().clone();
-    let form: action::ActionForm = form(request).await?;
+    let form: ActionForm = form(request).await?;
     let (visitor, token) = site.visitor(&headers).await?;
     info!(user = visitor.name(), change = ?form, "a visitor changes the fleet");
-    act(&site.config, token, &form).await.map_err(|(code, why)| Refusal::Change(code, why))?;
+    let undo = match form.verb {
+        Verb::Undo => site.undo(&visitor, &form.subject).await?,
+        _ => Vec::new(),
+    };
+    act(&site.config, token, &form, &undo).await.map_err(|(code, why)| Refusal::Change(code, why))?;
     see_page(None)
 }
 

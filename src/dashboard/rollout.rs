@@ -35,6 +35,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
             }
             @if shown.change_rollouts { div .acts {
                 (actions::pause_or_resume(workload))
+                @if !workload.undo.is_empty() { (actions::undo(workload)) }
                 @for (token, about) in &workload.approvals { (actions::approve(workload, token, about)) }
             } }
         }
@@ -50,7 +51,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
             (table(cells.iter().take(ROWS), now))
         }
         (rules(workload))
-        @if worst == State::Failed || worst == State::InFlight {
+        @if !workload.undo.is_empty() && !shown.change_rollouts {
             p .note.dim.small { "To take this revision back, run " code { "wheelwright rollout undo " (name) } "." }
         }
     })
@@ -177,7 +178,7 @@ fn stage(
         li .stage.now[is_current] {
             p .small.dim { "Stage " (number) " · " (placement) }
             h3 { (stage.name) }
-            p { (state(worst, worst.word())) }
+            p { (state(worst, if worst == State::Warned { "Passed with failures" } else { worst.word() })) }
             p .small.dim {
                 (done) " of " (counted(stage.clusters, "cluster")) " done"
                 @if worst != State::Done {

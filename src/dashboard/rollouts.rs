@@ -132,12 +132,14 @@ pub(super) fn clusters_of(workload: &WorkloadSummary) -> Vec<Vec<&ClusterSummary
 /// Returns the state of a stage.
 pub(super) fn stage_state(one: &StageSummary, clusters: &[&ClusterSummary], is_held: bool) -> State {
     let stage = &one.stage;
-    // Clusters that wait for their first start are not among the unfinished ones.
-    let waits = clusters.iter().any(|one| matches!(State::of(one), State::Waiting | State::Paused));
+    // Clusters that wait for their first start, or are at it, are not among the unfinished ones.
+    let is_any = |wanted: &[State]| clusters.iter().any(|one| wanted.contains(&State::of(one)));
+    let is_over = stage.unfinished == 0 && !is_any(&[State::Waiting, State::Paused, State::InFlight]);
     match () {
         () if stage.allowed.is_some_and(|allowed| stage.failures > allowed) => State::Failed,
-        () if stage.unfinished == 0 && !waits => State::Done,
-        () if stage.busy > 0 => State::InFlight,
+        () if is_over && stage.failures > 0 => State::Warned,
+        () if is_over => State::Done,
+        () if stage.busy > 0 || is_any(&[State::InFlight]) => State::InFlight,
         () if is_held => State::Paused,
         () => State::Waiting,
     }

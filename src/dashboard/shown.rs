@@ -61,11 +61,12 @@ impl Shown {
 /// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
 /// these clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
-    let WorkloadSummary { name, holds, corrections, rules, paused_by, approvals, stages, groups, .. } =
-        workload;
+    let WorkloadSummary {
+        name, holds, corrections, rules, paused_by, approvals, undo, stages, groups, ..
+    } = workload;
     let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
-    // The text of an approval names clusters and placements.
+    // The texts of an approval and of an undo name clusters and placements.
     let names_all = [right, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
     // A stage counts all its clusters.
     let may_count =
@@ -82,6 +83,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
         rules: rules.iter().filter(|(of, _)| may_list_policies && may_read(of)).map(copied).collect(),
         paused_by: if may_list_policies { paused_by.clone() } else { Vec::new() },
         approvals: approvals.iter().filter(|_| may_list_policies).map(about).collect(),
+        undo: if names_all && may_list_policies { undo.clone() } else { Vec::new() },
         stages: stages.iter().filter(|one| may_count(&one.placement)).cloned().collect(),
         ..WorkloadSummary::of(groups)
     }

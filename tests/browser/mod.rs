@@ -34,6 +34,8 @@ const FIRST_PAINT: u64 = 100_000;
 /// Fails with the problems that axe-core finds in the page, in light and dark, on a desktop and on a phone.
 fn check_accessibility(page: &mut Chromium) {
     let axe = std::fs::read_to_string(built("tests/browser/build")).unwrap();
+    // The style has been loaded.
+    page.wait("document.readyState === 'complete'");
     page.evaluate(&(axe + "; true"));
     for (scheme, width) in [("light", 1200), ("dark", 1200), ("dark", 375), ("light", 375)] {
         show_on(page, scheme, width);
@@ -42,7 +44,9 @@ fn check_accessibility(page: &mut Chromium) {
              one => one.id + ': ' + one.nodes.map(node => node.html + ' ' + node.failureSummary).join('\\n')))",
         );
         assert_eq!(found, json!([]), "{scheme}, {width} pixels");
-        let overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth");
+        // A phone zooms out until all fits, and `innerWidth` grows with that.
+        let overflow =
+            page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert!(overflow.as_i64().unwrap() <= 0, "{width} pixels: {overflow} too wide");
     }
     show_as_before(page);
@@ -151,6 +155,24 @@ fn rollouts_are_followed_on_their_page(page: &mut Chromium) {
     check_accessibility(page);
     page.press("document.getElementById('back').click()");
     page.wait("document.getElementById('state')?.textContent === 'live'");
+}
+
+/// A person takes a rollout back on its page, and reads before which clusters return to what.
+fn a_rollout_is_taken_back(page: &mut Chromium) {
+    page.press("document.getElementById('rollout:managed-serviceaccount').click()");
+    page.wait("document.querySelector('h1').textContent === 'managed-serviceaccount'");
+    page.wait("document.getElementById('state')?.textContent === 'live'");
+    page.press("document.querySelector('[id^=\"open:undo:\"]').click()");
+    page.wait_for_text("1 cluster will return to managed-serviceaccount-0.4.1");
+    page.wait_for_text("2 clusters never got it");
+    check_accessibility(page);
+    show_on(page, "light", 1200);
+    picture(page, "dashboard-rollout.png");
+    show_as_before(page);
+    page.press("document.querySelector('[id^=\"undo:\"]').click()");
+    page.wait_for_text("is quarantined");
+    page.wait("document.querySelector('[id^=\"open:undo:\"]') === null");
+    check_accessibility(page);
 }
 
 /// Changes and refusals do not load the page again.
@@ -295,12 +317,15 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.wait("!document.body.textContent.includes('Approve the start of')");
         page.wait("document.getElementById('state').textContent === 'live'");
         assert!(page.received < 10 * FIRST_PAINT, "{} bytes", page.received);
+        a_rollout_is_taken_back(&mut page);
         page.press("document.querySelector('.who button').click()");
         page.wait_for_text("Token of the hub");
     });
     followed.await.unwrap();
     let policy = Api::<RolloutPolicy>::all(client).get("managed-serviceaccount").await.unwrap();
     assert_eq!(policy.spec.approved.len(), 1, "{:?}", policy.spec.approved);
+    let rollouts = policy.status.unwrap_or_default().rollouts;
+    assert!(rollouts.iter().any(|one| !one.quarantined.is_empty()), "{rollouts:?}");
 }
 
 /// Returns a fleet of `total` clusters in the middle of a rollout: the first `done` of them are done.

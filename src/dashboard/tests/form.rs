@@ -3,6 +3,7 @@
 use axum::body::Body;
 
 use super::*;
+use crate::dashboard::action;
 
 /// Returns what a form is read as, if the browser says that the page sent it.
 async fn read<T: DeserializeOwned>(headers: &str, body: &[u8]) -> Result<T, Refusal> {
@@ -35,7 +36,7 @@ fn any_bytes_are_a_form_or_refused() {
     let run = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
         let (headers, body) = text.split_once("\n\n").unwrap_or((&own, &text));
-        let refused = match runtime.block_on(read::<action::ActionForm>(headers, body.as_bytes())) {
+        let refused = match runtime.block_on(read::<ActionForm>(headers, body.as_bytes())) {
             Ok(form) => {
                 let uri = format!("/{}", form.subject);
                 let is_path = || uri.parse().is_ok_and(|parsed: axum::http::Uri| parsed == *uri);

@@ -166,9 +166,9 @@ fn a_repository_has_the_objects_of_its_status() {
     fleet.repositories[0].objects = vec![listed, ObjectList { objects: Vec::new(), ..counted }];
     fleet.repositories[0].healthy = "0123456789abcdef".into();
     let html = content(&fleet);
-    let list = "<h4>2 objects not healthy since &lt;i&gt;</h4><ul class=\"plain\"><li>Deployment n/&lt;i&gt;</li><li>and 1 more</li></ul>";
+    let list = "<h3>2 objects not healthy since &lt;i&gt;</h3><ul class=\"plain\"><li>Deployment n/&lt;i&gt;</li><li>and 1 more</li></ul>";
     assert!(html.contains(list), "{html}");
-    assert!(html.contains("<h4>1 object deleted and created again</h4><details"), "{html}");
+    assert!(html.contains("<h3>1 object deleted and created again</h3><details"), "{html}");
     assert!(html.contains("last healthy <code>0123456"), "{html}");
 }
 

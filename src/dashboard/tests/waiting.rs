@@ -1,11 +1,16 @@
 //! What commits and rollouts wait for.
 
 use super::super::rights::{Right, Rights};
+use super::super::rollout;
+use super::super::shown::Shown;
 use super::{content, content_for, fleet, rollout_page};
 use controllers::hub::overview::{ObjectList, StageSummary};
+use controllers::hub::undo::{Undo, UndoEffect};
 use engine::rollout::ClusterState;
 use engine::rollout::decision::Stage;
 use engine::rollout::state::Wait;
+use jiff::Timestamp;
+use object::Key;
 
 fn stage(name: String, unfinished: usize) -> StageSummary {
     let stage = Stage {
@@ -41,12 +46,24 @@ fn a_rollout_has_its_stages_from_left_to_right_with_their_limits() {
 }
 
 #[test]
-fn a_stage_whose_clusters_wait_for_their_first_start_is_not_done() {
+fn a_stage_whose_clusters_wait_for_their_first_start_or_are_at_it_is_not_done() {
     let mut fleet = fleet(1);
     fleet.add_ons[0].stages = vec![stage("canary".into(), 0)];
     assert!(content(&fleet).contains("<li class=\"d\" title=\"fleet/all canary"));
-    fleet.add_ons[0].groups[0].clusters[0].state = ClusterState::Waiting(Wait::Slot { slots: 1 });
-    assert!(!content(&fleet).contains("<li class=\"d\" title=\"fleet/all canary"));
+    for state in [ClusterState::Waiting(Wait::Slot { slots: 1 }), ClusterState::Starting] {
+        fleet.add_ons[0].groups[0].clusters[0].state = state;
+        assert!(!content(&fleet).contains("<li class=\"d\" title=\"fleet/all canary"));
+    }
+}
+
+#[test]
+fn a_stage_that_tolerated_a_failure_says_so() {
+    let mut fleet = fleet(1);
+    let mut canary = stage("canary".into(), 0);
+    canary.stage.failures = 1;
+    fleet.add_ons[0].stages = vec![canary];
+    let html = rollout_page("proxy", &fleet);
+    assert!(html.contains("<span class=\"st e\">Passed with failures</span>"), "{html}");
 }
 
 #[test]
@@ -105,10 +122,53 @@ fn a_plan_that_waits_for_its_approval_has_the_objects_that_it_changes() {
     let changed =
         ObjectList { what: "11 objects to change".into(), objects: vec!["Role <i>".into()], more: 10 };
     fleet.repositories[0].held_changes = vec![changed];
-    let list = "</p><h4>11 objects to change</h4><ul class=\"plain\"><li>Role &lt;i&gt;</li><li>and 10 more</li></ul>";
+    let list = "</p><h3>11 objects to change</h3><ul class=\"plain\"><li>Role &lt;i&gt;</li><li>and 10 more</li></ul>";
     let html = content(&fleet);
     let (plan, list) = (html.find("approve-plan=c0de&lt;i&gt;").unwrap(), html.rfind(list).unwrap());
     assert!(plan < list, "{html}");
     fleet.repositories[0].held_plan.clear();
     assert!(!content(&fleet).contains("objects to change"), "no plan waits");
+}
+
+#[test]
+fn an_undo_names_the_clusters_that_return_and_to_what_to_those_who_may_see_all_of_them() {
+    let mut fleet = fleet(2);
+    let clusters = (0..12).map(|number| format!("c{number:02}")).collect();
+    let effect = UndoEffect {
+        returning: [("proxy-1.1".to_owned(), clusters)].into(),
+        kept: vec!["new-1".into()],
+        spared: 3,
+    };
+    fleet.add_ons[0].undo = vec![Undo {
+        placement: Key::namespaced("fleet", "all"),
+        revision: "0123".into(),
+        named: "proxy-1.2".into(),
+        failure: String::new(),
+        effect,
+    }];
+    let page = |rights: &Rights| {
+        rollout::content("proxy", &Shown::to(rights, &fleet), Timestamp::UNIX_EPOCH).unwrap().into_string()
+    };
+    let html = page(&Rights::every());
+    for text in [
+        "<p>12 clusters will return to <b>proxy-1.1</b>:</p>",
+        "<li>c09</li><li>and 2 more</li>",
+        "<p>1 cluster will keep it, because nothing succeeded there before:</p>",
+        "<p>3 clusters never got it and will not get it.</p>",
+        "name=\"token\" value=\"fleet/all@0123\"",
+    ] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+    let all = [
+        Right::ListAddOns,
+        Right::ListAddOnsOfClusters,
+        Right::ListPlacements,
+        Right::ListPolicies,
+        Right::ChangePolicies,
+    ];
+    assert!(page(&Rights::of(&all, &[])).contains("value=\"undo\""));
+    for left_out in &all[1..] {
+        let others: Vec<_> = all.into_iter().filter(|right| right != left_out).collect();
+        assert!(!page(&Rights::of(&others, &[])).contains("value=\"undo\""), "{left_out:?}");
+    }
 }

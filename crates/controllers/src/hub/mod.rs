@@ -30,6 +30,7 @@ pub mod policy_change;
 pub(crate) mod policy_status;
 pub mod replica_set;
 pub mod report;
+pub mod undo;
 pub(crate) mod work_ttl;
 
 #[cfg(test)]

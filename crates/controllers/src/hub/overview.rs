@@ -18,6 +18,7 @@ use super::addon_config::{PlacementRollout, explain, observing};
 use super::addon_removal::Removal;
 use super::policy_change::waiting_approvals;
 use super::replica_set::{self, ReportedSet};
+use super::undo::{Undo, undo_of};
 use crate::MESSAGE;
 use crate::addon_reads;
 use crate::rollout_policy::{RolloutOwner, applicable};
@@ -150,6 +151,9 @@ pub struct WorkloadSummary {
     pub paused_by: Vec<String>,
     /// The tokens of the approvals that it waits for, and what each of them is about.
     pub approvals: BTreeMap<String, String>,
+    /// What an undo takes back; empty if nothing is under way. It is not a part of the JSON of `wheelwright status`.
+    #[serde(skip)]
+    pub undo: Vec<Undo>,
     /// The stages of its rollouts, by placement in the order in which they start.
     pub stages: Vec<StageSummary>,
     /// Its clusters, by placement and decision group in the order in which they start.
@@ -256,7 +260,9 @@ fn add_ons(policies: &[Arc<RolloutPolicy>], view: &impl View, now: Timestamp) ->
         });
         let workload = Workload::read(&addon, clusters.collect(), policies);
         let policies = applicable(policies, RolloutOwner::AddOn(addon.name()));
-        add_ons.push(summary(&workload, &policies, &explained.rollouts, &explained.removal));
+        let summary = summary(&workload, &policies, &explained.rollouts, &explained.removal);
+        let undo = undo_of(&explained.rollouts, |revision| explained.version(revision), now);
+        add_ons.push(WorkloadSummary { undo: undo.unwrap_or_default(), ..summary });
     }
     Ok(add_ons)
 }
@@ -273,7 +279,9 @@ fn replica_sets(
         };
         let key = Key::of(set.as_ref());
         let policies = applicable(policies, RolloutOwner::ReplicaSet(&key));
-        replica_sets.push(summary(&workload, &policies, &rollouts, &Removal::default()));
+        let summary = summary(&workload, &policies, &rollouts, &Removal::default());
+        let undo = undo_of(&rollouts, |revision| format!("the template {}", revision.short()), now);
+        replica_sets.push(WorkloadSummary { undo: undo.unwrap_or_default(), ..summary });
     }
     Ok(replica_sets)
 }

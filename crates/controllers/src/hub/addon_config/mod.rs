@@ -118,6 +118,18 @@ pub struct AddOnRollouts {
     pub messages: BTreeMap<String, String>,
 }
 
+impl AddOnRollouts {
+    /// Returns the name of a revision for people: the name of its template, and the start of its hash.
+    pub fn version(&self, revision: &Hash) -> String {
+        let mut configs = self.contents.get(revision).into_iter().flatten();
+        let template = configs.find(|config| config.kind.resource == "addontemplates");
+        template.map_or_else(
+            || revision.short().to_owned(),
+            |template| format!("{} ({})", template.key.name, revision.short()),
+        )
+    }
+}
+
 /// The rollout of an add-on on the clusters of one placement.
 pub struct PlacementRollout {
     /// The placement.
