@@ -53,10 +53,11 @@ pub(crate) fn template(
     registrations: impl Iterator<Item = RegistrationSpec>,
 ) -> AddOnTemplateSpec {
     let workload = ManifestsTemplate { manifests, ..ManifestsTemplate::default() };
+    let registrations: Vec<_> = registrations.collect();
     AddOnTemplateSpec {
         addon_name: addon.to_owned(),
         agent_spec: ManifestWorkSpec { workload, ..ManifestWorkSpec::default() },
-        registration: registrations.collect(),
+        registration: (!registrations.is_empty()).then_some(registrations),
         ..AddOnTemplateSpec::default()
     }
 }

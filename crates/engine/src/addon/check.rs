@@ -150,7 +150,7 @@ mod tests {
         let register = || json!([{"type": "KubeClient"}]);
         assert_eq!(checked(map(every), register(), config.clone(), true), Ok(()));
         assert_eq!(
-            checked(map(every), json!([]), config, true).unwrap_err(),
+            checked(map(every), Value::Null, config, true).unwrap_err(),
             "manifest 0 of the template: nothing defines the variable {{HUB_KUBECONFIG}}"
         );
     }

@@ -77,7 +77,7 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
         .cloned()
         .collect::<Vec<_>>()
         .into_iter();
-    let registrations = sources.template.registration.iter().filter_map(
+    let registrations = sources.template.registration.iter().flatten().filter_map(
         |RegistrationSpec { r#type, custom_signer, kube_client: _, unknown: _ }| match r#type {
             RegistrationType::CustomSigner => {
                 // The controller of custom signers reads the authority.
@@ -126,6 +126,7 @@ pub fn role_bindings(
     let permissions = template
         .registration
         .iter()
+        .flatten()
         .filter_map(|r| r.kube_client.as_ref())
         .flat_map(|KubeClientRegistration { hub_permissions, unknown: _ }| hub_permissions);
     let binding = |permission: &HubPermission| {

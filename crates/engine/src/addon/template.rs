@@ -187,7 +187,7 @@ pub(super) fn install_namespace(config: Option<&AddOnDeploymentConfigSpec>) -> &
 /// Variables by name. As in OCM, those of the user replace defaults, and those of the cluster replace both.
 pub(super) fn variables(input: &TemplateInput<'_>, namespace: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
-    if !input.template.registration.is_empty() {
+    if input.template.registration.is_some() {
         variables
             .insert("HUB_KUBECONFIG".to_owned(), format!("{}/kubeconfig", decorate::HUB_KUBECONFIG_PATH));
     }
@@ -208,7 +208,7 @@ fn decoration(
 ) -> Result<Decoration, TemplateError> {
     let preset = ["HUB_KUBECONFIG", "CLUSTER_NAME", "INSTALL_NAMESPACE"];
     let known = |name: &&str| match *name {
-        "HUB_KUBECONFIG" => !input.template.registration.is_empty(),
+        "HUB_KUBECONFIG" => input.template.registration.is_some(),
         "INSTALL_NAMESPACE" => !namespace.is_empty(),
         _ => true,
     };
@@ -216,7 +216,7 @@ fn decoration(
         .into_iter()
         .filter(known)
         .filter_map(|name| Some((name.to_owned(), variables.get(name)?.clone())));
-    let volumes = credentials(input.addon, &input.template.registration)?;
+    let volumes = credentials(input.addon, input.template.registration.as_deref().unwrap_or_default())?;
     let mut decoration =
         Decoration { addon: input.addon.to_owned(), env: env.collect(), volumes, ..Decoration::default() };
     if let Some(annotation) = input.registries {

@@ -27,9 +27,10 @@ pub struct AddOnTemplateSpec {
     pub addon_name: String,
     /// These are the objects of the agent. They may hold variables such as `{{CLUSTER_NAME}}`.
     pub agent_spec: ManifestWorkSpec,
-    /// The agent gets these identities on the hub.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub registration: Vec<RegistrationSpec>,
+    /// The agent gets these identities on the hub. As in OCM, an empty list is not an absent one: with it, containers get the variable
+    /// `HUB_KUBECONFIG`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<Vec<RegistrationSpec>>,
     /// Fields this version does not know.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -50,7 +50,8 @@ impl Registration {
 
     /// Returns whether a template asks for a client certificate of the hub.
     pub(super) fn is_client(&self) -> bool {
-        let mut registrations = self.templates.iter().flat_map(|template| &template.registration);
+        let mut registrations =
+            self.templates.iter().flat_map(|template| template.registration.iter().flatten());
         registrations.any(|registration| registration.r#type == RegistrationType::KubeClient)
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn signer_for(
     let (cluster, name) = (addon.namespace(), addon.name());
     // Several may allow the subject. Then the authority is that of the template that the cluster runs.
     templates.iter().find_map(|template| {
-        let registrations = template.registration.iter();
+        let registrations = template.registration.iter().flatten();
         let mut custom = registrations
             .filter(|registration| registration.r#type == RegistrationType::CustomSigner)
             .filter_map(|registration| registration.custom_signer.as_ref());

@@ -395,3 +395,13 @@ fn any_bytes_are_a_template_with_variables_or_refused() {
     ];
     crate::fuzz::Target { name: "template_with_variables", run: &run, seeds: &seeds, words: &words }.fuzz();
 }
+
+#[test]
+fn an_empty_list_of_registrations_is_not_an_absent_one() {
+    let manifest = config_map(json!({"kubeconfig": "{{HUB_KUBECONFIG}}"}));
+    let template = |registration: Value| json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [manifest]}}, "registration": registration});
+    for (registration, value) in [(Value::Null, ""), (json!([]), "/managed/hub-kubeconfig/kubeconfig")] {
+        let rendered = rendered(&template(registration), &Value::Null, None).unwrap();
+        assert_eq!(json!(rendered), json!([config_map(json!({"kubeconfig": value}))]));
+    }
+}
