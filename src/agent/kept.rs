@@ -27,7 +27,7 @@ use tracing::{info, warn};
 use super::AgentOptions;
 use super::error::{JoinError, api};
 use super::hub::BootstrapHub;
-use crate::shell::{Handle, is_away, message, with_causes};
+use crate::shell::{Handle, is_away, list_all, message, with_causes};
 use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _};
 use api::names::work_conditions::{APPLIED, COMPLETE};
@@ -126,8 +126,8 @@ impl KeptWorks {
     /// Reads the secrets with the works of this cluster and hub. The works stay packed: the hub is rarely
     /// away.
     async fn load(&mut self) -> Result<Vec<Secret>, JoinError> {
-        let all = self.secrets.list(&ListParams::default().labels(KEPT_WORK_LABEL)).await;
-        let secrets = all.map_err(api("list the kept works"))?.items;
+        let all = list_all(&self.secrets, ListParams::default().labels(KEPT_WORK_LABEL)).await;
+        let secrets = all.map_err(api("list the kept works"))?;
         let (held, kept) = of_cluster(secrets, &self.cluster, &self.hub);
         self.held = held;
         Ok(kept)

@@ -12,7 +12,7 @@ use super::credentials::Credentials;
 use super::error::{JoinError, api};
 use super::run::{FIRST_WAIT, LONGEST_WAIT};
 use super::wait::Wait;
-use crate::shell::with_causes;
+use crate::shell::{list_all, with_causes};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::names::APPLIED_WORK_FINALIZER;
 use api::work::v1::{AppliedManifestWork, AppliedManifestWorkSpec};
@@ -96,9 +96,9 @@ impl Leaver<'_> {
         is_ours: impl Fn(&AppliedManifestWorkSpec) -> bool,
     ) -> Result<(), JoinError> {
         let works: Api<AppliedManifestWork> = Api::all(self.spoke.clone());
-        let all = works.list(&ListParams::default()).await;
+        let all = list_all(&works, ListParams::default()).await;
         // A cluster without the definition has no such works.
-        let all = all.map(|list| list.items).or_else(gone).map_err(api(LIST_APPLIED))?;
+        let all = all.or_else(gone).map_err(api(LIST_APPLIED))?;
         for work in all.into_iter().filter(|work| is_ours(&work.spec)) {
             if !work.has_finalizer(APPLIED_WORK_FINALIZER) {
                 continue;

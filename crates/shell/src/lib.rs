@@ -49,7 +49,7 @@ pub use events::EventRecorder;
 pub use execute::{CommitStatusFn, PushFn};
 pub use freshness::is_away;
 pub use metrics::register_samples;
-pub use pages::page;
+pub use pages::{list_all, page};
 pub use process::{Handle, Registrar, Shell, ShellOptions};
 pub use resources::Resources;
 pub use selection::EnabledControllers;

@@ -28,3 +28,21 @@ where
     params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
     Ok((list.items, params.continue_token.is_some()))
 }
+
+/// Reads a list to its end, page by page.
+///
+/// # Errors
+/// As [`page`].
+pub async fn list_all<K>(api: &Api<K>, mut params: ListParams) -> Result<Vec<K>>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let mut objects = Vec::new();
+    loop {
+        let (next, is_more) = page(api, &mut params).await?;
+        objects.extend(next);
+        if !is_more {
+            return Ok(objects);
+        }
+    }
+}

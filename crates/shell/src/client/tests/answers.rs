@@ -3,7 +3,10 @@
 use futures::StreamExt as _;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
 use kube::{Client, Error};
+use serde_json::json;
 use tower::service_fn;
 
 use super::*;
@@ -58,6 +61,31 @@ async fn an_answer_that_is_too_long_is_not_read() {
     };
     let error = ask("/api/v1/pods", endless).await.unwrap_err();
     assert!(is_too_large(&error), "{error}");
+}
+
+/// Answers a list of seven config maps of 3 MiB with the page that a query wants.
+fn page_of(query: &str) -> Response<Bytewise> {
+    let number = |name: &str| -> Option<usize> {
+        query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    };
+    let (limit, from) = (number("limit").unwrap(), number("continue").unwrap_or_default());
+    let to = (from + limit).min(7);
+    let text = "x".repeat(3 << 20);
+    let items: Vec<_> =
+        (from..to).map(|i| json!({"metadata": {"name": i.to_string()}, "data": {"text": text}})).collect();
+    let token = if to < 7 { to.to_string() } else { String::new() };
+    Response::new(full(json!({"metadata": {"continue": token}, "items": items}).to_string()))
+}
+
+#[tokio::test]
+async fn a_list_of_large_objects_is_read_in_pages_that_fit() {
+    let service = service_fn(|request: Request<Body>| async move {
+        Ok::<_, BoxError>(page_of(request.uri().query().unwrap_or_default()))
+    });
+    let maps: kube::Api<ConfigMap> = kube::Api::all(Client::new(Answers::new(service), "default"));
+    let listed = crate::list_all(&maps, ListParams::default()).await.unwrap();
+    let names: Vec<_> = listed.into_iter().filter_map(|map| map.metadata.name).collect();
+    assert_eq!(names, ["0", "1", "2", "3", "4", "5", "6"]);
 }
 
 #[tokio::test]
