@@ -101,11 +101,12 @@ fn missing(hub: &Hub) -> Vec<(ResourcePath, Object)> {
     let absent =
         wanted.filter(|(target, _, name)| hub.read(|store| store.get(&target.clone().named(*name)).is_err()));
     let object = |kind: &str, name: &str| {
-        let mut object = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
+        let object = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
+        let mut object = Object::from_value(object).expect("a JSON object just above");
         if kind == "ConfigMap" {
-            object["data"] = json!({ "ca.crt": hub.authority.certificate_pem() });
+            object.0.insert("data".into(), json!({ "ca.crt": hub.authority.certificate_pem() }));
         }
-        Object::from_value(object).expect("a JSON object just above")
+        object
     };
     absent.map(|(target, kind, name)| (target, object(kind, name))).collect()
 }
