@@ -267,7 +267,7 @@ async fn reasons(
     }
     let missing = || Refusal::NoPlacement(query.of.clone());
     let explained = site.live.placement(query.key().ok_or_else(missing)?).await.map_err(Refusal::Hub)?;
-    Ok(document(placement::page(&explained.ok_or_else(missing)?, Some(visitor.name()))))
+    Ok(document(placement::page(&explained.ok_or_else(missing)?, &query.q, Some(visitor.name()))))
 }
 
 /// Returns the page of a cluster, with what the visitor may see of it.

@@ -113,7 +113,7 @@ async fn clusters(State(live): State<Live>, Query(query): Query<TableQuery>) -> 
 async fn reasons(State(live): State<Live>, Query(query): Query<PlacementQuery>) -> Response {
     let Some(key) = query.key() else { return missing(&query.of) };
     match live.placement(key).await {
-        Ok(Some(explanation)) => document(placement::page(&explanation, None)),
+        Ok(Some(explanation)) => document(placement::page(&explanation, &query.q, None)),
         Ok(None) => missing(&query.of),
         Err(why) => unreadable(&why),
     }

@@ -47,6 +47,9 @@ const SCRIPT: &str = include_str!("script.js");
 struct PlacementQuery {
     /// The placement, as NAMESPACE/NAME.
     of: String,
+    /// A part of the names of the clusters to show; empty for all.
+    #[serde(default)]
+    q: String,
 }
 
 impl PlacementQuery {

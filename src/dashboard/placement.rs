@@ -2,6 +2,7 @@
 
 use maud::html;
 
+use super::fleet_map::encoded;
 use super::html::{Frame, cluster_link};
 use engine::placement::explain::Explanation;
 use engine::plural::counted;
@@ -9,13 +10,28 @@ use engine::plural::counted;
 /// Limit of the clusters of each state.
 const SHOWN_OF_STATE: usize = 50;
 
-/// Returns the page.
-pub(super) fn page(explanation: &Explanation, visitor: Option<&str>) -> String {
+/// Returns the page, with the clusters whose names contain a text.
+pub(super) fn page(explanation: &Explanation, search: &str, visitor: Option<&str>) -> String {
     let Explanation { placement, error, disabled, .. } = explanation;
     let facts = facts(explanation);
+    let search = search.trim();
+    let mut by_state = explanation.by_state();
+    for clusters in by_state.values_mut() {
+        clusters.retain(|cluster| cluster.cluster_name.contains(search));
+    }
+    by_state.retain(|_, clusters| !clusters.is_empty());
     let main = html! {
         p .small.dim { a #back href="./" { "Fleet" } " / Placements" }
-        div .head { h1 { (placement) } }
+        div .head {
+            h1 { (placement) }
+            form .filter action="placement" {
+                input type="hidden" name="of" value=(placement);
+                label .vh for="q" { "Cluster name contains" }
+                input #q type="search" name="q" value=(search) placeholder="Why this cluster?" autocomplete="off"
+                    autocapitalize="none";
+                button { "Explain" }
+            }
+        }
         @if let Some(why) = disabled {
             p .hold { "It is not scheduled: " (why) "; this is what would be." }
         }
@@ -29,7 +45,13 @@ pub(super) fn page(explanation: &Explanation, visitor: Option<&str>) -> String {
                 }
             }
         }
-        @for (state, clusters) in explanation.by_state() {
+        @if by_state.is_empty() && !search.is_empty() {
+            p .panel.calm #none { "There is no cluster whose name contains " b { (search) } "." }
+        }
+        @if !search.is_empty() {
+            p .small { a #all href={ "placement?of=" (encoded(placement)) } { "Show all clusters" } }
+        }
+        @for (state, clusters) in &by_state {
             section .panel {
                 header { h2 { (state.to_string()) " " span .dim { (counted(clusters.len(), "cluster")) } } }
                 table {
@@ -44,8 +66,8 @@ pub(super) fn page(explanation: &Explanation, visitor: Option<&str>) -> String {
                     }
                 }
                 @if clusters.len() > SHOWN_OF_STATE {
-                    p .empty { "and " (clusters.len() - SHOWN_OF_STATE) " more; "
-                        code { "wheelwright explain placement " (placement) } " names them" }
+                    p .empty { "and " (clusters.len() - SHOWN_OF_STATE) " more: enter a part of the name above, or run "
+                        code { "wheelwright explain placement " (placement) } }
                 }
             }
         }

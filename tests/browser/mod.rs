@@ -251,6 +251,13 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.wait_for_text("Fleet / Placements");
         page.wait_for_text("Reason");
         check_accessibility(&mut page);
+        let explain = "document.querySelector('main .filter button').click()";
+        page.press(&format!("document.getElementById('q').value = 'aws-2'; {explain}"));
+        page.wait("document.querySelectorAll('tbody th').length === 1");
+        check_accessibility(&mut page);
+        page.press(&format!("document.getElementById('q').value = 'none'; {explain}"));
+        page.wait_for_text("There is no cluster whose name contains none");
+        check_accessibility(&mut page);
         page.press("document.getElementById('back').click()");
         page.wait("document.getElementById('state')?.textContent === 'live'");
 

@@ -137,7 +137,7 @@ fn a_text_of_the_hub_never_becomes_markup() {
     for document in [page::login("<i>"), page::refused("<i>"), page::no_cluster("<i>"), document(&fleet)] {
         assert!(!document.contains("<i>") && document.contains("&lt;i&gt;"), "{document}");
     }
-    let placement = placement::page(&Explanation { placement: "<i>".into(), ..explanation(1) }, None);
+    let placement = placement::page(&Explanation { placement: "<i>".into(), ..explanation(1) }, "<i>", None);
     assert!(placement.contains("<title>Placement &lt;i&gt; – Wheelwright</title>"), "{placement}");
     assert!(!html.contains("<script"), "{html}");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
@@ -329,12 +329,17 @@ fn explanation(outranked: usize) -> Explanation {
 
 #[test]
 fn the_page_of_a_placement_gives_the_reason_for_each_cluster_and_stays_small() {
-    let html = placement::page(&explanation(3000), None);
+    let html = placement::page(&explanation(3000), "", None);
     assert!(html.len() < 30_000, "{} bytes", html.len());
     let (selected, outranked) = (html.find("Selected").unwrap(), html.find("Outranked").unwrap());
     assert!(selected < outranked, "the selected ones come first: {html}");
     assert!(html.contains("<td>its taint &lt;b&gt;down&lt;/b&gt; is not tolerated; rank 1</td>"), "{html}");
     assert!(html.contains("and 2950 more"), "{html}");
+    let html = placement::page(&explanation(3000), " cluster-2999 ", None);
+    assert!(html.contains("Outranked") && html.contains("cluster-2999</a>"), "{html}");
+    assert!(!html.contains("Selected") && !html.contains("cluster-2998"), "{html}");
+    let html = placement::page(&explanation(3), "none", None);
+    assert!(html.contains("There is no cluster whose name contains <b>none</b>."), "{html}");
 }
 
 #[tokio::test]
