@@ -39,10 +39,13 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
         }
     }
     let allow_secrets = match hub.is_helm() {
-        true => "name its namespace in configNamespaces and it in configSecrets of the chart",
-        false => "wheelwright upgrade --config-namespaces, with all namespaces that hold ConfigRepos",
+        true => "name its namespace in configNamespaces and it in configSecrets of the chart".to_owned(),
+        false => format!(
+            "wheelwright upgrade --namespace {} --config-namespaces, with all namespaces that hold ConfigRepos",
+            hub.namespace
+        ),
     };
-    needed.push((of_repositories(hub), allow_secrets));
+    needed.push((of_repositories(hub), &allow_secrets));
     let (mut findings, mut count) = (Vec::new(), 0);
     for (asked, advice) in needed {
         count += asked.len();
