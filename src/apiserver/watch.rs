@@ -186,7 +186,8 @@ impl Events {
                 break;
             }
         }
-        if lines.len() > WATCH {
+        // The objects that the watch begins with count until all of them are written, and may be the whole share of the user.
+        if lines.len() > WATCH && self.present.is_none() {
             match self.hub.in_flight.answer(&self.user, lines.len()) {
                 Ok(memory) => self.memory = Some(memory),
                 Err(error) => {

@@ -145,7 +145,7 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
         assert!(answer.contains(&format!("\n  wheelwright rollout undo {name}\n")), "{answer}");
         user.has(&subject, "c2", "1");
         let answer = user.run(&format!("wheelwright rollout undo {name}"));
-        assert!(answer.contains("  returning: 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
+        assert!(answer.contains(": 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
     }
     user.returns("1");
     for Subject { name, .. } in user.subjects() {
@@ -208,7 +208,7 @@ fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
     user.begins("3");
     for Subject { name, .. } in user.subjects() {
         let answer = user.run(&format!("wheelwright rollout undo {name}"));
-        assert!(answer.contains("  returning: 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
+        assert!(answer.contains(": 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
     }
     user.returns("1");
 

@@ -13,13 +13,15 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
+use wheelwright::apiserver::{Server, ServerOptions};
+use wheelwright::shell::now;
 
 use super::{Hub, config_map};
 use crate::kube::client_of;
@@ -163,4 +165,44 @@ async fn one_identity_cannot_take_the_places_of_others() {
     assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
     other.connect().await.send_request(other.watch()).await.unwrap();
     hub.config_maps().await.list(&ListParams::default()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_streamed_may_be_larger_than_the_share_of_its_user() {
+    let server = Server::start(ServerOptions::new(now)).await.unwrap();
+    let (admin, post) = (server.client(), PostParams::default());
+    let role: ClusterRole = serde_json::from_value(json!({
+        "metadata": { "name": "reader" },
+        "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"] }],
+    }))
+    .unwrap();
+    Api::all(admin.clone()).create(&post, &role).await.unwrap();
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": "reader" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader" }],
+    }))
+    .unwrap();
+    Api::all(admin.clone()).create(&post, &binding).await.unwrap();
+    let long = "x".repeat(900_000);
+    for i in 0..50 {
+        let large: ConfigMap = serde_json::from_value(
+            json!({ "metadata": { "name": format!("large-{i}") }, "data": { "a": long } }),
+        )
+        .unwrap();
+        Api::namespaced(admin.clone(), "default").create(&post, &large).await.unwrap();
+    }
+
+    let reader = crate::trace::client(&server.kubeconfig("reader", &[]).unwrap()).await;
+    let maps: Api<ConfigMap> = Api::namespaced(reader, "default");
+    let events = maps.watch(&WatchParams::default().initial_events(), "0").await.unwrap();
+    let read = events.take_while(|event| {
+        let goes_on = match event {
+            Ok(WatchEvent::Added(_)) => true,
+            Ok(WatchEvent::Bookmark(_)) => false,
+            other => panic!("{other:?}"),
+        };
+        std::future::ready(goes_on)
+    });
+    assert!(read.count().await >= 50);
 }
