@@ -154,7 +154,7 @@ impl Completion {
     fn of(repo: &ConfigRepo, checkout: &Arc<Checkout>) -> Self {
         Self {
             repo: Key::of(repo),
-            path: repo.spec.path.trim_matches('/').to_owned(),
+            path: directory(repo),
             is_confined: !repo.spec.service_account_name.is_empty(),
             checkout: Arc::clone(checkout),
         }
@@ -169,7 +169,7 @@ impl Completion {
     ) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
         let (path, tree) = (self.path.as_str(), &self.checkout.tree);
         let failed = |message: String| Problem::of_commit("RenderFailed", message);
-        if !tree.is_dir(path.trim_start_matches("./")) && !path.contains("..") {
+        if !tree.is_dir(path) && !path.contains("..") {
             let path = text::plain(path, 200);
             return Err(failed(format!(
                 "spec.path: there is no directory {path:?} in the repository; commit it, or correct spec.path"
@@ -201,6 +201,12 @@ impl CompletedCommit {
             || self.closure.as_ref().is_some_and(|closure| closure.holds_in(&completion.checkout.tree));
         is_same_spec && is_same_tree
     }
+}
+
+/// Returns the directory of a ConfigRepo in its repository; empty for the root, which `.` and `/` name too.
+pub(super) fn directory(repo: &ConfigRepo) -> String {
+    let segments = repo.spec.path.split('/').filter(|segment| !matches!(*segment, "" | "."));
+    segments.collect::<Vec<_>>().join("/")
 }
 
 /// Returns the reason why no commit can be applied under the spec.

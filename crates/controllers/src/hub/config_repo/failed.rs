@@ -123,8 +123,7 @@ fn refused(
         return (String::new(), object.origin.clone());
     };
     let suggestion = field.suggestion(&object.object, desired).map(|hint| format!("; {hint}"));
-    let directory = repo.spec.path.trim_start_matches("./").trim_matches('/');
-    (suggestion.unwrap_or_default(), field.location(object, &checkout.tree, directory))
+    (suggestion.unwrap_or_default(), field.location(object, &checkout.tree, &commit::directory(repo)))
 }
 
 /// Returns whether a plan has applied an object of its commit.

@@ -178,6 +178,22 @@ fn a_missing_path_names_the_field_and_leaves_what_is_applied() {
 }
 
 #[test]
+fn the_root_of_a_repository_and_a_directory_below_it_have_several_spellings() {
+    for (path, name) in
+        [(".", "root"), ("./", "root"), ("/", "root"), ("./prod", "prod"), ("prod/./", "prod")]
+    {
+        let mut hub = Hub::new(json!({"path": path}));
+        let files = [
+            ("kustomization.yaml", "resources: [root.yaml]\n"),
+            ("root.yaml", &map("root", "1")),
+            ("prod/prod.yaml", &map("prod", "1")),
+        ];
+        assert!(hub.commit(&files).starts_with("Ready"), "{path}");
+        assert_eq!(hub.names(), [name], "{path}");
+    }
+}
+
+#[test]
 fn an_overlay_is_rendered_and_a_bad_one_names_file_line_and_field() {
     let mut hub = Hub::new(json!({"path": "prod"}));
     let overlay = "resources: [../base]\nnamePrefix: prod-\n";
