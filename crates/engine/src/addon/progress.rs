@@ -256,9 +256,11 @@ pub fn undecided_condition(selected: usize) -> Observation {
     condition
 }
 
-/// Returns what a message of [`placement_condition`] says after OCM's numbers.
+/// Returns the part of a message of [`placement_condition`] after OCM's numbers; any other message as it is.
 pub fn details(message: &str) -> &str {
-    message.split_once(" timeout.").map_or(message, |(_, details)| details.trim_start())
+    let is_placement = message.starts_with("selected clusters ");
+    let parts = message.split_once(" timeout.").filter(|_| is_placement);
+    parts.map_or(message, |(_, details)| details.trim_start())
 }
 
 /// Returns whether a message of [`placement_condition`] says that no cluster has begun.
@@ -301,6 +303,15 @@ mod tests {
         let status = addon.status.as_mut().unwrap();
         status.config_references.iter_mut().for_each(|r| r.last_applied_config.clone_from(&r.desired_config));
         set_condition(&mut status.conditions, Observation::new(PROGRESSING, False, COMPLETED), now);
+    }
+
+    #[test]
+    fn only_the_numbers_of_ocm_are_left_out_of_the_details() {
+        let condition = "selected clusters 2. configured addons 1/2 progressing..., 0 failed 0 timeout.";
+        assert_eq!(details(condition), "");
+        let error = "1 cluster reports an error: c1: dial: i/o timeout. Again in 5s.";
+        assert_eq!(details(&format!("{condition} {error}")), error);
+        assert_eq!(details(error), error, "of a set");
     }
 
     #[test]
