@@ -35,7 +35,7 @@ pub(super) fn page(overview: &Overview, style: Style, has_history: bool, unread:
         placements(&mut page, overview, style);
     }
     if unread.is_empty() {
-        for summary in overview.add_ons.iter().chain(&overview.replica_sets) {
+        for summary in overview.workloads() {
             let _ = write!(page, "\n{}", workload(summary, style));
         }
     }

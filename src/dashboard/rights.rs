@@ -93,7 +93,7 @@ impl Right {
             | Self::ChangePolicies
             | Self::ExplainPlacements => BTreeSet::new(),
             Self::ListPlacements => {
-                let workloads = overview.add_ons.iter().chain(&overview.replica_sets);
+                let workloads = overview.workloads();
                 let groups = workloads.flat_map(|workload| &workload.groups);
                 let rolled_out =
                     groups.map(|group| namespace(&group.placement)).filter(|one| !one.is_empty());

@@ -73,12 +73,11 @@ fn rules(workload: &WorkloadSummary) -> Markup {
 }
 
 fn facts(workload: &WorkloadSummary, now: Timestamp) -> Markup {
-    let WorkloadSummary { groups, stages, settled, total, holds, corrections, .. } = workload;
-    let clusters = || groups.iter().flat_map(|group| &group.clusters);
-    let counts = State::count(clusters().map(State::of));
+    let WorkloadSummary { stages, settled, total, holds, corrections, .. } = workload;
+    let counts = State::count(workload.clusters().map(State::of));
     let slots: usize = stages.iter().filter(|one| one.stage.unfinished > 0).map(|one| one.stage.slots).sum();
-    let deadline = clusters().filter_map(|one| ends(&one.state));
-    let in_flight = || clusters().filter(|one| State::of(one) == State::InFlight);
+    let deadline = workload.clusters().filter_map(|one| ends(&one.state));
+    let in_flight = || workload.clusters().filter(|one| State::of(one) == State::InFlight);
     html! {
         section .panel aria-label="Progress" {
             div .body.top {

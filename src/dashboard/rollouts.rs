@@ -24,7 +24,7 @@ const VERSIONS: usize = 3;
 /// Returns the rollouts in progress, and the others folded.
 pub(super) fn rollouts(shown: &Shown) -> Markup {
     let overview = &shown.overview;
-    let all = overview.add_ons.iter().chain(&overview.replica_sets);
+    let all = overview.workloads();
     let (done, open): (Vec<_>, Vec<_>) = all.partition(|workload| is_done(workload));
     html! {
         section .panel aria-labelledby="rollouts" {
@@ -59,7 +59,7 @@ fn is_done(workload: &WorkloadSummary) -> bool {
 
 /// Returns the state of a rollout, in a sign and words.
 pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
-    let worst = workload.groups.iter().flat_map(|group| &group.clusters).map(State::of).min();
+    let worst = workload.clusters().map(State::of).min();
     let worst = worst.unwrap_or(State::Done);
     let stage = || {
         let current = workload.stages.iter().position(|one| one.stage.unfinished > 0);
@@ -81,7 +81,7 @@ pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
 /// Returns the versions that run, with the number of clusters of each.
 pub(super) fn versions(workload: &WorkloadSummary) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for cluster in workload.groups.iter().flat_map(|group| &group.clusters) {
+    for cluster in workload.clusters() {
         *counts.entry(cluster.version(&workload.name)).or_default() += 1;
     }
     counts.remove("");
@@ -92,9 +92,9 @@ pub(super) fn versions(workload: &WorkloadSummary) -> String {
 }
 
 fn row(workload: &WorkloadSummary, has_buttons: bool) -> Markup {
-    let WorkloadSummary { name, holds, corrections, groups, .. } = workload;
+    let WorkloadSummary { name, holds, corrections, .. } = workload;
     let (worst, words) = summary(workload);
-    let counts = State::count(groups.iter().flat_map(|group| &group.clusters).map(State::of));
+    let counts = State::count(workload.clusters().map(State::of));
     html! {
         li .run {
             div {

@@ -51,7 +51,7 @@ impl TableQuery {
 /// Returns a workload by its name.
 pub(super) fn workload<'s>(shown: &'s Shown, name: &str) -> Option<&'s WorkloadSummary> {
     let overview = &shown.overview;
-    overview.add_ons.iter().chain(&overview.replica_sets).find(|workload| workload.name == name)
+    overview.workloads().find(|workload| workload.name == name)
 }
 
 /// Returns the page.

@@ -162,7 +162,7 @@ fn register_rollouts<'o>(registry: &mut Registry, workloads: impl Iterator<Item 
     let by_state = Family::<ByState, Gauge>::default();
     let held = Family::<ByWorkload, Gauge>::default();
     for workload in workloads {
-        for cluster in workload.groups.iter().flat_map(|group| &group.clusters) {
+        for cluster in workload.clusters() {
             let labels = ByState { workload: workload.name.clone(), state: cluster.state.word() };
             by_state.get_or_create(&labels).inc();
         }

@@ -116,7 +116,7 @@ struct FollowedFleet(Handle);
 
 impl ReadFleet for FollowedFleet {
     fn overview(&self) -> Result<Overview, String> {
-        Overview::read(&self.0.caches(), now()).map_err(|unread| unread.to_string())
+        Overview::with_undo(&self.0.caches(), now()).map_err(|unread| unread.to_string())
     }
 
     fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String> {

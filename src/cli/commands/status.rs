@@ -57,8 +57,8 @@ struct FleetStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<Finding>,
     /// The kinds that the user may not list. What depends on them is empty.
-    #[serde(skip_serializing_if = "<[Gvk]>::is_empty", serialize_with = "serialize_kinds")]
-    unread: &'a [Gvk],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<&'a str>,
     #[serde(flatten)]
     overview: &'a Overview,
 }
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         })?,
     };
     match args.output {
-        Output::Json => ui.json(&FleetStatus { operator, unread: &unread, overview: &overview })?,
+        Output::Json => ui.json(&FleetStatus { operator, unread: kinds(&unread), overview: &overview })?,
         Output::Text => ui.text(page(args, operator.as_ref(), &overview, &unread, ui.style()))?,
     }
     Ok(ExitCode::SUCCESS)
@@ -97,13 +97,12 @@ fn page(
 
 /// Says which kinds the user may not list.
 fn rights(unread: &[Gvk]) -> Finding {
-    let kinds = unread.iter().map(|gvk| gvk.kind.as_str()).collect::<Vec<_>>().join(", ");
-    let message = format!("you may not list {kinds}: what depends on them is not shown");
+    let message = format!("you may not list {}: what depends on them is not shown", kinds(unread).join(", "));
     Finding::warning("rights", message, "use the kubeconfig of somebody who may, or ask for the permission")
 }
 
-fn serialize_kinds<S: serde::Serializer>(kinds: &[Gvk], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(kinds.iter().map(|gvk| &gvk.kind))
+fn kinds(unread: &[Gvk]) -> Vec<&str> {
+    unread.iter().map(|gvk| gvk.kind.as_str()).collect()
 }
 
 /// Reads the fleet as far as the user may, and returns the kinds that may not be listed. Without one of them no rollout can be decided.

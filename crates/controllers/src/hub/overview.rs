@@ -151,7 +151,8 @@ pub struct WorkloadSummary {
     pub paused_by: Vec<String>,
     /// The tokens of the approvals that it waits for, and what each of them is about.
     pub approvals: BTreeMap<String, String>,
-    /// What an undo takes back; empty if nothing is under way. It is not a part of the JSON of `wheelwright status`.
+    /// The revisions that an undo takes back; empty if nothing is under way, or if [`Overview::read`] read the fleet. The JSON of
+    /// `wheelwright status` does not have them.
     #[serde(skip)]
     pub undo: Vec<Undo>,
     /// The stages of its rollouts, by placement in the order in which they start.
@@ -184,11 +185,28 @@ pub struct GroupSummary {
 }
 
 impl Overview {
+    /// Returns its add-ons and ManifestWorkReplicaSets.
+    pub fn workloads(&self) -> impl Iterator<Item = &WorkloadSummary> {
+        self.add_ons.iter().chain(&self.replica_sets)
+    }
+
     /// Reads the fleet. Objects that cannot be read are left out, and clusters among them are counted.
     ///
     /// # Errors
     /// A kind has not been read completely.
     pub fn read(view: &impl View, now: Timestamp) -> Read<Self> {
+        Self::read_with(view, now, false)
+    }
+
+    /// Reads the fleet as [`Overview::read`] does, with [`WorkloadSummary::undo`]. Each rollout under way is decided twice for it.
+    ///
+    /// # Errors
+    /// A kind has not been read completely.
+    pub fn with_undo(view: &impl View, now: Timestamp) -> Read<Self> {
+        Self::read_with(view, now, true)
+    }
+
+    fn read_with(view: &impl View, now: Timestamp, has_undo: bool) -> Read<Self> {
         let repositories = view.list_readable::<ConfigRepo>(Query::ALL)?;
         let placements = view.list_readable::<Placement>(Query::ALL)?;
         let policies = view.list_readable::<RolloutPolicy>(Query::ALL)?;
@@ -196,8 +214,8 @@ impl Overview {
             repositories: repositories.iter().map(|repo| Repository::of(repo)).collect(),
             clusters: clusters(view)?,
             placements: placements.iter().map(|placement| self::placement(placement)).collect(),
-            add_ons: add_ons(&policies, view, now)?,
-            replica_sets: replica_sets(&policies, view, now)?,
+            add_ons: add_ons(&policies, view, now, has_undo)?,
+            replica_sets: replica_sets(&policies, view, now, has_undo)?,
         })
     }
 }
@@ -248,7 +266,12 @@ fn placement(placement: &Placement) -> PlacementOverview {
     }
 }
 
-fn add_ons(policies: &[Arc<RolloutPolicy>], view: &impl View, now: Timestamp) -> Read<Vec<WorkloadSummary>> {
+fn add_ons(
+    policies: &[Arc<RolloutPolicy>],
+    view: &impl View,
+    now: Timestamp,
+    has_undo: bool,
+) -> Read<Vec<WorkloadSummary>> {
     let mut add_ons = Vec::new();
     for addon in view.list_readable::<ClusterManagementAddOn>(Query::ALL)? {
         let Some(explained) = explain(addon.name(), view, now)? else { continue };
@@ -261,8 +284,9 @@ fn add_ons(policies: &[Arc<RolloutPolicy>], view: &impl View, now: Timestamp) ->
         let workload = Workload::read(&addon, clusters.collect(), policies);
         let policies = applicable(policies, RolloutOwner::AddOn(addon.name()));
         let summary = summary(&workload, &policies, &explained.rollouts, &explained.removal);
-        let undo = undo_of(&explained.rollouts, |revision| explained.version(revision), now);
-        add_ons.push(WorkloadSummary { undo: undo.unwrap_or_default(), ..summary });
+        let undo = || undo_of(&explained.rollouts, |revision| explained.version(revision), now).ok();
+        let undo = has_undo.then(undo).flatten().unwrap_or_default();
+        add_ons.push(WorkloadSummary { undo, ..summary });
     }
     Ok(add_ons)
 }
@@ -271,6 +295,7 @@ fn replica_sets(
     policies: &[Arc<RolloutPolicy>],
     view: &impl View,
     now: Timestamp,
+    has_undo: bool,
 ) -> Read<Vec<WorkloadSummary>> {
     let mut replica_sets = Vec::new();
     for set in view.list_readable::<ManifestWorkReplicaSet>(Query::ALL)? {
@@ -280,13 +305,19 @@ fn replica_sets(
         let key = Key::of(set.as_ref());
         let policies = applicable(policies, RolloutOwner::ReplicaSet(&key));
         let summary = summary(&workload, &policies, &rollouts, &Removal::default());
-        let undo = undo_of(&rollouts, |revision| format!("the template {}", revision.short()), now);
-        replica_sets.push(WorkloadSummary { undo: undo.unwrap_or_default(), ..summary });
+        let undo = || undo_of(&rollouts, |revision| format!("the template {}", revision.short()), now).ok();
+        let undo = has_undo.then(undo).flatten().unwrap_or_default();
+        replica_sets.push(WorkloadSummary { undo, ..summary });
     }
     Ok(replica_sets)
 }
 
 impl WorkloadSummary {
+    /// Returns its clusters, group by group.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterSummary> + Clone {
+        self.groups.iter().flat_map(|group| &group.clusters)
+    }
+
     /// Returns groups of clusters with their counts.
     pub fn of(groups: Vec<GroupSummary>) -> Self {
         let count = |is_counted: fn(&ClusterState) -> bool| {
@@ -312,8 +343,7 @@ impl WorkloadSummary {
 
     /// Returns the first cluster that has failed and says why, or else the first that reports an error.
     pub fn first_troubled(&self) -> Option<&ClusterSummary> {
-        let clusters = self.groups.iter().flat_map(|group| &group.clusters);
-        let troubled = clusters.filter(|cluster| match cluster.mark() {
+        let troubled = self.clusters().filter(|cluster| match cluster.mark() {
             Mark::Bad => cluster.state.is_failure() && !cluster.message.is_empty(),
             Mark::Warned => true,
             Mark::Returned | Mark::Busy | Mark::Waiting | Mark::Good => false,
@@ -326,8 +356,8 @@ impl WorkloadSummary {
     pub fn progress(&self) -> String {
         let total = counted(self.total, "cluster");
         if self.total > 0 && self.returned == self.total {
-            let clusters = self.groups.iter().flat_map(|group| &group.clusters);
-            let versions: BTreeSet<&str> = clusters.map(|cluster| cluster.version(&self.name)).collect();
+            let versions: BTreeSet<&str> =
+                self.clusters().map(|cluster| cluster.version(&self.name)).collect();
             let version = versions.first().filter(|version| versions.len() == 1 && !version.is_empty());
             return format!(
                 "{} of {total} run {} (returned)",

@@ -198,7 +198,7 @@ fn is_true(conditions: &[Condition], type_: &str) -> bool {
 /// Returns the whole fleet.
 pub(super) fn overview(hub: &Store, now: Timestamp) -> Overview {
     // All kinds of these caches have been read.
-    Overview::read(&caches(hub), now).unwrap_or_default()
+    Overview::with_undo(&caches(hub), now).unwrap_or_default()
 }
 
 /// Explains a placement; `None` if it does not exist.

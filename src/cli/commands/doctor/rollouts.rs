@@ -22,7 +22,7 @@ async fn read(hub: &ExaminedHub) -> Result<Overview, CommandError> {
 }
 
 fn of(overview: &Overview) -> Vec<Finding> {
-    let workloads = overview.add_ons.iter().chain(&overview.replica_sets);
+    let workloads = overview.workloads();
     let failed: Vec<Finding> = workloads.filter_map(failure).collect();
     if failed.is_empty() {
         vec![Finding::good(CHECK, "no rollout has failed, and no cluster reports an error")]

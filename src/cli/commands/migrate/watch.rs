@@ -98,7 +98,7 @@ fn of_placement(
         )]);
     }
     let mut pending = Vec::new();
-    for workload in overview.add_ons.iter().chain(&overview.replica_sets) {
+    for workload in overview.workloads() {
         let groups = workload.groups.iter().filter(|group| group.placement == *placement);
         let new = groups.flat_map(|group| &group.clusters).filter(|on| is_new(&on.name));
         pending.extend(new.filter(|on| on.mark() != Mark::Good).map(|on| {

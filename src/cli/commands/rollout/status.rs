@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o WorkloadSummary, CommandError> {
-    let mut all = overview.add_ons.iter().chain(&overview.replica_sets);
+    let mut all = overview.workloads();
     all.find(|workload| workload.name == name).ok_or_else(|| missing(name))
 }
 
@@ -209,7 +209,7 @@ fn end(summary: &WorkloadSummary) -> Option<WatchEnd> {
     if summary.settled == summary.total {
         return Some(WatchEnd::Done);
     }
-    let mut clusters = summary.groups.iter().flat_map(|group| &group.clusters);
+    let mut clusters = summary.clusters();
     (summary.failed + summary.returned + summary.quarantined > 0
         && clusters.all(|cluster| stands_still(&cluster.state)))
     .then_some(WatchEnd::Stopped)
