@@ -79,13 +79,13 @@ async fn collect(hub: &Arc<Hub>) {
 async fn furnish(hub: &Arc<Hub>) {
     let reader = hub.clone();
     for (target, object) in apart(move || missing(&reader)).await {
-        // A namespace that is being deleted meanwhile refuses the write, as it should.
+        // A namespace that is being deleted refuses the write, as it should.
         let options = WriteOptions::manager("kube-controller-manager");
         drop(hub.write(move |store, now| store.create(&target, object, &options, now)).await);
     }
 }
 
-/// Returns what namespaces lack.
+/// Returns the objects that namespaces lack.
 fn missing(hub: &Hub) -> Vec<(ResourcePath, Object)> {
     let namespaces = ResourcePath::resource("", "v1", "namespaces");
     let Ok(namespaces) = hub.read(|store| store.list(&namespaces, &ListOptions::default())) else {

@@ -147,7 +147,7 @@ impl Events {
                 return Some(self.chunk());
             }
             self.present = None;
-            // What is not written yet stays in the history, where it counts.
+            // Events that are not written yet stay in the history, which has a limit.
             match self.hub.read(|store| store.poll_some(&mut self.watch, CHUNK)) {
                 Ok((events, false)) if events.is_empty() => {}
                 Ok((events, _)) => {

@@ -76,8 +76,8 @@ impl Origin {
         snapshot.caches(wanted)
     }
 
-    /// Reads the objects of some kinds that the user may list into caches: those of the whole hub or, if only
-    /// these may be listed, those of a namespace. Returns the kinds that may not be listed in either.
+    /// Reads the objects of some kinds into caches, as far as the user may list them: the objects of the whole hub or,
+    /// if the user may not list these, of a namespace. Returns the kinds that may not be listed in either.
     ///
     /// # Errors
     /// As for [`Origin::read`], or no kind may be listed.
@@ -142,7 +142,7 @@ impl KindToRead {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
     }
 
-    /// Lists the objects of the whole hub or, if the user may not, those of a namespace. The inner error is the first refusal.
+    /// Lists the objects of the whole hub or, if the user may not, of a namespace. The inner error is the first refusal.
     async fn permitted(
         &self,
         hub: &Client,

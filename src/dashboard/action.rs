@@ -41,7 +41,7 @@ pub(super) struct ActionForm {
     pub(super) verb: Verb,
     /// Name of an add-on, or NAMESPACE/NAME of a ConfigRepo.
     pub(super) subject: String,
-    /// What is approved or undone, as the page showed it.
+    /// The approval or the revisions to undo, as the page showed them.
     #[serde(default)]
     pub(super) token: String,
 }

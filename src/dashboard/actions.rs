@@ -15,7 +15,7 @@ const CLUSTERS: usize = 10;
 /// Returns the button that pauses a rollout, or goes on with it.
 pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Action<'_> {
     let name = workload.name.as_str();
-    let states = || workload.groups.iter().flat_map(|group| &group.clusters).map(State::of);
+    let states = || workload.clusters().map(State::of);
     let count =
         |wanted: &[State]| counted(states().filter(|state| wanted.contains(state)).count(), "cluster");
     let (waiting, in_flight) = (count(&[State::Waiting, State::Paused]), count(&[State::InFlight]));

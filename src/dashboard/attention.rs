@@ -1,4 +1,4 @@
-//! What needs a person, each with its cause and what to do.
+//! The entries that need a person, each with its cause and the next step.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ const CAUSE: usize = 300;
 
 /// Something that needs a person.
 struct Need {
-    /// How urgent it is.
+    /// Its urgency.
     state: State,
-    /// What it is, in two words.
+    /// Its kind, in two words.
     what: String,
-    /// What it is about, with the cause.
+    /// Its subject, with the cause.
     cause: Markup,
-    /// What to do.
+    /// The next step.
     action: Markup,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn band(shown: &Shown, now: Timestamp) -> Markup {
     let needs = needs(shown, now);
     if needs.is_empty() {
         return html! {
-            p .panel.calm #attention { (state(State::Done, "Nothing needs you.")) }
+            p .panel.calm #attention { (state(State::Done, "Nothing needs your attention.")) }
         };
     }
     html! {
@@ -67,7 +67,7 @@ fn needs(shown: &Shown, now: Timestamp) -> Vec<Need> {
     for repository in &overview.repositories {
         needs.extend(of_repository(repository, shown, now));
     }
-    for workload in overview.add_ons.iter().chain(&overview.replica_sets) {
+    for workload in overview.workloads() {
         needs.extend(of_workload(workload, shown));
     }
     needs.extend(silent(&overview.clusters));
@@ -138,7 +138,6 @@ fn of_repository(repository: &Repository, shown: &Shown, now: Timestamp) -> Vec<
 
 fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
     let WorkloadSummary { name, holds, corrections, approvals, .. } = workload;
-    let all = || workload.groups.iter().flat_map(|group| &group.clusters);
     let open = html! { a .btn href={ "rollout?of=" (encoded(name)) } { "Open" } };
     let link = |what: &str| html! { a id={ "need:" (what) ":" (name) } href={ "rollout?of=" (encoded(name)) } { b { (name) } } };
     let mut needs = Vec::new();
@@ -153,12 +152,20 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
         needs.push(Need { state, what: what.into(), cause, action: open.clone() });
     };
     let is_stopped = |one: &&ClusterSummary| one.state.is_failure() || one.state.is_quarantined();
-    let failed: Vec<_> = all().filter(|one| State::of(one) == State::Failed).collect();
+    let failed: Vec<_> = workload.clusters().filter(|one| State::of(one) == State::Failed).collect();
     let (failed, broken): (Vec<_>, Vec<_>) = failed.into_iter().partition(|one| is_stopped(one));
     need(State::Failed, "Rollout failed", failed);
     need(State::Failed, "Not working", broken);
-    need(State::Warned, "Reports an error", all().filter(|one| State::of(one) == State::Warned).collect());
-    need(State::Returned, "Rolled back", all().filter(|one| State::of(one) == State::Returned).collect());
+    need(
+        State::Warned,
+        "Reports an error",
+        workload.clusters().filter(|one| State::of(one) == State::Warned).collect(),
+    );
+    need(
+        State::Returned,
+        "Rolled back",
+        workload.clusters().filter(|one| State::of(one) == State::Returned).collect(),
+    );
     for (token, about) in approvals {
         let action =
             html! { (open) @if shown.change_rollouts { (actions::approve(workload, token, about)) } };

@@ -145,8 +145,7 @@ fn rows_of_works<'a>(
 type WorkloadState<'a> = (&'a str, &'a ClusterSummary);
 
 fn rollout_on<'a>(workload: &'a WorkloadSummary, cluster: &str) -> Option<WorkloadState<'a>> {
-    let mut clusters = workload.groups.iter().flat_map(|group| &group.clusters);
-    Some((workload.name.as_str(), clusters.find(|one| one.name == cluster)?))
+    Some((workload.name.as_str(), workload.clusters().find(|one| one.name == cluster)?))
 }
 
 fn rollout_of_add_on<'a>(
@@ -273,7 +272,7 @@ impl<'a> Row<'a> {
 struct WorkObject {
     name: String,
     state: State,
-    /// Why it is not applied or not available; empty otherwise.
+    /// The reason that it is not applied or not available; empty otherwise.
     why: String,
 }
 

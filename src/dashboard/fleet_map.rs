@@ -23,7 +23,7 @@ const GROUPS: usize = 60;
 /// Most clusters of a fleet whose cells have their names in them.
 const NAMED: usize = 24;
 
-/// What is encoded in a value of a query: all but what may stand there and is frequent in names.
+/// The characters that are encoded in a value of a query: all but those that are allowed there and frequent in names.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'/');
 
 /// A cluster of the map.
@@ -35,11 +35,11 @@ pub(super) struct Cell<'a> {
     pub(super) label: String,
     /// The version of that workload there; empty without one.
     pub(super) version: &'a str,
-    /// Why it is in this state; empty without a reason.
+    /// The reason for this state; empty without one.
     pub(super) why: &'a str,
-    /// Since when it is in this state, or on the way to it.
+    /// The time since which it is in this state, or on the way to it.
     pub(super) since: Option<Timestamp>,
-    /// When the state ends at the latest.
+    /// The latest end of the state.
     pub(super) until: Option<Timestamp>,
     /// The group of the rollout.
     pub(super) group: String,
@@ -100,7 +100,7 @@ pub(super) fn cells_of(workload: &WorkloadSummary) -> Vec<Cell<'_>> {
 /// workload with the most clusters.
 pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
     let overview = &shown.overview;
-    let mut workloads: Vec<_> = overview.add_ons.iter().chain(&overview.replica_sets).collect();
+    let mut workloads: Vec<_> = overview.workloads().collect();
     workloads.sort_by_key(|workload| std::cmp::Reverse(workload.total));
     let mut cells: Vec<Cell<'_>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();

@@ -95,13 +95,13 @@ fn logo() -> Markup {
 pub(super) struct Action<'a> {
     /// The value of the field `verb`.
     pub(super) verb: &'static str,
-    /// What the change is about: the name of an add-on, or NAMESPACE/NAME.
+    /// The subject of the change: the name of an add-on, or NAMESPACE/NAME.
     pub(super) subject: &'a str,
-    /// What is approved or undone; empty for other verbs.
+    /// The approval or the revisions to undo; empty for other verbs.
     pub(super) token: String,
     /// The label of the button, such as "Pause proxy".
     pub(super) label: String,
-    /// What will happen, and to which clusters or objects.
+    /// The effect, with the clusters or objects that it concerns.
     pub(super) effect: Markup,
 }
 

@@ -410,6 +410,7 @@ kind: ConfigRepo
 metadata: {name: NAME, namespace: wheelwright-system}
 spec:
   url: https://GIT/NAME.git
+  path: .
   ref: {branch: main}
   interval: 5s
   secretRef: {name: NAME}

@@ -31,6 +31,24 @@ pub(super) type Body = BoxBody<Bytes, std::convert::Infallible>;
 /// Bytes of answers that a peer takes without reading them, the least of HTTP/2.
 const WINDOW: u32 = 65_535;
 
+/// Lets a user create and read config maps and events, by a role and a binding of this name.
+async fn grant(admin: &kube::Client, name: &str, user: &str) {
+    let role: ClusterRole = serde_json::from_value(json!({
+        "metadata": { "name": name },
+        "rules": [{ "apiGroups": [""], "resources": ["configmaps", "events"], "verbs": ["create", "get", "watch"] }],
+    }))
+    .unwrap();
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
+    }))
+    .unwrap();
+    let post = PostParams::default();
+    Api::all(admin.clone()).create(&post, &role).await.unwrap();
+    Api::all(admin.clone()).create(&post, &binding).await.unwrap();
+}
+
 /// A peer with a bootstrap token, who may create and read config maps and events.
 pub(super) struct Peer {
     address: String,
@@ -53,22 +71,7 @@ impl Peer {
         .unwrap();
         let post = PostParams::default();
         Api::namespaced(client.clone(), "kube-system").create(&post, &token).await.unwrap();
-        let role: ClusterRole = serde_json::from_value(json!({
-            "metadata": { "name": id },
-            "rules": [{ "apiGroups": [""], "resources": ["configmaps", "events"], "verbs": ["create", "get", "watch"] }],
-        }))
-        .unwrap();
-        Api::all(client.clone()).create(&post, &role).await.unwrap();
-        let binding: ClusterRoleBinding = serde_json::from_value(json!({
-            "metadata": { "name": id },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": id },
-            "subjects": [{
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "User",
-                "name": format!("system:bootstrap:{id}"),
-            }],
-        }))
-        .unwrap();
-        Api::all(client).create(&post, &binding).await.unwrap();
+        grant(&client, id, &format!("system:bootstrap:{id}")).await;
         let ca = CertificateDer::from_pem_file(hub.data.join("ca.crt")).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         roots.add(ca).unwrap();
@@ -171,19 +174,7 @@ async fn one_identity_cannot_take_the_places_of_others() {
 async fn a_list_that_is_streamed_may_be_larger_than_the_share_of_its_user() {
     let server = Server::start(ServerOptions::new(now)).await.unwrap();
     let (admin, post) = (server.client(), PostParams::default());
-    let role: ClusterRole = serde_json::from_value(json!({
-        "metadata": { "name": "reader" },
-        "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"] }],
-    }))
-    .unwrap();
-    Api::all(admin.clone()).create(&post, &role).await.unwrap();
-    let binding: ClusterRoleBinding = serde_json::from_value(json!({
-        "metadata": { "name": "reader" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader" },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader" }],
-    }))
-    .unwrap();
-    Api::all(admin.clone()).create(&post, &binding).await.unwrap();
+    grant(&admin, "reader", "reader").await;
     let long = "x".repeat(900_000);
     for i in 0..50 {
         let large: ConfigMap = serde_json::from_value(

@@ -54,7 +54,7 @@ impl RolloutChange<'_> {
         stages.chain(self.failing()).chain(self.approvals()).chain(completed).map(event).collect()
     }
 
-    /// Returns what the condition says beside numbers or, if that is nothing, how many clusters start or are done.
+    /// Returns the message of the condition without OCM's numbers or, if nothing is left, the number of clusters that start or are done.
     fn state(&self) -> String {
         let (counts, details) = (&self.decision.counts, progress::details(self.message));
         let total = counted(counts.total, "cluster");

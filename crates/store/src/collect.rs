@@ -40,9 +40,9 @@ pub(super) struct OwnerGraph {
 struct Round {
     /// Objects that are not checked yet.
     left: BTreeSet<ObjectId>,
-    /// The revision at the begin.
+    /// The revision at its start.
     began: u64,
-    /// How far the check of an object has come, if a slice ended during it.
+    /// The progress of a check during which a slice ended, and its object.
     paused: Option<(ObjectId, Pass)>,
 }
 

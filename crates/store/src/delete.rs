@@ -94,7 +94,7 @@ impl Store {
         object.map(Deleted::Terminating)
     }
 
-    /// Returns what a deletion of a collection deletes: every object that a list would show.
+    /// Returns the objects that a deletion of a collection deletes: those that a list would show.
     ///
     /// # Errors
     /// As [`Store::list`], and 405 for collections that cannot be deleted.
@@ -114,7 +114,7 @@ impl Store {
     /// Deletes the first of these objects, in a slice that takes little time; returns how many.
     ///
     /// # Errors
-    /// As [`Store::delete`]; objects that are held or gone meanwhile are no error.
+    /// As [`Store::delete`]; an object that something holds, or that is gone by then, is not an error.
     pub fn delete_some(
         &mut self,
         target: &ResourcePath,

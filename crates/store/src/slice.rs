@@ -6,12 +6,12 @@ use super::collection::weight_of;
 
 /// Bytes of objects in a slice: about 20 ms, and at least one object.
 const BYTES: usize = 4 << 20;
-/// The least that an object counts for: what it takes to look at one.
+/// The least number of bytes that count for an object: the work of looking at one.
 const LEAST: usize = 4 << 10;
-/// What an object counts for that is passed over.
+/// Bytes that count for an object that is passed over.
 const LITTLE: usize = 16;
 
-/// What is left of a slice.
+/// The rest of a slice.
 #[derive(Debug)]
 pub(super) struct Slice {
     bytes: usize,

@@ -251,7 +251,7 @@ fn the_band_has_what_needs_a_person_with_cause_and_action() {
     }
     assert!(band.find("Rollout failed").unwrap() < band.find("1 not available").unwrap(), "{band}");
     assert!(band.find("1 not available").unwrap() < band.find("Plan waits").unwrap(), "{band}");
-    assert!(content(&Overview::default()).contains("Nothing needs you."));
+    assert!(content(&Overview::default()).contains("Nothing needs your attention."));
 }
 
 #[test]

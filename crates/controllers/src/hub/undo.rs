@@ -20,7 +20,7 @@ pub struct Undo {
     pub revision: Hash,
     /// The name of the revision for people.
     pub named: String,
-    /// Where and why it failed, if it did.
+    /// The cluster on which it failed and the reason, if it did.
     pub failure: String,
     /// The clusters.
     pub effect: UndoEffect,
@@ -37,7 +37,7 @@ pub struct UndoEffect {
     pub spared: usize,
 }
 
-/// Why nothing can be taken back.
+/// The reason that nothing can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoUndo {
     /// The rollout is done, so no cluster would return.
@@ -46,8 +46,8 @@ pub enum NoUndo {
     NoRollout,
 }
 
-/// Returns what an undo takes back: the revisions on the placements whose rollout is under way, and on those
-/// without clusters that would get the same revision later. `name` names a revision for people.
+/// Returns the revisions that an undo takes back: on the placements whose rollout is under way, and on
+/// placements without clusters that would get the same revision later. `name` names a revision for people.
 ///
 /// # Errors
 /// Nothing is under way.

@@ -51,7 +51,7 @@ pub struct ConfigRepoSpec {
     #[serde(default)]
     #[schemars(extend("default" = {"branch": "main"}))]
     pub r#ref: GitRef,
-    /// Directory that is rendered: a kustomization, or plain manifests; empty for the root.
+    /// Directory that is rendered: a kustomization, or plain manifests; empty or `.` for the root.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,

@@ -38,7 +38,7 @@ pub struct Repository {
     pub healthy: String,
     /// Whether the hub is as the repository says (condition Ready).
     pub ready: bool,
-    /// Since when it has been so, in UTC; empty if it is unknown.
+    /// The time of the last change of `ready`, in UTC; empty if it is unknown.
     pub ready_since: String,
     /// True if the operator is working on it, and no person has to act (condition Reconciling).
     pub reconciling: bool,

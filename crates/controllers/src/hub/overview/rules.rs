@@ -15,7 +15,7 @@ pub(super) fn rules(strategy: &Strategy, policy: &Policy) -> Vec<String> {
         }
     };
     let limits = strategy.limits();
-    let soak = limits.soak.map(|soak| soak.max(policy.soak)).filter(is_some);
+    let soak = limits.soak.map(|soak| soak.max(policy.soak)).filter(SignedDuration::is_positive);
     let Approval { between_groups, groups } = &policy.approval;
     let groups: Vec<_> = groups.iter().map(String::as_str).collect();
     let between_groups =
@@ -36,7 +36,7 @@ pub(super) fn rules(strategy: &Strategy, policy: &Policy) -> Vec<String> {
         deadline.map(|deadline| format!("A cluster has {} to become healthy.", duration::format(deadline))),
         soak.map(|soak| format!("It must stay healthy for {}.", duration::format(soak))),
         Some(policy.group_soak)
-            .filter(is_some)
+            .filter(SignedDuration::is_positive)
             .map(|soak| format!("The next group starts {} after the last.", duration::format(soak))),
         Some(breach.to_owned()),
         between_groups,
@@ -48,10 +48,6 @@ pub(super) fn rules(strategy: &Strategy, policy: &Policy) -> Vec<String> {
         )),
     ];
     rules.into_iter().flatten().collect()
-}
-
-fn is_some(duration: &SignedDuration) -> bool {
-    duration.is_positive()
 }
 
 #[cfg(test)]
