@@ -71,12 +71,12 @@ fn clusters() -> &'static Path {
             None => command.arg("--binary").arg(env!("CARGO_BIN_EXE_wheelwright")),
         };
         let mut bed = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(bed.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (mut line, mut output) = (String::new(), BufReader::new(bed.stdout.take().unwrap()));
+        output.read_line(&mut line).unwrap();
         let directory = line.trim().strip_prefix(&format!("{VARIABLE}=")).map(PathBuf::from);
         let directory = directory.unwrap_or_else(|| panic!("no clusters with real nodes: {line}"));
-        // The clusters end when this process closes the pipe, which it does when it ends.
-        std::mem::forget(bed);
+        // The clusters end when this process closes one of the pipes, which it does when it ends.
+        std::mem::forget((bed, output));
         directory
     })
 }
