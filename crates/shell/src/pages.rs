@@ -1,13 +1,19 @@
 //! Lists that are read page by page, so that no answer is too long.
 
+use std::time::Duration;
+
 use kube::api::ListParams;
-use kube::{Api, Result};
+use kube::{Api, Error, Result};
 use serde::de::DeserializeOwned;
+use tokio::time::sleep;
 
-use super::client::is_too_large;
+use super::client::{is_too_large, retry_after};
 
-/// Objects in a page, unless they are so large that the answer would be too long.
-const PAGE: u32 = 500;
+/// Objects in a page, unless they are so large that the answer would be too long: 500 objects of 4 KiB are 2 MiB.
+pub(super) const PAGE: u32 = 500;
+/// How long one page waits in all for a server that is busy. A server that has cut off a page that was too long may
+/// still count it against the next one.
+const BUSY: Duration = Duration::from_secs(30);
 
 /// Reads a page of a list, and sets the parameters to the next one. Returns the objects, and whether there are more.
 ///
@@ -17,16 +23,46 @@ pub async fn page<K>(api: &Api<K>, params: &mut ListParams) -> Result<(Vec<K>, b
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
-    let mut limit = params.limit.unwrap_or(PAGE);
+    params.limit.get_or_insert(PAGE);
+    let mut refusals = Refusals::default();
     let list = loop {
-        params.limit = Some(limit);
-        match api.list(params).await {
-            Err(error) if is_too_large(&error) && limit > 1 => limit /= 2,
-            listed => break listed?,
+        let answer = api.list(params).await;
+        if let Some(list) = refusals.of(answer, params).await? {
+            break list;
         }
     };
     params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
     Ok((list.items, params.continue_token.is_some()))
+}
+
+/// What one page of a list does after its refusals.
+#[derive(Default)]
+pub(super) struct Refusals {
+    waited: Duration,
+}
+
+impl Refusals {
+    /// Returns the answer to a request for a page, or `None` to send the request again. After an answer that was too
+    /// long, the parameters ask for fewer objects. After the refusal of a busy server, the time has passed that it named.
+    pub(super) async fn of<T>(&mut self, answer: Result<T>, params: &mut ListParams) -> Result<Option<T>> {
+        match answer {
+            Err(error) if is_too_large(&error) && params.limit > Some(1) => {
+                params.limit = params.limit.map(|limit| limit / 2);
+            }
+            Err(error) if is_busy(&error, self.waited) => {
+                self.waited += retry_after(&error);
+                sleep(retry_after(&error)).await;
+            }
+            answer => return answer.map(Some),
+        }
+        Ok(None)
+    }
+}
+
+/// Returns whether a server is busy for a time that the page waits, after what it has waited.
+fn is_busy(error: &Error, waited: Duration) -> bool {
+    let wait = retry_after(error);
+    !wait.is_zero() && waited.checked_add(wait).is_some_and(|all| all <= BUSY)
 }
 
 /// Reads a list to its end, page by page.

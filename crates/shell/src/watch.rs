@@ -22,17 +22,15 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::budget::{Kept, Memory, SMALL};
-use super::client::{is_too_large, retry_after};
+use super::client::retry_after;
 use super::freshness::Freshness;
 use super::message;
 use super::metrics::Metrics;
+use super::pages::{PAGE, Refusals};
 use super::restarts::Restarts;
 use object::{Gvk, Key, version};
 use reconcile::{Decoded, ObjectText, Representation, WatchedKind, WatcherEvent};
 
-/// Objects per page of a list: 500 objects of 4 KiB are 2 MiB. Pages become smaller if an answer would be too
-/// long.
-const PAGE: u32 = 500;
 /// Longest list: 300,000 add-ons of 7 KiB.
 const LIST_BYTES: usize = 2 << 30;
 /// The least size that a page counts for. A server whose pages do not end sends 2,048 of them; those of 500
@@ -197,6 +195,7 @@ fn log_failed_list(kind: &Gvk, error: &Error, after: Duration) {
 async fn list(target: &WatchTarget, kept: &mut Kept<'_>) -> Result<(WatcherEvent, String), Error> {
     let (mut objects, mut bytes) = (Vec::new(), 0);
     kept.clear();
+    let mut refusals = Refusals::default();
     let mut params = ListParams {
         limit: Some(PAGE),
         field_selector: selector(&target.fields),
@@ -204,13 +203,9 @@ async fn list(target: &WatchTarget, kept: &mut Kept<'_>) -> Result<(WatcherEvent
         ..ListParams::default()
     };
     loop {
-        let text = match page(target, &params).await {
-            Err(error) if is_too_large(&error) && params.limit > Some(1) => {
-                params.limit = params.limit.map(|limit| limit / 2);
-                continue;
-            }
-            answered => answered?,
-        };
+        let answer = page(target, &params).await;
+        let Some(text) = refusals.of(answer, &mut params).await? else { continue };
+        refusals = Refusals::default();
         bytes += text.len().clamp(PAGE_BYTES, MAX_PAGE_BYTES);
         if bytes > LIST_BYTES {
             let pages = LIST_BYTES / PAGE_BYTES;

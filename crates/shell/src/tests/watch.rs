@@ -192,6 +192,20 @@ async fn a_server_that_refuses_watches_for_a_while_is_left_alone_for_that_while(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_goes_on_after_a_page_that_a_busy_server_refused() {
+    let log = watched(MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
+        (true, _) => Reply::Streams(Bytes::from_static(BOOKMARK)),
+        (false, 0) => Reply::Continues,
+        (false, 1..4) => Reply::Refused(429, 5),
+        (false, _) => Reply::Listed(9),
+    });
+    let log = log.await;
+    let lists: Vec<_> =
+        log.requests.iter().filter(|(is_watch, ..)| !is_watch).map(|(_, at, _)| at.as_secs()).collect();
+    assert_eq!((lists, log.listed), (vec![0, 0, 5, 10, 15], 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_whose_watches_do_not_last_is_asked_ever_less() {
     for answer in [
         (|is_watch, _| if is_watch { Reply::Ends } else { Reply::Listed(7) }) as AnswerFn,
