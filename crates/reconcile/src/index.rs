@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId};
 
 use super::{Change, Read, View};
-use object::{Key, Kind};
+use object::{Key, Kind, Object, Stored};
 
 /// State derived from the objects of the hub, which the dispatcher updates change by change.
 ///
@@ -33,6 +33,9 @@ pub trait Observes<I> {
     /// Passes every change of an object of kind `K` on the hub to `observe`, which applies it and names the
     /// keys of the controller that it concerns.
     fn on<K: Kind>(&mut self, observe: fn(&mut I, &Change<K>) -> Vec<Key>);
+
+    /// Passes every change of an [observed object](View::observed) to `observe`, as [`Observes::on`] does.
+    fn on_observed(&mut self, observe: fn(&mut I, &Change<Object>) -> Vec<Key>);
 }
 
 /// Indexes by type, as far as they are built.
@@ -43,7 +46,7 @@ pub(crate) type LogEntry = Box<dyn FnOnce(&mut BuiltIndexes) -> Vec<Key> + Send>
 
 /// Makes a log entry of a change. An index that is not built needs none: it is built from objects that
 /// include the change.
-pub(crate) fn log_entry<I: Index, K: Kind>(
+pub(crate) fn log_entry<I: Index, K: Stored>(
     observe: fn(&mut I, &Change<K>) -> Vec<Key>,
     change: &Change<K>,
 ) -> LogEntry {

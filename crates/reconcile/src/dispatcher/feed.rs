@@ -162,6 +162,11 @@ impl Dispatcher {
         let Some(cached) = self.caches.observed_mut(&kind.gvk, is_list) else { return };
         let Enqueued { changes, priority: _, restarts: _, refused } = take(cached, feed);
         self.report_unreadable(&kind.gvk, refused);
+        for (controller_id, log) in &self.routes.observed_logs {
+            if let Some(registered) = self.controllers.get_mut(*controller_id) {
+                changes.iter().for_each(|change| registered.indexes.log(log(change)));
+            }
+        }
         let mut woken = Vec::new();
         for (controller_id, wakes) in &self.routes.observed {
             for change in &changes {

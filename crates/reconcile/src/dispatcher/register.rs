@@ -99,4 +99,9 @@ impl<I: Index> Observes<I> for Observing<'_> {
         let log: Log<K> = Box::new(move |change| log_entry(observe, change));
         self.0.routes.of_mut(Site::Hub).logs.push((controller_id, log));
     }
+
+    fn on_observed(&mut self, observe: fn(&mut I, &Change<Object>) -> Vec<Key>) {
+        let log: Log<Object> = Box::new(move |change| log_entry(observe, change));
+        self.0.routes.observed_logs.push((self.0.last(), log));
+    }
 }

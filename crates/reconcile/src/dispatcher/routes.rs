@@ -12,6 +12,8 @@ use object::{Key, Kind, Object};
 pub(super) struct Routes {
     typed: BTreeMap<(Site, TypeId), Box<dyn Any + Send + Sync>>,
     pub(super) observed: Vec<(usize, Wakes<Object, Caches>)>,
+    /// The indexes that apply changes of observed objects, by controller.
+    pub(super) observed_logs: Vec<(usize, Log<Object>)>,
     pub(super) sources: Vec<(usize, SourceWakes)>,
 }
 

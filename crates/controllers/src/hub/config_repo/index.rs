@@ -2,11 +2,13 @@
 //! objects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::wakes;
 use crate::multimap;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
-use engine::sync::{self, Comparisons};
-use object::Key;
+use engine::sync::{self, Comparisons, Desired, ObjectId};
+use object::{Key, Object};
 use reconcile::{Change, Index, Observes, Query, Read, View};
 
 /// The owners of objects, and the comparisons of earlier plans.
@@ -16,6 +18,10 @@ pub(super) struct RepoIndex {
     listed: BTreeMap<String, BTreeSet<Claim>>,
     /// The comparisons of each ConfigRepo.
     comparisons: BTreeMap<Key, Comparisons>,
+    /// The commits that ConfigRepos in mode Observe compare with the hub.
+    observed: BTreeMap<Key, Arc<Desired>>,
+    /// The ConfigRepos that observe an object.
+    observers: BTreeMap<ObjectId, BTreeSet<Key>>,
 }
 
 /// An inventory that lists an object.
@@ -47,9 +53,15 @@ impl Index for RepoIndex {
         });
         observes.on::<ConfigRepo>(|index, change| {
             if let Change { old: Some(old), new: None } = change {
-                index.comparisons.remove(&Key::of(&**old));
+                let repo = Key::of(&**old);
+                index.comparisons.remove(&repo);
+                index.observe(&repo, None);
             }
             Vec::new()
+        });
+        observes.on_observed(|index, change| match wakes::is_relevant(change) {
+            true => index.observers_of(change),
+            false => Vec::new(),
         });
     }
 }
@@ -76,6 +88,29 @@ impl RepoIndex {
     /// Returns the uids of the ConfigRepos whose inventories list an object.
     pub(super) fn owners(&self, path: &str) -> impl Iterator<Item = &str> {
         self.listed.get(path).into_iter().flatten().map(|claim| claim.owner.as_str())
+    }
+
+    /// Records the commit that a ConfigRepo compares with the hub; `None` if it does not observe one.
+    pub(super) fn observe(&mut self, repo: &Key, desired: Option<&Arc<Desired>>) {
+        let before = self.observed.get(repo);
+        if before.map(Arc::as_ptr) == desired.map(Arc::as_ptr) {
+            return;
+        }
+        for id in self.observed.remove(repo).iter().flat_map(|before| before.ids()) {
+            multimap::remove(&mut self.observers, &id, repo);
+        }
+        if let Some(desired) = desired {
+            for id in desired.ids() {
+                self.observers.entry(id).or_default().insert(repo.clone());
+            }
+            self.observed.insert(repo.clone(), Arc::clone(desired));
+        }
+    }
+
+    /// Returns the ConfigRepos that observe a changed object.
+    pub(super) fn observers_of(&self, change: &Change<Object>) -> Vec<Key> {
+        let id = change.sides().next().map(|object| ObjectId::of(&object.reference()));
+        id.and_then(|id| self.observers.get(&id)).into_iter().flatten().cloned().collect()
     }
 
     /// Takes the comparisons of the last plan for a ConfigRepo. A plan that ends early loses them.

@@ -112,7 +112,10 @@ fn reconcile_commit(
             return Ok(());
         }
     };
-    if repo.spec.mode == ConfigRepoMode::Observe {
+    let is_observer = repo.spec.mode == ConfigRepoMode::Observe;
+    let observed = is_observer.then_some(&desired);
+    view.index(|index: &mut RepoIndex| index.observe(&draft.key, observed))?;
+    if is_observer {
         match draft.unmet.take() {
             Some(waiting) => draft.readiness = Some(waiting),
             None => observe::observe(draft, &commit, &policy.ignore, view),

@@ -28,6 +28,7 @@ mod inventory;
 mod loosening;
 mod moves;
 mod moves_awaited;
+mod observe;
 mod partial;
 mod rendering;
 mod restart;

@@ -48,14 +48,10 @@ pub(super) fn of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec
     all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// Wakes the ConfigRepos that an object belongs or belonged to, unless only its status changed and the object
-/// is as healthy as before.
+/// Wakes the ConfigRepos that an object belongs or belonged to. The [`RepoIndex`](super::index::RepoIndex)
+/// wakes those that observe it.
 pub(super) fn owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
-    if let (Some(old), Some(new)) = (&change.old, &change.new)
-        && content(old).eq(content(new))
-        && old.annotations() == new.annotations()
-        && ObjectHealth::of(old) == ObjectHealth::of(new)
-    {
+    if !is_relevant(change) {
         return Vec::new();
     }
     let marked = change.sides().filter_map(|object| {
@@ -63,6 +59,15 @@ pub(super) fn owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
         Some(Key::namespaced(namespace, name))
     });
     marked.collect()
+}
+
+/// Returns false if only the status of an object changed and the object is as healthy as before.
+pub(super) fn is_relevant(change: &Change<Object>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    !content(old).eq(content(new))
+        || old.annotations() != new.annotations()
+        || old.labels() != new.labels()
+        || ObjectHealth::of(old) != ObjectHealth::of(new)
 }
 
 fn content(object: &Object) -> impl Iterator<Item = (&String, &serde_json::Value)> {
