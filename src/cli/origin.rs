@@ -221,6 +221,8 @@ impl<I: Index> Observes<I> for Kinds {
     fn on<K: Kind>(&mut self, _: fn(&mut I, &Change<K>) -> Vec<Key>) {
         self.add::<K>(Site::Hub);
     }
+
+    fn on_observed(&mut self, _: fn(&mut I, &Change<Object>) -> Vec<Key>) {}
 }
 
 /// Objects of any kind.
