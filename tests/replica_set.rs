@@ -94,6 +94,20 @@ async fn check(hub: ::kube::Client, bootstrap: Kubeconfig) {
         let is_done = printed.contains("team/settings  2 of 2 clusters done") && printed.contains("✓ c2");
         assert!(shown.status.success() && is_done, "{arguments:?}: {printed}");
     }
+    let mut set = objects("3", "Foreground").pop().unwrap().into_value();
+    // The API servers of the clusters reject the name.
+    set["spec"]["manifestWorkTemplate"]["workload"]["manifests"][0]["metadata"]["name"] = json!("Not_Valid");
+    apply(&hub, &Object::from_value(set).unwrap()).await;
+    let kubectl = real::Kubectl::new(&kubeconfig, cache.path().join("home"));
+    let wait = [
+        "wait",
+        "--namespace=team",
+        "--for=condition=Stalled",
+        "manifestworkreplicaset/settings",
+        "--timeout=60s",
+    ];
+    let output = tokio::task::spawn_blocking(move || kubectl.run(&wait)).await.unwrap();
+    assert!(output.contains("condition met"), "{output}");
     sets.delete("settings", &DeleteParams::default()).await.unwrap();
     eventually("the set goes", async || sets.get_opt("settings").await.unwrap().is_none()).await;
     assert!(works.list(&ListParams::default()).await.unwrap().items.is_empty(), "after its works");

@@ -5,6 +5,7 @@
 //! kubectl and kstatus. What it does not must not be done for one of them, unless [`stricter`] says why.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use api::work::v1::ManifestWorkSpec;
@@ -54,6 +55,28 @@ fn nothing_is_healthy_that_kubectl_or_kstatus_waits_for() {
     let first: Vec<&str> = wrong.iter().take(SHOWN).map(String::as_str).collect();
     assert!(first.is_empty(), "{} of {} differ\n{}", wrong.len(), objects.len(), first.join("\n\n"));
     assert!(healthy > 50 && failed > 50, "{healthy} healthy and {failed} failed of {}", objects.len());
+}
+
+/// The examples are recorded from the controller (`crates/sim/tests/it/argo_health.rs`).
+#[test]
+fn kstatus_knows_a_set_that_has_failed_from_one_in_progress() {
+    let examples = "examples/argocd/resource_customizations/work.open-cluster-management.io/ManifestWorkReplicaSet/testdata";
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join(examples);
+    let expected = [
+        ("complete", "Current"),
+        ("rolling", "InProgress"),
+        ("paused", "InProgress"),
+        ("failed", "Failed"),
+        ("rolled_back", "Failed"),
+        ("failed_everywhere", "Failed"),
+    ];
+    let sets = expected.map(|(name, _)| -> Value {
+        let text = std::fs::read_to_string(examples.join(format!("{name}.json"))).unwrap();
+        serde_json::from_str(&text).unwrap()
+    });
+    let answers = oracles(&sets);
+    let found = expected.iter().zip(&answers).map(|((name, _), answer)| (*name, answer.kstatus.as_str()));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
 /// Returns why the table waits for an object that both oracles call done.

@@ -92,7 +92,8 @@ pub mod addon_conditions {
     pub const REGISTRATION_APPLIED: &str = "RegistrationApplied";
 }
 
-/// Condition types of our own kinds, as kstatus reads them.
+/// Condition types of our own kinds, as kstatus reads them. A ManifestWorkReplicaSet has `Reconciling` and
+/// `Stalled` too.
 pub mod gitops_conditions {
     /// The hub is as the repository says.
     pub const READY: &str = "Ready";

@@ -2,12 +2,14 @@
 
 use jiff::Timestamp;
 
+use crate::addon::progress;
 use crate::addon::selection::UNDECIDED;
 use crate::plural::counted;
 use crate::rollout::RolloutDecision;
 use crate::rollout::decision::Counts;
 use api::condition::ConditionStatus::{self, False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::gitops_conditions::{RECONCILING, STALLED};
 use api::names::replica_set_conditions::{MANIFESTWORK_APPLIED, PLACEMENT_ROLLED_OUT, PLACEMENT_VERIFIED};
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
 use api::work::v1::ManifestWork;
@@ -116,8 +118,11 @@ pub fn status(
     status.placement_summary = placements.iter().map(placement_summary).collect();
     status.summary = total(&status.placement_summary);
     let summary = &status.summary;
-    let observed = [verified(placements, summary), rolled_out(placements), applied(placements, summary)];
-    for observation in observed {
+    let rolled_out = rolled_out(placements);
+    let phase = Phase::of(placements, &rolled_out);
+    let applied = applied(placements, summary, phase);
+    let [reconciling, stalled] = phase.conditions(&rolled_out.message);
+    for observation in [verified(placements, summary), rolled_out, applied, reconciling, stalled] {
         let generation = set.metadata.generation.unwrap_or_default();
         set_condition(&mut status.conditions, observation.at(generation), now);
     }
@@ -188,22 +193,74 @@ fn verified(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaS
     Observation::new(PLACEMENT_VERIFIED, True, "AsExpected")
 }
 
+/// The reason of a set whose revision is quarantined.
+const ROLLED_BACK: &str = "RolledBack";
+
+/// The phase of the rollouts of a set. OCM's controller reports a failed rollout like one in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Complete,
+    UnderWay,
+    /// A rollout failed: it goes on after a change of the set or its policy, or when clusters recover.
+    Failed {
+        /// Why, in one word.
+        reason: &'static str,
+    },
+}
+
+impl Phase {
+    fn of(placements: &[PlacementProgress<'_>], rolled_out: &Observation) -> Self {
+        if rolled_out.status == True {
+            return Self::Complete;
+        }
+        let open = placements.iter().filter(|placement| !is_complete(placement));
+        let mut failed = open.filter_map(|placement| placement.decision).filter(|it| has_failed(it));
+        match failed.next() {
+            Some(decision) if decision.quarantine.is_some() => Self::Failed { reason: ROLLED_BACK },
+            Some(_) => Self::Failed { reason: progress::FAILED },
+            None => Self::UnderWay,
+        }
+    }
+
+    /// Returns the conditions `Reconciling` and `Stalled` of kstatus. The one that holds has the message.
+    fn conditions(self, message: &str) -> [Observation; 2] {
+        let (reason, holds) = match self {
+            Self::Complete => ("Complete", None),
+            Self::UnderWay => ("Progressing", Some(RECONCILING)),
+            Self::Failed { reason } => (reason, Some(STALLED)),
+        };
+        [RECONCILING, STALLED].map(|type_| {
+            let message = if holds == Some(type_) { message } else { "" };
+            Observation::new(type_, (holds == Some(type_)).into(), reason).message(message)
+        })
+    }
+}
+
+/// Returns true if the failure budget is exceeded, if the revision is quarantined, or if clusters failed and no
+/// other one is on its way.
+fn has_failed(decision: &RolloutDecision) -> bool {
+    let Counts { soaking, progressing, failed, timed_out, starting, waiting, .. } = decision.counts;
+    let is_over = soaking + progressing + starting + waiting == 0;
+    decision.breach.is_some() || decision.quarantine.is_some() || is_over && failed + timed_out > 0
+}
+
 /// Returns the condition `PlacementRolledOut`. OCM calls a rollout to no cluster complete; this status does
 /// so only once it is known that the placements select no cluster.
 fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
-    let is_complete = |placement: &PlacementProgress<'_>| {
-        let done = placement.decision.is_some_and(|decision| {
-            decision.kept.is_empty()
-                && decision.removed.is_empty()
-                && decision.counts.done + decision.counts.skipped == decision.counts.total
-        });
-        placement.exists && placement.settled && done
-    };
     if placements.iter().all(is_complete) {
         return Observation::new(PLACEMENT_ROLLED_OUT, True, "Complete");
     }
     let explanation: Vec<String> = placements.iter().map(explanation).collect();
     Observation::new(PLACEMENT_ROLLED_OUT, False, "Progressing").message(explanation.join("; "))
+}
+
+fn is_complete(placement: &PlacementProgress<'_>) -> bool {
+    let done = placement.decision.is_some_and(|decision| {
+        decision.kept.is_empty()
+            && decision.removed.is_empty()
+            && decision.counts.done + decision.counts.skipped == decision.counts.total
+    });
+    placement.exists && placement.settled && done
 }
 
 /// Returns how far the rollout on a placement is, the reason why it is held, and the errors that clusters report.
@@ -225,14 +282,26 @@ fn explanation(placement: &PlacementProgress<'_>) -> String {
     });
     let why = breach.or(hold).into_iter().chain(kept).chain(approvals).chain(placement.errors.words());
     let why: Vec<String> = why.collect();
-    let Counts { done, skipped, total, .. } = decision.counts;
+    let Counts { done, skipped, failed, timed_out, total, .. } = decision.counts;
     match why.as_slice() {
-        [] => format!("placement {name}: {} of {} done", done + skipped, counted(total, "cluster")),
+        [] => {
+            let failed = match failed + timed_out {
+                0 => String::new(),
+                failed => format!(", {failed} failed"),
+            };
+            format!("placement {name}: {} of {} done{failed}", done + skipped, counted(total, "cluster"))
+        }
         why => format!("placement {name}: {}", why.join("; ")),
     }
 }
 
-fn applied(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaSetSummary) -> Observation {
+/// Returns the condition `ManifestworkApplied`. While a rollout is under way, works that wait for their turn
+/// are `Processing`; OCM's controller says `NotAsExpected` between two works.
+fn applied(
+    placements: &[PlacementProgress<'_>],
+    summary: &ManifestWorkReplicaSetSummary,
+    phase: Phase,
+) -> Observation {
     let errors = placements
         .iter()
         .filter_map(|placement| Some(format!("placement {}: {}", placement.name, placement.errors.words()?)));
@@ -248,14 +317,16 @@ fn applied(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaSe
         let message = if status == True { String::new() } else { message.clone() };
         Observation::new(MANIFESTWORK_APPLIED, status, reason).message(message)
     };
-    if summary.total == 0 {
-        let is_empty = placements.iter().all(|placement| placement.exists && placement.selected == 0);
-        return condition(False, if is_empty { "PlacementDecisionEmpty" } else { "NotAsExpected" });
+    let exist = placements.iter().all(|placement| placement.exists);
+    if summary.total == 0 && exist && placements.iter().all(|placement| placement.selected == 0) {
+        return condition(False, "PlacementDecisionEmpty");
     }
-    if summary.available == summary.total && summary.progressing == 0 && summary.degraded == 0 {
+    let is_available = summary.total > 0 && summary.available == summary.total;
+    if is_available && summary.progressing == 0 && summary.degraded == 0 {
         return condition(True, "AsExpected");
     }
-    if summary.progressing > 0 && summary.degraded == 0 {
+    let is_moving = summary.progressing > 0 || phase == Phase::UnderWay && exist;
+    if is_moving && summary.degraded == 0 {
         return condition(False, "Processing");
     }
     condition(False, "NotAsExpected")

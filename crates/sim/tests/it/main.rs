@@ -11,6 +11,7 @@ mod addon_progress;
 mod addons;
 mod argo;
 mod argo_cd;
+mod argo_health;
 mod argo_pull;
 mod argo_secrets;
 mod broken;
@@ -23,6 +24,8 @@ mod deletions;
 mod emptied;
 mod events;
 mod fixtures;
+#[path = "../../../../tests/golden.rs"]
+mod golden;
 mod histories;
 mod hosted;
 mod incidents;

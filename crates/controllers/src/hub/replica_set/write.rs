@@ -11,8 +11,9 @@ use super::fleet::SetFleet;
 use super::input::{SetInput, SetPlacement};
 use crate::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
-use api::condition::ConditionStatus::False;
+use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, set_condition};
+use api::names::gitops_conditions::STALLED;
 use api::names::replica_set_conditions::{MANIFESTWORK_APPLIED, PLACEMENT_ROLLED_OUT};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -28,6 +29,9 @@ use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite,
 /// 20 kB these are 40 MB of JSON. After a plan with a failed write the next one waits, up to 7.5 s for the
 /// five plans of 10,000 clusters, so a cluster that refuses its work must not wait for many plans.
 const MOST_WORKS: usize = 2_000;
+
+/// The reason of a set whose name is not valid in the label of its works.
+const INVALID_NAME: &str = "InvalidManifestWorkName";
 
 /// The writes of works that are due now.
 #[derive(Default)]
@@ -271,9 +275,11 @@ fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -
 pub(super) fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestamp) -> Option<StatusWrite> {
     let mut new = set.clone();
     let generation = set.metadata.generation.unwrap_or_default();
-    let condition = Observation::new(MANIFESTWORK_APPLIED, False, "InvalidManifestWorkName");
-    let condition = condition.message(fault).at(generation);
-    set_condition(&mut new.status.get_or_insert_default().conditions, condition, now);
+    let conditions = &mut new.status.get_or_insert_default().conditions;
+    for (type_, status) in [(MANIFESTWORK_APPLIED, False), (STALLED, True)] {
+        let condition = Observation::new(type_, status, INVALID_NAME).message(fault).at(generation);
+        set_condition(conditions, condition, now);
+    }
     StatusWrite::between(set, &new)
 }
 

@@ -2,8 +2,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::replica_set::{PlacementProgress, ReportedErrors, WorkCounts, status};
+use crate::rollout::cluster::Hash;
 use crate::rollout::decision::Counts;
-use crate::rollout::state::Wait;
+use crate::rollout::state::{Breach, Wait};
 use crate::rollout::strategy::Mandatory;
 use crate::rollout::{Refused, RolloutDecision};
 use api::work::v1::ManifestWork;
@@ -168,10 +169,10 @@ fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded()
     assert_eq!(applied(&[(HEALTHY, true), (HEALTHY, true)]), "True AsExpected");
     assert_eq!(
         applied(&[(HEALTHY, true), (HEALTHY, false)]),
-        "False NotAsExpected",
-        "one has the old template"
+        "False Processing",
+        "one waits for its turn with the old template"
     );
-    assert_eq!(applied(&[(HEALTHY, true), (&["Applied"], true)]), "False NotAsExpected");
+    assert_eq!(applied(&[(HEALTHY, true), (&["Applied"], true)]), "False Processing");
     assert_eq!(applied(&[(HEALTHY, true), (BUSY, true)]), "False Processing");
     let both: &[&str] = &["Applied", "Available", "Progressing"];
     assert_eq!(applied(&[(HEALTHY, true), (both, true)]), "False Processing");
@@ -184,8 +185,52 @@ fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded()
         told.split(' ').take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(none(true, 0), "False PlacementDecisionEmpty");
-    assert_eq!(none(true, 1), "False NotAsExpected");
+    assert_eq!(none(true, 1), "False Processing");
     assert_eq!(none(false, 0), "False NotAsExpected");
+}
+
+/// OCM's controller gives a failed rollout the conditions of one in progress.
+#[test]
+fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
+    let works = counts(&[(HEALTHY, true), (HEALTHY, false)]);
+    let check = |decision: &RolloutDecision, expected: [&str; 3]| {
+        let status = of(&[placement(works, 3, decision)]);
+        let found = ["Reconciling", "Stalled", "ManifestworkApplied"].map(|type_| {
+            let told = told(&status, type_);
+            told.split(", ").next().unwrap().to_owned()
+        });
+        assert_eq!(found, expected, "{decision:?}");
+    };
+    let some = "True Progressing placement p: 1 of 3 clusters done";
+    let moving = Counts { done: 1, progressing: 1, failed: 1, total: 3, ..Counts::default() };
+    let not_all = "1 of 2 works are applied";
+    let (processing, unexpected) =
+        (format!("False Processing {not_all}"), format!("False NotAsExpected {not_all}"));
+    check(&decision(1, 0, 3), [some, "False Progressing", &processing]);
+    let tolerated = RolloutDecision { counts: moving, ..Default::default() };
+    check(&tolerated, [some, "False Progressing", &processing]);
+    let over = Counts { progressing: 0, timed_out: 1, ..moving };
+    let ended = RolloutDecision { counts: over, ..Default::default() };
+    check(&ended, ["False Failed", "True Failed placement p: 1 of 3 clusters done", &unexpected]);
+    let status = of(&[placement(works, 3, &ended)]);
+    assert!(told(&status, "Stalled").ends_with(" done, 2 failed"), "{status:?}");
+    let breach =
+        Breach { stage: "all".into(), failures: 1, allowed: 0, first: "c".into(), reports_until: None };
+    let breached = RolloutDecision { breach: Some(breach), counts: moving, ..Default::default() };
+    let why = "True Failed placement p: too many failures in all: 1";
+    check(&breached, ["False Failed", why, &unexpected]);
+    let revision = Hash("abc".into());
+    let hold = Some(Wait::Quarantine { revision: revision.clone() });
+    let returned = RolloutDecision { quarantine: Some(revision), hold, counts: moving, ..Default::default() };
+    let why = "True RolledBack placement p: waits for another revision than abc";
+    check(&returned, ["False RolledBack", why, &unexpected]);
+    let status = of(&[placement(works, 3, &decision(3, 0, 3))]);
+    assert_eq!(["Reconciling", "Stalled"].map(|it| told(&status, it)), ["False Complete"; 2]);
+    // A rollout that is complete does not count, whatever its policy remembers.
+    let nobody = RolloutDecision { counts: Counts::default(), ..returned };
+    let (none, open) = (WorkCounts::default(), decision(1, 0, 3));
+    let status = of(&[placement(none, 0, &nobody), placement(works, 3, &open)]);
+    assert!(told(&status, "Reconciling").starts_with("True Progressing"), "{status:?}");
 }
 
 #[test]

@@ -24,6 +24,9 @@ local function health(status, type, otherwise)
   return { status = status, message = message }
 end
 
+if is("Stalled", "True") then
+  return health("Degraded", "Stalled", "the rollout failed")
+end
 if is("PlacementVerified", "False") then
   -- A placement that selects no cluster is no fault of the set.
   local status = conditions["PlacementVerified"].reason == "PlacementDecisionEmpty" and "Suspended" or "Degraded"
@@ -32,14 +35,19 @@ end
 if not is("PlacementVerified", "True") then
   return { status = "Progressing", message = "the placements have not been read" }
 end
-if is("ManifestworkApplied", "False") and conditions["ManifestworkApplied"].reason == "NotAsExpected" then
+local summary = obj.status.summary or {}
+local unexpected = is("ManifestworkApplied", "False") and conditions["ManifestworkApplied"].reason == "NotAsExpected"
+if is("PlacementRolledOut", "False") then
+  -- OCM's controller sets no condition Stalled, and NotAsExpected while works wait for their turn.
+  if unexpected and conditions["Stalled"] == nil and (summary.degraded or 0) > 0 then
+    return health("Degraded", "ManifestworkApplied", "works are degraded")
+  end
+  return health("Progressing", "PlacementRolledOut", "the set is being rolled out")
+end
+if unexpected then
   return health("Degraded", "ManifestworkApplied", "works are not as expected")
 end
-if is("PlacementRolledOut", "False") then
-  return health("Progressing", "PlacementRolledOut", "the set is rolled out")
-end
-local summary = obj.status.summary or {}
 if is("ManifestworkApplied", "True") and (summary.available or 0) == (summary.total or 0) then
   return health("Healthy", "ManifestworkApplied", "the works are available")
 end
-return health("Progressing", "ManifestworkApplied", "works are applied")
+return health("Progressing", "ManifestworkApplied", "works are being applied")
