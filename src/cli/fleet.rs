@@ -13,6 +13,7 @@ use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::ConfigRepo;
 use engine::plural::counted;
+use engine::rollout::ClusterState;
 use object::Gvk;
 use object::text::short_commit;
 
@@ -52,6 +53,7 @@ pub(super) fn workload(summary: &WorkloadSummary, style: Style) -> String {
     for line in group_lines(name, groups, style) {
         let _ = writeln!(page, "{line}");
     }
+    write_soaking(&mut page, groups);
     write_failures(&mut page, groups, style);
     page
 }
@@ -201,6 +203,20 @@ fn counts(group: &GroupSummary, style: Style) -> Vec<String> {
     counts.into_iter().map(cell).collect()
 }
 
+/// Writes until when clusters soak, for which the next group waits.
+fn write_soaking(page: &mut String, groups: &[GroupSummary]) {
+    let ends = groups.iter().flat_map(|group| &group.clusters).filter_map(|cluster| match cluster.state {
+        ClusterState::Soaking { until } => Some(until),
+        _ => None,
+    });
+    let ends: Vec<_> = ends.collect();
+    let _ = match (ends.len(), ends.iter().max()) {
+        (_, None) => Ok(()),
+        (1, Some(until)) => writeln!(page, "  1 cluster soaks until {until}"),
+        (count, Some(last)) => writeln!(page, "  {count} clusters soak, the last until {last}"),
+    };
+}
+
 /// Writes the clusters that have a problem, with their messages: those that failed first, then those that report
 /// an error.
 fn write_failures(page: &mut String, groups: &[GroupSummary], style: Style) {
@@ -246,7 +262,6 @@ fn short(commit: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use controllers::hub::overview::Repository;
-    use engine::rollout::ClusterState;
 
     use super::*;
 
@@ -306,6 +321,26 @@ mod tests {
             GroupSummary { placement: "fleet/all".into(), name: "#0".into(), clusters: vec![cluster] };
         let page = workload(&WorkloadSummary::of(vec![group]), Style::PLAIN);
         assert!(page.ends_with("\n  ✗ c1 Done (not available)\n"), "{page}");
+    }
+
+    #[test]
+    fn clusters_that_soak_are_told_with_the_end_of_it() {
+        let cluster = |minute: u8| ClusterSummary {
+            name: format!("c{minute}"),
+            runs: String::new(),
+            state: ClusterState::Soaking { until: format!("2026-01-01T00:0{minute}:00Z").parse().unwrap() },
+            available: true,
+            reports_error: false,
+            message: String::new(),
+            since: None,
+        };
+        let group =
+            |clusters| GroupSummary { placement: "fleet/all".into(), name: "canary".into(), clusters };
+        let text = |clusters| workload(&WorkloadSummary::of(vec![group(clusters)]), Style::PLAIN);
+        let one = text(vec![cluster(1)]);
+        assert!(one.ends_with("\n  1 cluster soaks until 2026-01-01T00:01:00Z\n"), "{one}");
+        let two = text(vec![cluster(7), cluster(1)]);
+        assert!(two.ends_with("\n  2 clusters soak, the last until 2026-01-01T00:07:00Z\n"), "{two}");
     }
 
     #[test]

@@ -23,6 +23,7 @@
 //! the state of the clusters are printed.
 
 mod addons;
+mod how_to;
 mod install;
 mod lifecycle;
 mod matrix;

@@ -200,7 +200,7 @@ mod tests {
         std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
         let overview = read(&Origin::of_file(file.path().into()), None).unwrap().0;
         let page = fleet::page(&overview, Style::PLAIN, false, &[]);
-        let note = "\n  fleet/aws: mandatory group pilot: the placement has no such decision group, so nothing waits for it\n";
+        let note = "\n  fleet/aws: mandatory group pilot: the placement has no cluster in such a group, so nothing waits for it\n";
         assert!(page.contains(note), "{page}");
     }
 }

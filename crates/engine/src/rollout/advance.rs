@@ -89,11 +89,12 @@ pub(super) fn decide(
     decision
 }
 
-/// Returns the mandatory groups that the placement does not have. A placement without any group has not been
-/// decided yet.
+/// Returns the mandatory groups without a cluster. A scheduler may list a group that has none. A placement without any
+/// cluster may not have been decided yet.
 fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
     let mut mandatory = strategy.map(Strategy::mandatory).unwrap_or_default();
-    mandatory.retain(|wanted| !groups.is_empty() && !groups.iter().any(|group| wanted.selects(&group.key)));
+    let filled: Vec<_> = groups.iter().filter(|group| !group.clusters.is_empty()).collect();
+    mandatory.retain(|wanted| !filled.is_empty() && !filled.iter().any(|group| wanted.selects(&group.key)));
     mandatory
 }
 

@@ -18,7 +18,7 @@ pub struct RolloutDecision {
     pub strategy: Option<Strategy>,
     /// The fields of strategy and policy that cannot be used; a condition for the user.
     pub refused: Vec<Refused>,
-    /// Mandatory groups that do not exist. As in OCM, no stage waits for them.
+    /// Mandatory groups that do not exist or have no cluster. As in OCM, no stage waits for them.
     pub absent: Vec<Mandatory>,
     /// Every cluster of the groups.
     pub clusters: BTreeMap<String, Assignment>,
@@ -145,7 +145,7 @@ impl RolloutDecision {
     pub fn corrections(&self) -> impl Iterator<Item = String> {
         let absent = |group| {
             format!(
-                "mandatory group {group}: the placement has no such decision group, so nothing waits for it"
+                "mandatory group {group}: the placement has no cluster in such a group, so nothing waits for it"
             )
         };
         self.refused.iter().map(ToString::to_string).chain(self.absent.iter().map(absent))

@@ -173,6 +173,9 @@ fn text(name: &str, explanation: &Explained) -> String {
         for stage in &decision.stages {
             let _ = writeln!(page, "  {stage}");
         }
+        for correction in decision.corrections() {
+            let _ = writeln!(page, "  {correction}");
+        }
         if let Some(hold) = &decision.hold {
             let _ = writeln!(page, "  nothing starts: {hold}");
         }
@@ -227,5 +230,17 @@ mod tests {
         );
 
         assert!(Explained::read("nobody", &args.origin).is_err());
+    }
+
+    #[test]
+    fn a_mandatory_group_that_no_cluster_is_in_is_explained() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain");
+        let hub = std::fs::read_to_string(folder.join("rollout.yaml")).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
+        let name = "managed-serviceaccount";
+        let page = text(name, &Explained::read(name, &Origin::of_file(file.path().into())).unwrap());
+        let note = "\n  mandatory group pilot: the placement has no cluster in such a group, so nothing waits for it\n";
+        assert!(page.contains(note), "{page}");
     }
 }

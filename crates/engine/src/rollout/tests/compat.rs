@@ -362,9 +362,17 @@ fn a_mandatory_group_that_does_not_exist_stops_nothing_and_is_reported() {
     let found: Vec<_> = misspelt.run().corrections().collect();
     assert_eq!(
         found,
-        ["mandatory group g00: the placement has no such decision group, so nothing waits for it"]
+        ["mandatory group g00: the placement has no cluster in such a group, so nothing waits for it"]
     );
     assert!(case("R2 F0", "m1 c1,c2", "").mandatory("g0").run().absent.is_empty());
+    let mut without_canaries = Input::new("new", Ok(strategy("R2 F0", &misspelt.mandatory)));
+    without_canaries.groups = groups("m1 c1");
+    without_canaries.groups[0].clusters.clear();
+    assert_eq!(
+        advance(&without_canaries, NOW).absent,
+        misspelt.mandatory,
+        "the scheduler keeps a group without a cluster"
+    );
     let undecided = Input::new("new", Ok(strategy("R2 F0", &misspelt.mandatory)));
     assert!(
         advance(&undecided, NOW).absent.is_empty(),
