@@ -3,4 +3,5 @@
 #[path = "../../crates/sim/tests/it/argo_cd.rs"]
 mod argo_cd;
 mod health;
+mod observe;
 mod recipes;

@@ -130,6 +130,8 @@ pub const ADDON_VALUES_ANNOTATION: &str = "addon.open-cluster-management.io/valu
 pub const CONFIG_REPO_ANNOTATION: &str = "gitops.wheelwright.dev/config-repo";
 /// Field manager of the objects that are applied from repositories.
 pub const CONFIG_REPO_MANAGER: &str = "wheelwright-gitops";
+/// Field manager of the dry runs that compare live objects with a repository.
+pub const CONFIG_REPO_COMPARE_MANAGER: &str = "wheelwright-gitops-compare";
 /// Digest of the manifest an object was last applied from.
 pub const APPLIED_DIGEST_ANNOTATION: &str = "gitops.wheelwright.dev/applied-digest";
 /// The object that kubectl applied last on the client's side; it is no part of a manifest.

@@ -34,7 +34,7 @@ pub use event::{Event, EventType};
 pub use git::{CommitStatus, Push, ReportTakeover};
 pub use index::{Index, Observes};
 pub use kind::{Decoded, ObjectText, Representation, WatchedKind, WatcherEvent};
-pub use lookup::{Access, AccessReview, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery, ServerHealth};
+pub use lookup::{Access, AccessReview, DryRun, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery, ServerHealth};
 pub use memo::{Cancel, Computation, Computed, Memo};
 pub use outcome::{Answer, Executed, Failure, FailureKind, Outcome};
 pub use plan::{Action, Plan, Precondition, Site, StatusWrite, Subresource};

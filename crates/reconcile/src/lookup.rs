@@ -39,6 +39,24 @@ pub enum Lookup {
         /// The uid of the object.
         uid: String,
     },
+    /// The object that a server-side apply would make of a live one. The answer holds as long as the question is the
+    /// same.
+    DryRun(DryRun),
+}
+
+/// A server-side apply that takes fields by force and writes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DryRun {
+    /// The object.
+    pub object: ObjectRef,
+    /// The manifest, as JSON.
+    pub manifest: String,
+    /// The field manager. One that owns fields of the object would lose those that the manifest lacks.
+    pub manager: String,
+    /// The user that the request impersonates; `None` for the process itself.
+    pub impersonate: Option<String>,
+    /// A digest of the live object. With another one the question is a new one, and is answered anew.
+    pub live: String,
 }
 
 /// A selection of pods.
@@ -67,6 +85,8 @@ pub enum LookupAnswer {
     Pods(Arc<Vec<PodFacts>>),
     /// The warnings, the newest first.
     Warnings(Vec<Warning>),
+    /// The object as it would be.
+    DryRun(Arc<Object>),
 }
 
 /// The health of an API server, as it says itself.
@@ -172,7 +192,8 @@ impl Lookup {
             | Self::Access(_)
             | Self::Health
             | Self::Pods(_)
-            | Self::Warnings { .. } => None,
+            | Self::Warnings { .. }
+            | Self::DryRun(_) => None,
         }
     }
 }
@@ -195,6 +216,7 @@ impl Display for Lookup {
             Self::Warnings { namespace, uid } => {
                 write!(f, "the warnings about {uid} of namespace {namespace}")
             }
+            Self::DryRun(DryRun { object, .. }) => write!(f, "the dry run of {object}"),
         }
     }
 }

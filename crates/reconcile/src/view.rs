@@ -4,8 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::{
-    Access, AccessReview, Cancel, Index, Lookup, LookupAnswer, Mapping, Memo, PodsQuery, ServerHealth, Site,
-    Unreadable,
+    Access, AccessReview, Cancel, DryRun, Index, Lookup, LookupAnswer, Mapping, Memo, PodsQuery,
+    ServerHealth, Site, Unreadable,
 };
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, Verify};
 use api::names::RECONCILE_AT_ANNOTATION;
@@ -137,6 +137,16 @@ pub trait View {
         Ok(warnings)
     }
 
+    /// Returns the object that a server-side apply would make of a live one, without its managed fields; `None` if the
+    /// answer is about something else, which is a bug.
+    ///
+    /// # Errors
+    /// As for [`View::lookup`].
+    fn dry_run(&self, dry_run: DryRun) -> Read<Option<Arc<Object>>> {
+        let LookupAnswer::DryRun(object) = self.lookup(&Lookup::DryRun(dry_run))? else { return Ok(None) };
+        Ok(Some(object))
+    }
+
     /// Returns whether the API server of the observed cluster is healthy.
     ///
     /// # Errors
@@ -149,7 +159,8 @@ pub trait View {
             | LookupAnswer::OnHub(_)
             | LookupAnswer::Access(_)
             | LookupAnswer::Pods(_)
-            | LookupAnswer::Warnings(_) => Ok(ServerHealth::Healthy { version: String::new() }),
+            | LookupAnswer::Warnings(_)
+            | LookupAnswer::DryRun(_) => Ok(ServerHealth::Healthy { version: String::new() }),
         }
     }
 

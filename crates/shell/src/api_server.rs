@@ -136,10 +136,7 @@ impl<'a> ApiServer<'a> {
 
     async fn respond(self, request: Result<http::Request<Vec<u8>>, Error>) -> Result<Object, Error> {
         let mut request = request?;
-        if let Some(user) = self.impersonate {
-            let user = HeaderValue::from_str(user).map_err(|e| Error::Service(e.into()))?;
-            request.headers_mut().insert("Impersonate-User", user);
-        }
+        impersonating(&mut request, self.impersonate)?;
         let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
         // The wait for a slot may have been long. The connection checks the leadership once more before it
         // sends.
@@ -156,6 +153,15 @@ impl<'a> ApiServer<'a> {
         }
         answered
     }
+}
+
+/// Lets a request impersonate a user.
+pub(super) fn impersonating(request: &mut http::Request<Vec<u8>>, user: Option<&str>) -> Result<(), Error> {
+    if let Some(user) = user {
+        let user = HeaderValue::from_str(user).map_err(|e| Error::Service(e.into()))?;
+        request.headers_mut().insert("Impersonate-User", user);
+    }
+    Ok(())
 }
 
 /// Sends a request whose answer is an object.

@@ -6,18 +6,19 @@ use std::time::Duration;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Error;
 use kube::core::Request;
-use kube::core::params::{ListParams, PostParams};
+use kube::core::params::{ListParams, Patch, PatchParams, PostParams};
 use kube::error::DiscoveryError;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::api_server::{failure, request_object};
+use super::api_server::{failure, impersonating, request_object};
 use super::resources::ServedKind;
 use super::watch::Page;
 use super::{REQUEST_TIMEOUT, Resources};
 use object::{Gvk, Object, ObjectRef, Stored as _};
 use reconcile::{
-    Access, AccessReview, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery, ServerHealth,
+    Access, AccessReview, DryRun, Failure, FailureKind, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery,
+    ServerHealth,
 };
 
 /// How long a server is unhealthy before it is reported so, and the interval of checks meanwhile; as in OCM's
@@ -42,6 +43,7 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
             Lookup::Health => Ok(LookupAnswer::Health(health(resources).await)),
             Lookup::Pods(query) => pods(resources, query).await,
             Lookup::Warnings { namespace, uid } => warnings(resources, namespace, uid).await,
+            Lookup::DryRun(apply) => dry_run(resources, apply).await.map(LookupAnswer::DryRun),
         }
     };
     let message = |why: String| format!("cannot look up {lookup}: {why}");
@@ -167,6 +169,18 @@ async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<
         }
         Err(error) => Err(error),
     }
+}
+
+/// Applies an object by force in a dry run, which writes nothing.
+async fn dry_run(resources: &Resources, dry_run: &DryRun) -> Result<Arc<Object>, Error> {
+    let DryRun { object: ObjectRef { gvk, key }, manifest, manager, impersonate, live: _ } = dry_run;
+    let manifest: Value = serde_json::from_str(manifest).map_err(Error::SerdeError)?;
+    let params = PatchParams { dry_run: true, force: true, ..PatchParams::apply(manager) };
+    let home = served_now(resources, gvk).await?.home(key);
+    let mut request =
+        home.patch(&key.name, &params, &Patch::Apply(&manifest)).map_err(Error::BuildRequest)?;
+    impersonating(&mut request, impersonate.as_deref())?;
+    Ok(Arc::new(request_object(resources.client(), request).await?.trim(gvk)))
 }
 
 /// Returns how a kind is served; an error if it is not.

@@ -59,7 +59,7 @@ impl Servers<'_> {
     /// Returns the store to write to. The spoke refuses what the impersonated user may not do; the hub does not ask,
     /// because previews and histories have no roles there.
     #[expect(clippy::too_many_arguments, reason = "they are the parts of one request")]
-    fn writable_as(
+    pub(super) fn writable_as(
         &mut self,
         site: Site,
         impersonate: Option<&str>,

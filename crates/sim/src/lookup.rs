@@ -2,33 +2,37 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::execute::{Servers, refused, unavailable};
-use object::{Gvk, Key, Object, ObjectRef};
+use object::{Gvk, Key, Object, ObjectRef, Stored as _};
 use reconcile::{
-    Access, AccessReview, Failure, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery, ServerHealth, Site,
+    Access, AccessReview, DryRun, Failure, Gvr, Lookup, LookupAnswer, Mapping, PodsQuery, ServerHealth, Site,
 };
 use store::rbac::Attributes;
-use store::{ListOptions, ResourcePath, Store, User};
+use store::{ListOptions, Patch, ResourcePath, Store, User, WriteOptions};
 
 impl Servers<'_> {
     /// Answers a lookup.
-    pub(super) fn look_up(&mut self, site: Site, lookup: &Lookup) -> Result<LookupAnswer, Failure> {
-        if *lookup == Lookup::Health {
-            return Ok(LookupAnswer::Health(self.health(site)));
-        }
-        let store = self.readable(site).ok_or_else(|| unavailable("the API server cannot be reached"))?;
+    pub(super) fn look_up(
+        &mut self,
+        site: Site,
+        lookup: &Lookup,
+        now: Timestamp,
+    ) -> Result<LookupAnswer, Failure> {
+        let reached = || self.readable(site).ok_or_else(|| unavailable("the API server cannot be reached"));
         match lookup {
-            Lookup::Mapping(gvk) => Ok(LookupAnswer::Mapping(mapping(store, gvk))),
-            Lookup::KindFor(gvr) => Ok(LookupAnswer::Mapping(kind_for(store, gvr))),
+            Lookup::Mapping(gvk) => Ok(LookupAnswer::Mapping(mapping(reached()?, gvk))),
+            Lookup::KindFor(gvr) => Ok(LookupAnswer::Mapping(kind_for(reached()?, gvr))),
             Lookup::Object(object) => {
-                let found = object_in(store, object)?;
+                let found = object_in(reached()?, object)?;
                 Ok(LookupAnswer::Object(found))
             }
-            Lookup::OnHub(object) => Ok(LookupAnswer::OnHub(object_in(store, object)?.is_some())),
-            Lookup::Access(review) => Ok(LookupAnswer::Access(access(store, review))),
+            Lookup::OnHub(object) => Ok(LookupAnswer::OnHub(object_in(reached()?, object)?.is_some())),
+            Lookup::Access(review) => Ok(LookupAnswer::Access(access(reached()?, review))),
             Lookup::Health => Ok(LookupAnswer::Health(self.health(site))),
+            Lookup::DryRun(apply) => self.dry_run(site, apply, now),
             Lookup::Pods(PodsQuery { namespace, selector }) => {
                 let options = ListOptions {
                     labels: selector.clone(),
@@ -36,7 +40,7 @@ impl Servers<'_> {
                     ..ListOptions::default()
                 };
                 let mut answer = LookupAnswer::Pods(Arc::default());
-                list(store, "pods", namespace, &options)?.iter().for_each(|pod| answer.add_pod(pod));
+                list(reached()?, "pods", namespace, &options)?.iter().for_each(|pod| answer.add_pod(pod));
                 Ok(answer)
             }
             Lookup::Warnings { namespace, uid } => {
@@ -45,10 +49,23 @@ impl Servers<'_> {
                     limit: LookupAnswer::MAX_WARNINGS as usize,
                     ..ListOptions::default()
                 };
-                let events = list(store, "events", namespace, &options)?;
+                let events = list(reached()?, "events", namespace, &options)?;
                 Ok(LookupAnswer::of_events(events.iter()))
             }
         }
+    }
+
+    /// Applies an object by force in a dry run, as the shell does.
+    fn dry_run(&mut self, site: Site, dry_run: &DryRun, now: Timestamp) -> Result<LookupAnswer, Failure> {
+        let DryRun { object, manifest, manager, impersonate, live: _ } = dry_run;
+        let mut options = WriteOptions { dry_run: true, force: true, ..WriteOptions::manager(manager) };
+        let (store, target) =
+            self.writable_as(site, impersonate.as_deref(), "patch", object, &mut options)?;
+        let manifest = serde_json::from_str(manifest).unwrap_or_default();
+        let applied = store.patch(&target, &Patch::Apply(manifest), &options, now);
+        let applied = applied.map_err(|error| refused(object, &error))?;
+        let applied = Object::clone(&applied.object).trim(&object.gvk);
+        Ok(LookupAnswer::DryRun(Arc::new(applied)))
     }
 
     fn health(&self, site: Site) -> ServerHealth {

@@ -238,7 +238,7 @@ impl Process {
                 }
             }
             Command::LookUp(site, lookup) => {
-                let answer = sites.look_up(site, &lookup);
+                let answer = sites.look_up(site, &lookup, now);
                 self.waiting.push(Waiting::LookedUp(site, lookup, answer));
             }
             Command::Watch(_) | Command::Unwatch(_) | Command::Reconciled(_) | Command::Refused(_) => {

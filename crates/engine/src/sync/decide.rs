@@ -104,6 +104,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
                 let end = tracking.zip(live.as_deref());
                 take(force, EndTracking::of(end, &desired.object), live.as_deref())
             }
+            Ownership::Equal => self.take_as_it_is(desired, live.as_deref()),
             Ownership::Ours => match live {
                 Some(live) if live.is_terminating() => ObjectDecision::Terminating(Terminating::of(&live)),
                 Some(live) if self.is_recreated(desired, &live) => {
@@ -115,6 +116,19 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
                 None => write(true, None),
             },
         }
+    }
+
+    /// Takes over an object in the version that was compared. Its fields are taken by force, because the API server
+    /// reports a conflict for a value in another form.
+    fn take_as_it_is(&self, desired: &'a DesiredObject, live: Option<&Object>) -> ObjectDecision<'a> {
+        let mut apply = self.apply(desired, true, live);
+        if let Some(live) = live
+            && !apply.is_prepared()
+        {
+            let sent = apply.adopted.get_or_insert_with(|| desired.object.clone());
+            sent.metadata_mut().insert("resourceVersion".into(), live.resource_version().into());
+        }
+        ObjectDecision::Apply { apply, takes_time: takes_time(&desired.object, live) }
     }
 
     /// Compares an object with the one that was applied last.

@@ -78,6 +78,9 @@ pub struct SyncPolicy {
     pub waits_for_health: bool,
     /// Fields that are left as they are on the hub.
     pub ignore: Vec<IgnoreRule>,
+    /// The objects of others that the API server has compared with the commit, each with a field that differs; `None` if
+    /// it would leave the object as it is.
+    pub compared: BTreeMap<ObjectId, Option<String>>,
     /// The uids of objects that could not be changed, with the digests of the wanted ones. They are deleted
     /// if their annotation says so.
     pub unchangeable: BTreeMap<String, String>,

@@ -24,6 +24,8 @@ pub(super) enum Ownership {
     /// It does not exist or may be taken over. `force` takes the fields of other managers; `tracking` is the
     /// tracking by Argo CD that ends.
     Available { force: bool, tracking: Option<Tracking> },
+    /// It may be taken over as it is now: the API server stores the values of the commit in another form.
+    Equal,
     /// Another owner has it.
     Refused { reason: &'static str, message: String },
 }
@@ -69,15 +71,20 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
              spec.takeover: Always"
                 .into(),
         ),
-        Takeover::IfNoDiff => match first_difference(live, &desired.compared(&input.policy.ignore)) {
-            None => available(false, None),
-            Some(path) => refuse(
-                "TakeoverRefused",
-                format!(
-                    "exists already and differs at {path}; make them equal, or set spec.takeover: Always"
-                ),
-            ),
-        },
+        Takeover::IfNoDiff => {
+            let Some(path) = first_difference(live, &desired.compared(&input.policy.ignore)) else {
+                return available(false, None);
+            };
+            let path = match input.policy.compared.get(&ObjectId::of(&desired.reference)) {
+                Some(None) => return Ownership::Equal,
+                Some(Some(field)) => field,
+                None => &path,
+            };
+            let why = format!(
+                "exists already and differs at {path}; make them equal, or set spec.takeover: Always"
+            );
+            refuse("TakeoverRefused", why)
+        }
         Takeover::Never => refuse(
             "TakeoverRefused",
             "exists already and spec.takeover is Never; delete it or remove it from the repository".into(),

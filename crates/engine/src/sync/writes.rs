@@ -58,7 +58,8 @@ pub struct Apply<'a> {
     pub force: bool,
     /// Ends the tracking of the object by Argo CD, from which it is taken over.
     pub end_tracking: Option<EndTracking>,
-    /// The object with the live values of ignored fields; `None` if it is applied as the commit has it.
+    /// The object with the live values of ignored fields, or with the version that it has to have; `None` if it is applied
+    /// as the commit has it.
     pub adopted: Option<Object>,
     /// Managed fields to write before, in which kubectl owns nothing any more.
     pub managed_fields: Option<ManagedFields>,

@@ -75,7 +75,7 @@ impl Dispatcher {
                     LookupAnswer::OnHub(_) => Some(LookupAnswer::ON_HUB_VALID),
                     LookupAnswer::Pods(_) | LookupAnswer::Warnings(_) => Some(LookupAnswer::PODS_VALID),
                     LookupAnswer::Object(_) => is_stale.then_some(UNWATCHED),
-                    LookupAnswer::Mapping(Some(_)) => None,
+                    LookupAnswer::Mapping(Some(_)) | LookupAnswer::DryRun(_) => None,
                 };
                 if let Some(valid) = valid {
                     self.lookups.schedule(lookup, later(now, valid));
@@ -178,7 +178,8 @@ impl Dispatcher {
                 | Lookup::Access(_)
                 | Lookup::Health
                 | Lookup::Pods(_)
-                | Lookup::Warnings { .. } => {
+                | Lookup::Warnings { .. }
+                | Lookup::DryRun(_) => {
                     self.lookups.schedule(&lookup, now);
                 }
             }
@@ -203,7 +204,8 @@ impl Dispatcher {
                 | Lookup::Access(_)
                 | Lookup::Health
                 | Lookup::Pods(_)
-                | Lookup::Warnings { .. } => false,
+                | Lookup::Warnings { .. }
+                | Lookup::DryRun(_) => false,
             };
             if is_concerned {
                 self.lookups.schedule(&lookup, now);

@@ -211,7 +211,8 @@ impl Lookups {
             | Lookup::Access(_)
             | Lookup::Health
             | Lookup::Pods(_)
-            | Lookup::Warnings { .. } => false,
+            | Lookup::Warnings { .. }
+            | Lookup::DryRun(_) => false,
         }
     }
 

@@ -180,7 +180,7 @@ impl Runner {
                 self.dispatcher.acted(act.done(outcome), now);
             }
             Command::LookUp(site, lookup) => {
-                let answer = at_hub(hub, |sites| sites.look_up(site, &lookup));
+                let answer = at_hub(hub, |sites| sites.look_up(site, &lookup, now));
                 self.dispatcher.looked_up(site, &lookup, answer, now);
             }
             Command::Watch(_) | Command::Unwatch(_) | Command::Reconciled(_) | Command::Refused(_) => {

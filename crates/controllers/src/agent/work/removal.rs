@@ -112,7 +112,8 @@ impl WorkOnSpoke {
             | LookupAnswer::Access(_)
             | LookupAnswer::Health(_)
             | LookupAnswer::Pods(_)
-            | LookupAnswer::Warnings(_) => None,
+            | LookupAnswer::Warnings(_)
+            | LookupAnswer::DryRun(_) => None,
         };
         Ok(gvk.map(|gvk| ObjectRef { gvk, key }))
     }

@@ -4,13 +4,13 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{
-    APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, CONFIG_REPO_MANAGER, OPERATOR_IDENTITY_ALLOWED,
-    OPERATOR_IDENTITY_LABEL,
+    APPLIED_DIGEST_ANNOTATION, CONFIG_REPO_ANNOTATION, CONFIG_REPO_COMPARE_MANAGER, CONFIG_REPO_MANAGER,
+    OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL,
 };
-use engine::sync::{Apply, Deletion, EndTracking, HandOver, ManagedFields, Problem};
-use object::{Key, Metadata as _};
-use reconcile::{Action, Precondition, Read, Site, Subresource, View};
-use serde_json::json;
+use engine::sync::{Apply, Deletion, EndTracking, HandOver, ManagedFields, Problem, content_digest};
+use object::{Key, Metadata as _, Object};
+use reconcile::{Action, DryRun, Precondition, Read, Site, Subresource, View};
+use serde_json::{Value, json};
 
 /// The identity of the writes for a ConfigRepo.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,18 @@ impl RepoIdentity {
             manager: Some(CONFIG_REPO_MANAGER.to_owned()),
             impersonate: self.impersonate(),
             dry_run,
+        }
+    }
+
+    /// Asks what the API server would make of a live object by an apply. Its field manager never owns anything, so the
+    /// apply removes no field.
+    pub(super) fn comparison(&self, wanted: &Object, live: &Object) -> DryRun {
+        DryRun {
+            object: wanted.reference(),
+            manifest: Value::Object(wanted.0.clone()).to_string(),
+            manager: CONFIG_REPO_COMPARE_MANAGER.to_owned(),
+            impersonate: self.impersonate(),
+            live: content_digest(live),
         }
     }
 

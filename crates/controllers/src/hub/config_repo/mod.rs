@@ -6,6 +6,7 @@
 
 mod approval;
 mod commit;
+mod compare;
 mod deletion;
 mod depends;
 mod draft;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use engine::health::ObjectHealth;
 use engine::plural::counted;
 use engine::sync::{self, ApplyRule, DesiredObject, IgnoreRule, Problem, Unhealthy};
-use object::fields::covers;
 use object::text::short_commit;
-use reconcile::View;
+use reconcile::{Read, View};
 
 use super::commit::Commit;
+use super::compare::Comparison;
 use super::draft::Draft;
 use super::health::{self, Found};
 use super::identity::RepoIdentity;
@@ -32,23 +32,22 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
         return;
     }
     draft.status.held_deletions = None;
-    let (mut differing, mut unhealthy) = (Vec::new(), Vec::new());
+    let (mut differing, mut unhealthy, mut unread) = (Vec::new(), Vec::new(), None);
+    let mut comparison = Comparison::new(identity, view);
     for wanted in desired.objects.iter().filter(|wanted| wanted.apply != ApplyRule::Ignore) {
-        match view.observed(&wanted.reference) {
-            Ok(Some(live))
-                if wanted.apply == ApplyRule::IfNotPresent || covers(&live, &wanted.compared(rules)) =>
-            {
-                match ObjectHealth::of(&live) {
-                    ObjectHealth::Current => {}
-                    health => unhealthy.push(Unhealthy { object: wanted.reference.clone(), health }),
-                }
+        match state(wanted, rules, &mut comparison, view) {
+            Ok(State::AsWanted(ObjectHealth::Current)) => {}
+            Ok(State::AsWanted(health)) => {
+                unhealthy.push(Unhealthy { object: wanted.reference.clone(), health });
             }
-            Ok(_) => differing.push(wanted.reference.to_string()),
-            Err(error) => {
-                draft.wait(name, "Waiting", &error.to_string());
-                return;
-            }
+            Ok(State::Differs(why)) => differing.push((&wanted.reference, why)),
+            // The others go on, so that the API server answers all questions at once.
+            Err(error) => unread = unread.or(Some(error)),
         }
+    }
+    if let Some(error) = unread {
+        draft.wait(name, "Waiting", &error.to_string());
+        return;
     }
     let (total, commit_name) = (desired.objects.len(), short_commit(name));
     draft.readiness = Some(match differing.first() {
@@ -62,12 +61,44 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
             let waiting = health::judge(draft, commit, &found);
             waiting.unwrap_or_else(|| Readiness::new(Phase::Ready, "Observed", message))
         }
-        Some(first) => {
+        Some((first, why)) => {
             let message = format!(
-                "{} of {total} objects are not as {commit_name} says, {first} for one; mode Observe leaves them to the tool that applies them",
+                "{} of {total} objects are not as {commit_name} says, {first} for one: {why}; mode Observe leaves them to the tool that applies them",
                 differing.len(),
             );
             Readiness::new(Phase::Reconciling, "NotApplied", message)
         }
     });
+}
+
+/// How an object of a commit is on the hub.
+enum State {
+    AsWanted(ObjectHealth),
+    /// It is not as the commit says; the text says why.
+    Differs(String),
+}
+
+/// Compares an object with the hub.
+///
+/// # Errors
+/// It has not been read, or the API server has not compared it.
+fn state<V: View>(
+    wanted: &DesiredObject,
+    rules: &[IgnoreRule],
+    comparison: &mut Comparison<'_, V>,
+    view: &V,
+) -> Read<State> {
+    let Some(live) = view.observed(&wanted.reference)? else {
+        return Ok(State::Differs("it does not exist".into()));
+    };
+    let difference = match wanted.apply {
+        ApplyRule::IfNotPresent => None,
+        ApplyRule::Always | ApplyRule::Merge | ApplyRule::Ignore => {
+            comparison.difference(&live, &wanted.compared(rules))?
+        }
+    };
+    Ok(match difference {
+        None => State::AsWanted(ObjectHealth::of(&live)),
+        Some(field) => State::Differs(format!("it differs at {field}")),
+    })
 }

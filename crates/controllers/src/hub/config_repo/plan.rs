@@ -16,7 +16,7 @@ use super::moves::Moves;
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, TRANSIENT, is_about, is_forbidden, record, seen, still_applied};
 use super::write::write;
-use super::{approval, deletion, depends, event, observe};
+use super::{approval, compare, deletion, depends, event, observe};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
 use api::names::approval_reasons::PLAN_NOT_APPROVED;
 use engine::sync::{self, Claimant, Desired, ObjectId, SyncInput, SyncPolicy};
@@ -149,6 +149,13 @@ fn apply(
             return Ok(());
         }
     };
+    let compared = match compare::of_others(&draft.key, commit, &policy, view) {
+        Ok(compared) => compared,
+        Err(error) => {
+            draft.wait(&checkout.revision, "Waiting", &error.to_string());
+            return Ok(());
+        }
+    };
     let uninstalls = uninstalls(inventory, &desired.ids(), view, draft.now)?;
     let deletions = (inventory, &uninstalls);
     let given = draft.status.approved_deletions.as_ref();
@@ -169,7 +176,7 @@ fn apply(
         withheld: &withheld,
         recent: &recent_deletions(&draft.status),
         now: draft.now,
-        policy: &SyncPolicy { uninstalls, approves_rest, ..policy },
+        policy: &SyncPolicy { uninstalls, approves_rest, compared, ..policy },
     };
     let known = |index: &mut RepoIndex| index.take_comparisons(&draft.key);
     let mut comparisons = view.index(known)?;

@@ -68,6 +68,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         uninstalls: BTreeMap::new(),
         waits_for_health: !health::timeout(repo).is_zero(),
         ignore,
+        compared: BTreeMap::new(),
         unchangeable: unchangeable.map(|one| (one.uid.clone(), one.digest.clone())).collect(),
     })
 }

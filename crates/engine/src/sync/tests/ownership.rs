@@ -47,6 +47,7 @@ fn check(live: Option<Object>, claimed: &[(&str, &str)], takeover: Takeover) -> 
         Ownership::Available { force: true, tracking: Some(_) } => Ok("taken from Argo CD"),
         Ownership::Available { force: false, tracking: None } => Ok("available"),
         Ownership::Available { force: false, tracking: Some(_) } => panic!("taken without force"),
+        Ownership::Equal => Ok("taken as it is"),
         Ownership::Refused { reason, message } => Err(format!("{reason}: {message}")),
     }
 }

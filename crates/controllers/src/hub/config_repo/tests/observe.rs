@@ -74,3 +74,44 @@ fn only_the_config_repos_that_observe_an_object_are_woken_by_it() {
     index.observe(&two, None);
     assert_eq!((woken(index, "a"), woken(index, "b")), (vec![one], vec![]));
 }
+
+const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: a\nstringData:\n  k: \"1\"\n";
+
+fn secret(data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "config", "name": "a"}, "data": data})
+}
+
+#[test]
+fn a_value_that_the_api_server_stores_in_another_form_is_as_the_commit_says() {
+    let mut hub = Hub::observing(&[("a.yaml", SECRET)]);
+    let not_applied =
+        "Reconciling NotApplied: 1 of 1 objects are not as 000000000000 says, Secret config/a for one: ";
+    assert!(hub.message().starts_with(&format!("{not_applied}it does not exist")), "{}", hub.message());
+    hub.apply(secret(json!({"k": "MQ=="})));
+    assert_eq!(hub.run(), IS_AS);
+    let before = hub.world.hub.revision();
+    hub.world.run_for(SignedDuration::from_hours(24)).unwrap();
+    assert_eq!(hub.world.hub.revision(), before, "a comparison writes nothing");
+    hub.apply(secret(json!({"k": "Mg==", "other": "MQ=="})));
+    assert!(hub.run().starts_with(&format!("{not_applied}it differs at data.k;")), "{}", hub.message());
+}
+
+#[test]
+fn fields_that_an_earlier_apply_owned_do_not_count_in_mode_observe() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &SECRET.replace("stringData:", "stringData:\n  gone: \"1\""))]);
+    hub.repo(json!({"mode": "Observe"}), json!({}));
+    assert_eq!(hub.commit(&[("a.yaml", SECRET)]), IS_AS);
+}
+
+#[test]
+fn an_object_in_another_form_is_taken_over_and_one_that_differs_names_the_field() {
+    let mut hub = Hub::new(json!({}));
+    hub.apply(secret(json!({"k": "Mg=="})));
+    let message = hub.commit(&[("a.yaml", SECRET)]);
+    let refused = "Stalled TakeoverRefused: Secret config/a exists already and differs at data.k;";
+    assert!(message.starts_with(refused), "{message}");
+    hub.apply(secret(json!({"k": "MQ=="})));
+    assert!(hub.commit(&[("a.yaml", SECRET)]).starts_with("Ready"), "{}", hub.message());
+    assert_eq!(hub.owned(), ["a"]);
+}

@@ -1,0 +1,92 @@
+//! Compares live objects with a commit as the API server understands both.
+//!
+//! API servers store some values in another form than they get them: quantities, the `stringData` of a Secret, empty
+//! values. So only an object that reads the same is known to be the same. For any other, a dry run of a server-side
+//! apply says what the API server would make of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::commit::Commit;
+use super::identity::RepoIdentity;
+use api::names::CONFIG_REPO_ANNOTATION;
+use engine::sync::{ApplyRule, ObjectId, SyncPolicy, Takeover, argo_application, content};
+use object::fields::first_difference;
+use object::{Key, Object};
+use reconcile::{Read, ReadErrorReason, View};
+
+/// Differences after which no more dry runs are made: the commit is not applied, and each of them is a request.
+const ENOUGH: usize = 10;
+
+/// Compares objects one after the other.
+pub(super) struct Comparison<'a, V> {
+    identity: &'a RepoIdentity,
+    view: &'a V,
+    /// The differences that the API server has confirmed.
+    confirmed: usize,
+}
+
+impl<'a, V: View> Comparison<'a, V> {
+    pub(super) fn new(identity: &'a RepoIdentity, view: &'a V) -> Self {
+        Self { identity, view, confirmed: 0 }
+    }
+
+    /// Names a field that the live object does not have as the commit wants it; `None` if the API server would leave the
+    /// object as it is.
+    ///
+    /// # Errors
+    /// The API server has not answered yet.
+    pub(super) fn difference(&mut self, live: &Object, wanted: &Object) -> Read<Option<String>> {
+        let Some(field) = first_difference(live, wanted) else { return Ok(None) };
+        if self.confirmed >= ENOUGH {
+            return Ok(Some(field));
+        }
+        let difference = match self.view.dry_run(self.identity.comparison(wanted, live)) {
+            Ok(Some(applied)) => first_difference(live, &content(&applied)),
+            Ok(None) => Some(field),
+            // Without the permission to write an object, it is compared as it reads.
+            Err(error) if error.reason == ReadErrorReason::Failed => {
+                Some(format!("{field} (or only its form; {})", error.why))
+            }
+            Err(error) => return Err(error),
+        };
+        self.confirmed += usize::from(difference.is_some());
+        Ok(difference)
+    }
+}
+
+/// Compares the objects that others have created and that a ConfigRepo takes over if they do not differ.
+///
+/// # Errors
+/// The API server has not answered yet.
+pub(super) fn of_others(
+    repo: &Key,
+    commit: &Commit<'_>,
+    policy: &SyncPolicy,
+    view: &impl View,
+) -> Read<BTreeMap<ObjectId, Option<String>>> {
+    let mut differences = BTreeMap::new();
+    let mut unanswered = None;
+    let mut comparison = Comparison::new(commit.identity, view);
+    let is_compared = |live: &Arc<Object>| {
+        live.annotations().get(CONFIG_REPO_ANNOTATION) != Some(&repo.to_string().as_str())
+            && argo_application(live).is_none()
+    };
+    for wanted in &commit.desired.objects {
+        let is_applied = matches!(wanted.apply, ApplyRule::Always | ApplyRule::Merge);
+        if policy.takeover != Takeover::IfNoDiff || !is_applied {
+            continue;
+        }
+        // The plan reports a failed read.
+        let Some(live) = view.observed(&wanted.reference).ok().flatten().filter(is_compared) else {
+            continue;
+        };
+        match comparison.difference(&live, &wanted.compared(&policy.ignore)) {
+            Ok(difference) => {
+                differences.insert(ObjectId::of(&wanted.reference), difference);
+            }
+            Err(error) => unanswered = Some(error),
+        }
+    }
+    unanswered.map_or(Ok(differences), Err)
+}

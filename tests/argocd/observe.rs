@@ -1,0 +1,95 @@
+//! A ConfigRepo in mode Observe on a real API server: kubectl applies what it observes, in place of Argo CD.
+
+use serde_json::json;
+
+use crate::e2e::{Repository, prepare_hub};
+use crate::kube::{Cluster, Kubectl};
+use crate::running::Running;
+use crate::wait::eventually;
+
+/// kube-apiserver stores each of these in another form: `1`, `500m`, `512Mi`, `data`, a variable without a value.
+const OBJECTS: &str = r#"
+apiVersion: v1
+kind: Secret
+metadata: {name: secret, namespace: shop}
+stringData: {a: b}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: example.com/web
+        env: [{name: A, value: ""}]
+        resources: {requests: {cpu: 1000m, memory: 0.5Gi}, limits: {cpu: "1.5"}}
+"#;
+
+/// Returns the reason and message of the condition Ready.
+fn ready_message(kubectl: &Kubectl) -> String {
+    let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
+    kubectl.run(&["get", "configrepo", "shop", "-n", "wheelwright-system", "-o", ready])
+}
+
+async fn becomes(kubectl: &Kubectl, state: &str) {
+    eventually(state, async || ready_message(kubectl).contains(state)).await;
+}
+
+#[tokio::test]
+async fn a_config_repo_observes_what_kubectl_applies() {
+    let hub = Cluster::start("hub").await;
+    let dir = tempfile::tempdir().unwrap();
+    let kubectl = hub.kubectl();
+    prepare_hub(&hub);
+    kubectl.run(&["create", "namespace", "shop"]);
+    kubectl.run(&[
+        "label",
+        "namespace",
+        "wheelwright-system",
+        "gitops.wheelwright.dev/operator-identity=allowed",
+    ]);
+    // The `extraRules` of the chart. The permission to patch is that of the dry runs.
+    let verbs = "--verb=get,list,watch,patch,create,delete";
+    kubectl.run(&["create", "clusterrole", "observed", verbs, "--resource=secrets,deployments.apps"]);
+    kubectl.run(&["create", "clusterrolebinding", "observed", "--clusterrole=observed", "--user=operator"]);
+    let mut repository = Repository::empty(dir.path());
+    repository.write("objects.yaml", OBJECTS);
+    repository.commit("one");
+    // Nothing runs the Deployment, so it never becomes healthy.
+    let spec = json!({"url": repository.path, "mode": "Observe", "interval": "1h", "healthTimeout": "0s"});
+    let follow = |spec: &serde_json::Value| {
+        let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "spec": spec,
+            "metadata": {"name": "shop", "namespace": "wheelwright-system"}});
+        kubectl.run_with(&["apply", "--server-side", "-f", "-"], &repo.to_string());
+    };
+    follow(&spec);
+    let kubeconfig = hub.kubeconfig_for("operator", &[]);
+    let args = ["operator", "--kubeconfig", kubeconfig.to_str().unwrap(), "--local-repositories"];
+    let operator = Running::start("operator", dir.path(), &args);
+
+    becomes(&kubectl, "2 of 2 objects are not as").await;
+    kubectl.run_with(&["apply", "-f", "-"], OBJECTS);
+    becomes(&kubectl, "the hub is as").await;
+    let limits = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/resources/limits/cpu", "value": "2"}]);
+    kubectl.run(&["patch", "deployment", "web", "-n", "shop", "--type=json", "-p", &limits.to_string()]);
+    becomes(&kubectl, "Deployment.apps shop/web for one: it differs at spec.template.spec.containers").await;
+    kubectl.run_with(&["apply", "-f", "-"], OBJECTS);
+    becomes(&kubectl, "the hub is as").await;
+    kubectl.run(&["delete", "secret", "secret", "-n", "shop"]);
+    becomes(&kubectl, "Secret shop/secret for one: it does not exist").await;
+    kubectl.run_with(&["apply", "-f", "-"], OBJECTS);
+    becomes(&kubectl, "the hub is as").await;
+    let managers = "jsonpath={.metadata.managedFields[*].manager}";
+    let managers = kubectl.run(&["get", "deployment", "web", "-n", "shop", "-o", managers]);
+    assert!(!managers.contains("wheelwright"), "a dry run writes nothing: {managers}");
+
+    // The default of `takeover` takes over what does not differ.
+    follow(&json!({"mode": "Apply", "url": repository.path, "interval": "1h", "healthTimeout": "0s"}));
+    becomes(&kubectl, "Applied").await;
+    drop(operator);
+}
