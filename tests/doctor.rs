@@ -4,12 +4,16 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use ::kube::Api;
-use ::kube::api::PostParams;
+use ::kube::api::{Patch, PatchParams, PostParams};
+use api::cluster::v1beta2::ManagedClusterSet;
 use api::gitops::v1alpha1::ConfigRepo;
+use api::names::CONFIG_REPO_ANNOTATION;
+use object::Metadata as _;
 use serde_json::{Value, json};
 
 use crate::kube::{Cluster, helm};
 use crate::sources;
+use crate::wait::eventually;
 
 fn wheelwright(hub: &Cluster, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
@@ -61,8 +65,9 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
 
     let placements = "cluster.open-cluster-management.io/v1beta1";
     let tracked = format!("a:cluster.open-cluster-management.io/Placement:{}/p", helm::NAMESPACE);
+    let of_fleet = format!("{}/fleet", helm::NAMESPACE);
     let marks =
-        json!({"argocd.argoproj.io/tracking-id": tracked, "gitops.wheelwright.dev/config-repo": "n/fleet"});
+        json!({"argocd.argoproj.io/tracking-id": tracked, "gitops.wheelwright.dev/config-repo": of_fleet});
     let pod =
         json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": pod});
@@ -90,6 +95,13 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         ),
     ];
     kubectl.run_with(&["apply", "-f", "-"], &documents.concat());
+    let uid =
+        kubectl.run(&["get", "configrepo", "fleet", "-n", helm::NAMESPACE, "-o", "jsonpath={.metadata.uid}"]);
+    let ours = "gitops.wheelwright.dev/v1alpha1";
+    let owner = json!([{"apiVersion": ours, "kind": "ConfigRepo", "name": "fleet", "uid": uid.trim()}]);
+    let placement = format!("cluster.open-cluster-management.io/Placement/{}/p", helm::NAMESPACE);
+    let listed = json!({"metadata": {"ownerReferences": owner}, "spec": {"objects": {placement: "v1beta1"}}});
+    kubectl.run_with(&["apply", "-f", "-"], &object(ours, "ConfigRepoInventory", "fleet-1", listed));
     let unreadable = object("v1", "Secret", "wheelwright-dashboard", json!({"stringData": {"tls.crt": "-"}}));
     kubectl.run_with(&["apply", "-f", "-"], &unreadable);
     let volume = json!([{"op": "add", "path": "/spec/template/spec/volumes/-",
@@ -162,6 +174,53 @@ async fn the_git_server_of_each_repository_is_asked_for_its_reference() {
     assert_eq!(of(1, "health"), "Bad");
     assert!(of(1, "message").contains("branch prod does not exist in "), "{asked:?}");
     assert_eq!(of(1, "advice"), "correct spec.ref, or push what it names");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_that_went_to_argo_cd_is_no_finding_and_takes_nothing_back() {
+    let hub = sources::Hub::start().await;
+    let url = hub.repository("config");
+    sources::run(hub.dir.path(), "git", &["clone", "-q", "-b", "main", &url, "work"]);
+    let work = hub.dir.path().join("work");
+    let set = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet", "metadata": {"name": "blue"}});
+    std::fs::write(work.join("set.yaml"), set.to_string()).unwrap();
+    sources::run(&work, "git", &["add", "."]);
+    let me = ["-c", "user.name=A User", "-c", "user.email=user@example.org"];
+    sources::run(&work, "git", &[&me[..], &["commit", "-q", "-m", "set"]].concat());
+    sources::run(&work, "git", &["push", "-q", "origin", "main"]);
+    let _operator = hub.operator(&url);
+    let sets: Api<ManagedClusterSet> = Api::all(hub.server.client());
+    let mark =
+        async || Some(sets.get_opt("blue").await.unwrap()?.annotation(CONFIG_REPO_ANNOTATION)?.to_owned());
+    eventually("the set is applied", async || mark().await.is_some()).await;
+
+    let shared = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(["doctor", "-o", "json", "--kubeconfig"]).arg(hub.dir.path().join("kubeconfig"));
+        let findings: Vec<Value> = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        findings.into_iter().find(|finding| finding["check"] == "argo cd").unwrap()
+    };
+    let id = "shop:cluster.open-cluster-management.io/ManagedClusterSet:/blue";
+    let tracked = json!({"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": id}}});
+    let argo_cd = PatchParams { field_manager: Some("argocd-controller".into()), ..PatchParams::default() };
+    sets.patch("blue", &argo_cd, &Patch::Merge(tracked)).await.unwrap();
+    assert_eq!(shared()["message"], "both Argo CD and a ConfigRepo apply ManagedClusterSet blue");
+
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), sources::NAMESPACE);
+    let set_mode = async |mode: &str| {
+        let mode = Patch::Merge(json!({"spec": {"mode": mode}}));
+        repos.patch("config", &PatchParams::default(), &mode).await.unwrap();
+    };
+    set_mode("Observe").await;
+    eventually("the marks are gone", async || mark().await.is_none()).await;
+    assert_eq!(shared()["health"], "Good");
+    set_mode("Apply").await;
+    eventually("the set stays that of Argo CD", async || {
+        let status = repos.get("config").await.unwrap().status.unwrap_or_default();
+        status.conditions.iter().any(|condition| condition.reason == "OwnedByArgo")
+    })
+    .await;
+    assert_eq!(shared()["health"], "Good");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,7 +38,7 @@ impl Hub {
         Self { server, dir }
     }
 
-    fn operator(&self, repo: &str) -> Running {
+    pub(crate) fn operator(&self, repo: &str) -> Running {
         let kubeconfig = self.dir.path().join("kubeconfig");
         let kubeconfig = kubeconfig.to_str().unwrap();
         let args = ["operator", "--kubeconfig", kubeconfig, "--local-repositories", "--repo", repo];
@@ -85,7 +85,7 @@ async fn another_url_is_followed_without_an_approval_and_never_with_the_old_tree
 }
 
 /// Runs a program in a directory, with its own git identity.
-fn run(dir: &Path, program: &str, args: &[&str]) -> String {
+pub(crate) fn run(dir: &Path, program: &str, args: &[&str]) -> String {
     let who = [("HOME", dir.to_str().unwrap()), ("GIT_CONFIG_NOSYSTEM", "1")];
     let output = Command::new(program).args(args).current_dir(dir).envs(who).output();
     let output = output.unwrap_or_else(|e| panic!("this test needs {program}: {e}"));

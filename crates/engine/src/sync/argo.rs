@@ -16,6 +16,8 @@ const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
 /// The labels that name the application: the default, and the one that Argo CD's documentation recommends for
 /// `application.instanceLabelKey`.
 const INSTANCE_LABELS: [&str; 2] = ["argocd.argoproj.io/instance", "app.kubernetes.io/instance"];
+/// Most bytes of the value of a label. Argo CD cuts the name of an application there.
+const MAX_LABEL: usize = 63;
 /// The field managers of Argo CD: of every write, and of those before version 2.4.
 const MANAGERS: [&str; 2] = ["argocd-controller", "argocd-application-controller"];
 
@@ -104,19 +106,33 @@ pub struct EndTracking {
 }
 
 impl EndTracking {
-    /// Returns the write that ends the tracking of a live object, except by what `desired` has itself.
-    /// Otherwise an application that is created later would prune the object.
-    pub(super) fn of(tracked: Option<(Tracking, &Object)>, desired: &Object) -> Option<Self> {
-        let (tracking, live) = tracked?;
-        let (field, names): (&str, &[&str]) = match &tracking {
-            Tracking::Annotation => ("annotations", &[TRACKING_ID_ANNOTATION, INSTALLATION_ID]),
-            Tracking::Label(name) => ("labels", std::slice::from_ref(name)),
-        };
-        let is_theirs = |name: &&&str| desired.at(&["metadata", field, name]).is_none();
-        let removed: Map<String, Value> =
-            names.iter().filter(is_theirs).map(|name| ((*name).to_owned(), Value::Null)).collect();
-        let patch = json!({"metadata": {field: removed.clone()}});
-        let patch = patch.as_object().filter(|_| !removed.is_empty()).cloned()?;
+    /// Returns the write that ends the tracking of a live object, except by what `desired` has itself. Otherwise an
+    /// application that is created later would prune the object, perhaps after a change of the tracking mode: with
+    /// `annotation+label`, both name the application.
+    pub(super) fn of(live: &Object, desired: &Object) -> Option<Self> {
+        let (app, _) = application(live)?;
+        let label = json!(app.get(..MAX_LABEL).unwrap_or(app));
+        let names_app = |name: &&str| live.at(&["metadata", "labels", name]) == Some(&label);
+        let has = |name: &&str| live.at(&["metadata", "annotations", name]).is_some();
+        let annotations = [TRACKING_ID_ANNOTATION, INSTALLATION_ID].into_iter().filter(has);
+        let labels = INSTANCE_LABELS.into_iter().filter(names_app);
+        let removed = [
+            ("annotations", removal("annotations", annotations, desired)),
+            ("labels", removal("labels", labels, desired)),
+        ];
+        let removed = removed.into_iter().filter(|(_, names)| !names.is_empty());
+        let metadata: Map<_, _> =
+            removed.map(|(field, names)| (field.to_owned(), Value::Object(names))).collect();
+        if metadata.is_empty() {
+            return None;
+        }
+        let patch = Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]);
         Some(Self { uid: live.uid().to_owned(), patch })
     }
+}
+
+/// Returns the part of a merge patch that removes labels or annotations that `desired` does not have.
+fn removal<'a>(field: &str, names: impl Iterator<Item = &'a str>, desired: &Object) -> Map<String, Value> {
+    let removed = names.filter(|name| desired.at(&["metadata", field, name]).is_none());
+    removed.map(|name| (name.to_owned(), Value::Null)).collect()
 }

@@ -101,8 +101,9 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
                 ObjectDecision::Refuse(Problem { reason, message, origin: desired.origin.clone() })
             }
             Ownership::Available { force, tracking } => {
-                let end = tracking.zip(live.as_deref());
-                take(force, EndTracking::of(end, &desired.object), live.as_deref())
+                let tracked = live.as_deref().filter(|_| tracking.is_some());
+                let end = tracked.and_then(|live| EndTracking::of(live, &desired.object));
+                take(force, end, live.as_deref())
             }
             Ownership::Equal => self.take_as_it_is(desired, live.as_deref()),
             Ownership::Ours => match live {

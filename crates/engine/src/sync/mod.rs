@@ -42,5 +42,6 @@ pub use kubectl::ManagedFields;
 pub use ownership::is_secret;
 pub use plan::plan;
 pub use problem::{Problem, summary};
+pub use prune::release;
 pub use uninstall::Uninstall;
 pub use writes::{Apply, Correction, Deletion, HandOver, SyncPlan, Terminating, Unhealthy};

@@ -36,7 +36,10 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
         let message = format!("{} {why}", desired.reference);
         Ownership::Refused { reason, message }
     };
-    if live.is_some_and(|live| is_marked(live, input.repo)) {
+    let app = live.and_then(argo::application);
+    // A ConfigRepo that is deleted leaves its marks behind, and one of the same name may come after Argo CD.
+    let is_recorded = || input.inventory.contains_key(&ObjectId::of(&desired.reference));
+    if live.is_some_and(|live| is_marked(live, input.repo)) && (app.is_none() || is_recorded()) {
         return Ownership::Ours;
     }
     // A ConfigRepo would otherwise keep the names of objects that it may not write from those that may.
@@ -51,7 +54,6 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
     let available = |force, tracking| Ownership::Available { force, tracking };
     let Some(live) = live else { return available(false, None) };
     let takeover = input.policy.takeover;
-    let app = argo::application(live);
     if let (Some((app, tracking)), Takeover::IfNoDiff | Takeover::Never) = (app, takeover) {
         let mark = match tracking {
             Tracking::Annotation => format!("annotation {TRACKING_ID_ANNOTATION}"),

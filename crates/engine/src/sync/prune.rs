@@ -170,6 +170,31 @@ pub(super) fn hand_over<E: Display>(
     handed_over.collect()
 }
 
+/// Leaves to Argo CD what its applications track, for a ConfigRepo that observes: the plan has the objects that
+/// lose their marks, and the inventory without those that have none. The rest stays listed, so that the mode can
+/// change back.
+pub fn release<E>(
+    repo: &Key,
+    inventory: &Inventory,
+    live: impl Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>,
+) -> SyncPlan<'static> {
+    let mut plan = SyncPlan::default();
+    for (id, version) in inventory {
+        match live(&id.at(version)) {
+            Ok(Some(live)) if is_marked(&live, repo) => {
+                if argo::application(&live).is_some() {
+                    let (target, uid) = (live.reference(), live.uid().to_owned());
+                    plan.hand_over.push(HandOver { target, uid, to: None });
+                }
+            }
+            Ok(_) => continue,
+            Err(_) => {}
+        }
+        plan.inventory.insert(id.clone(), version.clone());
+    }
+    plan
+}
+
 fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>, E>) -> PruneDecision {
     let Ok(live) = live else { return PruneDecision::Unknown };
     let Some(live) = live.filter(|live| is_marked(live, input.repo)) else { return PruneDecision::Release };

@@ -1,5 +1,7 @@
 //! Checks for other programs that decide the same: the controllers of Open Cluster Management, and Argo CD.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use object::{Key, Kind, Metadata as _, Object};
 
@@ -12,10 +14,10 @@ use api::addon::v1alpha1::{AddOnDeploymentConfig, AddOnTemplate, ClusterManageme
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
-use api::gitops::v1alpha1::RolloutPolicy;
+use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, RolloutPolicy};
 use api::names::{CONFIG_REPO_ANNOTATION, OPERATOR};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
-use engine::sync::argo_application;
+use engine::sync::{Inventory, ObjectId, argo_application, recorded};
 
 /// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
 ///
@@ -150,18 +152,20 @@ fn is_operator_of_ocm(deployment: &Deployment) -> bool {
 
 async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
     const CHECK: &str = "argo cd";
-    let mut shared = Vec::new();
-    shared.extend(shared_objects::<ManagedCluster>(hub).await?);
-    shared.extend(shared_objects::<Placement>(hub).await?);
-    shared.extend(shared_objects::<ManagedClusterSet>(hub).await?);
-    shared.extend(shared_objects::<ManagedClusterSetBinding>(hub).await?);
-    shared.extend(shared_objects::<ClusterManagementAddOn>(hub).await?);
-    shared.extend(shared_objects::<AddOnTemplate>(hub).await?);
-    shared.extend(shared_objects::<AddOnDeploymentConfig>(hub).await?);
-    shared.extend(shared_objects::<ManifestWorkReplicaSet>(hub).await?);
-    shared.extend(shared_objects::<RolloutPolicy>(hub).await?);
     // The check of the repositories says when they cannot be read.
-    shared.extend(hub.repositories.iter().flat_map(|repos| shared_of(repos)));
+    let repos = hub.repositories.as_deref().unwrap_or_default();
+    let inventories = all_served::<ConfigRepoInventory>(hub).await?;
+    let applied = applied(repos, &inventories);
+    let mut shared = shared_of(repos, &applied);
+    shared.extend(shared_of(&all_served::<ManagedCluster>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<Placement>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<ManagedClusterSet>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<ManagedClusterSetBinding>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<ClusterManagementAddOn>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<AddOnTemplate>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<AddOnDeploymentConfig>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<ManifestWorkReplicaSet>(hub).await?, &applied));
+    shared.extend(shared_of(&all_served::<RolloutPolicy>(hub).await?, &applied));
     if shared.is_empty() {
         return Ok(Finding::good(CHECK, "no object is applied by both Argo CD and a ConfigRepo"));
     }
@@ -173,20 +177,31 @@ async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
     ))
 }
 
-/// Returns the objects of a kind that both programs apply.
-async fn shared_objects<K: Kind>(hub: &ExaminedHub) -> Result<Vec<String>, Finding> {
+/// Lists the objects of a kind; none if the hub does not serve it.
+async fn all_served<K: Kind>(hub: &ExaminedHub) -> Result<Vec<K>, Finding> {
     if !hub.serves::<K>() {
         return Ok(Vec::new());
     }
-    Ok(shared_of(&all::<K>("argo cd", &hub.client, "").await?))
+    all::<K>("argo cd", &hub.client, "").await
 }
 
-fn shared_of<K: Kind>(objects: &[K]) -> Vec<String> {
-    let both = objects.iter().filter(|one| {
-        one.annotation(CONFIG_REPO_ANNOTATION).is_some()
-            && argo_application(&Object::from_typed(*one)).is_some()
+/// Returns the inventories of the ConfigRepos that apply their commits, by the value with which they mark objects.
+fn applied(repos: &[ConfigRepo], inventories: &[ConfigRepoInventory]) -> BTreeMap<String, Inventory> {
+    let applying = repos.iter().filter(|repo| repo.spec.mode != ConfigRepoMode::Observe);
+    applying.map(|repo| (Key::of(repo).to_string(), recorded(repo, inventories))).collect()
+}
+
+/// Returns the objects that an application tracks and a ConfigRepo applies.
+///
+/// A mark alone does not count: the ConfigRepo that it names may be gone, or another one has its name.
+fn shared_of<K: Kind>(objects: &[K], applied: &BTreeMap<String, Inventory>) -> Vec<String> {
+    let shared = objects.iter().filter(|one| {
+        let inventory = one.annotation(CONFIG_REPO_ANNOTATION).and_then(|repo| applied.get(repo));
+        let object = Object::from_typed(*one);
+        inventory.is_some_and(|inventory| inventory.contains_key(&ObjectId::of(&object.reference())))
+            && argo_application(&object).is_some()
     });
-    both.map(|one| format!("{} {}", K::kind(&()), Key::of(one))).collect()
+    shared.map(|one| format!("{} {}", K::kind(&()), Key::of(one))).collect()
 }
 
 /// Returns a list of controllers without some of them.
@@ -267,6 +282,35 @@ mod tests {
         assert_eq!((found.health, found.message.as_str()), (Health::Bad, both));
         theirs.spec.replicas = Some(0);
         assert!(ocm(&[theirs, ours]).message.starts_with("no controllers"), "somebody has stopped them");
+    }
+
+    #[test]
+    fn only_what_a_config_repo_applies_now_is_shared_with_an_application() {
+        let repo = |mode: &str, uid: &str| -> ConfigRepo {
+            let metadata = json!({"namespace": "n", "name": "fleet", "uid": uid});
+            let spec = json!({"url": "https://git.example/f", "mode": mode});
+            serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+        };
+        let owner = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "name": "fleet", "uid": "1"});
+        let path = "cluster.open-cluster-management.io/Placement/n/p";
+        let inventory: ConfigRepoInventory = serde_json::from_value(json!({
+            "metadata": {"namespace": "n", "name": "fleet-1", "ownerReferences": [owner]},
+            "spec": {"objects": {path: "v1beta1"}},
+        }))
+        .unwrap();
+        let id = "shop:cluster.open-cluster-management.io/Placement:n/p";
+        let marks = json!({CONFIG_REPO_ANNOTATION: "n/fleet", "argocd.argoproj.io/tracking-id": id});
+        let placement: Placement = serde_json::from_value(
+            json!({"metadata": {"namespace": "n", "name": "p", "annotations": marks}, "spec": {}}),
+        )
+        .unwrap();
+        let shared = |repos: &[ConfigRepo]| {
+            shared_of(std::slice::from_ref(&placement), &applied(repos, std::slice::from_ref(&inventory)))
+        };
+        assert_eq!(shared(&[repo("Apply", "1")]), ["Placement n/p"]);
+        assert_eq!(shared(&[repo("Observe", "1")]), [""; 0], "it only watches");
+        assert_eq!(shared(&[repo("Apply", "2")]), [""; 0], "another ConfigRepo has the name");
+        assert_eq!(shared(&[]), [""; 0], "it is gone");
     }
 
     #[test]

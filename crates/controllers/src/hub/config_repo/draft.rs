@@ -60,7 +60,7 @@ impl<'a> Draft<'a> {
     /// own before objects are created and deleted. `digest` is that of the objects of the commit.
     pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>, digest: &str) -> Vec<Action> {
         let SyncPlan { inventory, recent, is_approved, .. } = sync;
-        let of_inventory = recorded.record(self.repo, inventory, &Inventory::new());
+        let of_inventory = self.record_inventory(recorded, inventory);
         let approval = self.repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default();
         let approved = is_approved.then(|| ApprovedDeletions {
             approval: approval.to_owned(),
@@ -68,9 +68,14 @@ impl<'a> Draft<'a> {
             ..ApprovedDeletions::default()
         });
         let deletions = self.record_deletions(recent, approved);
+        of_inventory.into_iter().chain(deletions).collect()
+    }
+
+    /// Records an inventory in the status, and returns the writes for it.
+    pub(super) fn record_inventory(&mut self, recorded: &Recorded, inventory: &Inventory) -> Vec<Action> {
         self.status.objects = Some(i32::try_from(inventory.len()).unwrap_or(i32::MAX));
         self.status.inventory.clear();
-        of_inventory.into_iter().chain(deletions).collect()
+        recorded.record(self.repo, inventory, &Inventory::new())
     }
 
     /// Returns the write that records new deletions, or that a person approved them. Those that count no

@@ -13,7 +13,19 @@ use super::compare::Comparison;
 use super::draft::Draft;
 use super::health::{self, Found};
 use super::identity::RepoIdentity;
+use super::inventory::Recorded;
 use super::status::{Phase, Readiness, revision};
+
+/// Leaves to Argo CD the objects that it tracks now, so that no later commit takes them back.
+pub(super) fn release(draft: &mut Draft<'_>, recorded: &Recorded, identity: &RepoIdentity, view: &impl View) {
+    if recorded.objects.is_empty() {
+        return;
+    }
+    let release = sync::release(&draft.key, &recorded.objects, |object| view.observed(object));
+    draft.plan.step(release.hand_over.iter().map(|one| identity.hand_over(one)));
+    let records = draft.record_inventory(recorded, &release.inventory);
+    draft.plan.step(records);
+}
 
 /// Compares the hub with a commit and drafts the status.
 pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[IgnoreRule], view: &impl View) {

@@ -116,6 +116,7 @@ fn reconcile_commit(
     let observed = is_observer.then_some(&desired);
     view.index(|index: &mut RepoIndex| index.observe(&draft.key, observed))?;
     if is_observer {
+        observe::release(draft, &recorded, identity, view);
         match draft.unmet.take() {
             Some(waiting) => draft.readiness = Some(waiting),
             None => observe::observe(draft, &commit, &policy.ignore, view),

@@ -128,14 +128,33 @@ fn an_object_of_an_application_is_refused_until_it_may_be_taken_over() {
 
 #[test]
 fn the_end_of_tracking_takes_nothing_that_the_repository_has_itself() {
-    let with = |field: &str, name: &str| live(json!({field: {name: "x"}}));
+    let installation = "argocd.argoproj.io/installation-id";
+    let by_annotation = |labels: Value| {
+        live(json!({"annotations": {ID: "shop:apps/Deployment:ns/web", installation: "i"}, "labels": labels}))
+    };
+    let by_label =
+        |app: &str| live(json!({"labels": {LABEL: app}, "managedFields": by("argocd-controller")}));
     let plain = live(json!({}));
-    let removed = json!({"metadata": {"labels": {LABEL: null}}});
-    let end = |by, desired: &Object| EndTracking::of(Some((by, &plain)), desired).map(|end| end.patch);
-    assert_eq!(end(Tracking::Label(LABEL), &plain), removed.as_object().cloned());
-    assert_eq!(end(Tracking::Label(LABEL), &with("labels", LABEL)), None);
-    let rest = json!({"metadata": {"annotations": {"argocd.argoproj.io/installation-id": null}}});
-    assert_eq!(end(Tracking::Annotation, &with("annotations", ID)), rest.as_object().cloned());
+    let end = |tracked: &Object, desired: &Object| {
+        EndTracking::of(tracked, desired).map(|end| end.patch["metadata"].clone())
+    };
+    let annotations = json!({ID: null, installation: null});
+    let both = json!({"annotations": annotations, "labels": {LABEL: null}});
+    assert_eq!(end(&by_annotation(json!({LABEL: "shop"})), &plain), Some(both));
+    let annotations = json!({"annotations": annotations});
+    assert_eq!(end(&by_annotation(json!({LABEL: "chart"})), &plain).as_ref(), Some(&annotations));
+    let has_label = live(json!({"labels": {LABEL: "shop"}}));
+    assert_eq!(end(&by_annotation(json!({LABEL: "shop"})), &has_label).as_ref(), Some(&annotations));
+    let has_id = live(json!({"annotations": {ID: "x"}}));
+    let rest = json!({"annotations": {installation: null}});
+    assert_eq!(end(&by_annotation(json!({})), &has_id), Some(rest));
+    assert_eq!(end(&by_label("shop"), &plain), Some(json!({"labels": {LABEL: null}})));
+    assert_eq!(end(&by_label("shop"), &has_label), None, "nothing is left to write");
+    assert_eq!(end(&plain, &plain), None);
+    let long = "a".repeat(80);
+    let metadata = json!({"annotations": {ID: format!("{long}:apps/Deployment:ns/web")}, "labels": {LABEL: &long[..63]}});
+    let cut = json!({"annotations": {ID: null}, "labels": {LABEL: null}});
+    assert_eq!(end(&live(metadata), &plain), Some(cut), "Argo CD cuts the value of the label");
 }
 
 #[test]
@@ -152,4 +171,49 @@ fn an_object_that_moved_to_an_application_is_handed_over_and_not_deleted() {
     assert_eq!(deleted, ["b"]);
     let [hand_over] = plan.hand_over.as_slice() else { panic!("{plan:?}") };
     assert_eq!((hand_over.target.key.name.as_str(), &hand_over.to), ("a", &None));
+}
+
+/// Returns a hub with the ConfigMap a, which a ConfigRepo of this name has marked and an application tracks.
+fn marked_and_tracked() -> Hub {
+    let mut hub = Hub::new();
+    hub.settle(&commit(&[config_map("a", "1")]));
+    hub.edit("a", |a| {
+        let annotations = a.metadata_mut().get_mut("annotations").unwrap();
+        annotations[ID] = "shop:/ConfigMap:ns/a".into();
+    });
+    hub
+}
+
+#[test]
+fn the_mark_of_an_earlier_config_repo_takes_nothing_from_an_application() {
+    let mut hub = marked_and_tracked();
+    let desired = commit(&[config_map("a", "2")]);
+    assert_eq!(hub.plan(&desired).problems, [], "its inventory lists the object");
+    hub.inventory.clear();
+    let [problem] = &hub.plan(&desired).problems[..] else { panic!("{:?}", hub.plan(&desired)) };
+    assert_eq!(problem.reason, "OwnedByArgo");
+    hub.policy.takeover = Takeover::Always;
+    let plan = hub.plan(&desired);
+    assert!(plan.apply[0][0].end_tracking.is_some(), "{plan:?}");
+}
+
+#[test]
+fn a_repository_that_observes_gives_up_what_an_application_tracks_and_keeps_the_rest() {
+    let mut hub = marked_and_tracked();
+    hub.settle(&commit(&[config_map("a", "1"), config_map("b", "1"), config_map("c", "1")]));
+    hub.edit("a", |a| {
+        let annotations = a.metadata_mut().get_mut("annotations").unwrap();
+        annotations[ID] = "shop:/ConfigMap:ns/a".into();
+    });
+    hub.edit("c", |c| {
+        c.metadata_mut().remove("annotations");
+    });
+    let release = hub.release();
+    let handed_over: Vec<_> = release.hand_over.iter().map(|it| (&*it.target.key.name, &it.to)).collect();
+    assert_eq!(handed_over, [("a", &None)]);
+    let kept: Vec<_> = release.inventory.keys().map(|id| &*id.key.name).collect();
+    assert_eq!(kept, ["a", "b"], "a stays listed until its marks are gone, and c has none");
+    hub.unread.push("ConfigMap");
+    let release = hub.release();
+    assert_eq!((release.hand_over.len(), release.inventory.len()), (0, 3), "nothing is known of them");
 }

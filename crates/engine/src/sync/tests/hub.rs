@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::sync::ownership::is_marked;
 use crate::sync::{
     Apply, Budget, Claimant, Comparisons, Deletion, Desired, Inventory, ObjectId, Recent, SyncInput,
-    SyncPlan, SyncPolicy, Withheld, plan,
+    SyncPlan, SyncPolicy, Withheld, plan, release,
 };
 use api::names;
 use object::{Key, Location, Object, ObjectRef, RenderedObject};
@@ -115,6 +115,11 @@ impl Hub {
         let known = plan(desired, &input, &mut self.comparisons.borrow_mut(), |what| self.read(what));
         assert_eq!(known, fresh, "comparisons of earlier plans change no decision");
         fresh
+    }
+
+    /// Plans what a ConfigRepo in mode Observe leaves to applications.
+    pub(super) fn release(&self) -> SyncPlan<'static> {
+        release(&repo(), &self.inventory, |what| self.read(what))
     }
 
     /// Executes a plan, and crashes after some writes; the first of them records the inventory.

@@ -103,6 +103,9 @@ fn a_repository_that_goes_back_to_argo_cd_survives_a_crash_at_every_write_withou
     for name in ["a", "b"] {
         assert_eq!(ended.objects[&map_id(name)]["data"], json!({"k": "1"}));
     }
+    let annotations = |name: &str| ended.objects[&map_id(name)]["metadata"]["annotations"].to_string();
+    assert!(!annotations("a").contains("wheelwright"), "it is marked: {}", annotations("a"));
+    assert!(annotations("b").contains("wheelwright"), "no application tracks it: {}", annotations("b"));
     assert!(keeps_all_maps(&ended), "{:?}", ended.contents);
 }
 

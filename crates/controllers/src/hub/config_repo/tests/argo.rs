@@ -140,6 +140,20 @@ fn an_application_that_tracks_by_label_is_recognised_and_its_label_goes_with_the
 }
 
 #[test]
+fn a_takeover_from_an_application_that_tracks_by_annotation_and_label_removes_both() {
+    for (label, left) in [("shop", None), ("chart", Some("chart"))] {
+        let mut hub = Hub::new(json!({"takeover": "Always"}));
+        let mut tracked = manifest("a", json!({"k": "1"}));
+        tracked["metadata"]["labels"] = json!({"app.kubernetes.io/instance": label});
+        hub.write_as_argo("a", Patch::Apply(tracked));
+        assert!(hub.commit(&[("a.yaml", &map("a", "2"))]).starts_with("Ready"), "{}", hub.message());
+        let labels = hub.config_map("a").metadata.labels.unwrap_or_default();
+        let instance = labels.get("app.kubernetes.io/instance").map(String::as_str);
+        assert_eq!((hub.annotation("a", ID), instance), (None, left), "a label of its own stays");
+    }
+}
+
+#[test]
 fn a_repository_goes_to_argo_cd_without_a_deletion() {
     for policy in ["Orphan", "Delete"] {
         let mut hub = Hub::new(json!({"deletionPolicy": policy}));
@@ -161,6 +175,45 @@ fn a_repository_goes_to_argo_cd_without_a_deletion() {
     }
 }
 
+const MARKS: [&str; 2] = [names::CONFIG_REPO_ANNOTATION, names::APPLIED_DIGEST_ANNOTATION];
+
+#[test]
+fn what_an_application_tracks_is_left_to_it_and_does_not_come_back_with_the_mode() {
+    let mut hub = Hub::new(json!({}));
+    let files = [("a.yaml", &*map("a", "1")), ("b.yaml", &*map("b", "1"))];
+    hub.commit(&files);
+    hub.repo(json!({"mode": "Observe"}), json!({}));
+    hub.run();
+    assert_eq!(hub.owned(), ["a", "b"], "no application tracks them");
+    hub.argo_applies("a", json!({"k": "1"}));
+    assert!(hub.run().starts_with("Ready: the hub is as"), "{}", hub.message());
+    for mark in MARKS {
+        assert_eq!((hub.annotation("a", mark), hub.annotation("b", mark).is_some()), (None, true));
+    }
+    assert_eq!((hub.owned(), hub.status().objects), (vec!["b".to_owned()], Some(1)));
+    assert!(hub.annotation("a", ID).is_some());
+    hub.repo(json!({}), json!({}));
+    assert!(hub.run().starts_with("Stalled OwnedByArgo: ConfigMap config/a"), "{}", hub.message());
+    hub.repo(json!({"mode": "Apply"}), json!({}));
+    hub.commit(&[("b.yaml", &map("b", "2"))]);
+    assert_eq!((hub.data("b").as_deref(), hub.names().len()), (Some("2"), 2));
+}
+
+#[test]
+fn a_config_repo_of_the_same_name_takes_nothing_back_from_an_application() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let target = hub.world.hub.target(&object::ObjectRef::of::<ConfigRepo>(key())).unwrap();
+    hub.world.hub.delete(&target, &store::DeleteOptions::default(), hub.world.now).unwrap();
+    hub.world.run_for(SignedDuration::from_secs(5)).unwrap();
+    hub.argo_merges("a", json!({"k": "1"}));
+    assert!(hub.annotation("a", MARKS[0]).is_some(), "it was deleted before the application applied");
+    hub.repo(json!({}), json!({}));
+    let message = hub.commit(&[("a.yaml", &map("a", "2"))]);
+    assert!(message.starts_with("Stalled OwnedByArgo: ConfigMap config/a"), "{message}");
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+}
+
 #[test]
 fn one_object_goes_to_argo_cd_without_a_deletion() {
     let mut hub = Hub::new(json!({}));
@@ -171,7 +224,7 @@ fn one_object_goes_to_argo_cd_without_a_deletion() {
     });
     assert_eq!((hub.message().split(':').next(), deleted.len()), (Some("Ready"), 0));
     assert_eq!((hub.names(), hub.owned()), (vec!["a".to_owned(), "b".into()], vec!["b".to_owned()]));
-    for ours in [names::CONFIG_REPO_ANNOTATION, names::APPLIED_DIGEST_ANNOTATION] {
+    for ours in MARKS {
         assert_eq!(hub.annotation("a", ours), None);
     }
     let message = hub.commit(&[("a.yaml", &map("a", "2")), ("b.yaml", &map("b", "1"))]);
