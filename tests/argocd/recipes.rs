@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use api::cluster::v1beta1::PlacementDecision;
 use api::crds;
 use api::gitops::v1alpha1::ClusterDecision;
 use api::names::CONFIG_REPO_MANAGER;
 use api::work::v1::ManifestWork;
 use jiff::{SignedDuration, Timestamp};
 use kube::Resource as _;
-use object::{Key, Object};
+use object::{Key, Metadata as _, Object};
 use reconcile::Dispatcher;
 use serde_json::{Value, json};
 use sim::workload::Environment;
@@ -19,6 +20,10 @@ use store::{Patch, ResourcePath, WriteOptions};
 
 use super::argo_cd::argo_cd;
 use crate::docs::blocks;
+
+/// Fields that only one of the two ApplicationSets of the page has.
+const BY_CLUSTER_DECISION: &str = "/spec/generators/0/clusterDecisionResource/name";
+const BY_PLACEMENT_DECISIONS: &str = "/spec/generators/0/clusterDecisionResource/labelSelector";
 
 /// Returns the objects of the page.
 fn objects() -> Vec<Value> {
@@ -62,7 +67,8 @@ fn a_test_reads_every_object_of_argo_cd_that_the_page_shows() {
         .collect();
     let read = [
         shown("Application", "/spec/ignoreDifferences/0/managedFieldsManagers"),
-        shown("ApplicationSet", "/spec/generators"),
+        shown("ApplicationSet", BY_CLUSTER_DECISION),
+        shown("ApplicationSet", BY_PLACEMENT_DECISIONS),
         shown("Application", "/metadata/labels"),
         shown("Application", "/spec/ignoreDifferences/0/jsonPointers"),
     ];
@@ -122,8 +128,8 @@ fn go_template(template: &str, entry: &Value) -> String {
     text + rest
 }
 
-#[test]
-fn the_application_set_makes_the_applications_of_a_cluster_decision() {
+/// Returns a hub with the Placement of the page in Argo CD's namespace.
+fn placed() -> World {
     let mut world = world(Setup::default());
     put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}}));
     put(
@@ -133,8 +139,36 @@ fn the_application_set_makes_the_applications_of_a_cluster_decision() {
     );
     put(&mut world, shown("Placement", "/spec"));
     run(&mut world, 30);
+    world
+}
 
-    let set = shown("ApplicationSet", "/spec/generators");
+#[test]
+fn the_application_set_makes_the_applications_of_placement_decisions() {
+    let world = placed();
+    let set = shown("ApplicationSet", BY_PLACEMENT_DECISIONS);
+    let source = &set["spec"]["generators"][0]["clusterDecisionResource"];
+    let config = generator(text(&source["configMapRef"]));
+    assert_eq!(text(&config["apiVersion"]), PlacementDecision::api_version(&()));
+    assert_eq!(text(&config["kind"]), PlacementDecision::plural(&()));
+    let wanted = source["labelSelector"]["matchLabels"].as_object().unwrap();
+    let is_selected = |page: &PlacementDecision| {
+        wanted.iter().all(|(label, value)| page.label(label) == Some(text(value)))
+            && page.namespace() == text(&set["metadata"]["namespace"])
+    };
+    let pages: Vec<_> = world.list::<PlacementDecision>().into_iter().filter(is_selected).collect();
+    let [page] = &pages[..] else { panic!("{pages:?}") };
+    let status = serde_json::to_value(&page.status).unwrap();
+    let [entry] = &status[text(&config["statusListKey"])].as_array().unwrap()[..] else { panic!("{status}") };
+    assert_eq!(entry[text(&config["matchKey"])], "cluster1");
+    let made = rendered(&set["spec"]["template"], entry);
+    assert_eq!(made["metadata"]["name"], "by-decisions-cluster1");
+    assert_eq!(made["spec"]["destination"]["name"], "cluster1");
+}
+
+#[test]
+fn the_application_set_makes_the_applications_of_a_cluster_decision() {
+    let world = placed();
+    let set = shown("ApplicationSet", BY_CLUSTER_DECISION);
     assert_eq!(set["spec"]["goTemplate"], true);
     let source = &set["spec"]["generators"][0]["clusterDecisionResource"];
     let config = generator(text(&source["configMapRef"]));
