@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::argo::EndTracking;
+use super::argo::{EndTracking, argo_application};
 use super::health::takes_time;
 use super::ignore::{self, IgnoreRule};
 use super::input::SyncInput;
@@ -143,7 +143,12 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             return ObjectDecision::Unchanged(health);
         }
         let changed_by = owned_by_others(live, &compared, names::CONFIG_REPO_MANAGER);
-        ObjectDecision::Correct(Correction { apply: self.apply(desired, true, Some(live)), changed_by })
+        let application = argo_application(live).map(str::to_owned);
+        ObjectDecision::Correct(Correction {
+            apply: self.apply(desired, true, Some(live)),
+            changed_by,
+            application,
+        })
     }
 
     /// Returns whether the API server refused to change the object, and its annotation lets it be created

@@ -84,6 +84,8 @@ pub struct Correction<'a> {
     pub apply: Apply<'a>,
     /// The managers that own fields of the commit now, with the paths of the fields.
     pub changed_by: Vec<(String, Vec<String>)>,
+    /// The Argo CD application that tracks the object.
+    pub application: Option<String>,
 }
 
 /// The writes and deletions that bring a commit to the hub.

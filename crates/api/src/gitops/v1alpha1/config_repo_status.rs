@@ -306,6 +306,10 @@ pub struct CorrectedObject {
     pub object: String,
     /// Number of corrections in a row; the wait before the next one doubles with each.
     pub corrections: i32,
+    /// The field managers that changed it before the last correction, with the fields, and the Argo CD application
+    /// that tracks it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub changed_by: String,
     /// Time of the last correction.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",

@@ -1,10 +1,12 @@
 //! Corrects objects that another client changed on the hub.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use object::duration::{later, whole_second};
+use object::text::clip;
 
 use super::draft::Draft;
 use super::identity::RepoIdentity;
@@ -17,12 +19,16 @@ use engine::sync::{Correction, ObjectId};
 const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
 /// Most corrections in a row; after them a person has to resolve the conflict. The waits between them make 17
-/// minutes.
+/// minutes. With Argo CD, whose self-heal waits up to five minutes, it takes half an hour.
 const MAX_CORRECTIONS: i32 = 10;
+/// Corrections in a row from which on the object is named, also while nobody changes it.
+const NAMED_CORRECTIONS: i32 = 3;
 /// Most objects that are counted apart. Names of the greatest length make 14 kB of them in the status.
 const MAX_COUNTED: usize = 20;
 /// Most fields that a message names.
 const MAX_FIELDS: usize = 3;
+/// Most characters about those who changed an object. With [`MAX_COUNTED`], they make 20 kB of the status at most.
+const MAX_CHANGED_BY: usize = 250;
 
 /// The reason while the next correction waits.
 const DRIFTED: &str = "Drifted";
@@ -64,24 +70,46 @@ fn told(
     fights: &[&Correction<'_>],
 ) -> Option<Readiness> {
     let summary = |one: &Correction<'_>| {
-        let (object, times, by) = (&one.apply.desired.reference, counts.of(one).corrections, by(one));
-        format!("{object} was changed on the hub {times} times and corrected each time{by}")
+        summary(&one.apply.desired.reference, counts.of(one).corrections, &changed_by(one))
     };
-    let hint = format!(
-        "Stop what changes it, or leave it the fields with the annotation {IGNORE_FIELDS_ANNOTATION}, or remove them from the repository"
-    );
     if let Some(first) = fights.first() {
         let more = fights.len() - 1;
         let others = if more > 0 { format!(", nor are {more} more") } else { String::new() };
         let message = format!(
-            "{}; it is not corrected any more{others}. {hint}; the annotation {RECONCILE_AT_ANNOTATION} begins anew",
-            summary(first)
+            "{}; it is not corrected any more{others}. {}; the annotation {RECONCILE_AT_ANNOTATION} begins anew",
+            summary(first),
+            hint()
         );
         return Some(Readiness::new(Phase::Stalled, FIGHT, message));
     }
     let (at, first) = waiting.first()?;
-    let message = format!("{}; the next correction is at {at}. {hint}", summary(first));
+    let message = format!("{}; the next correction is at {at}. {}", summary(first), hint());
     Some(Readiness::new(Phase::Reconciling, DRIFTED, message))
+}
+
+/// Names an object that was corrected again and again lately and is as the commit says now. Somebody who comes back
+/// less and less often, as the self-heal of Argo CD does, would otherwise be silent until the last correction.
+pub(super) fn repeated(draft: &mut Draft<'_>) -> Option<Readiness> {
+    let now = draft.now;
+    let corrected = draft.status.drift.iter().flat_map(|drift| &drift.corrected);
+    let often = corrected.filter(|one| one.corrections >= NAMED_CORRECTIONS);
+    let ends = often.filter_map(|one| Some((later(one.last_time.as_ref()?.0, LONGEST_DRIFT_WAIT), one)));
+    let (end, one) = ends.filter(|(end, _)| *end > now).max_by_key(|(end, _)| *end)?;
+    let object = ObjectId::from_path(&one.object)?;
+    let message = format!("{}. {}", summary(&object, one.corrections, &one.changed_by), hint());
+    draft.plan.wake(end);
+    Some(Readiness::new(Phase::Reconciling, DRIFTED, message))
+}
+
+fn summary(object: &impl Display, times: i32, changed_by: &str) -> String {
+    let by = if changed_by.is_empty() { String::new() } else { format!("; {changed_by}") };
+    format!("{object} was changed on the hub {times} times and corrected each time{by}")
+}
+
+fn hint() -> String {
+    format!(
+        "Stop what changes it, or leave it the fields with the annotation {IGNORE_FIELDS_ANNOTATION}, or remove them from the repository"
+    )
 }
 
 /// The objects that drifted, by what happens to them.
@@ -96,21 +124,25 @@ struct Turns<'a, 'b> {
 }
 
 /// The corrections of an object in a row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Count {
     corrections: i32,
     last: Option<Timestamp>,
+    /// The managers that changed the object before the last correction; empty for objects that share a count.
+    changed_by: String,
 }
 
 impl Count {
     /// A time in the future was written by a clock that was ahead, so it does not count.
     fn read(corrections: i32, last: Option<&Time>, now: Timestamp) -> Self {
-        Self { corrections, last: last.map(|time| time.0).filter(|last| *last <= now) }
+        let last = last.map(|time| time.0).filter(|last| *last <= now);
+        Self { corrections, last, changed_by: String::new() }
     }
 
     /// Counts a correction.
-    fn add(&mut self, now: Timestamp) {
-        *self = Self { corrections: self.corrections.saturating_add(1), last: Some(whole_second(now)) };
+    fn add(&mut self, changed_by: String, now: Timestamp) {
+        let corrections = self.corrections.saturating_add(1);
+        *self = Self { corrections, last: Some(whole_second(now)), changed_by };
     }
 
     /// Returns when the next correction is due.
@@ -134,14 +166,17 @@ struct Counts {
 
 impl Counts {
     fn read(status: &DriftStatus, now: Timestamp) -> Self {
-        let count = |one: &CorrectedObject| Count::read(one.corrections, one.last_time.as_ref(), now);
+        let count = |one: &CorrectedObject| Count {
+            changed_by: one.changed_by.clone(),
+            ..Count::read(one.corrections, one.last_time.as_ref(), now)
+        };
         let listed = status.corrected.iter().map(|one| (one.object.clone(), count(one)));
         let others = Count::read(status.corrections, status.last_time.as_ref(), now);
         Self { listed: listed.collect(), others }
     }
 
-    fn of(&self, one: &Correction<'_>) -> Count {
-        self.listed.get(&path(one)).copied().unwrap_or(self.others)
+    fn of(&self, one: &Correction<'_>) -> &Count {
+        self.listed.get(&path(one)).unwrap_or(&self.others)
     }
 
     /// Forgets drifts that ended long ago.
@@ -164,21 +199,23 @@ impl Counts {
     /// Decides which objects are corrected now, and counts that.
     fn turns<'a, 'b>(&mut self, drifted: &'a [Correction<'b>], now: Timestamp) -> Turns<'a, 'b> {
         let mut turns = Turns::default();
-        let others = self.others;
+        let others = self.others.clone();
         for one in drifted {
             let path = path(one);
             let has_room = self.listed.len() < MAX_COUNTED || self.listed.contains_key(&path);
-            let count = if has_room { self.listed.get(&path).copied().unwrap_or_default() } else { others };
+            let own = has_room.then(|| self.listed.get(&path).cloned().unwrap_or_default());
+            let count = own.as_ref().unwrap_or(&others);
             match count.due().filter(|due| *due > now && count.corrections > 0) {
                 _ if count.corrections >= MAX_CORRECTIONS => turns.fights.push(one),
                 Some(due) => turns.waiting.push((due, one)),
                 None if has_room => {
-                    self.listed.entry(path).or_default().add(now);
+                    let changed_by = clip(&changed_by(one), MAX_CHANGED_BY);
+                    self.listed.entry(path).or_default().add(changed_by, now);
                     turns.due.push(one);
                 }
                 None => {
-                    self.others = others;
-                    self.others.add(now);
+                    self.others.clone_from(&others);
+                    self.others.add(String::new(), now);
                     turns.due.push(one);
                 }
             }
@@ -189,14 +226,13 @@ impl Counts {
 
     fn write(self, before: DriftStatus) -> Option<DriftStatus> {
         let Self { listed, others } = self;
-        let corrected = listed.into_iter().map(|(object, Count { corrections, last })| CorrectedObject {
-            object,
-            corrections,
-            last_time: last.map(Time),
-            ..CorrectedObject::default()
+        let corrected = listed.into_iter().map(|(object, count)| {
+            let Count { corrections, last, changed_by } = count;
+            let last_time = last.map(Time);
+            CorrectedObject { object, corrections, last_time, changed_by, ..CorrectedObject::default() }
         });
         let corrected: Vec<_> = corrected.collect();
-        let Count { corrections, last } = others;
+        let Count { corrections, last, changed_by: _ } = others;
         let is_any = !corrected.is_empty() || corrections > 0;
         is_any.then(|| DriftStatus { corrected, corrections, last_time: last.map(Time), ..before })
     }
@@ -206,13 +242,16 @@ fn path(one: &Correction<'_>) -> String {
     ObjectId::of(&one.apply.desired.reference).path()
 }
 
-/// Names the managers that own fields of the commit, and the fields.
-fn by(correction: &Correction<'_>) -> String {
+/// Names the managers that own fields of the commit, the fields, and the application that tracks the object.
+fn changed_by(correction: &Correction<'_>) -> String {
     let one = |(manager, fields): &(String, Vec<String>)| {
         let more = fields.len().saturating_sub(MAX_FIELDS);
         let shown: Vec<_> = fields.iter().take(MAX_FIELDS).map(String::as_str).collect();
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("; {manager} sets {}{rest}", shown.join(", "))
+        format!("{manager} sets {}{rest}", shown.join(", "))
     };
-    correction.changed_by.iter().take(MAX_FIELDS).map(one).collect()
+    let application = correction.application.as_ref();
+    let tracks = application.map(|app| format!("the Argo CD application {app} tracks it"));
+    let managers = correction.changed_by.iter().take(MAX_FIELDS).map(one);
+    managers.chain(tracks).collect::<Vec<_>>().join("; ")
 }

@@ -82,6 +82,11 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         waiting => moves::awaiting(draft, &state, sync.awaiting_requests)
             .unwrap_or_else(|| readiness(&state, commit, sync, held.or(drift).or(waiting).or(stuck))),
     });
+    if draft.readiness.as_ref().is_some_and(|readiness| readiness.phase == Phase::Ready)
+        && let Some(repeated) = drift::repeated(draft)
+    {
+        draft.readiness = Some(repeated);
+    }
 }
 
 /// Returns the objects that the API server judges in a dry run before anything of the commit is written. `records` are the

@@ -138,9 +138,10 @@ fn named(entry: &InventoryEntry) -> String {
 }
 
 fn corrected_object(corrected: &CorrectedObject) -> String {
-    let CorrectedObject { object, corrections, last_time, unknown: _ } = corrected;
+    let CorrectedObject { object, corrections, last_time, changed_by, unknown: _ } = corrected;
     let last = last_time.as_ref().map(|time| format!(", last at {}", time.0)).unwrap_or_default();
-    format!("{}: {}{last}", in_words(object), counted(corrections, "correction"))
+    let by = if changed_by.is_empty() { String::new() } else { format!("; {changed_by}") };
+    format!("{}: {}{last}{by}", in_words(object), counted(corrections, "correction"))
 }
 
 fn deleted_object(deleted: &RecentDeletion) -> String {

@@ -259,3 +259,50 @@ fn argo_cd_sees_no_difference_where_it_ignores_our_manager() {
     let differs = without_ours(&manifest("a", json!({"theirs": "2"})), &live);
     assert_eq!(first_difference(&seen, &differs).as_deref(), Some("data.theirs"));
 }
+
+/// The waits of the self-heal of Argo CD, in seconds, between its defaults of two seconds and five minutes.
+const SELF_HEAL: [i64; 12] = [2, 6, 18, 54, 162, 300, 300, 300, 300, 300, 300, 300];
+
+#[test]
+fn a_fight_with_the_self_heal_of_argo_cd_is_named_from_the_third_correction_on() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    let mut corrections = 0;
+    for wait in SELF_HEAL {
+        hub.world.run_for(SignedDuration::from_secs(wait)).unwrap();
+        if corrections >= 3 {
+            assert!(hub.message().contains("config/a was changed on the hub"), "{}", hub.message());
+        }
+        hub.argo_applies("a", json!({"k": "2"}));
+        let message = hub.run();
+        let Some(drift) = hub.status().drift else { continue };
+        corrections = drift.corrected[0].corrections;
+        let named = format!(
+            "ConfigMap config/a was changed on the hub {corrections} times and corrected each time; argocd-controller \
+             sets .data.k; the Argo CD application shop tracks it"
+        );
+        let is_named = message.contains(&named);
+        assert_eq!(is_named, corrections >= 3, "{corrections}: {message}");
+        if message.starts_with("Stalled Fight: ") {
+            break;
+        }
+    }
+    assert!(hub.message().starts_with("Stalled Fight: "), "{}", hub.message());
+}
+
+#[test]
+fn a_fight_that_ends_is_no_longer_named_after_ten_minutes() {
+    let mut hub = Hub::new(json!({}));
+    hub.commit(&[("a.yaml", &map("a", "1"))]);
+    for wait in &SELF_HEAL[..4] {
+        hub.world.run_for(SignedDuration::from_secs(*wait)).unwrap();
+        hub.argo_applies("a", json!({"k": "2"}));
+        hub.run();
+    }
+    hub.world.run_for(SignedDuration::from_mins(9)).unwrap();
+    let message = hub.message();
+    assert!(message.starts_with("Reconciling Drifted: ConfigMap config/a was changed"), "{message}");
+    assert_eq!(hub.data("a").as_deref(), Some("1"));
+    hub.world.run_for(SignedDuration::from_mins(2)).unwrap();
+    assert_eq!(hub.message(), "Ready: 1 object of 000000000000");
+}
