@@ -13,6 +13,7 @@ const REPORTERS: &[&str] =
     &["agent", "agent of an add-on", "account of an add-on", "argo", "admin", "operator"];
 
 /// An add-on that a RolloutPolicy holds.
+const OWNED: &str = "DELETE /apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/owned";
 const HELD: &str = "DELETE /apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/a";
 
 const TEMPLATES: &str = "POST /apis/addon.open-cluster-management.io/v1alpha1/addontemplates";
@@ -131,6 +132,13 @@ pub(super) const ROWS: &[Row] = &[
         body: r#"{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground", "dryRun": ["All"]}"#,
         may: &[],
         refused: &[(&["argo", "admin", "operator"], "delete it in the background")],
+    },
+    Row {
+        what: "delete in the foreground an add-on whose clusters own their add-ons",
+        request: OWNED,
+        body: r#"{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground", "dryRun": ["All"]}"#,
+        may: &["argo", "admin", "operator"],
+        refused: &[],
     },
     Row {
         what: "report the health of an add-on",

@@ -6,7 +6,9 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use api::crds;
-use api::names::{HOSTING_CLUSTER_ANNOTATION, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL};
+use api::names::{
+    ADD_ONS_OWNED_ANNOTATION, HOSTING_CLUSTER_ANNOTATION, OPERATOR_IDENTITY_ALLOWED, OPERATOR_IDENTITY_LABEL,
+};
 use engine::registration::rbac;
 
 use super::rows::{Identity, Row};
@@ -294,6 +296,9 @@ fn content() -> Vec<Value> {
         lease("another"),
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
             "metadata": {"name": "a", "finalizers": ["gitops.wheelwright.dev/addon-removal"]}, "spec": {}}),
+        json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
+            "metadata": {"name": "owned", "finalizers": ["gitops.wheelwright.dev/addon-removal"],
+                "annotations": {ADD_ONS_OWNED_ANNOTATION: "true"}}, "spec": {}}),
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
             "metadata": {"name": "a", "namespace": "c1"}, "spec": {}}),
         json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",

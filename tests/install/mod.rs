@@ -194,6 +194,27 @@ fn held(name: &str) -> String {
     )
 }
 
+/// Makes add-ons on a cluster, with the owners that the operator gives them.
+fn own(kubectl: &Kubectl, add_ons: &[&str]) {
+    kubectl.run(&["create", "namespace", "c1"]);
+    let cluster = "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {name: c1}\nspec: {}\n";
+    kubectl.run_with(&["apply", "-f", "-"], cluster);
+    let uid = |kind: &str, name: &str| kubectl.run(&["get", kind, name, "-o", "jsonpath={.metadata.uid}"]);
+    for name in add_ons {
+        let add_on = json!({
+            "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+            "metadata": {"name": name, "namespace": "c1", "ownerReferences": [
+                {"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
+                    "name": name, "uid": uid("clustermanagementaddon", name), "controller": true},
+                {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+                    "name": "c1", "uid": uid("managedcluster", "c1")},
+            ]},
+            "spec": {},
+        });
+        kubectl.run_with(&["apply", "-f", "-"], &add_on.to_string());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let hub = Cluster::start("install").await;
@@ -271,6 +292,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     assert!(deleted["items"].as_array().unwrap().contains(&named), "{deleted}");
     kubectl.run_with(&["apply", "-f", "-"], &format!("{}---\n{}", held("living"), held("going")));
     kubectl.run(&["delete", "clustermanagementaddon", "going", "--wait=false"]);
+    own(&kubectl, &["living", "going"]);
     let printed = run(&hub, &["uninstall"]);
     assert!(
         printed.contains("Deployment.apps wheelwright-system/wheelwright-operator deleted\n"),
@@ -284,7 +306,10 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         "no cluster loses it"
     );
     assert_eq!(strategy(), "None false");
-    kubectl.run(&["get", "managedclusteraddons", "--all-namespaces"]);
+    let owners = "jsonpath={range .items[*]}{.metadata.name}={.metadata.ownerReferences[*].kind} {end}";
+    let owners = kubectl.run(&["get", "managedclusteraddons", "--namespace=c1", "-o", owners]);
+    let going = "going=ClusterManagementAddOn ManagedCluster";
+    assert_eq!(owners.trim(), format!("{going} living=ClusterManagementAddOn"), "as in OCM");
     kubectl.run(&["get", "configrepo", "fleet", "-n", helm::NAMESPACE]);
     let left = kubectl.run(&[
         "get",
@@ -304,6 +329,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         .await;
     assert!(refused(&hub, &["uninstall", "--delete-definitions"]).contains("the hub has 1 ConfigRepo"));
     kubectl.run(&["delete", "configrepo", "fleet", "-n", helm::NAMESPACE]);
+    kubectl.run(&["delete", "managedcluster", "c1"]);
     kubectl.install([api::crds::cluster_profiles()].into_iter());
     let profiles = "customresourcedefinition.apiextensions.k8s.io/clusterprofiles.multicluster.x-k8s.io";
     kubectl.run(&["label", profiles, &format!("{MANAGED_BY}=wheelwright-cli")]);

@@ -240,6 +240,9 @@ pub const COPIED_ANNOTATIONS_ANNOTATION: &str = "gitops.wheelwright.dev/copied-a
 /// ClusterManagementAddOn: its removal from all clusters is decided by an approved commit; the value is the
 /// uid of the object.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
+/// On a ClusterManagementAddOn: `"true"` if the clusters own its add-ons too, so that the garbage collector keeps
+/// them when it is deleted in the foreground.
+pub const ADD_ONS_OWNED_ANNOTATION: &str = "gitops.wheelwright.dev/add-ons-owned-by-clusters";
 /// On ClusterManagementAddOns and ManifestWorkReplicaSets: the name of the RolloutPolicy of people that
 /// applies.
 pub const ROLLOUT_POLICY_ANNOTATION: &str = "gitops.wheelwright.dev/rollout-policy";

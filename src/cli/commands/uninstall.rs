@@ -7,9 +7,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use object::{Key, Kind, Metadata as _, Object, ObjectRef};
+use object::{Key, Kind, Metadata as _, Object, ObjectRef, refers_to};
 use serde_json::json;
 
 use super::install::kinds;
@@ -20,11 +21,13 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, failed, list, print};
 use crate::cli::{CommandError, CommandResult};
-use api::addon::v1alpha1::ClusterManagementAddOn;
+use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::cluster_profile::MULTICLUSTER_GROUP;
-use api::names::{ADDON_REMOVAL_FINALIZER, CLI, DASHBOARD, OPERATOR, SYSTEM_NAMESPACE, WEBHOOK};
+use api::names::{
+    ADD_ONS_OWNED_ANNOTATION, ADDON_REMOVAL_FINALIZER, CLI, DASHBOARD, OPERATOR, SYSTEM_NAMESPACE, WEBHOOK,
+};
 use api::work::v1::ManifestWork;
 use engine::cluster_manager::{NAMESPACE, OWNER};
 use engine::installation::InstallationOptions;
@@ -189,15 +192,41 @@ async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>
         }
         let finalizers = add_on.metadata.finalizers.iter().flatten();
         let finalizers: Vec<&String> = finalizers.filter(|it| *it != ADDON_REMOVAL_FINALIZER).collect();
-        let patch = json!({
-            "metadata": {"resourceVersion": add_on.metadata.resource_version, "finalizers": finalizers},
-        });
+        let patch = json!({"metadata": {
+            "resourceVersion": add_on.metadata.resource_version, "finalizers": finalizers,
+            "annotations": {ADD_ONS_OWNED_ANNOTATION: null},
+        }});
         let params = PatchParams { dry_run: installer.dry_run, ..PatchParams::default() };
         let patched = add_ons.patch(add_on.name(), &params, &Patch::Merge(patch)).await;
         patched.map_err(failed(format!("change ClusterManagementAddOn {}", add_on.name())))?;
         released.push(add_on.name().to_owned());
     }
+    disown_add_ons(installer, &released).await?;
     Ok(released)
+}
+
+/// Removes the clusters from the owners of add-ons: as long as they are owners, the garbage collector would keep the
+/// add-ons of a ClusterManagementAddOn that is deleted.
+async fn disown_add_ons(installer: &Installer, released: &[String]) -> Result<(), CommandError> {
+    for add_on in list::<ManagedClusterAddOn>(&installer.hub, "", "").await? {
+        let (owners, cluster) =
+            (add_on.metadata.owner_references.as_deref().unwrap_or_default(), add_on.namespace());
+        let is_cluster = |owner: &&OwnerReference| refers_to::<ManagedCluster>(owner, cluster);
+        if !released.iter().any(|name| name == add_on.name())
+            || !owners.iter().any(|owner| is_cluster(&owner))
+        {
+            continue;
+        }
+        let others: Vec<&OwnerReference> = owners.iter().filter(|owner| !is_cluster(owner)).collect();
+        let patch = json!({
+            "metadata": {"resourceVersion": add_on.metadata.resource_version, "ownerReferences": others},
+        });
+        let params = PatchParams { dry_run: installer.dry_run, ..PatchParams::default() };
+        let add_ons: Api<ManagedClusterAddOn> = Api::namespaced(installer.hub.clone(), cluster);
+        let patched = add_ons.patch(add_on.name(), &params, &Patch::Merge(patch)).await;
+        patched.map_err(failed(format!("change ManagedClusterAddOn {cluster}/{}", add_on.name())))?;
+    }
+    Ok(())
 }
 
 async fn is_defined<K: Kind>(installer: &Installer) -> Result<bool, CommandError> {

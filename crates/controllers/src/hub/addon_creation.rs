@@ -63,7 +63,7 @@ fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedC
         namespace: cluster.metadata.name.clone(),
         name: cma.metadata.name.clone(),
         annotations: Some(annotations),
-        owner_references: Some(vec![cma.controller_reference()]),
+        owner_references: Some(vec![cma.controller_reference(), cluster.owner_reference()]),
         ..ObjectMeta::default()
     };
     ManagedClusterAddOn { metadata, ..ManagedClusterAddOn::default() }

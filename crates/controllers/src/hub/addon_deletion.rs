@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use serde_json::{Map, json};
 
 use super::addon_removal::{AddOnDeletion, Installed};
 use crate::addon_reads::{self, OnClusters};
@@ -15,7 +16,7 @@ use api::cluster::v1::ManagedCluster;
 use api::condition::ConditionStatus::True;
 use api::condition::{Observation, set_condition};
 use api::names::addon_conditions::PROGRESSING;
-use api::names::{ADDON_REMOVAL_FINALIZER, REMOVAL_DECIDED_ANNOTATION};
+use api::names::{ADD_ONS_OWNED_ANNOTATION, ADDON_REMOVAL_FINALIZER, REMOVAL_DECIDED_ANNOTATION};
 use engine::plural::counted;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
@@ -37,6 +38,14 @@ pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Optio
     let policies = rollout_policy::policies_for(RolloutOwner::AddOn(cma.name()), view)?;
     let named = rollout_policy::name_on(cma, &policies);
     Ok(named.or_else(|| Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])))
+}
+
+/// Marks an add-on that may be deleted in the foreground: the garbage collector keeps its add-ons of clusters,
+/// because the clusters own them too.
+pub(super) fn may_be_in_foreground(cma: &ClusterManagementAddOn) -> Option<Action> {
+    let mark = json!({"annotations": {ADD_ONS_OWNED_ANNOTATION: "true"}});
+    let patch = Map::from_iter([("metadata".to_owned(), mark)]);
+    cma.annotation(ADD_ONS_OWNED_ANNOTATION).is_none().then(|| Action::patch(cma, patch))
 }
 
 /// Removes the finalizer when no cluster has the add-on any more, or when its add-ons stay.

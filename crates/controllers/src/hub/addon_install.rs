@@ -80,7 +80,9 @@ impl Controller for AddOnInstallController {
         if !config_refs::is_managed(&cma) {
             return Ok(plan);
         }
-        plan.step(addon_deletion::hold(&cma, view)?);
+        let hold = addon_deletion::hold(&cma, view)?;
+        let is_held = hold.is_none();
+        plan.step(hold);
         let add_on = &key.name;
         let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
         let changed = fleet.update(add_on, view)?;
@@ -95,7 +97,7 @@ impl Controller for AddOnInstallController {
         let refused = rollout_policy::refused_of(policy.map(Arc::as_ref), add_on);
         let basis = InstallationBasis { owner: cma.controller_reference(), is_at_once };
         // One step: what the API server refuses on one cluster holds back no other cluster.
-        let mut writes = Vec::new();
+        let (mut writes, mut are_owned) = (Vec::new(), is_held && fleet.unreadable.is_empty());
         fleet.installation.look_at(changed);
         let all = || fleet.addons.keys().chain(&fleet.selected).cloned().collect();
         for cluster in fleet.installation.due(&basis, all) {
@@ -107,7 +109,10 @@ impl Controller for AddOnInstallController {
                 plan.wake(at);
                 continue;
             }
-            let adoption = addon.and_then(|addon| adopt(addon, &cma, &basis.owner, is_selected));
+            let managed = view.get_readable::<ManagedCluster>(&Key::cluster(&cluster))?;
+            let owners = Owners { cma: &basis.owner, cluster: managed.as_deref() };
+            let adoption = addon.and_then(|addon| owners.adopt(addon, is_selected));
+            are_owned &= adoption.is_none();
             let creation = if is_wanted { install(&cma, &cluster, view)? } else { None };
             if adoption.is_none() && creation.is_none() {
                 fleet.installation.set_done(&cluster);
@@ -120,6 +125,7 @@ impl Controller for AddOnInstallController {
             writes.extend(remove(&mut plan, &cma, installed, view, now)?);
         }
         plan.step(writes);
+        plan.step(are_owned.then(|| addon_deletion::may_be_in_foreground(&cma)).flatten());
         view.index(|fleets: &mut AddOnFleets| fleets.keep(add_on, fleet))?;
         Ok(plan)
     }
@@ -163,38 +169,59 @@ fn select(
     Ok(selections)
 }
 
-/// Makes the ClusterManagementAddOn the controller of a cluster's add-on, and marks the add-on where a
-/// placement selects the cluster.
-fn adopt(
-    addon: &ManagedClusterAddOn,
-    cma: &ClusterManagementAddOn,
-    wanted: &OwnerReference,
-    is_selected: bool,
-) -> Option<Action> {
-    if addon.is_terminating() {
-        return None;
+/// The owners of the add-on of a cluster.
+struct Owners<'a> {
+    /// The ClusterManagementAddOn, which is the controller.
+    cma: &'a OwnerReference,
+    /// The cluster, if it exists. While it is an owner, the garbage collector keeps the add-on when the
+    /// ClusterManagementAddOn is deleted in the foreground.
+    cluster: Option<&'a ManagedCluster>,
+}
+
+impl Owners<'_> {
+    /// Makes them the owners of an add-on, and marks the add-on where a placement selects the cluster.
+    fn adopt(&self, addon: &ManagedClusterAddOn, is_selected: bool) -> Option<Action> {
+        if addon.is_terminating() {
+            return None;
+        }
+        let mut metadata = Map::new();
+        if let Some(references) = self.missing(addon) {
+            metadata.insert("ownerReferences".into(), json!(references));
+        }
+        let mut annotations = Map::new();
+        if is_selected && !is_by_placement(addon) {
+            annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
+        }
+        if is_selected && addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some() {
+            annotations.insert(REMOVAL_DECIDED_ANNOTATION.into(), Value::Null);
+        }
+        if !annotations.is_empty() {
+            metadata.insert("annotations".into(), annotations.into());
+        }
+        let patch = Map::from_iter([("metadata".to_owned(), json!(metadata))]);
+        (!metadata.is_empty()).then(|| Action::patch(addon, patch))
     }
-    let references = addon.metadata.owner_references.as_deref().unwrap_or_default();
-    // OCM writes v1beta1.
-    let is_same = |reference: &OwnerReference| refers_to::<ClusterManagementAddOn>(reference, cma.name());
-    let is_owned = references.iter().any(|r| is_same(r) && r.uid == wanted.uid && r.controller == Some(true));
-    let mut metadata = Map::new();
-    if !is_owned {
-        let others = references.iter().filter(|reference| !is_same(reference));
-        metadata.insert("ownerReferences".into(), json!(others.chain([wanted]).collect::<Vec<_>>()));
+
+    /// Returns all owner references of an add-on that lacks one of these.
+    fn missing(&self, addon: &ManagedClusterAddOn) -> Option<Vec<OwnerReference>> {
+        let Self { cma, cluster } = self;
+        let references = addon.metadata.owner_references.as_deref().unwrap_or_default();
+        let has = |wanted: &OwnerReference| references.iter().any(|held| held.uid == wanted.uid);
+        let is_controller = |held: &OwnerReference| held.uid == cma.uid && held.controller == Some(true);
+        // The garbage collector takes the reference to a cluster that is deleted in the foreground away.
+        let cluster =
+            cluster.filter(|cluster| !cluster.is_terminating()).map(|cluster| cluster.owner_reference());
+        if references.iter().any(is_controller) && cluster.as_ref().is_none_or(has) {
+            return None;
+        }
+        // OCM writes v1beta1.
+        let is_same = |held: &OwnerReference| {
+            refers_to::<ClusterManagementAddOn>(held, &cma.name)
+                || cluster.as_ref().is_some_and(|cluster| refers_to::<ManagedCluster>(held, &cluster.name))
+        };
+        let others = references.iter().filter(|held| !is_same(held)).cloned();
+        Some(others.chain([OwnerReference::clone(cma)]).chain(cluster.clone()).collect())
     }
-    let mut annotations = Map::new();
-    if is_selected && !is_by_placement(addon) {
-        annotations.insert(INSTALLED_BY_ANNOTATION.into(), "true".into());
-    }
-    if is_selected && addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some() {
-        annotations.insert(REMOVAL_DECIDED_ANNOTATION.into(), Value::Null);
-    }
-    if !annotations.is_empty() {
-        metadata.insert("annotations".into(), annotations.into());
-    }
-    let patch = Map::from_iter([("metadata".to_owned(), json!(metadata))]);
-    (!metadata.is_empty()).then(|| Action::patch(addon, patch))
 }
 
 /// Records which add-ons are removed, within the budget, from clusters that no placement selects any more;

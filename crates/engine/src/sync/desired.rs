@@ -113,7 +113,7 @@ const SERVER_FIELDS: &[&str] = &[
 
 /// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals
 /// and requests of a person. A commit must not loosen the guard of its own deletions.
-const FOREIGN_ANNOTATIONS: [&str; 18] = [
+const FOREIGN_ANNOTATIONS: [&str; 19] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
     names::LAST_APPLIED_ANNOTATION,
@@ -125,6 +125,7 @@ const FOREIGN_ANNOTATIONS: [&str; 18] = [
     names::INSTALLED_BY_ANNOTATION,
     names::COPIED_ANNOTATIONS_ANNOTATION,
     names::REMOVAL_DECIDED_ANNOTATION,
+    names::ADD_ONS_OWNED_ANNOTATION,
     names::ROLLOUT_POLICY_ANNOTATION,
     names::TEMPLATE_HASH_ANNOTATION,
     names::ASSIGNED_AT_ANNOTATION,

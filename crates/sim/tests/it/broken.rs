@@ -354,7 +354,7 @@ fn an_executor_that_drops_own_writes_is_found() {
     // A watch without delay shows every write before the next plan.
     let late = |seed| with_faults(history::draw(seed), Faults { stale: 700, ..Faults::default() });
     let setup = Setup { execute: without_feedback, ..Setup::default() };
-    check(setup, late, 0, &[Invariant::OwnWritesAreSeen]);
+    check(setup, late, 16, &[Invariant::OwnWritesAreSeen]);
 }
 
 #[test]

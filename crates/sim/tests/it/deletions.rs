@@ -1,5 +1,7 @@
 //! The removal budget holds the deletion of a ClusterManagementAddOn.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::fixtures::{ADDON, addon, merged, progress, progressive, put, seconds};
@@ -7,11 +9,12 @@ use crate::removals::{default_policy, departures, installed, most_leaving, selec
 use crate::reports::explanation;
 use crate::unreadable::{TIMES, add_condition};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
+use api::cluster::v1::ManagedCluster;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::RolloutPolicy;
-use api::names::ADDON_REMOVAL_FINALIZER;
+use api::names::{ADD_ONS_OWNED_ANNOTATION, ADDON_REMOVAL_FINALIZER};
 use api::work::v1::ManifestWork;
-use object::{Key, Metadata as _};
+use object::{Key, Metadata as _, Object};
 use sim::{Setup, World};
 use store::{DeleteOptions, Patch, Propagation, ResourcePath, WriteOptions};
 
@@ -150,16 +153,65 @@ fn clusters_within_the_budget_lose_a_deleted_addon_at_once() {
     assert_eq!((have(&world), cma(&world).is_some()), (0, false));
 }
 
-#[test]
-fn an_addon_that_is_deleted_without_its_dependents_stays_on_its_clusters() {
-    let mut world = installed(Setup::default(), 4);
-    policy(&mut world, json!({}));
-    let options = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
+fn delete_with(world: &mut World, propagation: Propagation) {
+    let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
     let path = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster(ADDON));
     let now = world.now;
     world.hub.delete(&path, &options, now).unwrap();
     world.run_for(seconds(60)).unwrap();
+}
+
+#[test]
+fn an_addon_that_is_deleted_without_its_dependents_stays_on_its_clusters() {
+    let mut world = installed(Setup::default(), 4);
+    policy(&mut world, json!({}));
+    delete_with(&mut world, Propagation::Orphan);
     assert_eq!((have(&world), cma(&world).is_some()), (4, false));
+}
+
+/// Argo CD deletes in the foreground: the garbage collector would take the add-on from all clusters at once.
+#[test]
+fn an_addon_that_is_deleted_in_the_foreground_stays_on_its_clusters_until_a_person_approves() {
+    let mut world = installed(Setup::default(), 4);
+    let by_hand = json!({
+        "apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+        "metadata": {"name": ADDON, "namespace": "cluster4"}, "spec": {},
+    });
+    select_some(&mut world, 3);
+    policy(&mut world, json!({"removalBudget": "100%"}));
+    world.run_for(seconds(30)).unwrap();
+    put(&mut world, by_hand);
+    policy(&mut world, json!({}));
+    assert_eq!(have(&world), 4);
+    let marked = cma(&world).unwrap();
+    assert_eq!(marked.annotation(ADD_ONS_OWNED_ANNOTATION), Some("true"));
+    delete_with(&mut world, Propagation::Foreground);
+    assert_eq!((have(&world), cma(&world).is_some()), (4, true));
+    let approved = json!({"approved": [approval(&world)]});
+    policy(&mut world, approved);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), cma(&world).is_some(), world.list::<ManifestWork>().len()), (0, false, 0));
+}
+
+/// The garbage collector takes the reference to the cluster from the add-on, and it is not written again.
+#[test]
+fn a_cluster_that_is_deleted_in_the_foreground_is_owner_of_its_addons_once() {
+    let mut world = installed(Setup::default(), 2);
+    let options = DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
+    let path = ResourcePath::of::<ManagedCluster>(&Key::cluster("cluster2"));
+    world.keep_history();
+    let now = world.now;
+    world.hub.delete(&path, &options, now).unwrap();
+    world.run_for(seconds(120)).unwrap();
+    let written = world.take_history();
+    let of_owners = written.iter().filter(|write| write.id.kind == "ManagedClusterAddOn").filter(|write| {
+        let owners = |side: &Option<Arc<Object>>| {
+            side.as_ref().and_then(|object| object.at(&["metadata", "ownerReferences"]).cloned())
+        };
+        write.after.is_some() && owners(&write.before) != owners(&write.after)
+    });
+    assert!(of_owners.count() <= 1);
+    assert_eq!(have(&world), 1);
 }
 
 #[test]
@@ -183,8 +235,9 @@ fn an_addon_that_a_person_installed_goes_with_the_deletion_too() {
     assert_eq!((have(&world), cma(&world).is_some()), (0, false));
 }
 
+/// The garbage collector keeps its add-ons, because their clusters own them too.
 #[test]
-fn a_person_lets_a_held_addon_go_by_its_finalizer() {
+fn a_held_addon_whose_finalizer_a_person_removes_stays_on_its_clusters() {
     let mut world = installed(Setup::default(), 4);
     policy(&mut world, json!({}));
     delete(&mut world);
@@ -193,5 +246,5 @@ fn a_person_lets_a_held_addon_go_by_its_finalizer() {
     let now = world.now;
     world.hub.patch(&path, &patch, &WriteOptions::manager("user"), now).unwrap();
     world.run_for(seconds(60)).unwrap();
-    assert_eq!((have(&world), cma(&world).is_some()), (0, false));
+    assert_eq!((have(&world), cma(&world).is_some()), (4, false));
 }
