@@ -30,6 +30,16 @@ spec:
         resources: {requests: {cpu: 1000m, memory: 0.5Gi}, limits: {cpu: "1.5"}}
 "#;
 
+/// Argo CD creates a Job with a name of its own at each sync.
+const HOOK: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata:
+  generateName: migrate-
+  namespace: shop
+  annotations: {argocd.argoproj.io/hook: PreSync}
+"#;
+
 /// Returns the reason and message of the condition Ready.
 fn ready_message(kubectl: &Kubectl) -> String {
     let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
@@ -59,6 +69,7 @@ async fn a_config_repo_observes_what_kubectl_applies() {
     kubectl.run(&["create", "clusterrolebinding", "observed", "--clusterrole=observed", "--user=operator"]);
     let mut repository = Repository::empty(dir.path());
     repository.write("objects.yaml", OBJECTS);
+    repository.write("hook.yaml", HOOK);
     repository.commit("one");
     // Nothing runs the Deployment, so it never becomes healthy.
     let spec = json!({"url": repository.path, "mode": "Observe", "interval": "1h", "healthTimeout": "0s"});
@@ -90,6 +101,11 @@ async fn a_config_repo_observes_what_kubectl_applies() {
 
     // The default of `takeover` takes over what does not differ.
     follow(&json!({"mode": "Apply", "url": repository.path, "interval": "1h", "healthTimeout": "0s"}));
-    becomes(&kubectl, "Applied").await;
+    becomes(&kubectl, "ArgoHook Job.batch shop/migrate- is a PreSync hook of Argo CD").await;
+    repository.edit("hook.yaml", "{argocd", "{gitops.wheelwright.dev/apply: Ignore, argocd");
+    repository.commit("two");
+    let reconcile = "gitops.wheelwright.dev/reconcile-at=two";
+    kubectl.run(&["annotate", "configrepo", "shop", "-n", "wheelwright-system", reconcile]);
+    becomes(&kubectl, "Applied 2 objects").await;
     drop(operator);
 }

@@ -12,6 +12,9 @@ use object::Location;
 /// The beginning of a file that stands in for one in the storage of Git LFS.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
 
+/// The annotation of objects that Argo CD applies at a point of its sync, and often deletes after it.
+const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
+
 /// Reads the objects of a file. Lists of objects are divided.
 ///
 /// # Errors
@@ -39,6 +42,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
             continue;
         }
         let location = Location { file: file.into(), line: node.line };
+        name_hook(&mut node);
         check(&node, &location)?;
         if node.get("kind").is_some_and(|kind| kind.text().ends_with("List")) && node.get("items").is_some() {
             if depth >= MAX_LIST_DEPTH {
@@ -71,6 +75,19 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
         }
     }
     Ok(resources)
+}
+
+/// Names a hook of Argo CD by its `generateName`. No ConfigRepo applies it, so nothing has that name.
+fn name_hook(node: &mut Node) {
+    let Some(meta) = node.get_mut("metadata") else { return };
+    let text = |field: &str| meta.get(field).filter(|node| !node.is_null()).map(Node::text);
+    let is_hook = meta.get("annotations").is_some_and(|annotations| annotations.get(ARGO_HOOK).is_some());
+    if text("name").is_none_or(str::is_empty)
+        && is_hook
+        && let Some(prefix) = text("generateName").map(str::to_owned)
+    {
+        meta.set("name", Node::string(prefix));
+    }
 }
 
 /// Checks that an object has a kind and a name; a list needs no name.

@@ -13,6 +13,10 @@ pub const SKIP_RECONCILE_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
 pub const APPLICATION_REFRESH_ANNOTATION: &str = "argocd.argoproj.io/refresh";
 /// On an object that Argo CD applies: `app:group/Kind:namespace/name`.
 pub const TRACKING_ID_ANNOTATION: &str = "argocd.argoproj.io/tracking-id";
+/// On an object that Argo CD applies at a point of its sync, such as `PreSync`, or never (`Skip`).
+pub const HOOK_ANNOTATION: &str = "argocd.argoproj.io/hook";
+/// On an object: options of Argo CD's sync between commas, such as `Prune=false`.
+pub const SYNC_OPTIONS_ANNOTATION: &str = "argocd.argoproj.io/sync-options";
 
 /// The finalizers by which Argo CD deletes the objects of an application first.
 pub const RESOURCES_FINALIZERS: [&str; 3] = [

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use api::names;
-use api::names::argo::TRACKING_ID_ANNOTATION;
+use api::names::argo::{HOOK_ANNOTATION, SYNC_OPTIONS_ANNOTATION, TRACKING_ID_ANNOTATION};
 use object::Object;
 use object::fields::fields_v1;
 
@@ -28,6 +28,21 @@ pub(super) enum Tracking {
     Annotation,
     /// By a label alone, which is this one.
     Label(&'static str),
+}
+
+/// Returns the point of a sync at which Argo CD applies an object; `None` if it is no hook.
+pub(super) fn hook(object: &Object) -> Option<&str> {
+    object.annotations().get(HOOK_ANNOTATION).copied().filter(|hook| !hook.is_empty())
+}
+
+/// Returns whether an object has an option of Argo CD's sync.
+pub(super) fn has_sync_option(object: &Object, name: &str, value: &str) -> bool {
+    let annotations = object.annotations();
+    let options = annotations.get(SYNC_OPTIONS_ANNOTATION).copied().unwrap_or_default();
+    options
+        .split(',')
+        .filter_map(|option| option.trim().split_once('='))
+        .any(|option| option == (name, value))
 }
 
 /// Returns the Argo CD application that tracks an object; `None` if none does.

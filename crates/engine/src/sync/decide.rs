@@ -54,6 +54,9 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         if desired.apply == ApplyRule::Ignore {
             return ObjectDecision::Leave;
         }
+        if let Some(hook) = desired.hook() {
+            return ObjectDecision::Refuse(hook_problem(desired, hook));
+        }
         if input.missing_namespaces.contains(&desired.reference.key.namespace) {
             return ObjectDecision::NamespaceMissing;
         }
@@ -191,6 +194,17 @@ impl DesiredObject {
     pub fn is_last_applied(&self, live: &Object) -> bool {
         live.annotations().get(names::APPLIED_DIGEST_ANNOTATION) == Some(&self.digest.as_str())
     }
+}
+
+/// Says why a hook of Argo CD is not applied.
+fn hook_problem(desired: &DesiredObject, hook: &str) -> Problem {
+    let message = format!(
+        "{} is a {hook} hook of Argo CD, and a ConfigRepo runs no hooks: it would apply the object once and keep it. Remove it from \
+         the repository, annotate it with {}: Ignore, or leave the repository to Argo CD with spec.mode: Observe",
+        desired.reference,
+        names::APPLY_ANNOTATION
+    );
+    Problem { reason: "ArgoHook", message, origin: desired.origin.clone() }
 }
 
 /// Returns group and kind that an object defines, if it is a definition.

@@ -238,6 +238,11 @@ impl Desired {
 }
 
 impl DesiredObject {
+    /// Returns the point of a sync at which Argo CD applies the object; `None` if it is no hook.
+    pub fn hook(&self) -> Option<&str> {
+        argo::hook(&self.object)
+    }
+
     /// Returns the object to send, with the annotations that mark it as the property of a ConfigRepo.
     pub(super) fn marked(&self, object: &Object, repo: &Key) -> Object {
         let mut object = object.clone();

@@ -66,6 +66,8 @@ pub struct SyncPolicy {
     pub is_blind_to_secrets: bool,
     /// Whether objects that leave the repository are deleted.
     pub prune: bool,
+    /// Whether the objects are deleted because the ConfigRepo is.
+    pub is_repo_deleted: bool,
     /// The limit of the deletions without approval; `None` sets no limit.
     pub budget: Option<Budget>,
     /// The approval of deletions above the budget; empty if there is none.

@@ -69,7 +69,9 @@ pub fn owner(part: &ConfigRepoInventory) -> Option<&OwnerReference> {
 
 /// Lists the kinds that must be read to decide about a commit and an inventory.
 pub fn kinds(desired: &[Arc<DesiredObject>], inventory: &Inventory) -> Vec<Gvk> {
-    let desired = desired.iter().map(|desired| &desired.reference.gvk);
+    // Nobody reads hooks.
+    let desired = desired.iter().filter(|desired| desired.hook().is_none());
+    let desired = desired.map(|desired| &desired.reference.gvk);
     let desired = desired.map(|gvk| [&gvk.group, &gvk.version, &gvk.kind]);
     let owned = inventory.iter().map(|(id, version)| [&id.group, version, &id.kind]);
     let kinds: BTreeSet<[&String; 3]> = desired.chain(owned).collect();

@@ -70,7 +70,10 @@ pub(super) fn prune<E: Display>(
         return;
     }
     let uninstalls = &input.policy.uninstalls;
-    let asks = |object: &Object| object.annotations().get(names::PRUNE_ANNOTATION) == Some(&"confirm");
+    let asks = |object: &Object| {
+        object.annotations().get(names::PRUNE_ANNOTATION) == Some(&"confirm")
+            || argo::has_sync_option(object, "Prune", "confirm")
+    };
     let confirm: Vec<_> = to_delete.iter().filter(|(_, live)| asks(live)).map(|(id, _)| id.clone()).collect();
     let config_repos = config_repos(&to_delete);
     let deletions = Deletions {
@@ -195,6 +198,17 @@ pub fn release<E>(
     plan
 }
 
+/// Returns whether an annotation keeps an object: ours, or the one with which Argo CD would keep it.
+fn is_kept(input: &SyncInput<'_>, live: &Object) -> bool {
+    let has = |name, value| argo::has_sync_option(live, name, value);
+    let is_kept_by_option = match input.policy.is_repo_deleted {
+        // Nobody can confirm the deletions of a ConfigRepo that is going.
+        true => has("Delete", "false") || has("Delete", "confirm"),
+        false => has("Prune", "false"),
+    };
+    is_kept_by_option || live.annotations().get(names::PRUNE_ANNOTATION) == Some(&"disabled")
+}
+
 fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Object>>, E>) -> PruneDecision {
     let Ok(live) = live else { return PruneDecision::Unknown };
     let Some(live) = live.filter(|live| is_marked(live, input.repo)) else { return PruneDecision::Release };
@@ -205,7 +219,7 @@ fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Objec
     if let Some(to) = input.requested.get(id).filter(|_| !live.is_terminating()) {
         return hand_over(Some(to));
     }
-    let is_kept = live.annotations().get(names::PRUNE_ANNOTATION) == Some(&"disabled");
+    let is_kept = is_kept(input, &live);
     // A ConfigRepo that deletes itself or its namespace cannot report the deletion.
     let is_repo = id.kind == "ConfigRepo" && id.group == names::GITOPS_GROUP && id.key == *input.repo;
     let is_its_namespace =

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{CheckResult, Checker, Invariant, Violation, Write};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory, ConfigRepoMode, DeletionPolicy};
+use api::names::argo::SYNC_OPTIONS_ANNOTATION;
 use api::names::{CONFIG_REPO_ANNOTATION, GITOPS_GROUP, PRUNE_ANNOTATION, WORK_GROUP};
 use api::work::v1::{AppliedManifestWork, AppliedResource};
 use engine::sync::{self, Inventory, ObjectId};
@@ -97,6 +98,7 @@ impl Checker {
             let annotations = object.annotations();
             let is_ours = annotations.get(CONFIG_REPO_ANNOTATION) == Some(&key.to_string().as_str());
             let never_pruned = annotations.get(PRUNE_ANNOTATION) == Some(&"disabled")
+                || annotations.get(SYNC_OPTIONS_ANNOTATION).is_some_and(|options| options.contains("=false"))
                 || (id.kind == "ConfigRepo" && id.group == GITOPS_GROUP && id.key == key)
                 || (id.kind == "Namespace" && id.key.name == key.namespace);
             if is_ours && !never_pruned {

@@ -54,7 +54,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
             withheld: &Withheld::default(),
             recent: &Recent::new(),
             now,
-            policy: &SyncPolicy { prune: true, approved, ..SyncPolicy::default() },
+            policy: &SyncPolicy { prune: true, is_repo_deleted: true, approved, ..SyncPolicy::default() },
         };
         let nothing = Desired::default();
         let sync = sync::plan(&nothing, &input, &mut Comparisons::default(), |what| view.observed(what));

@@ -31,10 +31,14 @@ pub(super) fn release(draft: &mut Draft<'_>, recorded: &Recorded, identity: &Rep
 pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[IgnoreRule], view: &impl View) {
     let Commit { checkout, desired, identity } = *commit;
     let name = checkout.revision.as_str();
-    let is_hidden = |wanted: &&Arc<DesiredObject>| {
+    // Argo CD applies a hook at a point of its sync, and often deletes it after that.
+    let is_expected =
+        |wanted: &&Arc<DesiredObject>| wanted.apply != ApplyRule::Ignore && wanted.hook().is_none();
+    let expected: Vec<_> = desired.objects.iter().filter(is_expected).collect();
+    let is_hidden = |wanted: &&&Arc<DesiredObject>| {
         *identity != RepoIdentity::Operator && sync::is_secret(&wanted.reference.gvk)
     };
-    if let Some(secret) = desired.objects.iter().find(is_hidden) {
+    if let Some(secret) = expected.iter().find(is_hidden) {
         let message = format!(
             "{} cannot be observed: a ConfigRepo with a serviceAccountName does not compare Secrets",
             secret.reference
@@ -46,7 +50,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
     draft.status.held_deletions = None;
     let (mut differing, mut unhealthy, mut unread) = (Vec::new(), Vec::new(), None);
     let mut comparison = Comparison::new(identity, view);
-    for wanted in desired.objects.iter().filter(|wanted| wanted.apply != ApplyRule::Ignore) {
+    for wanted in &expected {
         match state(wanted, rules, &mut comparison, view) {
             Ok(State::AsWanted(ObjectHealth::Current)) => {}
             Ok(State::AsWanted(health)) => {
@@ -61,7 +65,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
         draft.wait(name, "Waiting", &error.to_string());
         return;
     }
-    let (total, commit_name) = (desired.objects.len(), short_commit(name));
+    let (total, commit_name) = (expected.len(), short_commit(name));
     draft.readiness = Some(match differing.first() {
         None => {
             draft.status.partial = None;

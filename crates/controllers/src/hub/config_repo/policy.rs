@@ -62,6 +62,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
             gitops::Takeover::Never | gitops::Takeover::Other(_) => Takeover::Never,
         },
         prune: *prune,
+        is_repo_deleted: false,
         budget: Some(Budget { objects: count(*objects), percent: count(*percent), window }),
         approved: repo.annotation(names::APPROVE_DELETION_ANNOTATION).unwrap_or_default().to_owned(),
         approves_rest: false,

@@ -306,3 +306,57 @@ fn a_fight_that_ends_is_no_longer_named_after_ten_minutes() {
     hub.world.run_for(SignedDuration::from_mins(2)).unwrap();
     assert_eq!(hub.message(), "Ready: 1 object of 000000000000");
 }
+
+const HOOK: &str = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  generateName: migrate-\n  annotations: {argocd.argoproj.io/hook: PreSync}\n";
+
+#[test]
+fn a_hook_is_not_expected_in_mode_observe_and_refused_by_its_name_in_mode_apply() {
+    let skipped =
+        map("b", "1").replace("  name: b", "  name: b\n  annotations: {argocd.argoproj.io/hook: Skip}");
+    let files = [("a.yaml", &*map("a", "1")), ("b.yaml", &skipped), ("hook.yaml", HOOK)];
+    let mut hub = Hub::new(json!({}));
+    let message = hub.commit(&files);
+    let refused =
+        "Stalled ArgoHook: ConfigMap config/b is a Skip hook of Argo CD, and a ConfigRepo runs no hooks";
+    assert!(message.starts_with(refused), "{message}");
+    assert!(
+        message.contains("Job.batch config/migrate- is a PreSync hook") && message.contains("(hook.yaml:1)"),
+        "{message}"
+    );
+    assert_eq!(hub.names(), [""; 0]);
+    hub.repo(json!({"mode": "Observe"}), json!({}));
+    hub.argo_applies("a", json!({"k": "1"}));
+    assert_eq!(hub.run(), "Ready: the hub is as 000000000000 says (1 object)");
+    let ignored = |text: &str| text.replace("{argocd", "{gitops.wheelwright.dev/apply: Ignore, argocd");
+    hub.repo(json!({"takeover": "Always"}), json!({}));
+    let files = [files[0], ("b.yaml", &*ignored(&skipped)), ("hook.yaml", &ignored(HOOK))];
+    assert_eq!(hub.commit(&files), "Ready: 1 object of 000000000000");
+    assert_eq!(hub.names(), ["a"]);
+}
+
+#[test]
+fn the_sync_options_of_argo_cd_keep_an_object() {
+    let option = |name: &str, option: &str| {
+        let annotation =
+            format!("  name: {name}\n  annotations: {{argocd.argoproj.io/sync-options: \"{option}\"}}");
+        map(name, "1").replace(&format!("  name: {name}"), &annotation)
+    };
+    let (prune, delete) =
+        (option("prune", "ServerSideApply=true, Prune=false"), option("delete", "Delete=false"));
+    let (asks, last) = (option("asks", "Prune=confirm"), map("last", "1"));
+    let files =
+        [("prune.yaml", &*prune), ("delete.yaml", &delete), ("asks.yaml", &asks), ("last.yaml", &last)];
+    let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
+    hub.commit(&files);
+    let message = hub.commit(&files[3..]);
+    assert!(message.starts_with("Stalled DeletionsHeld"), "{message}");
+    hub.commit(&files[2..]);
+    assert_eq!(hub.names(), ["asks", "last", "prune"], "Delete=false is about the deletion of the whole");
+
+    let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
+    hub.commit(&files);
+    let target = hub.world.hub.target(&object::ObjectRef::of::<ConfigRepo>(key())).unwrap();
+    hub.world.hub.delete(&target, &store::DeleteOptions::default(), hub.world.now).unwrap();
+    hub.world.run_for(SignedDuration::from_secs(10)).unwrap();
+    assert_eq!(hub.names(), ["delete"], "Prune=false is about what leaves the repository");
+}
