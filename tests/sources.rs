@@ -158,6 +158,44 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fight_with_argo_cd_is_named_after_three_corrections_with_its_application() {
+    let hub = Hub::start().await;
+    let url = hub.repository("a");
+    run(hub.dir.path(), "git", &["clone", "-q", "-b", "main", &url, "work"]);
+    let work = hub.dir.path().join("work");
+    let metadata = json!({"name": "shared", "namespace": "default"});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "1"}});
+    std::fs::write(work.join("shared.yaml"), map.to_string()).unwrap();
+    run(&work, "git", &["add", "."]);
+    let me = ["-c", "user.name=A User", "-c", "user.email=user@example.org"];
+    run(&work, "git", &[&me[..], &["commit", "-q", "-m", "shared"]].concat());
+    run(&work, "git", &["push", "-q", "origin", "main"]);
+    let _operator = hub.operator(&url);
+    eventually("the object is applied", async || hub.exists("shared").await).await;
+
+    let id = json!({"argocd.argoproj.io/tracking-id": "shop:/ConfigMap:default/shared"});
+    let theirs = json!({"metadata": {"annotations": id}, "data": {"k": "2"}});
+    let argo_cd = PatchParams { field_manager: Some("argocd-controller".into()), ..PatchParams::default() };
+    for _ in 0..3 {
+        hub.maps().patch("shared", &argo_cd, &Patch::Merge(&theirs)).await.unwrap();
+        eventually("it is corrected", async || {
+            hub.maps().get("shared").await.unwrap().data.unwrap_or_default()["k"] == "1"
+        })
+        .await;
+    }
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
+    let named = "ConfigMap default/shared was changed on the hub 3 times and corrected each time; argocd-controller sets .data.k; \
+                 the Argo CD application shop tracks it.";
+    eventually("the fight is named", async || {
+        let status = repos.get("a").await.unwrap().status.unwrap_or_default();
+        let mut ready =
+            status.conditions.iter().filter(|one| one.type_ == "Ready" && one.reason == "Drifted");
+        ready.any(|one| one.message.starts_with(named))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     const SECRET: &str = "a secret of enough bytes";
     let hub = Hub::start().await;
