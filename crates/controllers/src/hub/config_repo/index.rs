@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::wakes;
 use crate::multimap;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
+use engine::health::ObjectHealth;
 use engine::sync::{self, Comparisons, Desired, ObjectId};
 use object::{Key, Object};
 use reconcile::{Change, Index, Observes, Query, Read, View};
@@ -59,7 +59,7 @@ impl Index for RepoIndex {
             }
             Vec::new()
         });
-        observes.on_observed(|index, change| match wakes::is_relevant(change) {
+        observes.on_observed(|index, change| match is_relevant(change) {
             true => index.observers_of(change),
             false => Vec::new(),
         });
@@ -122,4 +122,17 @@ impl RepoIndex {
     pub(super) fn keep_comparisons(&mut self, repo: &Key, comparisons: Comparisons) {
         self.comparisons.insert(repo.clone(), comparisons);
     }
+}
+
+/// Returns false if only the status of an object changed and the object is as healthy as before.
+pub(super) fn is_relevant(change: &Change<Object>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    !content(old).eq(content(new))
+        || old.annotations() != new.annotations()
+        || old.labels() != new.labels()
+        || ObjectHealth::of(old) != ObjectHealth::of(new)
+}
+
+fn content(object: &Object) -> impl Iterator<Item = (&String, &serde_json::Value)> {
+    object.0.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace;
 
+use super::index::is_relevant;
 use super::{depends, identity, moves};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
 use api::names;
-use engine::health::ObjectHealth;
 use object::{Key, Object};
 use reconcile::{Change, Query, View};
 
@@ -59,17 +59,4 @@ pub(super) fn owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
         Some(Key::namespaced(namespace, name))
     });
     marked.collect()
-}
-
-/// Returns false if only the status of an object changed and the object is as healthy as before.
-pub(super) fn is_relevant(change: &Change<Object>) -> bool {
-    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
-    !content(old).eq(content(new))
-        || old.annotations() != new.annotations()
-        || old.labels() != new.labels()
-        || ObjectHealth::of(old) != ObjectHealth::of(new)
-}
-
-fn content(object: &Object) -> impl Iterator<Item = (&String, &serde_json::Value)> {
-    object.0.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"))
 }
