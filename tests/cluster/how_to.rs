@@ -118,7 +118,7 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     user.run(&commands("wheelwright rollout approve", "logging"));
     user.both_have("5");
     let answer = user.fails("wheelwright rollout undo logging");
-    assert!(answer.contains("no rollout that could be taken back"), "{answer}");
+    assert!(answer.contains("is done, so no cluster would return"), "{answer}");
 
     user.run("kubectl delete rolloutpolicy everything logging; kubectl label managedcluster c1 canary-");
 }
@@ -142,14 +142,15 @@ fn two_hubs_share_a_repository_on_real_nodes() {
     user.commit("two hubs");
     let repository = objects("path: hubs/europe").replace(
         "url: https://git.example/fleet",
-        "url: https://$GIT/fleet.git\n  interval: 5s\n  secretRef: {name: writer}",
+        "url: https://$GIT/fleet.git\n  interval: 5s\n  secretRef: {name: fleet-read}",
     );
     for (context, hub) in [("hub", "europe"), ("c1", "asia")] {
         user.run(&format!(
-            "wheelwright install --context {context} --image wheelwright:0.1.0 --git-hosts $GIT --config-namespaces fleet --cluster-profiles; \
-             kubectl --context {context} create namespace fleet; \
+            "kubectl --context {context} create namespace fleet; \
              kubectl --context {context} label namespace fleet gitops.wheelwright.dev/operator-identity=allowed; \
-             kubectl --context {context} -n fleet create secret generic writer --from-file ca.crt=$REPOSITORIES/ca.crt \
+             wheelwright install --context {context} --image wheelwright:0.1.0 --git-hosts $GIT --config-namespaces fleet --cluster-profiles; \
+             kubectl --context {context} -n fleet create secret generic fleet-read --from-file ca.crt=$REPOSITORIES/ca.crt; \
+             kubectl --context {context} -n fleet create secret generic fleet-write --from-file ca.crt=$REPOSITORIES/ca.crt \
                --from-literal username=writer --from-literal password=secret"
         ));
         let repository = repository.replace("europe", hub);

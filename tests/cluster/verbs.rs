@@ -178,8 +178,8 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
     user.arrives("3");
 }
 
-/// Beside a policy of a person: each version waits for an approval, one that fails returns by itself, and so does one that is undone. A
-/// second policy freezes the next one, and both policies say what they contribute.
+/// Beside a policy of a person: each version waits for an approval, one that fails returns by itself, and so does one that is undone, after
+/// the policy has changed while a cluster was in flight. A second policy freezes the next one, and both policies say what they contribute.
 #[test]
 fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
     let user = User::of_a_fleet("ruled");
@@ -197,7 +197,8 @@ fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
     }
     user.arrives("1");
 
-    user.policy("ruled", &spec.replace(", approval: {mode: Groups, groups: [rest]}", ""));
+    let spec = spec.replace(", approval: {mode: Groups, groups: [rest]}", "");
+    user.policy("ruled", &spec);
     user.release("2", "exit 3");
     user.returns("1");
     for Subject { name, .. } in user.subjects() {
@@ -206,10 +207,18 @@ fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
 
     user.release("3", "unready");
     user.begins("3");
+    // The policy changes while a cluster is in flight.
+    user.policy("ruled", &spec.replace("onBreach", "paused: true, onBreach"));
     for Subject { name, .. } in user.subjects() {
+        user.eventually(
+            &format!("wheelwright rollout status {name}"),
+            "waits for the pause by RolloutPolicy ruled",
+        );
         let answer = user.run(&format!("wheelwright rollout undo {name}"));
-        assert!(answer.contains(": 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
+        assert!(answer.contains("nothing returns until the pause ends"), "{answer}");
     }
+    user.begins("3");
+    user.policy("ruled", &spec);
     user.returns("1");
 
     let freeze = "{name: always, schedule: '0 0 * * *', duration: 25h}";

@@ -11,7 +11,7 @@ use super::client::{is_too_large, retry_after};
 
 /// Objects in a page, unless they are so large that the answer would be too long: 500 objects of 4 KiB are 2 MiB.
 pub(super) const PAGE: u32 = 500;
-/// How long one page waits in all for a server that is busy. A server that has cut off a page that was too long may
+/// The time that one page waits in all for a busy server. A server that has cut off a page that was too long may
 /// still count it against the next one.
 const BUSY: Duration = Duration::from_secs(30);
 
@@ -35,7 +35,7 @@ where
     Ok((list.items, params.continue_token.is_some()))
 }
 
-/// What one page of a list does after its refusals.
+/// The refused requests for one page of a list.
 #[derive(Default)]
 pub(super) struct Refusals {
     waited: Duration,

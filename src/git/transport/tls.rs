@@ -35,7 +35,8 @@ pub(super) async fn connect(
 fn certificate_problem(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer => "its certificate was issued by an unknown authority; put the \
-            certificate of a private authority into the key ca.crt of the Secret of spec.secretRef"
+            certificate of a private authority into the key ca.crt of the Secret of spec.secretRef, and for \
+            reports into that of spec.report.secretRef"
             .to_owned(),
         _ => format!("its certificate is invalid: {why}"),
     }

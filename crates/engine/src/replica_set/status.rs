@@ -203,7 +203,7 @@ enum Phase {
     UnderWay,
     /// A rollout failed: it goes on after a change of the set or its policy, or when clusters recover.
     Failed {
-        /// Why, in one word.
+        /// The cause, in one word.
         reason: &'static str,
     },
 }

@@ -30,7 +30,7 @@ pub(super) enum Tracking {
     Label(&'static str),
 }
 
-/// Returns the point of a sync at which Argo CD applies an object; `None` if it is no hook.
+/// Returns the point of a sync at which Argo CD applies an object; `None` if it is not a hook.
 pub(super) fn hook(object: &Object) -> Option<&str> {
     object.annotations().get(HOOK_ANNOTATION).copied().filter(|hook| !hook.is_empty())
 }

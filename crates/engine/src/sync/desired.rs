@@ -238,7 +238,7 @@ impl Desired {
 }
 
 impl DesiredObject {
-    /// Returns the point of a sync at which Argo CD applies the object; `None` if it is no hook.
+    /// Returns the point of a sync at which Argo CD applies the object; `None` if it is not a hook.
     pub fn hook(&self) -> Option<&str> {
         argo::hook(&self.object)
     }

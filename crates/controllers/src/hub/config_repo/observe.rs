@@ -87,7 +87,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
     });
 }
 
-/// How an object of a commit is on the hub.
+/// The state of an object of a commit on the hub.
 enum State {
     AsWanted(ObjectHealth),
     /// It is not as the commit says; the text says why.
