@@ -9,11 +9,12 @@ use ::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1alpha1::ClusterClaim;
 use api::crds;
-use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET};
+use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, KEPT_WORK_LABEL, KEPT_WORK_TYPE};
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use controllers::agent_identity;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use object::{Key, Object};
 use serde_json::json;
@@ -299,7 +300,13 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     agent.await.unwrap();
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
     assert!(claims.get_opt(&claim_name()).await.unwrap().is_some());
+    // An agent that is stopped before it has seen the end of a work leaves the copy that it kept.
+    let secrets: Api<Secret> = Api::namespaced(spoke.client(), AGENT_NAMESPACE);
+    let kept =
+        json!({"metadata": {"name": "kept", "labels": {KEPT_WORK_LABEL: "hub"}}, "type": KEPT_WORK_TYPE});
+    secrets.create(&PostParams::default(), &serde_json::from_value(kept).unwrap()).await.unwrap();
     let output = on_spoke.run("unjoin --cluster-name c1");
+    assert!(secrets.get_opt("kept").await.unwrap().is_none());
     assert!(output.contains("Removed the agent and its identity from cluster c1"), "{output}");
     assert!(claims.get_opt(&claim_name()).await.unwrap().is_none(), "another agent of the hub may come");
     assert_eq!(on_spoke.run("unjoin --cluster-name c1"), "There is no agent on cluster c1\n");

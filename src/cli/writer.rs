@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::connect::HubArgs;
 use super::output::Ui;
 use super::{CommandError, CommandResult};
-use crate::shell::{self, page};
+use crate::shell::{self, list_all};
 use api::names::CLI;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 
@@ -19,10 +19,6 @@ use object::{Gvk, Key, Kind, Metadata as _, Object};
 /// for objects that controllers write.
 const CONFLICT_WAITS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
-
-/// Most retries of a list after the answer 429, and the time between them, as in client-go.
-const MAX_RETRIES: u32 = 10;
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Options of commands that write.
 #[derive(Debug, Default, clap::Args)]
@@ -145,24 +141,9 @@ pub(super) async fn list<K: Kind>(
     namespace: &str,
     selector: &str,
 ) -> Result<Vec<K>, CommandError> {
-    let mut params = ListParams::default().labels(selector);
-    let access = api::<K>(client, namespace);
-    let (mut retries, mut objects) = (0, Vec::new());
-    loop {
-        let (found, is_more) = match page(&access, &mut params).await {
-            // The API server is busy, or opens the storage of a kind whose definition has just changed.
-            Err(kube::Error::Api(status)) if status.code == 429 && retries < MAX_RETRIES => {
-                retries += 1;
-                sleep(RETRY).await;
-                continue;
-            }
-            found => found.map_err(failed(format!("list {}", K::plural(&()))))?,
-        };
-        objects.extend(found.iter().map(typed::<K>).collect::<Result<Vec<_>, _>>()?);
-        if !is_more {
-            break;
-        }
-    }
+    let found = list_all(&api::<K>(client, namespace), ListParams::default().labels(selector)).await;
+    let found = found.map_err(failed(format!("list {}", K::plural(&()))))?;
+    let mut objects = found.iter().map(typed::<K>).collect::<Result<Vec<_>, _>>()?;
     objects.sort_by_key(|object| Key::of(object));
     Ok(objects)
 }

@@ -11,7 +11,7 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, list};
 use crate::cli::{CommandError, CommandResult};
 use api::cluster::v1alpha1::ClusterClaim;
-use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET};
+use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET, KEPT_WORK_LABEL};
 use api::work::v1::AppliedManifestWork;
 use controllers::agent_identity::{AgentIdentity, claim_name};
 use engine::plural::counted;
@@ -73,6 +73,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             // Without it, another agent of the hub may come.
             writer.delete::<ClusterClaim>(&claim).await?,
         ];
+        // The agent has lost its rights, so it writes no more of them.
+        for kept in list::<Secret>(writer.client(), &args.namespace, KEPT_WORK_LABEL).await? {
+            writer.delete::<Secret>(&Key::of(&kept)).await?;
+        }
         writer.add_line(if deleted.contains(&true) {
             format!("Removed the agent and its identity from cluster {name}")
         } else {

@@ -69,6 +69,8 @@ fn fleet() -> Vec<Value> {
                 "ownerReferences": [{
                     "apiVersion": format!("{ADDON}/v1alpha1"), "kind": "ClusterManagementAddOn", "name": "msa",
                     "uid": "cma", "controller": true, "blockOwnerDeletion": true,
+                }, {
+                    "apiVersion": format!("{CLUSTER}/v1"), "kind": "ManagedCluster", "name": name(i), "uid": format!("c{i}"),
                 }],
             },
             "spec": {},
