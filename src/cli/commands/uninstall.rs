@@ -184,12 +184,13 @@ async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>
     if !is_defined::<ClusterManagementAddOn>(installer).await? {
         return Ok(Vec::new());
     }
+    let mut held = list::<ClusterManagementAddOn>(&installer.hub, "", "").await?;
+    held.retain(|add_on| add_on.has_finalizer(ADDON_REMOVAL_FINALIZER) && (all || !add_on.is_terminating()));
+    let released: Vec<String> = held.iter().map(|add_on| add_on.name().to_owned()).collect();
+    // The finalizer goes last, so that a second try finds the add-ons that the first one did not reach.
+    disown_add_ons(installer, &released).await?;
     let add_ons: Api<ClusterManagementAddOn> = Api::all(installer.hub.clone());
-    let mut released = Vec::new();
-    for add_on in list::<ClusterManagementAddOn>(&installer.hub, "", "").await? {
-        if !add_on.has_finalizer(ADDON_REMOVAL_FINALIZER) || add_on.is_terminating() && !all {
-            continue;
-        }
+    for add_on in held {
         let finalizers = add_on.metadata.finalizers.iter().flatten();
         let finalizers: Vec<&String> = finalizers.filter(|it| *it != ADDON_REMOVAL_FINALIZER).collect();
         let patch = json!({"metadata": {
@@ -199,25 +200,26 @@ async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>
         let params = PatchParams { dry_run: installer.dry_run, ..PatchParams::default() };
         let patched = add_ons.patch(add_on.name(), &params, &Patch::Merge(patch)).await;
         patched.map_err(failed(format!("change ClusterManagementAddOn {}", add_on.name())))?;
-        released.push(add_on.name().to_owned());
     }
-    disown_add_ons(installer, &released).await?;
     Ok(released)
 }
 
 /// Removes the clusters from the owners of add-ons: as long as they are owners, the garbage collector would keep the
 /// add-ons of a ClusterManagementAddOn that is deleted.
 async fn disown_add_ons(installer: &Installer, released: &[String]) -> Result<(), CommandError> {
-    for add_on in list::<ManagedClusterAddOn>(&installer.hub, "", "").await? {
+    if released.is_empty() {
+        return Ok(());
+    }
+    let mut add_ons = list::<ManagedClusterAddOn>(&installer.hub, "", "").await?;
+    add_ons.retain(|add_on| released.iter().any(|name| name == add_on.name()));
+    for add_on in add_ons {
         let (owners, cluster) =
             (add_on.metadata.owner_references.as_deref().unwrap_or_default(), add_on.namespace());
-        let is_cluster = |owner: &&OwnerReference| refers_to::<ManagedCluster>(owner, cluster);
-        if !released.iter().any(|name| name == add_on.name())
-            || !owners.iter().any(|owner| is_cluster(&owner))
-        {
+        let is_other = |owner: &&OwnerReference| !refers_to::<ManagedCluster>(owner, cluster);
+        let others: Vec<&OwnerReference> = owners.iter().filter(is_other).collect();
+        if others.len() == owners.len() {
             continue;
         }
-        let others: Vec<&OwnerReference> = owners.iter().filter(|owner| !is_cluster(owner)).collect();
         let patch = json!({
             "metadata": {"resourceVersion": add_on.metadata.resource_version, "ownerReferences": others},
         });
