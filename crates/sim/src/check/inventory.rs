@@ -98,7 +98,11 @@ impl Checker {
             let annotations = object.annotations();
             let is_ours = annotations.get(CONFIG_REPO_ANNOTATION) == Some(&key.to_string().as_str());
             let never_pruned = annotations.get(PRUNE_ANNOTATION) == Some(&"disabled")
-                || annotations.get(SYNC_OPTIONS_ANNOTATION).is_some_and(|options| options.contains("=false"))
+                || annotations.get(SYNC_OPTIONS_ANNOTATION).is_some_and(|options| {
+                    let keeping: &[_] =
+                        if is_deleted { &["Delete=false", "Delete=confirm"] } else { &["Prune=false"] };
+                    options.split(',').any(|option| keeping.contains(&option.trim()))
+                })
                 || (id.kind == "ConfigRepo" && id.group == GITOPS_GROUP && id.key == key)
                 || (id.kind == "Namespace" && id.key.name == key.namespace);
             if is_ours && !never_pruned {
