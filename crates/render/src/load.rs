@@ -81,9 +81,8 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
 fn name_hook(node: &mut Node) {
     let Some(meta) = node.get_mut("metadata") else { return };
     let text = |field: &str| meta.get(field).filter(|node| !node.is_null()).map(Node::text);
-    let is_hook = meta.get("annotations").is_some_and(|annotations| annotations.get(ARGO_HOOK).is_some());
     if text("name").is_none_or(str::is_empty)
-        && is_hook
+        && meta.get("annotations").is_some_and(|annotations| annotations.get(ARGO_HOOK).is_some())
         && let Some(prefix) = text("generateName").map(str::to_owned)
     {
         meta.set("name", Node::string(prefix));

@@ -39,7 +39,7 @@ pub use ignore::IgnoreRule;
 pub use input::{Claimant, SyncInput, SyncPolicy, Takeover, Withheld};
 pub use inventory::{Inventory, ObjectId, digest_of_paths, kinds, owner, recorded, requested};
 pub use kubectl::ManagedFields;
-pub use ownership::is_secret;
+pub use ownership::{is_marked, is_secret};
 pub use plan::plan;
 pub use problem::{Problem, summary};
 pub use prune::release;

@@ -132,6 +132,6 @@ pub fn is_secret(gvk: &Gvk) -> bool {
 }
 
 /// Returns whether a live object carries the annotation of a ConfigRepo.
-pub(super) fn is_marked(live: &Object, repo: &Key) -> bool {
+pub fn is_marked(live: &Object, repo: &Key) -> bool {
     live.annotations().get(names::CONFIG_REPO_ANNOTATION) == Some(&repo.to_string().as_str())
 }

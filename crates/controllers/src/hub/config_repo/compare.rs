@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use super::commit::Commit;
 use super::identity::RepoIdentity;
-use api::names::CONFIG_REPO_ANNOTATION;
-use engine::sync::{ApplyRule, ObjectId, SyncPolicy, Takeover, argo_application, content};
+use engine::sync::{ApplyRule, ObjectId, SyncPolicy, Takeover, argo_application, content, is_marked};
 use object::fields::first_difference;
 use object::{Key, Object};
 use reconcile::{Read, ReadErrorReason, View};
@@ -66,15 +65,14 @@ pub(super) fn of_others(
     view: &impl View,
 ) -> Read<BTreeMap<ObjectId, Option<String>>> {
     let mut differences = BTreeMap::new();
+    if policy.takeover != Takeover::IfNoDiff {
+        return Ok(differences);
+    }
     let mut unanswered = None;
     let mut comparison = Comparison::new(commit.identity, view);
-    let is_compared = |live: &Arc<Object>| {
-        live.annotations().get(CONFIG_REPO_ANNOTATION) != Some(&repo.to_string().as_str())
-            && argo_application(live).is_none()
-    };
+    let is_compared = |live: &Arc<Object>| !is_marked(live, repo) && argo_application(live).is_none();
     for wanted in &commit.desired.objects {
-        let is_applied = matches!(wanted.apply, ApplyRule::Always | ApplyRule::Merge);
-        if policy.takeover != Takeover::IfNoDiff || !is_applied {
+        if !matches!(wanted.apply, ApplyRule::Always | ApplyRule::Merge) {
             continue;
         }
         // The plan reports a failed read.
