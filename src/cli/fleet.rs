@@ -53,8 +53,8 @@ pub(super) fn workload(summary: &WorkloadSummary, style: Style) -> String {
     for line in group_lines(name, groups, style) {
         let _ = writeln!(page, "{line}");
     }
-    write_soaking(&mut page, groups);
-    write_failures(&mut page, groups, style);
+    write_soaking(&mut page, summary);
+    write_failures(&mut page, summary, style);
     page
 }
 
@@ -204,8 +204,8 @@ fn counts(group: &GroupSummary, style: Style) -> Vec<String> {
 }
 
 /// Writes until when clusters soak, for which the next group waits.
-fn write_soaking(page: &mut String, groups: &[GroupSummary]) {
-    let ends = groups.iter().flat_map(|group| &group.clusters).filter_map(|cluster| match cluster.state {
+fn write_soaking(page: &mut String, summary: &WorkloadSummary) {
+    let ends = summary.clusters().filter_map(|cluster| match cluster.state {
         ClusterState::Soaking { until } => Some(until),
         _ => None,
     });
@@ -219,10 +219,9 @@ fn write_soaking(page: &mut String, groups: &[GroupSummary]) {
 
 /// Writes the clusters that have a problem, with their messages: those that failed first, then those that report
 /// an error.
-fn write_failures(page: &mut String, groups: &[GroupSummary], style: Style) {
-    let clusters = groups.iter().flat_map(|group| &group.clusters);
+fn write_failures(page: &mut String, summary: &WorkloadSummary, style: Style) {
     let mut troubled: Vec<_> =
-        clusters.filter(|cluster| matches!(cluster.mark(), Mark::Bad | Mark::Warned)).collect();
+        summary.clusters().filter(|cluster| matches!(cluster.mark(), Mark::Bad | Mark::Warned)).collect();
     troubled.sort_by_key(|cluster| cluster.mark());
     for cluster in troubled.iter().take(MAX_LISTED) {
         let mark = style.colour(colour(cluster.mark()), &cluster.mark().sign().to_string());
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_that_soak_are_told_with_the_end_of_it() {
+    fn the_time_until_which_clusters_soak_is_shown() {
         let cluster = |minute: u8| ClusterSummary {
             name: format!("c{minute}"),
             runs: String::new(),

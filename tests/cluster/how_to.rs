@@ -43,14 +43,9 @@ impl User {
         self.commit(&format!("version {version}"));
     }
 
-    fn applies(&self, object: &str) {
-        self.run(&format!("kubectl apply -f - <<'END'\n{object}\nEND"));
-    }
-
-    fn version_on(&self, cluster: &str) -> String {
-        self.run(&format!(
-            "kubectl --context {cluster} -n logging get deployment logging -o 'jsonpath={{.spec.template.metadata.labels.version}}'"
-        ))
+    /// Asserts that both spokes have a version.
+    fn have(&self, version: &str) {
+        assert_eq!(["c1", "c2"].map(|cluster| self.version_on(cluster, "logging")), [version, version]);
     }
 
     /// Waits until the canary has a version.
@@ -64,7 +59,7 @@ impl User {
     fn both_have(&self, version: &str) {
         self.eventually("wheelwright rollout status logging", &format!("✓ c2 {version}"));
         self.eventually("wheelwright rollout status logging", "2 of 2 clusters done");
-        assert_eq!(["c1", "c2"].map(|cluster| self.version_on(cluster)), [version, version]);
+        self.have(version);
     }
 }
 
@@ -82,7 +77,7 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     user.releases_to_canaries("2", "serve", "10m");
     user.canary_has("2");
     user.eventually(status, "1 cluster soaks until ");
-    assert_eq!(user.version_on("c2"), "1");
+    assert_eq!(user.version_on("c2", "logging"), "1");
     user.run("wheelwright taint c1 repair:NoSelect");
     user.eventually(status, "↻ c2 2");
     let nothing_waits = "canary: the placement has no cluster in such a group, so nothing waits for it";
@@ -91,11 +86,11 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     user.run("wheelwright taint c1 repair-");
     user.canary_has("2");
 
-    user.applies(&objects("onBreach: Rollback"));
+    user.apply(&objects("onBreach: Rollback"));
     user.releases_to_canaries("3", "exit 3", "10s");
     let answer = user.eventually(status, "(returned)");
     assert!(answer.contains("it failed on c1: "), "{answer}");
-    assert_eq!(["c1", "c2"].map(|cluster| user.version_on(cluster)), ["2", "2"]);
+    user.have("2");
 
     user.releases_to_canaries("4", "unready", "10s");
     user.canary_has("4");
@@ -103,18 +98,18 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     assert!(answer.contains("is released"), "{answer}");
     user.canary_has("4");
     let rules = objects("name: everything").replace("0 18 * * fri", "0 0 * * *").replace("62h", "25h");
-    user.applies(&rules);
+    user.apply(&rules);
     user.run("wheelwright rollout undo logging");
     user.eventually(status, "(returned)");
     user.releases_to_canaries("5", "serve", "10s");
     user.eventually(status, "waits for the freeze weekend of RolloutPolicy everything to end");
-    assert_eq!(["c1", "c2"].map(|cluster| user.version_on(cluster)), ["2", "2"]);
+    user.have("2");
 
     let rules = rules.split("  freezeWindows").next().unwrap();
-    user.applies(rules);
+    user.apply(rules);
     user.canary_has("5");
     user.eventually(status, "waits for an approval of the start of ");
-    assert_eq!(user.version_on("c2"), "2");
+    assert_eq!(user.version_on("c2", "logging"), "2");
     user.run(&commands("wheelwright rollout approve", "logging"));
     user.both_have("5");
     let answer = user.fails("wheelwright rollout undo logging");
@@ -183,7 +178,7 @@ fn two_hubs_share_a_repository_on_real_nodes() {
         user.run("git -C fleet fetch --quiet; git -C fleet ls-tree --name-only origin/wheelwright/status");
     assert_eq!(reports, "asia\neurope\n");
 
-    user.run("join=$(wheelwright get token | sed -n 's/<cluster_name>/c2/p'); $join --context c2; wheelwright accept --clusters c2 --wait 120");
+    user.join_as(&["c2"]);
     let profiles = "kubectl get clusterprofiles.multicluster.x-k8s.io -A -o yaml";
     let profile = user.eventually(profiles, "type: ControlPlaneHealthy");
     assert!(profile.contains("namespace: fleet") && profile.contains("kubernetes: v1."), "{profile}");

@@ -220,12 +220,29 @@ impl User {
 
     /// Has both spokes join the hub, as `wheelwright get token` says.
     pub(crate) fn join(&self) {
-        for cluster in ["c1", "c2"] {
+        self.join_as(&["c1", "c2"]);
+    }
+
+    /// Has these spokes join the hub.
+    fn join_as(&self, clusters: &[&str]) {
+        for cluster in clusters {
             self.run(&format!(
                 "join=$(wheelwright get token | sed -n 's/<cluster_name>/{cluster}/p'); $join --context {cluster}"
             ));
         }
-        self.run("wheelwright accept --clusters c1,c2 --wait 120");
+        self.run(&format!("wheelwright accept --clusters {} --wait 120", clusters.join(",")));
+    }
+
+    /// Applies an object to the hub.
+    fn apply(&self, object: &str) {
+        self.run(&format!("kubectl apply -f - <<'END'\n{object}\nEND"));
+    }
+
+    /// Returns the version that a spoke has of the workload of this journey in a namespace.
+    fn version_on(&self, cluster: &str, namespace: &str) -> String {
+        let name = &self.name;
+        let label = "jsonpath={.spec.template.metadata.labels.version}";
+        self.run(&format!("kubectl --context {cluster} -n {namespace} get deployment {name} -o '{label}'"))
     }
 
     /// Returns a file in the home directory, where commands run.

@@ -48,21 +48,16 @@ impl User {
 
     /// Applies a RolloutPolicy whose name begins with the name of this journey.
     fn policy(&self, name: &str, spec: &str) {
-        let journey = &self.name;
-        self.run(&format!(
-            "kubectl apply -f - <<'END'\napiVersion: gitops.wheelwright.dev/v1alpha1\nkind: RolloutPolicy\n\
-             metadata: {{name: {name}}}\nspec: {}\nEND",
-            spec.replace("NAME", journey)
+        let spec = spec.replace("NAME", &self.name);
+        self.apply(&format!(
+            "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {{name: {name}}}\nspec: {spec}"
         ));
     }
 
     /// Asserts that a spoke has a version of a subject, and waits until its pod is ready.
     fn has(&self, subject: &Subject, cluster: &str, version: &str) {
         let (name, namespace) = (&self.name, &subject.namespace);
-        let label = "jsonpath={.spec.template.metadata.labels.version}";
-        let has = self
-            .run(&format!("kubectl --context {cluster} -n {namespace} get deployment {name} -o '{label}'"));
-        assert_eq!(has, version, "{} on {cluster}", subject.name);
+        assert_eq!(self.version_on(cluster, namespace), version, "{} on {cluster}", subject.name);
         self.run(&format!(
             "kubectl --context {cluster} -n {namespace} rollout status deployment/{name} --timeout=60s"
         ));
