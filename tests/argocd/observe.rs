@@ -8,7 +8,7 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 /// kube-apiserver stores each of these in another form: `1`, `500m`, `512Mi`, `data`, a variable without a value.
-const OBJECTS: &str = r#"
+pub(super) const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Secret
 metadata: {name: secret, namespace: shop}

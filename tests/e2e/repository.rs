@@ -33,6 +33,10 @@ impl Repository {
         self.files.insert(path.into(), text.into());
     }
 
+    pub(crate) fn remove(&mut self, path: &str) {
+        self.files.remove(path).unwrap();
+    }
+
     pub(crate) fn commit(&self, message: &str) -> String {
         let repository = git2::Repository::open_bare(&self.path).unwrap();
         let mut index = git2::Index::new().unwrap();

@@ -1,0 +1,242 @@
+//! Argo CD itself beside our operator: its application controller, repo-server and ApplicationSet controller follow the same git
+//! repositories on the same hub.
+//!
+//! `make neighbors` runs these tests. They are not part of `make test`, because Argo CD takes twelve minutes of a core to build.
+
+mod fight;
+mod hand_over;
+mod health;
+mod observe;
+mod program;
+
+use std::path::Path;
+
+use api::crds;
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::config::Kubeconfig;
+use kube::core::{ApiResource, GroupVersionKind};
+use object::Object;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wheelwright::agent::{self, AgentOptions, Bootstrap};
+use wheelwright::apiserver::{Server, ServerOptions};
+use wheelwright::shell::now;
+
+use self::program::ArgoCd;
+use crate::e2e::Repository;
+use crate::klusterlet::pod::{account_kubeconfig, start_operator};
+use crate::kube::{Cluster, Directory, free_port, helm};
+use crate::running::Running;
+use crate::trace::{accept, apply, client};
+use crate::wait::eventually;
+
+/// The namespace of Argo CD.
+const NAMESPACE: &str = "argocd";
+/// The namespace that the objects of the tests name.
+const FLEET: &str = "fleet";
+
+/// A hub with our operator, installed by the chart, and Argo CD.
+struct Hub {
+    client: kube::Client,
+    argo_cd: ArgoCd,
+    /// The clusters, with an agent each.
+    spokes: Vec<Server>,
+    stop: CancellationToken,
+    _operator: Running,
+    cluster: Cluster,
+    // The last field: the processes stop before their files are removed.
+    dir: Directory,
+}
+
+impl Hub {
+    async fn start(name: &str) -> Self {
+        let cluster = Cluster::start(name).await;
+        let (dir, kubectl) = (Directory::new(name), cluster.kubectl());
+        program::install(&kubectl).await;
+        kubectl.run(&["create", "namespace", FLEET]);
+        install_operator(&cluster);
+        let kubeconfig = dir.path("operator.kubeconfig");
+        let account = account_kubeconfig(&cluster, "wheelwright-operator", helm::NAMESPACE);
+        std::fs::write(&kubeconfig, account).unwrap();
+        let flags = ["--local-repositories"];
+        let operator = start_operator(&kubectl, &kubeconfig, &dir.path(""), free_port(), &flags);
+        let argo_cd = ArgoCd::start(&cluster, &dir.path("argo-cd"));
+        Self {
+            client: cluster.client().await,
+            argo_cd,
+            spokes: Vec::new(),
+            stop: CancellationToken::new(),
+            _operator: operator,
+            cluster,
+            dir,
+        }
+    }
+
+    /// Has a cluster with an agent of ours join.
+    async fn join(&mut self, name: &str) {
+        let definitions = crds::spoke().iter().map(Object::from_typed).collect();
+        let server = Server::start(ServerOptions { objects: definitions, ..ServerOptions::new(now) });
+        let server = server.await.unwrap();
+        let spoke = client(&server.kubeconfig("admin", &["system:masters"]).unwrap()).await;
+        self.spokes.push(server);
+        let bootstrap = Kubeconfig::read_from(&self.cluster.kubeconfig).unwrap();
+        let options = AgentOptions::new(Bootstrap::Given(Box::new(bootstrap)), spoke, name);
+        tokio::spawn(agent::run(options, self.stop.clone()));
+        accept(&self.client, name).await;
+    }
+
+    fn repository(&self, name: &str) -> Repository {
+        let dir = self.dir.path(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        Repository::empty(&dir)
+    }
+
+    fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        let group_version = match kind {
+            "Application" | "ApplicationSet" => "argoproj.io/v1alpha1",
+            "ConfigRepo" | "ClusterDecision" => "gitops.wheelwright.dev/v1alpha1",
+            "ManifestWorkReplicaSet" => "work.open-cluster-management.io/v1alpha1",
+            "ManifestWork" => "work.open-cluster-management.io/v1",
+            "ManagedCluster" => "cluster.open-cluster-management.io/v1",
+            "Placement" => "cluster.open-cluster-management.io/v1beta1",
+            "ClusterManagementAddOn" | "ManagedClusterAddOn" => "addon.open-cluster-management.io/v1alpha1",
+            "ClusterRole" => "rbac.authorization.k8s.io/v1",
+            "Deployment" => "apps/v1",
+            _ => "v1",
+        };
+        let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        match namespace {
+            "" => Api::all_with(self.client.clone(), &resource),
+            namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
+        }
+    }
+
+    /// Returns an object; `Null` if it does not exist.
+    async fn get(&self, kind: &str, namespace: &str, name: &str) -> Value {
+        let found = self.api(kind, namespace).get_opt(name).await.unwrap();
+        found.map(|object| serde_json::to_value(object).unwrap()).unwrap_or_default()
+    }
+
+    async fn list(&self, kind: &str) -> Vec<Value> {
+        let all = self.api(kind, "").list(&ListParams::default()).await.unwrap().items;
+        all.into_iter().map(|object| serde_json::to_value(object).unwrap()).collect()
+    }
+
+    async fn apply(&self, object: Value) {
+        apply(&self.client, &Object::from_value(object).unwrap()).await;
+    }
+
+    async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.api(kind, namespace).patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    async fn delete(&self, kind: &str, namespace: &str, name: &str) {
+        self.api(kind, namespace).delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Has a ConfigRepo follow a repository. It fetches often, because nothing sends webhooks here.
+    async fn follow(&self, name: &str, repository: &Repository, mode: &str) {
+        let spec = json!({"url": repository.path, "mode": mode, "interval": "1s", "healthTimeout": "0s"});
+        let metadata = json!({"name": name, "namespace": helm::NAMESPACE});
+        self.apply(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}))
+            .await;
+    }
+
+    /// Returns status, reason and message of the condition Ready of a ConfigRepo.
+    async fn ready(&self, name: &str) -> String {
+        let repo = self.get("ConfigRepo", helm::NAMESPACE, name).await;
+        let conditions = repo["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
+        ready
+            .map(|one| format!("{} {} {}", one["status"], one["reason"], one["message"]))
+            .unwrap_or_default()
+            .replace('"', "")
+    }
+
+    async fn becomes(&self, name: &str, state: &str) {
+        eventually(&format!("ConfigRepo {name}: {state}"), async || self.ready(name).await.contains(state))
+            .await;
+    }
+
+    /// Has an Application follow a repository, with automated sync and pruning.
+    async fn application(&self, name: &str, repository: &Repository, more: Value) {
+        let mut spec = json!({"project": "default",
+            "source": {"repoURL": url(&repository.path), "targetRevision": "main", "path": ".", "directory": {"recurse": true}},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": FLEET},
+            "syncPolicy": {"automated": {"prune": true}}});
+        json_patch::merge(&mut spec, &more);
+        let metadata = json!({"name": name, "namespace": NAMESPACE});
+        self.apply(json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata, "spec": spec}))
+            .await;
+    }
+
+    /// Has Argo CD look at a repository again, as a webhook does.
+    async fn refresh(&self, application: &str) {
+        let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
+        self.patch("Application", NAMESPACE, application, refresh).await;
+    }
+
+    async fn app(&self, name: &str) -> Value {
+        self.get("Application", NAMESPACE, name).await
+    }
+
+    /// Waits until Argo CD has applied a commit; fails if the sync fails.
+    async fn synced(&self, name: &str, commit: &str) -> Value {
+        let mut app = Value::Null;
+        eventually(&format!("Argo CD has applied {commit} of {name}"), async || {
+            app = self.app(name).await;
+            let operation = &app["status"]["operationState"];
+            let is_its = operation["syncResult"]["revision"] == commit;
+            assert!(!is_its || operation["phase"] != "Failed", "{operation:#}");
+            is_its && operation["phase"] == "Succeeded" && app["status"]["sync"]["status"] == "Synced"
+        })
+        .await;
+        app
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Installs the chart with what docs/argocd.md switches on.
+fn install_operator(cluster: &Cluster) {
+    let rules = json!([{"apiGroups": ["", "apps", "rbac.authorization.k8s.io"],
+        "resources": ["configmaps", "secrets", "deployments", "clusterroles"],
+        "verbs": ["get", "list", "watch", "create", "patch", "delete"]}]);
+    let mut command = std::process::Command::new(helm::program());
+    command.args(["install", "wheelwright", concat!(env!("CARGO_MANIFEST_DIR"), "/charts/wheelwright")]);
+    command
+        .args(["--create-namespace", "--namespace", helm::NAMESPACE])
+        .arg("--kubeconfig")
+        .arg(&cluster.kubeconfig);
+    for value in [
+        &format!("extraRules={rules}")[..],
+        "conversionWebhook.enabled=false",
+        "argocd.enabled=true",
+        "argocd.refresh=true",
+        "argocd.clusterSecrets=true",
+        "argocd.pullModel=true",
+    ] {
+        command.args(["--set-json", value]);
+    }
+    let output = command.env("HOME", cluster.path("helm-home")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let allowed = "gitops.wheelwright.dev/operator-identity=allowed";
+    cluster.kubectl().run(&["label", "namespace", helm::NAMESPACE, allowed]);
+}
+
+/// Returns the URL of a repository on this machine, as Argo CD reads it.
+fn url(repository: &Path) -> String {
+    format!("file://{}", repository.display())
+}
+
+fn config_map(name: &str, value: &str, annotations: Value) -> String {
+    let metadata = json!({"name": name, "namespace": FLEET, "annotations": annotations});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": value}}).to_string()
+}

@@ -1,0 +1,149 @@
+//! The processes of Argo CD on a cluster, as its installation configures them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::json;
+
+use super::NAMESPACE;
+use crate::klusterlet::pod::account_kubeconfig;
+use crate::kube::{Cluster, Kubectl, built, free_port};
+use crate::running::Running;
+use crate::wait::eventually;
+
+/// The account of the ApplicationSet controller, to which Wheelwright's chart gives a Role.
+const GENERATOR: &str = "argocd-applicationset-controller";
+const CONTROLLER: &str = "argocd-application-controller";
+
+/// Returns the directory with the programs, and builds them if they do not exist.
+fn assets() -> &'static Path {
+    static ASSETS: OnceLock<PathBuf> = OnceLock::new();
+    ASSETS.get_or_init(|| built("tests/argocd/build"))
+}
+
+/// Installs what Argo CD needs on a cluster, with Wheelwright's health checks as docs/argocd.md says.
+pub(super) async fn install(kubectl: &Kubectl) {
+    kubectl.run(&["create", "namespace", NAMESPACE]);
+    for kind in ["application", "applicationset", "appproject"] {
+        let file = assets().join(format!("crds/{kind}-crd.yaml"));
+        kubectl.run(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
+    }
+    let wait = ["wait", "--for=condition=Established", "crd", "--all"];
+    // kubectl fails if a definition has no conditions yet.
+    eventually("the kinds of Argo CD are served", async || {
+        kubectl.command(&wait).output().unwrap().status.success()
+    })
+    .await;
+    for part in ["config", "generator", "generator-cluster"] {
+        let directory = assets().join(part);
+        kubectl.run(&["apply", "-n", NAMESPACE, "-k", directory.to_str().unwrap()]);
+    }
+    let checks = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/argocd/argocd-cm.yaml");
+    kubectl.run(&["patch", "configmap", "argocd-cm", "-n", NAMESPACE, "--patch-file", checks]);
+    let key = json!({"stringData": {"server.secretkey": "a key of the tests"}}).to_string();
+    kubectl.run(&["patch", "secret", "argocd-secret", "-n", NAMESPACE, "-p", &key]);
+    kubectl.run(&["create", "secret", "generic", "argocd-redis", "-n", NAMESPACE, "--from-literal=auth="]);
+    let anything = json!({"group": "*", "kind": "*"});
+    let project = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+        "metadata": {"name": "default", "namespace": NAMESPACE},
+        "spec": {"sourceRepos": ["*"], "destinations": [{"namespace": "*", "server": "*"}], "clusterResourceWhitelist": [anything]}});
+    kubectl.run_with(&["apply", "-f", "-"], &project.to_string());
+}
+
+/// Argo CD without its server: `kubectl` on Applications does what its commands do.
+pub(super) struct ArgoCd {
+    dir: PathBuf,
+    repo_server: String,
+    redis: String,
+    /// Application controller, ApplicationSet controller, repo-server and redis.
+    processes: Vec<Running>,
+}
+
+impl ArgoCd {
+    /// Starts it on a cluster where it is installed.
+    pub(super) fn start(cluster: &Cluster, dir: &Path) -> Self {
+        for part in ["tls", "ssh", "gpg/keys", "gpg/source", "plugins"] {
+            fs::create_dir_all(dir.join(part)).unwrap();
+        }
+        fs::write(dir.join("ssh/ssh_known_hosts"), "").unwrap();
+        let admin: serde_json::Value =
+            serde_saphyr::from_str(&fs::read_to_string(&cluster.kubeconfig).unwrap()).unwrap();
+        fs::write(dir.join(CONTROLLER), in_namespace(admin)).unwrap();
+        let account = serde_saphyr::from_str(&account_kubeconfig(cluster, GENERATOR, NAMESPACE)).unwrap();
+        fs::write(dir.join(GENERATOR), in_namespace(account)).unwrap();
+        let [redis, repo_server] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+        let mut argo_cd = Self { dir: dir.to_owned(), repo_server, redis, processes: Vec::new() };
+        argo_cd.start_all();
+        argo_cd
+    }
+
+    /// Ends every process as `kill -9` does, and starts them again.
+    pub(super) fn restart(&mut self) {
+        self.processes.drain(..).for_each(Running::kill_9);
+        self.start_all();
+    }
+
+    fn start_all(&mut self) {
+        let redis = Running::start_program(
+            assets().join("redis").to_str().unwrap(),
+            "redis",
+            &self.dir,
+            &[&self.redis],
+        );
+        let repo_port = self.repo_server.rsplit(':').next().unwrap();
+        let metrics = free_port().to_string();
+        let repo_server = [
+            "--address",
+            "127.0.0.1",
+            "--port",
+            repo_port,
+            "--metrics-port",
+            &metrics,
+            "--redis",
+            &self.redis,
+        ];
+        let metrics = free_port().to_string();
+        // The health of each object is in the status of its Application, where tests read it.
+        let controller =
+            ["--namespace", NAMESPACE, "--redis", &self.redis, "--repo-server", &self.repo_server];
+        let controller =
+            [&controller[..], &["--metrics-port", &metrics, "--persist-resource-health"]].concat();
+        let [metrics, probes, webhooks] = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
+        let generator = ["--namespace", NAMESPACE, "--argocd-repo-server", &self.repo_server];
+        let listen = ["--metrics-addr", &metrics, "--probe-addr", &probes, "--webhook-addr", &webhooks];
+        let generator = [&generator[..], &listen].concat();
+        self.processes = vec![
+            self.component(CONTROLLER, CONTROLLER, &controller),
+            self.component(GENERATOR, GENERATOR, &generator),
+            self.component("argocd-repo-server", CONTROLLER, &repo_server),
+            redis,
+        ];
+    }
+
+    /// Starts the program under the name that chooses a component.
+    fn component(&self, name: &str, kubeconfig: &str, args: &[&str]) -> Running {
+        let mut command = Command::new(assets().join("argocd"));
+        let path = std::env::var("PATH").unwrap();
+        command.args(args).env("PATH", format!("{}:{path}", assets().display()));
+        command.env("ARGOCD_BINARY_NAME", name).env("KUBECONFIG", self.dir.join(kubeconfig));
+        command.env("ARGOCD_FAKE_IN_CLUSTER", "true").env("ARGOCD_GPG_ENABLED", "false");
+        for (variable, part) in [
+            ("ARGOCD_TLS_DATA_PATH", "tls"),
+            ("ARGOCD_SSH_DATA_PATH", "ssh"),
+            ("ARGOCD_GNUPGHOME", "gpg/keys"),
+            ("ARGOCD_GPG_DATA_PATH", "gpg/source"),
+            ("ARGOCD_PLUGINSOCKFILEPATH", "plugins"),
+        ] {
+            command.env(variable, self.dir.join(part));
+        }
+        Running::spawn(&mut command, name, &self.dir, &self.dir)
+    }
+}
+
+/// Returns a kubeconfig whose context names the namespace of Argo CD.
+fn in_namespace(mut kubeconfig: serde_json::Value) -> String {
+    kubeconfig["contexts"][0]["context"]["namespace"] = NAMESPACE.into();
+    kubeconfig.to_string()
+}
