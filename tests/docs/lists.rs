@@ -88,6 +88,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "kinds=$(kubectl",
         "the add-on of the fleet here has no template; cli::commands::simulate:: plays a fleet of a file",
     ),
+    ("docs/rendering.md", "helm pull", "there is no such server; the how-to makes a chart with helm create"),
     (
         "docs/rendering.md",
         "wheelwright render --chart",

@@ -7,11 +7,30 @@ use std::cell::Cell;
 use crate::fault::Fault;
 use crate::value::Value;
 
-/// The evaluated nodes of one rendering.
-pub(crate) const MAX_STEPS: u64 = 4_000_000;
-/// The bytes that templates and functions make, all of which may be held at once: half of the 512 MB that a
-/// rendering may use.
-pub(crate) const MAX_BYTES: usize = 256 << 20;
+/// The work of a rendering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Evaluated nodes of templates, and what functions do beyond them.
+    pub steps: u64,
+    /// Bytes of the chart's files, and those that templates and functions make, all of which may be held at once.
+    pub bytes: usize,
+}
+
+impl Work {
+    /// The most work of one rendering. The bytes are half of the 512 MB that it may use.
+    pub const MAX: Self = Self { steps: 4_000_000, bytes: 256 << 20 };
+
+    /// Returns this less what was done.
+    pub(crate) fn without(self, done: Self) -> Self {
+        Self { steps: self.steps.saturating_sub(done.steps), bytes: self.bytes.saturating_sub(done.bytes) }
+    }
+
+    /// Returns the sum of both.
+    pub(crate) fn and(self, more: Self) -> Self {
+        Self { steps: self.steps.saturating_add(more.steps), bytes: self.bytes.saturating_add(more.bytes) }
+    }
+}
+
 /// The length of one text.
 pub(crate) const MAX_TEXT: usize = 32 << 20;
 /// The items of one list.
@@ -22,14 +41,24 @@ pub(crate) const MAX_DEPTH: usize = 1_200;
 const STACK: (usize, usize) = (128 << 10, 2 << 20);
 
 /// The counts of one rendering.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Budget {
+    limits: Work,
     steps: Cell<u64>,
     bytes: Cell<usize>,
     depth: Cell<usize>,
 }
 
 impl Budget {
+    pub(crate) fn new(limits: Work) -> Self {
+        Self { limits, steps: Cell::default(), bytes: Cell::default(), depth: Cell::default() }
+    }
+
+    /// Returns what was done so far.
+    pub(crate) fn done(&self) -> Work {
+        Work { steps: self.steps.get(), bytes: self.bytes.get() }
+    }
+
     pub(crate) fn step(&self) -> Result<(), Fault> {
         self.work(1)
     }
@@ -37,11 +66,9 @@ impl Budget {
     /// Counts work beyond the evaluation of a node, such as the items that a function sorts.
     pub(crate) fn work(&self, steps: u64) -> Result<(), Fault> {
         self.steps.set(self.steps.get().saturating_add(steps));
-        if self.steps.get() > MAX_STEPS {
-            return Err(Fault::budget(
-                "steps",
-                format!("the chart takes more than {MAX_STEPS} steps to render"),
-            ));
+        let most = self.limits.steps;
+        if self.steps.get() > most {
+            return Err(Fault::budget("steps", format!("the chart takes more than {most} steps to render")));
         }
         Ok(())
     }
@@ -54,11 +81,9 @@ impl Budget {
             ));
         }
         self.bytes.set(self.bytes.get().saturating_add(count));
-        if self.bytes.get() > MAX_BYTES {
-            return Err(Fault::budget(
-                "bytes",
-                format!("the templates make more than {MAX_BYTES} bytes of text"),
-            ));
+        let most = self.limits.bytes;
+        if self.bytes.get() > most {
+            return Err(Fault::budget("bytes", format!("the templates make more than {most} bytes of text")));
         }
         Ok(())
     }

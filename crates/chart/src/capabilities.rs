@@ -4,6 +4,9 @@ use crate::error::Error;
 use crate::object::{Capabilities, KubeVersion};
 use crate::semver::Version;
 
+/// The version of Kubernetes that Helm v4.3.2 assumes without a cluster.
+pub const KUBE_VERSION: &str = "1.37.0";
+
 /// The API versions of Helm v4.3.2 without a cluster, from client-go 0.37, without kinds.
 const API_VERSIONS: [&str; 57] = [
     "admissionregistration.k8s.io/v1",

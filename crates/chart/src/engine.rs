@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Work};
 use crate::error::Error;
 use crate::load::{Chart, full_path};
 use crate::object::{Capabilities, Object};
-use crate::random::Random;
+use crate::random::{Draw, Fresh, Source};
 use crate::template::{Env, Set, exec};
 use crate::value::{Fields, Map, MapType, Value};
 
@@ -17,8 +17,17 @@ pub(crate) struct Release {
     pub(crate) release: Value,
     pub(crate) capabilities: Capabilities,
     pub(crate) values: Map,
-    pub(crate) seed: [u8; 32],
-    pub(crate) now: jiff::Timestamp,
+    pub(crate) fresh: Fresh,
+    pub(crate) limits: Work,
+}
+
+/// What the templates of a release made.
+pub(crate) struct Output {
+    /// The outputs by path.
+    pub(crate) files: BTreeMap<String, String>,
+    /// The calls whose values differ at each rendering.
+    pub(crate) draws: Vec<Draw>,
+    pub(crate) work: Work,
 }
 
 /// A file with templates, and the dot it is rendered with.
@@ -30,8 +39,8 @@ struct Renderable {
     is_partial: bool,
 }
 
-/// Renders all files. Returns their outputs by path.
-pub(crate) fn render(chart: &Chart, release: &Release) -> Result<BTreeMap<String, String>, Error> {
+/// Renders all files.
+pub(crate) fn render(chart: &Chart, release: &Release) -> Result<Output, Error> {
     let mut files = BTreeMap::new();
     collect(chart, release, ("", &release.values), &mut files);
     // Helm's order: the deepest path first, then backwards by name. It decides which definition of a name
@@ -49,12 +58,7 @@ pub(crate) fn render(chart: &Chart, release: &Release) -> Result<BTreeMap<String
                 .hint("correct the template at this line")
         })?;
     }
-    let env = Env {
-        budget: Budget::default(),
-        included: RefCell::default(),
-        random: RefCell::new(Random::new(release.seed)),
-        now: release.now,
-    };
+    let env = env(release.fresh, release.limits);
     let set = Rc::new(set);
     let mut outputs = BTreeMap::new();
     for path in order {
@@ -63,10 +67,31 @@ pub(crate) fn render(chart: &Chart, release: &Release) -> Result<BTreeMap<String
             [("Name", Value::str(path.as_str())), ("BasePath", Value::str(file.base_path.as_str()))];
         let template: Map = template.into_iter().collect();
         file.dot.insert("Template", Value::Map(template.typed(MapType::Values)));
+        env.output.replace(Rc::from(path.as_str()));
         let output = exec::run(&env, &set, path, Value::Map(file.dot.clone()))?;
         outputs.insert(path.clone(), output.replace("<no value>", ""));
     }
-    Ok(outputs)
+    let work = env.budget.done();
+    Ok(Output { files: outputs, draws: env.fresh.into_draws(), work })
+}
+
+fn env(fresh: Fresh, limits: Work) -> Env {
+    Env {
+        budget: Budget::new(limits),
+        included: RefCell::default(),
+        fresh: Source::new(fresh),
+        output: RefCell::new(Rc::from("")),
+    }
+}
+
+/// Renders a template without a chart.
+pub(crate) fn text(template: &str, fresh: Fresh) -> Result<(String, Vec<Draw>), Error> {
+    const NAME: &str = "name-template";
+    let mut set = Set::default();
+    set.add(&Rc::from(NAME), template).map_err(|error| Error::new(error.why))?;
+    let env = env(fresh, Work::MAX);
+    let output = exec::run(&env, &Rc::new(set), NAME, Value::Nil)?;
+    Ok((output, env.fresh.into_draws()))
 }
 
 /// Collects the templates of a chart and its subcharts. Returns the dot of the chart.

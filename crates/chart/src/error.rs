@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::fault::Fault;
+use crate::random::Draw;
 
 /// A chart that cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,17 +16,27 @@ pub struct Error {
     pub line: Option<u32>,
     /// The name of the budget that is exhausted: `steps`, `bytes`, `text`, `list`, `depth`, `regex` and others.
     pub budget: Option<&'static str>,
+    /// A value that differs at each rendering would reach a document.
+    pub is_fresh: bool,
     /// Advice on a way out.
     pub hint: Option<String>,
 }
 
 impl Error {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), file: None, line: None, budget: None, hint: None }
+        Self { message: message.into(), file: None, line: None, budget: None, is_fresh: false, hint: None }
     }
 
     pub(crate) fn budget(name: &'static str, message: String) -> Self {
         Self { budget: Some(name), ..Self::new(message) }
+    }
+
+    /// A value that differs at each rendering reaches a document.
+    pub(crate) fn fresh(draw: &Draw) -> Self {
+        let error = Self::new(format!("{} returns another value at each rendering", draw.function));
+        let (file, line) = place(&draw.location);
+        Self { is_fresh: true, file, line, ..error }
+            .hint("set the value of the chart that the template uses instead, such as a password or the name of an existing Secret")
     }
 
     pub(crate) fn in_file(self, file: &str, line: Option<u32>) -> Self {
@@ -45,16 +56,16 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         let Fault { text, location, message, budget, unsupported } = fault;
         let place = location.as_deref().unwrap_or_default();
-        let mut parts = place.rsplitn(3, ':');
-        let (_column, line, file) = (parts.next(), parts.next(), parts.next());
+        let (file, line) = self::place(place);
         Self {
             message: match &message {
                 Some(message) => format!("execution error at ({place}): {message}"),
                 None => text,
             },
-            file: file.map(str::to_owned),
-            line: line.and_then(|line| line.parse().ok()),
+            file,
+            line,
             budget,
+            is_fresh: false,
             hint: if unsupported {
                 Some("give the chart an existing Secret, so that it makes none".to_owned())
             } else {
@@ -62,6 +73,13 @@ impl From<Fault> for Error {
             },
         }
     }
+}
+
+/// Returns the file and line of a location, which a column follows.
+fn place(location: &str) -> (Option<String>, Option<u32>) {
+    let mut parts = location.rsplitn(3, ':');
+    let (_column, line, file) = (parts.next(), parts.next(), parts.next());
+    (file.map(str::to_owned), line.and_then(|line| line.parse().ok()))
 }
 
 impl fmt::Display for Error {

@@ -1,7 +1,7 @@
 //! Renders Helm charts as `helm template` v4.3.2 does, without Helm.
 //!
 //! The crate is pure: it gets files, values, a seed for random values and the time, and returns documents. The same
-//! input gives the same output on every machine. It reads no file, asks no cluster and starts no process.
+//! input gives the same output on every machine. Without a seed, it refuses charts whose documents hold random values. It reads no file, asks no cluster and starts no process.
 //!
 //! `load` reads the chart, `values` and `dependencies` make its values, `engine` runs its templates in Go's language
 //! (`template`, `funcs`, `print`), and `manifest` sorts what they print.
@@ -28,10 +28,13 @@ mod value;
 mod values;
 mod yaml;
 
+pub use budget::Work;
+pub use capabilities::KUBE_VERSION;
 pub use error::Error;
 pub use load::{MAX_BYTES, Tree};
 pub use manifest::Document;
-pub use render::{Rendered, Request, render};
+pub use random::Fresh;
+pub use render::{Hooks, Rendered, Request, Values, release_name, render};
 
 #[cfg(test)]
 mod tests;

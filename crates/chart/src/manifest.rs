@@ -18,6 +18,13 @@ pub struct Document {
     pub weight: i64,
 }
 
+impl Document {
+    /// Returns true for a test, which `helm test` runs.
+    pub fn is_test(&self) -> bool {
+        self.hooks.iter().any(|event| event == "test" || event == "test-success")
+    }
+}
+
 /// The order in which Helm installs kinds.
 const ORDER: [&str; 38] = [
     "PriorityClass",
@@ -121,12 +128,9 @@ fn split(content: &str) -> Vec<&str> {
 
 fn document(path: &str, text: &str) -> Result<Option<Document>, Error> {
     let bad = |why: String| {
-        let line = why
-            .strip_prefix("error converting YAML to JSON: yaml: line ")
-            .and_then(|rest| rest.split(':').next()?.parse().ok());
         Error::new(format!("YAML parse error on {path}: {why}"))
-            .in_file(path, line)
-            .hint("the line is counted in the rendered text; render the chart with other values to compare")
+            .in_file(path, None)
+            .hint("lines are counted in what the template makes; `wheelwright render --chart` with other values shows it")
     };
     let value =
         crate::yaml::read(text).map_err(|why| bad(format!("error converting YAML to JSON: {why}")))?;

@@ -1,10 +1,12 @@
 //! From a chart and values to documents (Helm's `pkg/action/install.go` with `--dry-run=client`).
 
+use crate::budget::Work;
 use crate::capabilities::capabilities;
 use crate::engine::{self, Release};
 use crate::error::Error;
-use crate::load::{Tree, load};
+use crate::load::{Tree, bytes, load};
 use crate::manifest::{Document, sorted};
+use crate::random::{Draw, Fresh};
 use crate::semver::{Version, satisfies};
 use crate::value::{Fields, Map, Value};
 use crate::values::{coalesce_values, merged, set};
@@ -16,7 +18,7 @@ pub struct Request<'a> {
     /// The files of the chart, below its directory.
     pub files: &'a Tree,
     /// Values files, from the lowest to the highest priority.
-    pub values: &'a [String],
+    pub values: &'a [Values],
     /// Texts of `--set`, which count more than the files.
     pub set: &'a [String],
     /// The name of the release.
@@ -29,10 +31,32 @@ pub struct Request<'a> {
     pub api_versions: &'a [String],
     /// Puts the files of `crds/` before the templates.
     pub include_crds: bool,
-    /// Decides the values that templates draw at random.
-    pub seed: [u8; 32],
-    /// The time that `now` returns.
-    pub now: jiff::Timestamp,
+    /// The hooks to return.
+    pub hooks: Hooks,
+    /// Random values and the time. Without them, a chart whose documents depend on them is refused.
+    pub fresh: Option<Fresh>,
+    /// The most work that the rendering may do.
+    pub limits: Work,
+}
+
+/// A values file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values {
+    /// Its name in errors.
+    pub file: String,
+    /// Its YAML.
+    pub text: String,
+}
+
+/// The hooks of a chart that are returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooks {
+    /// All of them.
+    All,
+    /// All but tests (`--skip-tests`).
+    WithoutTests,
+    /// None (`--no-hooks`).
+    Omitted,
 }
 
 /// The documents of a chart.
@@ -46,6 +70,8 @@ pub struct Rendered {
     pub hooks: Vec<Document>,
     /// The schemas of values, which are not checked yet.
     pub unchecked_schemas: Vec<String>,
+    /// The work that it took.
+    pub work: Work,
 }
 
 impl Rendered {
@@ -60,11 +86,61 @@ impl Rendered {
     }
 }
 
+/// The seeds and times of the renderings that are compared to find out whether fresh values reach a document.
+const COMPARED: [Fresh; 2] = [
+    Fresh { seed: [1; 32], now: jiff::Timestamp::constant(1_700_000_000, 0) },
+    Fresh { seed: [2; 32], now: jiff::Timestamp::constant(1_854_321_098, 0) },
+];
+
 /// Renders a chart.
 ///
 /// # Errors
-/// [`Error`] says what Helm says about the same chart, or names the budget that the chart exhausts.
+/// [`Error`] says what Helm says about the same chart, or names the budget that the chart exhausts or the function
+/// whose value differs at each rendering.
 pub fn render(request: &Request<'_>) -> Result<Rendered, Error> {
+    if let Some(fresh) = request.fresh {
+        return Ok(render_with(request, fresh)?.0);
+    }
+    let [one, other] = COMPARED;
+    let (first, draws) = render_with(request, one)?;
+    let Some(draw) = draws.first() else { return Ok(first) };
+    let limits = request.limits.without(first.work);
+    let second = match render_with(&Request { limits, ..request.clone() }, other) {
+        Ok((second, _)) => second,
+        Err(error) if error.budget.is_some() => return Err(error),
+        Err(_) => return Err(Error::fresh(draw)),
+    };
+    let documents = |rendered: &Rendered| {
+        let all = rendered.manifests.iter().chain(&rendered.hooks);
+        all.map(|document| (document.source.clone(), document.text.clone())).collect::<Vec<_>>()
+    };
+    let (documents, others) = (documents(&first), documents(&second));
+    let differing = documents.iter().zip(&others).find(|(one, other)| one != other);
+    let Some(((source, _), _)) = differing else {
+        if documents.len() == others.len() {
+            return Ok(Rendered { work: first.work.and(second.work), ..first });
+        }
+        return Err(Error::fresh(draw));
+    };
+    Err(Error::fresh(draws.iter().find(|draw| *draw.output == **source).unwrap_or(draw)))
+}
+
+/// Returns the name of a release that a template makes (`--name-template`).
+///
+/// # Errors
+/// The template is wrong, or its output differs at each rendering.
+pub fn release_name(template: &str) -> Result<String, Error> {
+    let [one, other] = COMPARED;
+    let (name, draws) = engine::text(template, one)?;
+    let is_same = draws.is_empty() || engine::text(template, other).is_ok_and(|(second, _)| second == name);
+    match draws.first() {
+        Some(draw) if !is_same => Err(Error::fresh(draw)),
+        _ => Ok(name),
+    }
+}
+
+/// Renders a chart with random values. Also returns the calls that asked for them.
+fn render_with(request: &Request<'_>, fresh: Fresh) -> Result<(Rendered, Vec<Draw>), Error> {
     let mut chart = load(request.files)?;
     let given = given_values(request)?;
     if chart.metadata.is_library {
@@ -77,30 +153,36 @@ pub fn render(request: &Request<'_>) -> Result<Rendered, Error> {
     let values = coalesce_values(&chart, &given)?;
     check_kube_version(&chart.metadata.kube_version, &capabilities.kube_version.version)?;
     let release = self::release(request.release, request.namespace);
-    let release = Release { release, capabilities, values, seed: request.seed, now: request.now };
-    let outputs = engine::render(&chart, &release)?;
-    let outputs = outputs.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt"));
-    let (manifests, hooks) = sorted(outputs)?;
+    let read = Work { steps: 0, bytes: bytes(request.files) };
+    let limits = request.limits.without(read);
+    let output = engine::render(&chart, &Release { release, capabilities, values, fresh, limits })?;
+    let files = output.files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt"));
+    let (manifests, mut hooks) = sorted(files)?;
+    match request.hooks {
+        Hooks::All => {}
+        Hooks::WithoutTests => hooks.retain(|hook| !hook.is_test()),
+        Hooks::Omitted => hooks.clear(),
+    }
     let mut crds = Vec::new();
     if request.include_crds {
         chart.crds("", &mut crds);
     }
     let mut unchecked_schemas = Vec::new();
     schema::unchecked(&chart, "", &mut unchecked_schemas);
-    Ok(Rendered { crds, manifests, hooks, unchecked_schemas })
+    let work = read.and(output.work);
+    Ok((Rendered { crds, manifests, hooks, unchecked_schemas, work }, output.draws))
 }
 
 fn given_values(request: &Request<'_>) -> Result<Map, Error> {
     let mut values = Map::new(Fields::new());
-    for source in request.values {
-        match crate::yaml::read(source) {
+    for Values { file, text } in request.values {
+        let refused = |why: String| Error::new(why).in_file(file, None);
+        match crate::yaml::read(text) {
             Ok(Value::Map(map)) => values = merged(&values, &map),
             Ok(Value::Missing | Value::Nil) => {}
-            Ok(_) => return Err(Error::new("a values file is not a map".to_owned())),
+            Ok(_) => return Err(refused("the values are not a map".to_owned())),
             Err(why) => {
-                return Err(Error::new(format!(
-                    "failed to parse values: error converting YAML to JSON: {why}"
-                )));
+                return Err(refused(format!("failed to parse values: error converting YAML to JSON: {why}")));
             }
         }
     }

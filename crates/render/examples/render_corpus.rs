@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use object::tree::FileTree;
 use render::render;
-use render::yaml::{Reading, documents};
+use yaml::{Reading, documents};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use object::tree::FileTree;
 use render::render;
-use render::yaml::{Reading, documents, print};
+use yaml::{Reading, documents, print};
 
 /// Texts that mean something to the targets.
 const WORDS: [&str; 24] = [

@@ -16,8 +16,8 @@ use super::resmap::ResMap;
 use super::resource::{Origin, Resource};
 use super::source::PathTarget;
 use super::transform::{Pass, annotations, labels, names, references, sort, vars};
-use super::yaml::{self, Value, documents};
 use object::Location;
+use yaml::{self, Value, documents};
 
 /// The value that kubectl 1.32 writes for `managedByLabel`; it does not know the version of its kustomize.
 const MANAGED_BY: &str = "kustomize-(devel)";
@@ -28,9 +28,11 @@ impl Build<'_> {
     /// # Errors
     /// The first mistake, with its place.
     pub(super) fn run(&mut self, dir: &str) -> Result<Vec<Resource>> {
-        let Some((file, kustomization)) = self.kustomization_of(dir)? else { return self.plain(dir) };
+        let Some((file, kustomization)) = self.kustomization_of(dir)? else {
+            return if self.is_chart(dir) { self.chart_alone(dir) } else { self.plain(dir) };
+        };
         self.metadata = kustomization.build_metadata;
-        let frame = Frame { dir: dir.into(), file, origin: String::new() };
+        let frame = Frame::new(dir, file, String::new());
         let accumulated = self.accumulate(frame, &kustomization, ResAccumulator::default())?;
         let ResAccumulator { mut resmap, config, vars } = accumulated;
         names::add_hashes(&mut resmap)?;
@@ -123,6 +125,9 @@ impl Build<'_> {
         kustomization: &Kustomization,
         into: ResAccumulator,
     ) -> Result<ResAccumulator> {
+        let is_settled = !kustomization.namespace.is_empty();
+        let namespace = if is_settled { kustomization.namespace.clone() } else { self.namespace() };
+        let frame = Frame { namespace, ..frame };
         self.source.enter()?;
         if self.stack.len() >= MAX_NESTING {
             let message = format!("kustomizations refer to each other more than {MAX_NESTING} levels deep");
@@ -131,6 +136,7 @@ impl Build<'_> {
         let (dir, file) = (frame.dir.clone(), frame.file.clone());
         self.stack.push(frame);
         self.parts.reaches(self.stack.len());
+        let inherits_around = std::mem::take(&mut self.parts.inherits);
         let accumulated = self.accumulate_top(&dir, kustomization, into).map_err(|mut error| {
             if error.file.is_empty() {
                 error.file = file;
@@ -145,6 +151,7 @@ impl Build<'_> {
             error
         });
         self.stack.pop();
+        self.parts.inherits = inherits_around || (self.parts.inherits && !is_settled);
         accumulated
     }
 
@@ -175,6 +182,7 @@ impl Build<'_> {
         accumulator: &mut ResAccumulator,
     ) -> Result<()> {
         self.generate_entries(dir, kustomization, accumulator)?;
+        self.inflate_charts(dir, kustomization, accumulator)?;
         for path in &kustomization.generators {
             for object in self.config_objects(dir, path)? {
                 self.run_generator(dir, path, &object, accumulator)?;

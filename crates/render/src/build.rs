@@ -9,8 +9,8 @@ use super::remote::vendored;
 use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
 use super::source::{PathTarget, Source, relative_join};
-use super::yaml::{Node, documents};
 use object::Location;
+use yaml::{Node, documents};
 
 /// The rendering of one overlay.
 pub(super) struct Build<'a> {
@@ -34,6 +34,15 @@ pub(super) struct Frame {
     pub file: String,
     /// Its path from the outermost directory, as annotations name it.
     pub origin: String,
+    /// Its namespace, or that of the kustomizations around it.
+    pub namespace: String,
+}
+
+impl Frame {
+    /// Returns a kustomization that is going to be read.
+    pub(super) fn new(dir: &str, file: String, origin: String) -> Self {
+        Self { dir: dir.into(), file, origin, namespace: String::new() }
+    }
 }
 
 impl<'a> Build<'a> {
@@ -103,6 +112,12 @@ impl<'a> Build<'a> {
     pub(super) fn origin_of(&self, path: &str) -> Option<String> {
         let here = self.stack.last().map(|frame| frame.origin.as_str()).unwrap_or_default();
         self.metadata.any().then(|| relative_join(here, path))
+    }
+
+    /// Returns the namespace of the kustomization that is being read, or of those around it; empty if none has
+    /// one.
+    pub(super) fn namespace(&self) -> String {
+        self.stack.last().map(|frame| frame.namespace.clone()).unwrap_or_default()
     }
 
     /// Returns the origin of the objects that a generator or transformer of this kustomization makes or

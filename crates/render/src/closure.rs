@@ -12,7 +12,8 @@ use object::tree::{FileTree, TreeEntry};
 /// A rendering depends on nothing else: a tree that gives the same answers renders to the same objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// The answer for each path that was read; directories end with `/`.
+    /// The answer for each path that was read; directories end with `/`, and those that were read with all
+    /// directories below them with `//`.
     pub seen: BTreeMap<String, PathEntry>,
 }
 
@@ -29,6 +30,8 @@ pub enum PathEntry {
     Absent,
     /// A directory whose file names were read.
     Names(Vec<String>),
+    /// A directory that was read with all directories below it: the paths of their entries.
+    Paths(Vec<String>),
 }
 
 impl PartialEq for PathEntry {
@@ -37,8 +40,16 @@ impl PartialEq for PathEntry {
             (Self::File(a), Self::File(b)) => Arc::ptr_eq(a, b) || a == b,
             (Self::Link(a), Self::Link(b)) => a == b,
             (Self::Submodule, Self::Submodule) | (Self::Absent, Self::Absent) => true,
-            (Self::Names(a), Self::Names(b)) => a == b,
-            (Self::File(_) | Self::Link(_) | Self::Submodule | Self::Absent | Self::Names(_), _) => false,
+            (Self::Names(a), Self::Names(b)) | (Self::Paths(a), Self::Paths(b)) => a == b,
+            (
+                Self::File(_)
+                | Self::Link(_)
+                | Self::Submodule
+                | Self::Absent
+                | Self::Names(_)
+                | Self::Paths(_),
+                _,
+            ) => false,
         }
     }
 }
@@ -50,7 +61,11 @@ impl Closure {
     pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
         self.seen.iter().filter_map(|(path, seen)| match seen {
             PathEntry::File(bytes) => Some((path.as_str(), bytes)),
-            PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) => None,
+            PathEntry::Link(_)
+            | PathEntry::Submodule
+            | PathEntry::Absent
+            | PathEntry::Names(_)
+            | PathEntry::Paths(_) => None,
         })
     }
 
@@ -64,6 +79,7 @@ impl Closure {
                 PathEntry::Submodule => ("submodule", Vec::new()),
                 PathEntry::Absent => ("absent", Vec::new()),
                 PathEntry::Names(names) => ("names", names.join("\0").into_bytes()),
+                PathEntry::Paths(paths) => ("paths", paths.join("\0").into_bytes()),
             };
             for part in [path.as_bytes(), kind.as_bytes(), &content] {
                 hash.update((part.len() as u64).to_be_bytes());
@@ -77,6 +93,7 @@ impl Closure {
     pub fn holds_in(&self, tree: &FileTree) -> bool {
         self.seen.iter().all(|(path, seen)| match seen {
             PathEntry::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
+            PathEntry::Paths(paths) => *paths == all_paths(tree, path.trim_end_matches('/')),
             PathEntry::File(_) | PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent => {
                 entry(tree, path) == *seen
             }
@@ -99,4 +116,9 @@ pub(super) fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
     let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
     let names = tree.below(dir).filter_map(|(path, _)| path.get(skip..)).filter(|name| !name.contains('/'));
     names.map(String::from).collect()
+}
+
+/// Returns the paths of everything below a directory, in order.
+pub(super) fn all_paths(tree: &FileTree, dir: &str) -> Vec<String> {
+    tree.below(dir).map(|(path, _)| path.to_owned()).collect()
 }

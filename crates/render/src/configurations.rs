@@ -11,7 +11,7 @@ use super::decode::{Located, Result};
 use super::document::Kustomization;
 use super::error::{Reason, RenderError};
 use super::kustomization::at;
-use super::yaml::{Node, Reading};
+use yaml::{Node, Reading};
 
 impl Build<'_> {
     /// Reads the schemas of `openapi`.

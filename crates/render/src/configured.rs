@@ -12,7 +12,7 @@ use super::generate;
 use super::kustomization::Text;
 use super::resource::Resource;
 use super::transform::{Pass, TRANSFORMERS};
-use super::yaml::Reading;
+use yaml::Reading;
 
 const BUILTIN: &str = "builtin";
 
@@ -60,14 +60,6 @@ impl Build<'_> {
         object: &Resource,
         accumulator: &mut ResAccumulator,
     ) -> Result<()> {
-        if object.api_version() == BUILTIN && object.kind() == "HelmChartInflationGenerator" {
-            let error =
-                RenderError::at(Reason::Unsupported, &object.location, "Helm charts are not rendered")
-                    .field(path.field.clone());
-            return Err(Box::new(
-                error.hint("keep the output of `helm template` in the repository, as a resource"),
-            ));
-        }
         find(object, path, "generator", generate::kinds().map(|kind| (kind, ())))?;
         generate::run(self, dir, ConfigObject::new(object)?, accumulator)
     }

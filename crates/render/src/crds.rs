@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 use super::config::{Config, NameReference};
 use super::decode::Result;
 use super::kustomization::FieldSpec;
-use super::limits::MAX_DEPTH;
 use object::Gvk;
+use yaml::limits::MAX_DEPTH;
 
 /// Returns the fields that a file of definitions names.
 ///

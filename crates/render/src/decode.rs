@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::error::{Reason, RenderError, did_you_mean};
-use super::yaml::{Map, Node, Reading, Value};
+use yaml::{Map, Node, Reading, Value};
 
 pub(super) type Result<T> = std::result::Result<T, Box<RenderError>>;
 

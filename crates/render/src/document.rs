@@ -5,9 +5,12 @@
 
 use super::decode::{Fields, Located, Result};
 use super::error::Reason;
-use super::kustomization::{BuildMetadata, Generator, GeneratorOptions, SortOptions, Text, Var};
+use super::kustomization::{
+    BuildMetadata, Generator, GeneratorOptions, HelmChart, SortOptions, Text, Var, default_chart_home,
+    read_helm_globals,
+};
 use super::transform::{TRANSFORMERS, Transformation, Transformer};
-use super::yaml::{Entry, Node, Tag};
+use yaml::{Entry, Node, Tag};
 
 /// The names a kustomization may have; a directory holds one of them at most.
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -42,6 +45,12 @@ pub(super) struct Kustomization {
     pub config_maps: Vec<Generator>,
     /// Secrets to generate.
     pub secrets: Vec<Generator>,
+    /// Charts to inflate.
+    pub helm_charts: Vec<HelmChart>,
+    /// The directory of charts, from the kustomization.
+    pub chart_home: String,
+    /// The namespace of its objects, and of the releases of charts without one.
+    pub namespace: String,
     /// Options of all generators.
     pub generator_options: Option<GeneratorOptions>,
     /// The order of the output.
@@ -61,7 +70,7 @@ impl Kustomization {
         let root = Located::root(file, node);
         let mut fields = root.fields()?;
         let is_component = read_type(&mut fields, &root)?;
-        refuse_unsupported(&mut fields)?;
+        refuse_deprecated(&mut fields)?;
         let mut kustomization = Self { is_component, ..Self::default() };
         kustomization.read_fields(&mut fields)?;
         fields.finish()?;
@@ -85,6 +94,9 @@ impl Kustomization {
         self.config_maps = fields.list("configMapGenerator", |item| Generator::read(item, false))?;
         self.secrets = fields.list("secretGenerator", |item| Generator::read(item, true))?;
         self.generator_options = fields.one("generatorOptions", GeneratorOptions::read)?;
+        self.helm_charts = fields.list("helmCharts", HelmChart::read)?;
+        self.chart_home = fields.one("helmGlobals", read_helm_globals)?.unwrap_or_else(default_chart_home);
+        self.namespace = fields.string("namespace")?;
         self.build_metadata = fields.one("buildMetadata", read_build_metadata)?.unwrap_or_default();
         self.openapi_path = fields.one("openapi", read_openapi)?.flatten();
         self.sort = fields.one("sortOptions", SortOptions::read)?;
@@ -134,16 +146,15 @@ fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
     Ok(is_component)
 }
 
-fn refuse_unsupported(fields: &mut Fields<'_>) -> Result<()> {
-    for name in ["helmCharts", "helmChartInflationGenerator", "helmGlobals"] {
-        if let Some(found) = fields.take(name).filter(|found| !found.node.is_empty()) {
-            let error = found.error(Reason::Unsupported, "Helm charts are not rendered");
-            return Err(Box::new(
-                error.hint("keep the output of `helm template` in the repository, as a resource"),
-            ));
+/// Refuses the field that `helmCharts` has replaced.
+fn refuse_deprecated(fields: &mut Fields<'_>) -> Result<()> {
+    match fields.take("helmChartInflationGenerator").filter(|found| !found.node.is_empty()) {
+        Some(found) => {
+            let error = found.error(Reason::Unsupported, "the field is deprecated and not read");
+            Err(Box::new(error.hint("write helmCharts and helmGlobals; `kustomize edit fix` does")))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn read_build_metadata(located: &Located<'_>) -> Result<BuildMetadata> {

@@ -4,8 +4,8 @@ use std::fmt::{Display, Formatter};
 
 use serde::Serialize;
 
-use super::yaml::MalformedYaml;
 use object::Location;
+use yaml::MalformedYaml;
 
 /// A mistake: its place, what is wrong, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,6 +71,8 @@ pub enum Reason {
     Target,
     /// A patch does not apply.
     Patch,
+    /// A chart cannot be rendered.
+    Chart,
     /// A limit is exceeded.
     TooLarge,
     /// The rendering was stopped.
@@ -92,6 +94,7 @@ impl Reason {
             Self::Unsupported => "Unsupported",
             Self::Target => "Target",
             Self::Patch => "Patch",
+            Self::Chart => "Chart",
             Self::TooLarge => "TooLarge",
             Self::Cancelled => "Cancelled",
         }

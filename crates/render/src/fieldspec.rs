@@ -4,7 +4,7 @@ use super::config::is_selected;
 use super::error::{Reason, RenderError};
 use super::kustomization::FieldSpec;
 use super::resource::Resource;
-use super::yaml::{Entry, Map, Node, Scalar, Style, Tag, Value};
+use yaml::{Entry, Map, Node, Scalar, Style, Tag, Value};
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 

@@ -5,8 +5,8 @@
 //! the [`Closure`] of the files it read: as long as a tree holds the same closure, its rendering is the same
 //! and need not be repeated. [`render_again`] repeats it only for the directories whose files have changed.
 //!
-//! Remote bases without a copy in the tree, Helm charts, programs and containers are refused, because
-//! kustomize would fetch or run them.
+//! Remote bases and charts without a copy in the tree, programs and containers are refused, because kustomize would
+//! fetch or run them.
 
 mod accumulate;
 mod accumulator;
@@ -42,7 +42,6 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod transform;
-pub mod yaml;
 
 pub use closure::{Closure, PathEntry};
 pub use error::{ExcerptLine, Reason, RenderError, did_you_mean};

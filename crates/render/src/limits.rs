@@ -1,21 +1,8 @@
 //! Limits of the resources that a repository may use. Each is far above the sizes that people write, and far
 //! below a size that does harm.
 
-/// A file that is read: ConfigMaps hold 1 MiB at most, CRD bundles reach some MiB.
-pub const MAX_FILE_BYTES: usize = 16 << 20;
-/// Documents in one file.
-pub(crate) const MAX_DOCUMENTS: usize = 10_000;
-/// Values within values. The deepest CRDs stay below 60.
-pub const MAX_DEPTH: usize = 128;
-/// Values in one file, copies by aliases included; some 100 bytes of memory each. A CRD bundle of 5 MiB has
-/// 200,000.
-pub(crate) const MAX_VALUES: usize = 1_000_000;
-/// Dashes that stand alone in the brackets of a file: the file is read again for each.
-pub(crate) const MAX_LONE_DASHES: usize = 8;
-/// Values in one file that anchors and aliases copy, which cost nothing to write. People copy some hundred.
-pub(crate) const MAX_COPIED_VALUES: usize = 100_000;
-/// Bytes in one file that anchors and aliases copy: as many as the file itself may have.
-pub(crate) const MAX_COPIED_BYTES: usize = MAX_FILE_BYTES;
+/// A file that is read.
+pub const MAX_FILE_BYTES: usize = yaml::limits::MAX_FILE_BYTES;
 /// Lists of objects within lists of objects.
 pub(crate) const MAX_LIST_DEPTH: usize = 50;
 /// Directories that one overlay reads, each counted as often as it is read: a chain of diamonds doubles with
@@ -34,8 +21,6 @@ pub const MAX_OBJECTS: usize = 100_000;
 /// take 75 MiB. Maps take up to three times what is counted, so a rendering stays within the 512 MiB of the
 /// chart.
 pub(crate) const MAX_RENDER_BYTES: usize = 128 << 20;
-/// Memory of one value beside its text.
-pub(crate) const VALUE_BYTES: usize = 100;
 /// Length of a path or pattern in a kustomization.
 pub(crate) const MAX_PATTERN_BYTES: usize = 4096;
 /// Memory of a compiled regular expression.
@@ -43,3 +28,9 @@ pub(crate) const MAX_PATTERN_MEMORY: usize = 1 << 20;
 /// Memory of the parts of an overlay that are kept for the next rendering, by what they spent: half of what a
 /// rendering may spend. 5,000 objects of a few KB are below it; parts beyond it are rendered again.
 pub(crate) const MAX_MEMO_BYTES: usize = 64 << 20;
+/// Memory that a step of a chart's template counts as: the budget pays for 32 million steps, which take some ten
+/// seconds. A chart takes some ten thousand.
+pub(crate) const CHART_STEP_BYTES: usize = 4;
+/// The part of the texts that the templates of a chart make which counts as spent. They are freed when the chart is
+/// rendered; its objects count in full.
+pub(crate) const CHART_TEXT_SHARE: usize = 16;

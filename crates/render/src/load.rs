@@ -6,8 +6,8 @@ use super::decode::Result;
 use super::error::{Reason, RenderError};
 use super::limits::{MAX_LIST_DEPTH, MAX_OBJECTS};
 use super::resource::Resource;
-use super::yaml::{Node, Value, documents};
 use object::Location;
+use yaml::{Node, Value, documents};
 
 /// The beginning of a file that stands in for one in the storage of Git LFS.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";

@@ -10,8 +10,8 @@ use super::error::{Reason, RenderError};
 use super::limits::MAX_MEMO_BYTES;
 use super::resource::{ResId, Resource};
 use super::shared::Shared;
-use super::yaml::{Node, Reading};
 use object::{Object, RenderedObject};
+use yaml::{Node, Reading};
 
 /// The parts and objects of a rendering, for [`render_again`](super::render_again).
 ///
@@ -72,7 +72,7 @@ fn rendered(resource: &Resource) -> Result<RenderedObject> {
     Ok(RenderedObject { object, origin: resource.location.clone() })
 }
 
-/// A directory of `resources`, accumulated.
+/// A directory of `resources` or an inflated chart, accumulated.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) accumulated: ResAccumulator,
@@ -88,7 +88,7 @@ pub(super) struct Part {
     pub(super) parts: BTreeSet<String>,
 }
 
-/// The parts of a rendering, by directory.
+/// The parts of a rendering: directories by their path, and by a namespace that they inherit; charts by their options.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     /// Those of the last rendering. Their files may have changed.
@@ -101,6 +101,8 @@ pub(super) struct Parts {
     pub(super) inner: BTreeSet<String>,
     /// Kustomizations within each other, at most, in the directory that is being accumulated.
     pub(super) deepest: usize,
+    /// Whether a chart in it takes the namespace of the kustomizations around it.
+    pub(super) inherits: bool,
 }
 
 impl Parts {
@@ -115,21 +117,21 @@ impl Parts {
     }
 
     /// Keeps a part, if there is memory for it.
-    pub(super) fn keep(&mut self, dir: &str, part: Arc<Part>) {
-        if self.bytes.saturating_add(part.spent) <= MAX_MEMO_BYTES {
+    pub(super) fn keep(&mut self, key: &str, part: Arc<Part>) {
+        if !self.current.contains_key(key) && self.bytes.saturating_add(part.spent) <= MAX_MEMO_BYTES {
             self.bytes += part.spent;
-            self.current.insert(dir.to_owned(), part);
+            self.current.insert(key.to_owned(), part);
         }
     }
 
     /// Keeps a part of the last rendering, and those that it consists of.
-    pub(super) fn keep_whole(&mut self, dir: &str, part: &Arc<Part>) {
+    pub(super) fn keep_whole(&mut self, key: &str, part: &Arc<Part>) {
         for inner in &part.parts {
             let known = self.last.get(inner).filter(|_| !self.current.contains_key(inner));
             if let Some(known) = known.cloned() {
                 self.keep(inner, known);
             }
         }
-        self.keep(dir, Arc::clone(part));
+        self.keep(key, Arc::clone(part));
     }
 }

@@ -1,6 +1,7 @@
-//! Directories of an overlay: each is accumulated by itself, and used again as long as the files that it
+//! Directories and charts of an overlay: each is accumulated by itself, and used again as long as the files that it
 //! read are the same.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::accumulator::ResAccumulator;
@@ -8,9 +9,11 @@ use super::build::{Build, Frame};
 use super::decode::Result;
 use super::document::FILE_NAMES;
 use super::error::{Reason, RenderError};
-use super::kustomization::{Text, at};
+use super::kustomization::{HelmChart, Text, at};
 use super::limits::MAX_NESTING;
 use super::memo::Part;
+use super::resource::Resource;
+use object::Location;
 
 /// The list of a kustomization that names a directory.
 #[derive(Clone, Copy)]
@@ -25,34 +28,40 @@ impl Build<'_> {
     /// Accumulates a directory of `resources`, unless that was done before with the same files.
     ///
     /// Its objects depend on its files alone: not on the kustomizations around it, as long as none of them
-    /// asks for the origins of objects or brings schemas.
+    /// asks for the origins of objects or brings schemas. If it has charts without a namespace, they depend on the
+    /// namespace of those kustomizations too.
     pub(super) fn part(&mut self, dir: &str, path: &Text) -> Result<ResAccumulator> {
         let accumulate =
             |build: &mut Self| build.directory(dir, path, Role::Kustomization, ResAccumulator::default());
         if self.metadata.any() || !self.schemas.are_builtin() {
             return accumulate(self);
         }
-        if let Some(part) = self.known_part(dir) {
+        if let Some((key, part)) = self.known_part(dir) {
             self.source.budget.spend(part.spent)?;
             self.source.has_entered(part.directories);
             self.source.has_read(&part.closure);
             self.parts.reaches(self.stack.len() + part.height);
             self.parts.inner.extend(part.parts.iter().cloned());
-            self.parts.inner.insert(dir.to_owned());
+            self.parts.inherits |= key != dir;
+            self.parts.inner.insert(key);
             return Ok(part.accumulated.clone());
         }
         let (left, entered) = (self.source.budget.left(), self.source.directories());
         let around = (std::mem::take(&mut self.parts.inner), std::mem::take(&mut self.parts.deepest));
+        let inherits_around = std::mem::take(&mut self.parts.inherits);
         self.source.begin();
         let result = accumulate(self);
         let closure = self.source.end();
         let parts = std::mem::replace(&mut self.parts.inner, around.0);
         let deepest = std::mem::replace(&mut self.parts.deepest, around.1);
+        let inherits = self.parts.inherits;
+        self.parts.inherits |= inherits_around;
         self.parts.reaches(deepest);
         self.parts.inner.extend(parts.iter().cloned());
         let accumulated = result?;
         if self.schemas.are_builtin() {
-            self.parts.inner.insert(dir.to_owned());
+            let key = if inherits { self.inheriting(dir) } else { dir.to_owned() };
+            self.parts.inner.insert(key.clone());
             let part = Part {
                 accumulated: accumulated.clone(),
                 closure,
@@ -61,26 +70,68 @@ impl Build<'_> {
                 height: deepest.saturating_sub(self.stack.len()),
                 parts,
             };
-            self.parts.keep(dir, Arc::new(part));
+            self.parts.keep(&key, Arc::new(part));
         }
         Ok(accumulated)
     }
 
+    /// Inflates a chart, unless that was done before with the same files and options.
+    pub(super) fn chart_part(
+        &mut self,
+        dir: &str,
+        chart: &HelmChart,
+        chart_home: &str,
+    ) -> Result<Vec<Resource>> {
+        let options = HelmChart { location: Location::default(), field: String::new(), ..chart.clone() };
+        let key = format!("{dir}\0{chart_home}\0{options:?}");
+        let fits = |part: &&Arc<Part>| part.spent <= self.source.budget.left();
+        let last = || self.parts.last.get(&key).filter(|part| self.source.holds(&part.closure));
+        if let Some(part) = self.parts.current.get(&key).or_else(last).filter(fits).cloned() {
+            self.source.budget.spend(part.spent)?;
+            self.source.has_read(&part.closure);
+            self.parts.keep_whole(&key, &part);
+            self.parts.inner.insert(key);
+            return Ok(part.accumulated.resmap.clone().into_vec());
+        }
+        let left = self.source.budget.left();
+        self.source.begin();
+        let result = self.inflate(dir, chart, chart_home);
+        let closure = self.source.end();
+        let mut accumulated = ResAccumulator::default();
+        accumulated.resmap.append(result?)?;
+        let made = accumulated.resmap.clone().into_vec();
+        let spent = left.saturating_sub(self.source.budget.left());
+        let part = Part { accumulated, closure, spent, directories: 0, height: 0, parts: BTreeSet::new() };
+        self.parts.keep(&key, Arc::new(part));
+        self.parts.inner.insert(key);
+        Ok(made)
+    }
+
     /// Returns a part that is rendered already and fits into the limits. One that does not is rendered again,
     /// so that the error names the place.
-    fn known_part(&mut self, dir: &str) -> Option<Arc<Part>> {
+    fn known_part(&mut self, dir: &str) -> Option<(String, Arc<Part>)> {
+        let keys = [dir.to_owned(), self.inheriting(dir)];
+        keys.into_iter().find_map(|key| Some((key.clone(), self.part_by_key(dir, &key)?)))
+    }
+
+    /// Returns the key of a part whose charts take the namespace of the kustomizations around it.
+    fn inheriting(&self, dir: &str) -> String {
+        format!("{dir}\0{}", self.namespace())
+    }
+
+    fn part_by_key(&mut self, dir: &str, key: &str) -> Option<Arc<Part>> {
         let fits = |part: &Part| {
             part.spent <= self.source.budget.left()
                 && self.source.may_enter(part.directories)
                 && self.stack.len() + part.height <= MAX_NESTING
                 && self.stack.iter().all(|frame| frame.dir != dir)
         };
-        if let Some(part) = self.parts.current.get(dir) {
+        if let Some(part) = self.parts.current.get(key) {
             return Some(part).filter(|part| fits(part)).cloned();
         }
-        let part = self.parts.last.get(dir).filter(|part| fits(part) && self.source.holds(&part.closure))?;
+        let part = self.parts.last.get(key).filter(|part| fits(part) && self.source.holds(&part.closure))?;
         let part = Arc::clone(part);
-        self.parts.keep_whole(dir, &part);
+        self.parts.keep_whole(key, &part);
         Some(part)
     }
 
@@ -112,7 +163,7 @@ impl Build<'_> {
             (Role::Component, false) => ("a kustomization", "resources"),
             (Role::Kustomization, false) | (Role::Component, true) => {
                 let origin = self.origin_of(&path.text).unwrap_or_default();
-                let frame = Frame { dir: dir.into(), file, origin };
+                let frame = Frame::new(dir, file, origin);
                 return self.accumulate(frame, &kustomization, into).map_err(|error| at(path, error));
             }
         };

@@ -2,7 +2,7 @@
 
 use super::fieldspec::split_dotted;
 use super::pattern::compile;
-use super::yaml::{Map, Node, Scalar, Style, Tag, Value, documents};
+use yaml::{Map, Node, Scalar, Style, Tag, Value, documents};
 
 /// A step from a value to one inside of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use super::error::{Reason, RenderError};
 use super::kustomization::{Behavior, Generator};
 use super::limits::MAX_OBJECTS;
 use super::resource::{ResId, Resource};
-use super::yaml::{Node, Value};
 use object::Location;
+use yaml::{Node, Value};
 
 /// Objects in the order in which they were read.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +71,27 @@ impl ResMap {
             )));
         }
         Ok(())
+    }
+
+    /// Adds generated objects that must not exist yet, under a name that they have or had.
+    ///
+    /// # Errors
+    /// Names the places of two objects with one identity.
+    pub(super) fn absorb_new(&mut self, made: Vec<Resource>) -> Result<()> {
+        let known: BTreeMap<ResId, &Location> = self
+            .iter()
+            .filter(|resource| !resource.is_empty())
+            .flat_map(|resource| resource.all_ids().map(|id| (id, &resource.location)))
+            .collect();
+        for resource in &made {
+            let id = resource.id();
+            if let Some(first) = known.get(&id) {
+                let message = format!("{id} exists already");
+                let error = RenderError::at(Reason::DuplicateObject, &resource.location, message);
+                return Err(Box::new(error.related(first)));
+            }
+        }
+        self.append(made)
     }
 
     /// Checks the identities after patches and replacements: each object has a kind and a name, and no two

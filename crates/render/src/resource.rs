@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::kustomization::Selector;
 use super::schemas::BUILTIN;
 use super::shared::Shared;
-use super::yaml::{Node, Scalar, Style, Tag, Value, reads_as_another_type};
 use object::Gvk;
 use object::Location;
+use yaml::{Node, Scalar, Style, Tag, Value, reads_as_another_type};
 
 /// The namespace of objects without one.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
@@ -70,6 +70,8 @@ pub(super) struct Resource {
     pub prefixes: Vec<String>,
     /// The suffixes of its name, innermost first.
     pub suffixes: Vec<String>,
+    /// Whether a chart made it, so that kustomizations leave its namespace alone.
+    pub is_of_chart: bool,
     /// Whether a hash of its content is appended to its name in the end.
     pub needs_hash: bool,
     /// The variables that take their value from it.
@@ -91,6 +93,7 @@ impl Resource {
             previous: Vec::new(),
             prefixes: Vec::new(),
             suffixes: Vec::new(),
+            is_of_chart: false,
             needs_hash: false,
             vars: Vec::new(),
             origin: None,
@@ -185,7 +188,7 @@ impl Resource {
     /// Returns whether kustomize would have internal annotations in it, which it removes in the end. A JSON
     /// patch then finds a map to change.
     pub(super) fn is_annotated(&self) -> bool {
-        !self.previous.is_empty() || self.needs_hash || self.origin.is_some()
+        !self.previous.is_empty() || self.needs_hash || self.is_of_chart || self.origin.is_some()
     }
 
     /// Returns a text that fields are going to share.

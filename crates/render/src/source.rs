@@ -1,10 +1,11 @@
 //! Reads files for the renderer: from the tree of one commit only, with a record of every path that was read.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::budget::MemoryBudget;
-use super::closure::{Closure, PathEntry, entry, file_names};
+use super::closure::{Closure, PathEntry, all_paths, entry, file_names};
 use super::error::{Reason, RenderError, did_you_mean};
 use super::limits::{MAX_DIRECTORIES, MAX_FILE_BYTES, MAX_LINK_BYTES, MAX_LINKS, MAX_PATTERN_BYTES};
 use object::tree::{FileTree, TreeEntry};
@@ -119,6 +120,38 @@ impl<'a> Source<'a> {
         names
     }
 
+    /// Returns the files of a directory and of those below it, by their path from it. Links are followed.
+    ///
+    /// # Errors
+    /// A submodule, a link that leads nowhere or out of the repository, or directories that are nested too deep. The
+    /// error knows no file yet.
+    pub(super) fn files(&self, dir: &str) -> Result<BTreeMap<String, Arc<[u8]>>> {
+        let mut files = BTreeMap::new();
+        self.collect(dir, "", &mut files)?;
+        Ok(files)
+    }
+
+    fn collect(&self, dir: &str, prefix: &str, files: &mut BTreeMap<String, Arc<[u8]>>) -> Result<()> {
+        if prefix.len() > MAX_PATTERN_BYTES {
+            return Err(bare(Reason::Cycle, format!("the links below {dir:?} lead on and on")));
+        }
+        let paths = all_paths(self.tree, dir);
+        self.budget.spend(paths.len())?;
+        self.record(format!("{dir}//"), PathEntry::Paths(paths.clone()));
+        let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
+        for path in paths {
+            let name = format!("{prefix}{}", path.get(skip..).unwrap_or_default());
+            match self.follow(&path)? {
+                Some(PathTarget::File(_, bytes)) => {
+                    files.insert(name, bytes);
+                }
+                Some(PathTarget::Directory(below)) => self.collect(&below, &format!("{name}/"), files)?,
+                None => return Err(bare(Reason::NotFound, format!("the link {path:?} leads nowhere"))),
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the file at a path; links of its directories are not followed.
     pub(super) fn file_at(&self, path: &str) -> Option<Arc<[u8]>> {
         match self.entry(path) {
@@ -127,7 +160,7 @@ impl<'a> Source<'a> {
                 Ok(Some(PathTarget::File(_, bytes))) => Some(bytes),
                 Ok(Some(PathTarget::Directory(_)) | None) | Err(_) => None,
             },
-            PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) => None,
+            PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) | PathEntry::Paths(_) => None,
         }
     }
 
@@ -201,7 +234,7 @@ impl<'a> Source<'a> {
                     at = String::new();
                 }
                 PathEntry::Submodule => return Err(submodule(&next)),
-                PathEntry::Absent | PathEntry::Names(_) => at = next,
+                PathEntry::Absent | PathEntry::Names(_) | PathEntry::Paths(_) => at = next,
             }
         }
         Ok(self.tree.is_dir(&at).then_some(PathTarget::Directory(at)))

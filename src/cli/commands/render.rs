@@ -25,7 +25,7 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 /// Print the objects of an overlay, as `kubectl kustomize` would, or of a Helm chart.
 ///
 /// A directory without a kustomization renders its manifests in name order. Nothing is fetched and nothing is
-/// run: remote bases, Helm charts in kustomizations and plugins that are programs are refused.
+/// run: remote bases, charts that are not in the repository and plugins that are programs are refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The directory of the overlay; with --revision or --repo, from the repository's root.

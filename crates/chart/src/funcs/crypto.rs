@@ -15,7 +15,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("randAscii", &[Type::Int], |call| drawn(call, &(' '..='~').collect::<String>())),
     Function::new("randBytes", &[Type::Int], |call| {
         use base64::Engine as _;
-        let bytes = call.env.random.borrow_mut().bytes(count(call)?);
+        let bytes = call.env.fresh.random().bytes(count(call)?);
         text(&base64::engine::general_purpose::STANDARD.encode(bytes))
     }),
     Function::new("randInt", &[Type::Int, Type::Int], |call| {
@@ -23,13 +23,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let Ok(span @ 1..) = u64::try_from(high.saturating_sub(low)) else {
             return Err("invalid argument to Intn".into());
         };
-        let drawn = call.env.random.borrow_mut().below(span);
+        let drawn = call.env.fresh.random().below(span);
         Ok(Value::Int(low + i64::try_from(drawn).unwrap_or(0)))
     }),
     Function::new("shuffle", &[Type::Str], |call| {
         let mut chars: Vec<char> = call.str(0).chars().collect();
         call.env.budget.work(chars.len() as u64)?;
-        let mut random = call.env.random.borrow_mut();
+        let mut random = call.env.fresh.random();
         for at in (1..chars.len()).rev() {
             let other = usize::try_from(random.below(at as u64 + 1)).unwrap_or(0);
             chars.swap(at, other);
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         text(&chars.into_iter().collect::<String>())
     }),
     Function::new("uuidv4", &[], |call| {
-        let mut bytes = call.env.random.borrow_mut().bytes(16);
+        let mut bytes = call.env.fresh.random().bytes(16);
         for (at, keep, set) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = *byte & keep | set;
@@ -92,7 +92,7 @@ fn count(call: Call<'_>) -> Result<usize, crate::fault::Fault> {
 fn drawn(call: Call<'_>, alphabet: &str) -> Outcome {
     let alphabet: Vec<char> = alphabet.chars().collect();
     let count = count(call)?;
-    let mut random = call.env.random.borrow_mut();
+    let mut random = call.env.fresh.random();
     let draw = |_| {
         let at = usize::try_from(random.below(alphabet.len() as u64)).unwrap_or(0);
         alphabet.get(at).copied().unwrap_or_default()

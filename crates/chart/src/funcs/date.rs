@@ -15,7 +15,7 @@ use crate::value::Value;
 const ZONED: &[Type] = &[Type::Str, Type::Any, Type::Str];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("now", &[], |call| Ok(time(call.env.now.to_zoned(TimeZone::UTC)))),
+    Function::new("now", &[], |call| Ok(time(call.env.fresh.now().to_zoned(TimeZone::UTC)))),
     Function::new("date", &[Type::Str, Type::Any], |call| text(&format(&time_of(call, 1), call.str(0)))),
     Function::new("dateInZone", ZONED, in_zone),
     Function::new("date_in_zone", ZONED, in_zone),
@@ -42,7 +42,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         text(&time_of(call, 0).timestamp().as_second().to_string())
     }),
     Function::new("ago", &[Type::Any], |call| {
-        let seconds = call.env.now.as_second() - time_of(call, 0).timestamp().as_second();
+        let seconds = call.env.fresh.now().as_second() - time_of(call, 0).timestamp().as_second();
         text(&print_duration(seconds.saturating_mul(1_000_000_000)))
     }),
     Function::new("duration", &[Type::Any], |call| {
@@ -89,7 +89,9 @@ fn time_of(call: Call<'_>, at: usize) -> Zoned {
         Value::Int(seconds) | Value::Int64(seconds) => Some(*seconds),
         _ => None,
     };
-    let timestamp = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok()).unwrap_or(call.env.now);
+    let timestamp = seconds
+        .and_then(|seconds| Timestamp::from_second(seconds).ok())
+        .unwrap_or_else(|| call.env.fresh.now());
     timestamp.to_zoned(TimeZone::UTC)
 }
 
@@ -109,9 +111,8 @@ fn nanoseconds(call: Call<'_>) -> i64 {
         Value::Str(text) => parse_duration(text).unwrap_or(0),
         Value::Object(object) => match &**object {
             Object::Duration(nanoseconds) => *nanoseconds,
-            Object::Time(time) => {
-                (call.env.now.as_second() - time.timestamp().as_second()).saturating_mul(1_000_000_000)
-            }
+            Object::Time(time) => (call.env.fresh.now().as_second() - time.timestamp().as_second())
+                .saturating_mul(1_000_000_000),
             _ => 0,
         },
         Value::Int64(number) | Value::Int(number) => *number,

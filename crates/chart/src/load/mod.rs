@@ -6,6 +6,7 @@ mod metadata;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 pub(crate) use metadata::{Dependency, Metadata};
 
@@ -20,7 +21,7 @@ const MAX_DEPTH: usize = 20;
 pub const MAX_BYTES: usize = 64 << 20;
 
 /// Files by their path below the directory of the chart.
-pub type Tree = BTreeMap<String, Vec<u8>>;
+pub type Tree = BTreeMap<String, Arc<[u8]>>;
 
 /// A chart with its subcharts.
 #[derive(Clone, Debug)]
@@ -65,10 +66,14 @@ fn walk_order(a: &str, b: &str) -> Ordering {
     a.split('/').cmp(b.split('/'))
 }
 
+/// Returns the bytes of all files.
+pub(crate) fn bytes(tree: &Tree) -> usize {
+    tree.values().map(|bytes| bytes.len()).sum()
+}
+
 /// Loads a chart without the files that `.helmignore` names.
 pub(crate) fn load(tree: &Tree) -> Result<Chart, Error> {
-    let bytes: usize = tree.values().map(Vec::len).sum();
-    if bytes > MAX_BYTES {
+    if bytes(tree) > MAX_BYTES {
         return Err(Error::budget("files", format!("the chart has more than {MAX_BYTES} bytes")));
     }
     let rules = tree.get(".helmignore").map(|bytes| String::from_utf8_lossy(bytes).into_owned());

@@ -6,6 +6,7 @@ use super::exec::{Exec, Result};
 use super::node::{Arg, ArgKind, Command};
 use crate::fault::Fault;
 use crate::funcs::{Call, Function, Type, function};
+use crate::random::Draw;
 use crate::value::{Element, List, Value};
 
 impl Exec<'_> {
@@ -39,6 +40,11 @@ impl Exec<'_> {
             self.env.budget.value(&value)?;
             Ok(value)
         });
+        if self.env.fresh.was_asked() {
+            let location = self.tree.location(command.pos);
+            let output = self.env.output.borrow().clone();
+            self.env.fresh.record(Draw { function: function.name, location, output });
+        }
         match result {
             Ok(value) => Ok(value),
             Err(fault) => {

@@ -10,7 +10,7 @@ use super::set::Set;
 use crate::budget::Budget;
 use crate::fault::Fault;
 use crate::object::Object;
-use crate::random::Random;
+use crate::random::Source;
 use crate::value::{MapType, Value};
 
 /// The state that all templates of one rendering share.
@@ -19,8 +19,9 @@ pub(crate) struct Env {
     pub(crate) budget: Budget,
     /// The number of inclusions of each named template that run right now.
     pub(crate) included: RefCell<BTreeMap<Rc<str>, usize>>,
-    pub(crate) random: RefCell<Random>,
-    pub(crate) now: jiff::Timestamp,
+    pub(crate) fresh: Source,
+    /// The file that is being rendered.
+    pub(crate) output: RefCell<Rc<str>>,
 }
 
 /// The run of one template.

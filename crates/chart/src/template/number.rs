@@ -1,6 +1,6 @@
 //! Numbers of templates, after `newNumber` of Go's `text/template/parse/node.go`.
 
-use ::render::yaml::radix;
+use ::yaml::radix;
 
 use super::node::Number;
 

@@ -1,8 +1,10 @@
 //! Single templates and what the engine of helm v4.3.2 makes of them. `micro.jsonl` has one a line: the template, and
 //! its output, its error, or `random` if its output is never the same.
 
+use crate::budget::Work;
 use crate::engine::{Release, render};
 use crate::load::{Tree, load};
+use crate::random::Fresh;
 use crate::value::Map;
 use crate::values::coalesce_values;
 
@@ -19,7 +21,7 @@ fn rendered(template: &str) -> Result<String, String> {
         ("conf/a.txt", "one\ntwo\n"),
         ("conf/b.ini", "k=v"),
     ] {
-        tree.insert(path.to_owned(), text.as_bytes().to_vec());
+        tree.insert(path.to_owned(), text.as_bytes().into());
     }
     let chart = load(&tree).unwrap();
     let values = coalesce_values(&chart, &Map::new(Default::default())).unwrap();
@@ -27,11 +29,11 @@ fn rendered(template: &str) -> Result<String, String> {
         release: crate::render::release("rel", "ns"),
         capabilities: crate::capabilities::capabilities("1.36.0", &[]).unwrap(),
         values,
-        seed: [7; 32],
-        now: jiff::Timestamp::from_second(1_800_000_000).unwrap(),
+        fresh: Fresh { seed: [7; 32], now: jiff::Timestamp::from_second(1_800_000_000).unwrap() },
+        limits: Work::MAX,
     };
     match render(&chart, &release) {
-        Ok(outputs) => Ok(outputs["micro/templates/t.yaml"].clone()),
+        Ok(output) => Ok(output.files["micro/templates/t.yaml"].clone()),
         Err(error) => Err(error.message),
     }
 }

@@ -2,35 +2,43 @@
 
 mod budget;
 mod charts;
+mod fresh;
 mod micro;
 
+use crate::budget::Work;
 use crate::error::Error;
 use crate::load::Tree;
-use crate::render::{Rendered, Request, render};
+use crate::random::Fresh;
+use crate::render::{Hooks, Rendered, Request, Values, render};
 
-/// Renders a chart of these files with values.
-fn chart(files: &[(&str, &str)], values: &str) -> Result<Rendered, Error> {
-    let tree: Tree =
-        files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect();
-    render(&Request {
-        files: &tree,
-        values: &[values.to_owned()],
+const CHART: &str = "{name: c, version: 0.1.0, apiVersion: v2}";
+
+/// Returns a request that a test changes.
+fn request(files: &Tree) -> Request<'_> {
+    Request {
+        files,
+        values: &[],
         set: &[],
         release: "rel",
         namespace: "ns",
         kube_version: "1.36.0",
         api_versions: &[],
         include_crds: true,
-        seed: [7; 32],
-        now: jiff::Timestamp::UNIX_EPOCH,
-    })
+        hooks: Hooks::All,
+        fresh: Some(Fresh { seed: [7; 32], now: jiff::Timestamp::UNIX_EPOCH }),
+        limits: Work::MAX,
+    }
+}
+
+/// Renders a chart of these files with values.
+fn chart(files: &[(&str, &str)], values: &str) -> Result<Rendered, Error> {
+    let tree: Tree = files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().into())).collect();
+    let values = [Values { file: "values".into(), text: values.to_owned() }];
+    render(&Request { values: &values, ..request(&tree) })
 }
 
 /// Renders a chart with one template.
 fn template(text: &str) -> Result<String, Error> {
-    let chart = chart(
-        &[("Chart.yaml", "{name: c, version: 0.1.0, apiVersion: v2}"), ("templates/t.yaml", text)],
-        "",
-    )?;
+    let chart = chart(&[("Chart.yaml", CHART), ("templates/t.yaml", text)], "")?;
     Ok(chart.manifests.into_iter().map(|document| document.text).collect())
 }

@@ -12,7 +12,7 @@ pub(crate) use read::{read, read_all};
 /// Prints a value without the newline at its end, as Helm's `toYaml`.
 pub(crate) fn print(value: &Value) -> Result<String, String> {
     let json = json::from_value(value)?;
-    let mut text = render::yaml::print_value(&json);
+    let mut text = ::yaml::print_value(&json);
     if text.ends_with('\n') {
         text.pop();
     }
@@ -22,7 +22,7 @@ pub(crate) fn print(value: &Value) -> Result<String, String> {
 /// Prints a value with indented lists, as `toYamlPretty`.
 pub(crate) fn print_pretty(value: &Value) -> Result<String, String> {
     let json = json::from_value(value)?;
-    let mut text = render::yaml::print_value_indented(&json);
+    let mut text = ::yaml::print_value_indented(&json);
     if text.ends_with('\n') {
         text.pop();
     }

@@ -1,6 +1,6 @@
 //! The types of plain scalars in go-yaml v2: YAML 1.1 booleans, Go's integers, no base 60; dates are texts.
 
-use ::render::yaml::has_float_syntax;
+use ::yaml::has_float_syntax;
 
 use crate::template::number::{go_float, go_integer};
 use crate::value::Value;

@@ -4,7 +4,7 @@ use crate::config_object::ConfigObject;
 use crate::decode::{Located, Result};
 use crate::error::Reason;
 use crate::resource::Resource;
-use crate::yaml::Node;
+use yaml::Node;
 
 /// The kind of the objects that configure it.
 pub(super) const KIND: &str = "IAMPolicyGenerator";

@@ -1,5 +1,6 @@
 //! Generators of ConfigMaps, Secrets and ServiceAccounts.
 
+mod chart;
 mod iam_policy;
 mod object;
 mod pairs;

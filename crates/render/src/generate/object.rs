@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::kustomization::{Generator, GeneratorOptions};
 use crate::resource::Resource;
-use crate::yaml::{Map, Node, Scalar, Style, Tag, Value};
+use yaml::{Map, Node, Scalar, Style, Tag, Value};
 
 /// The kind of a generated object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Runs generators: the entries of a kustomization, and those that an object configures.
 
 use super::object::{GeneratedKind, make};
-use super::{iam_policy, pairs};
+use super::{chart, iam_policy, pairs};
 use crate::accumulator::ResAccumulator;
 use crate::build::Build;
 use crate::config_object::ConfigObject;
@@ -11,7 +11,7 @@ use crate::kustomization::{Generator, GeneratorOptions};
 
 /// Returns the kinds of objects that configure a built-in generator.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
-    GeneratedKind::ALL.into_iter().map(GeneratedKind::generator).chain([iam_policy::KIND])
+    GeneratedKind::ALL.into_iter().map(GeneratedKind::generator).chain([iam_policy::KIND, chart::KIND])
 }
 
 impl Build<'_> {
@@ -47,11 +47,14 @@ impl Build<'_> {
 /// # Errors
 /// The configuration is wrong, or the object exists already.
 pub(crate) fn run(
-    build: &Build<'_>,
+    build: &mut Build<'_>,
     dir: &str,
     mut config: ConfigObject<'_>,
     accumulator: &mut ResAccumulator,
 ) -> Result<()> {
+    if config.object.kind() == chart::KIND {
+        return chart::run(build, dir, config, accumulator);
+    }
     let Some(kind) = GeneratedKind::ALL.into_iter().find(|kind| kind.generator() == config.object.kind())
     else {
         let resource = iam_policy::make(config)?;

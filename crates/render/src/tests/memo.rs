@@ -163,3 +163,71 @@ fn a_memo_does_not_exceed_the_limits_of_a_rendering() {
     assert_eq!(error.reason, Reason::TooLarge);
     assert_eq!(Err(error), render(&large, ""));
 }
+
+const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}', namespace: '{{ .Release.Namespace }}'}\ndata: {v: '{{ .Values.v }}'}\n";
+
+/// A kustomization with releases of one chart, each with a values file of its own.
+fn releases(count: usize) -> FileTree {
+    let charts: String =
+        (0..count).map(|n| format!("- {{name: web, releaseName: r{n}, valuesFile: v{n}.yaml}}\n")).collect();
+    let mut tree = tree(&[
+        ("charts/web/Chart.yaml", "{apiVersion: v2, name: web, version: 0.1.0}"),
+        ("charts/web/templates/a.yaml", TEMPLATE),
+        ("kustomization.yaml", &format!("helmCharts:\n{charts}")),
+    ]);
+    for n in 0..count {
+        tree.insert(format!("v{n}.yaml"), format!("v: {n}\n").into_bytes());
+    }
+    tree
+}
+
+/// Renders, and returns the number of spendings, which counts what was read and built.
+fn spendings(tree: &FileTree, memo: &mut RenderMemo) -> (Rendered, usize) {
+    let count = std::cell::Cell::new(0);
+    let count_one = || {
+        count.set(count.get() + 1);
+        false
+    };
+    let rendered = render_again(tree, "", memo, &count_one).unwrap();
+    (rendered, count.get())
+}
+
+#[test]
+fn a_change_of_one_values_file_inflates_the_chart_that_it_belongs_to_only() {
+    let mut memo = RenderMemo::default();
+    let mut tree = releases(30);
+    let (first, whole) = spendings(&tree, &mut memo);
+    tree.insert("v7.yaml", *b"v: changed\n");
+    let (second, after_one) = spendings(&tree, &mut memo);
+    assert_eq!((first.objects.len(), shared(&first, &second).len()), (30, 29));
+    assert_eq!(Ok(second), render(&tree, ""));
+    // Reading the kustomization is one; the paths, the work and the object of a chart that is inflated are three, and one
+    // that is kept is one.
+    assert_eq!((whole, after_one), (1 + 30 * 3, 1 + 29 + 3));
+    tree.insert("charts/web/templates/more/b.yaml", *b"{{ if not .Values }}kind: Fail{{ end }}");
+    let (_, after_new_file) = spendings(&tree, &mut memo);
+    assert_eq!(after_new_file, whole);
+    tree.insert("charts/web/templates/more/b.yaml", *b"{{ fail .Release.Name }}");
+    let error = render_again(&tree, "", &mut memo, &|| false).unwrap_err();
+    assert_eq!((error.file.as_str(), error.line), ("charts/web/templates/more/b.yaml", Some(1)));
+}
+
+#[test]
+fn a_chart_without_a_namespace_is_kept_for_each_namespace_around_it() {
+    let mut memo = RenderMemo::default();
+    let mut tree = releases(1);
+    for name in ["a", "b"] {
+        let kustomization = format!("namespace: {name}\nnamePrefix: {name}-\nresources: [..]\n");
+        tree.insert(format!("{name}/kustomization.yaml"), kustomization.into_bytes());
+    }
+    tree.insert("all/kustomization.yaml", *b"resources: [../a, ../b]\n");
+    let namespaces = |rendered: &Rendered| -> Vec<String> {
+        rendered.objects.iter().map(|rendered| rendered.object.namespace().to_owned()).collect()
+    };
+    let first = again(&tree, "all", &mut memo);
+    assert_eq!(namespaces(&first), ["a", "b"]);
+    tree.insert("b/kustomization.yaml", *b"namespace: c\nresources: [..]\n");
+    let second = again(&tree, "all", &mut memo);
+    assert_eq!(namespaces(&second), ["a", "c"]);
+    assert_eq!((shared(&first, &second).len(), Ok(second)), (1, render(&tree, "all")));
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::resource::{Origin, Resource};
-use crate::yaml::Node;
+use yaml::Node;
 
 const ORIGIN: &str = "config.kubernetes.io/origin";
 const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";

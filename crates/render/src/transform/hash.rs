@@ -3,9 +3,9 @@
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
-use crate::yaml::{Node, Reading, UnreadableScalar};
 use object::go_json::write_string;
 use object::hex;
+use yaml::{Node, Reading, UnreadableScalar};
 
 /// Returns the hash that kustomize puts behind the name of an object.
 ///

@@ -11,8 +11,8 @@ use crate::kustomization::{FieldSpec, location_of};
 use crate::pattern::compile_between;
 use crate::resource::Resource;
 use crate::transform::transformer::{Transformation, Transformer};
-use crate::yaml::{Node, Tag, Value};
 use object::Location;
+use yaml::{Node, Tag, Value};
 
 /// Changes names, tags and digests of images.
 pub(super) const IMAGE_TAG: Transformer =

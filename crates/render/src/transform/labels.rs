@@ -9,11 +9,11 @@ use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, set_scalar, visit};
 use crate::kustomization::{FieldSpec, location_of};
-use crate::limits::VALUE_BYTES;
 use crate::resource::Resource;
 use crate::transform::transformer::{Transformation, Transformer};
-use crate::yaml::{Node, Tag};
 use object::Location;
+use yaml::limits::VALUE_BYTES;
+use yaml::{Node, Tag};
 
 /// Adds labels.
 pub(super) const LABEL: Transformer = Transformer {

@@ -10,8 +10,8 @@ use crate::kustomization::FieldSpec;
 use crate::resource::Resource;
 use crate::transform::hash::name_hash;
 use crate::transform::transformer::{Pass, Transformation, Transformer, no_fields};
-use crate::yaml::{Node, Tag};
 use object::Gvk;
+use yaml::{Node, Tag};
 
 /// Puts a text in front of names.
 pub(super) const PREFIX: Transformer = Transformer {

@@ -10,8 +10,8 @@ use crate::fieldspec::{Create, set_scalar, visit};
 use crate::kustomization::FieldSpec;
 use crate::resource::{ResId, Resource};
 use crate::transform::transformer::{Transformation, Transformer};
-use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Location;
+use yaml::{Node, Scalar, Tag, Value};
 
 /// Sets the namespace of objects.
 pub(super) const NAMESPACE: Transformer =
@@ -90,7 +90,9 @@ pub(crate) fn apply(
     specs: &[FieldSpec],
     budget: &MemoryBudget<'_>,
 ) -> Result<()> {
-    for resource in resources.iter_mut().filter(|resource| !resource.is_empty()) {
+    // The namespace of a release is in the objects of its chart already, where the chart wants it.
+    let is_meant = |resource: &&mut Resource| !resource.is_empty() && !resource.is_of_chart;
+    for resource in resources.iter_mut().filter(is_meant) {
         resource.remember();
         set_all(resource, namespace, specs, budget)?;
     }

@@ -10,9 +10,9 @@ use crate::error::{Reason, RenderError};
 use crate::fieldspec::{Create, visit};
 use crate::kustomization::FieldSpec;
 use crate::resource::{DEFAULT_NAMESPACE, NOT_NAMESPACED, ResId, Resource, set_text};
-use crate::yaml::{Node, Scalar, Tag, Value};
 use object::Gvk;
 use object::Location;
+use yaml::{Node, Scalar, Tag, Value};
 
 /// An object that others refer to, by the names and places it had.
 struct Candidate {

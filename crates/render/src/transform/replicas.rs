@@ -8,8 +8,8 @@ use crate::fieldspec::{Create, set_scalar, visit};
 use crate::kustomization::{FieldSpec, location_of};
 use crate::resource::Resource;
 use crate::transform::transformer::{Transformation, Transformer};
-use crate::yaml::Tag;
 use object::Location;
+use yaml::Tag;
 
 /// Sets numbers of replicas.
 pub(super) const REPLICA_COUNT: Transformer =

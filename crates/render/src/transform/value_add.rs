@@ -9,7 +9,7 @@ use crate::kustomization::{Selector, Text};
 use crate::resource::{Resource, set_text};
 use crate::transform::namespace::{self, Namespace};
 use crate::transform::transformer::{Pass, Transformation, Transformer, no_fields};
-use crate::yaml::Node;
+use yaml::Node;
 
 /// Adds a value; a kustomization has no field for it.
 pub(super) const VALUE_ADD: Transformer =

@@ -10,7 +10,7 @@ use crate::fieldspec::{Create, visit};
 use crate::kustomization::{FieldSpec, Var};
 use crate::path;
 use crate::resource::Resource;
-use crate::yaml::{Node, Scalar, Style, Tag, Value};
+use yaml::{Node, Scalar, Style, Tag, Value};
 
 /// Marks the objects that variables take their values from, as the kustomization that declares the variables
 /// sees them.

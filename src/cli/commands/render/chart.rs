@@ -9,10 +9,8 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
-use chart::{MAX_BYTES, Request, Tree};
+use chart::{Fresh, Hooks, KUBE_VERSION, MAX_BYTES, Request, Tree, Values, Work};
 
-/// The version of Kubernetes that Helm v4.3.2 assumes without a cluster.
-const KUBE_VERSION: &str = "1.37.0";
 /// The nesting of directories of a chart. Links to a directory above would never end.
 const MAX_DEPTH: usize = 32;
 
@@ -51,10 +49,11 @@ pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandRes
     let mut files = Tree::new();
     let mut bytes = 0;
     read(directory, "", &mut files, &mut bytes)?;
-    let values = args
-        .values
-        .iter()
-        .map(|path| std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display())));
+    let values = args.values.iter().map(|path| {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok::<_, anyhow::Error>(Values { file: path.display().to_string(), text })
+    });
     let values = values.collect::<Result<Vec<_>, _>>()?;
     let mut seed = [0; 32];
     SystemRandom::new().fill(&mut seed).map_err(|_| anyhow!("the system has no random numbers"))?;
@@ -67,8 +66,9 @@ pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandRes
         kube_version: &args.kube_version,
         api_versions: &args.api_versions,
         include_crds: args.include_crds,
-        seed,
-        now: now(),
+        hooks: Hooks::All,
+        fresh: Some(Fresh { seed, now: now() }),
+        limits: Work::MAX,
     });
     let rendered = rendered.map_err(|error| refused(directory, error))?;
     for path in &rendered.unchecked_schemas {
@@ -111,7 +111,7 @@ fn read(directory: &Path, prefix: &str, files: &mut Tree, bytes: &mut usize) -> 
         if *bytes > MAX_BYTES {
             return Err(anyhow!("the chart has more than {MAX_BYTES} bytes").into());
         }
-        files.insert(name, std::fs::read(&path).with_context(|| cannot_read(&path))?);
+        files.insert(name, std::fs::read(&path).with_context(|| cannot_read(&path))?.into());
     }
     Ok(())
 }

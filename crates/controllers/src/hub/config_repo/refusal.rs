@@ -1,7 +1,7 @@
 //! Finds the field of the repository that an API server refuses, and a name that the field may have been meant to have.
 
-use render::yaml::{self, Node, Value as YamlValue};
 use serde_json::Value;
+use yaml::{Node, Value as YamlValue};
 
 use api::crds;
 use engine::sync::{Desired, DesiredObject};

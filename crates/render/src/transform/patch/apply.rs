@@ -13,8 +13,8 @@ use crate::kustomization::Selector;
 use crate::resmap::ResMap;
 use crate::resource::{ResId, Resource};
 use crate::schemas::Schemas;
-use crate::yaml::{Node, Reading, Scalar, Style, Tag, Value};
 use object::Location;
+use yaml::{Node, Reading, Scalar, Style, Tag, Value};
 
 /// A patch while it is applied.
 pub(super) struct Application<'a> {

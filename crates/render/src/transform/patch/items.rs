@@ -1,8 +1,8 @@
 //! The merge of lists with keys that identify the items.
 
 use super::strategic::{Merge, PATCH, Result, invalid};
-use crate::yaml::{Map, Node, Scalar, Style, Tag, Value};
 use object::builtin_lists::{ListType, Position};
+use yaml::{Map, Node, Scalar, Style, Tag, Value};
 
 /// Returns the keys that identify items: the keys of server-side apply if there are any, else the key of the
 /// patch strategy.

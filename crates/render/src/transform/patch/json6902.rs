@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::limits::VALUE_BYTES;
+use yaml::limits::VALUE_BYTES;
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]

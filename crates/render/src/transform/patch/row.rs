@@ -10,7 +10,7 @@ use crate::error::{Reason, RenderError};
 use crate::kustomization::{Text, at};
 use crate::load::objects_of;
 use crate::transform::transformer::{Pass, Transformation, Transformer};
-use crate::yaml::documents;
+use yaml::documents;
 
 /// Applies patches of either kind.
 pub(crate) const PATCH: Transformer = Transformer {

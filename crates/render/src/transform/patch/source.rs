@@ -5,8 +5,8 @@ use crate::decode::Result;
 use crate::error::{Reason, RenderError};
 use crate::load::objects_of;
 use crate::resource::Resource;
-use crate::yaml::{Node, Reading, Value, documents};
 use object::Location;
+use yaml::{Node, Reading, Value, documents};
 
 /// The content of a patch.
 pub(super) enum PatchContent {

@@ -8,9 +8,9 @@
 use super::items::{ItemMerge, keys_of};
 use crate::error::{Reason, RenderError};
 use crate::schemas::Schemas;
-use crate::yaml::{Entry, Map, Node, Scalar, Style, Tag, Value};
 use object::builtin_lists::Position;
 use object::patch::{DELETE_FROM, RETAIN_KEYS, SET_ORDER};
+use yaml::{Entry, Map, Node, Scalar, Style, Tag, Value};
 
 pub(super) type Result<T> = std::result::Result<T, Box<RenderError>>;
 

@@ -9,8 +9,8 @@ use crate::kustomization::{Selector, Text, at};
 use crate::path::{self, Shape};
 use crate::resource::{DEFAULT_NAMESPACE, ResId, Resource};
 use crate::transform::hash::write_json;
-use crate::yaml::{Node, Reading, Scalar, Value, documents, print_stream};
 use object::Location;
+use yaml::{Node, Reading, Scalar, Value, documents, print_stream};
 
 /// The field of a selector that names none.
 const DEFAULT_FIELD: &str = "metadata.name";

@@ -7,7 +7,7 @@ use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
 use crate::kustomization::{InlineOrFile, Text};
 use crate::transform::transformer::{Pass, Transformation, Transformer};
-use crate::yaml::Value;
+use yaml::Value;
 
 /// Copies values between objects.
 pub(crate) const REPLACEMENT: Transformer =

@@ -1,0 +1,371 @@
+//! `helmCharts` and `HelmChartInflationGenerator`: charts of the repository, as `kustomize build --enable-helm` inflates
+//! them. Nothing is pulled.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value as Json};
+
+use crate::accumulator::ResAccumulator;
+use crate::build::Build;
+use crate::config_object::ConfigObject;
+use crate::decode::Result;
+use crate::document::Kustomization;
+use crate::error::{Reason, RenderError};
+use crate::kustomization::{HelmChart, Text, ValuesMerge, at, take_chart_home};
+use crate::limits::{CHART_STEP_BYTES, CHART_TEXT_SHARE, MAX_RENDER_BYTES};
+use crate::load::objects_of;
+use crate::resource::Resource;
+use crate::source::PathTarget;
+use chart::{Hooks, KUBE_VERSION, Request, Tree, Values, Work};
+use object::Location;
+use yaml::{Node, Reading, Value, documents};
+
+/// The kind of the objects that configure it.
+pub(super) const KIND: &str = "HelmChartInflationGenerator";
+
+/// The name of a release without one, as Helm names it.
+const RELEASE: &str = "release-name";
+/// The namespace of a release without one.
+const NAMESPACE: &str = "default";
+/// The file that makes a directory a chart.
+const CHART_FILE: &str = "Chart.yaml";
+/// The values of a chart.
+const VALUES_FILE: &str = "values.yaml";
+
+/// The events of hooks that happen when a commit is applied. Other hooks have nothing that runs them.
+const APPLIED: [&str; 4] = ["pre-install", "post-install", "pre-upgrade", "post-upgrade"];
+
+/// A chart in the repository.
+struct Found {
+    /// Its directory.
+    dir: String,
+    files: Tree,
+}
+
+impl Build<'_> {
+    /// Inflates the `helmCharts` of a kustomization.
+    ///
+    /// # Errors
+    /// A chart is not in the repository or cannot be rendered, or an object exists already.
+    pub(crate) fn inflate_charts(
+        &mut self,
+        dir: &str,
+        kustomization: &Kustomization,
+        accumulator: &mut ResAccumulator,
+    ) -> Result<()> {
+        for chart in &kustomization.helm_charts {
+            let mut chart = Cow::Borrowed(chart);
+            if chart.namespace.is_empty() {
+                self.parts.inherits |= kustomization.namespace.is_empty();
+                chart.to_mut().namespace = self.namespace();
+            }
+            let mut made = self.chart_part(dir, &chart, &kustomization.chart_home)?;
+            for resource in &mut made {
+                resource.origin = self.configured(KIND);
+            }
+            accumulator.resmap.absorb_new(made)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true for a directory that is a chart.
+    pub(crate) fn is_chart(&self, dir: &str) -> bool {
+        self.source.file_at(&joined(dir, CHART_FILE)).is_some()
+    }
+
+    /// Renders a directory that is a chart, with its own values.
+    ///
+    /// # Errors
+    /// The chart cannot be rendered.
+    pub(crate) fn chart_alone(&mut self, dir: &str) -> Result<Vec<Resource>> {
+        let location = Location { file: joined(dir, CHART_FILE), line: 0 };
+        let files = self.source.files(dir).map_err(|error| placed(&location, error))?;
+        let name = name_of(&files);
+        let chart = HelmChart { name: name.clone(), release_name: name, location, ..HelmChart::default() };
+        let made = self.rendered(&Found { dir: dir.to_owned(), files }, &chart, &[])?;
+        let mut resmap = ResAccumulator::default().resmap;
+        resmap.append(made)?;
+        Ok(resmap.into_vec())
+    }
+
+    /// Returns the objects of a chart that a kustomization names.
+    pub(crate) fn inflate(&self, dir: &str, chart: &HelmChart, chart_home: &str) -> Result<Vec<Resource>> {
+        let found = self.find_chart(dir, chart, chart_home)?;
+        let values = self.values(dir, chart, &found)?;
+        self.rendered(&found, chart, &values)
+    }
+
+    /// Finds the chart in its home, where kustomize finds it or would put it.
+    fn find_chart(&self, dir: &str, chart: &HelmChart, chart_home: &str) -> Result<Found> {
+        let HelmChart { name, version, repo, location, field, .. } = chart;
+        let is_pulled = !version.is_empty() && !repo.is_empty();
+        let home = if is_pulled { format!("{chart_home}/{name}-{version}") } else { chart_home.to_owned() };
+        let path = format!("{home}/{name}");
+        let here = |error| at_chart(chart, error);
+        match self.source.find(dir, &path).map_err(here)? {
+            Some(PathTarget::Directory(dir)) => {
+                let files = self.source.files(&dir).map_err(here)?;
+                Ok(Found { dir, files })
+            }
+            Some(PathTarget::File(_, _)) | None => {
+                let message = format!("the chart {name:?} is not in this repository: there is no {path:?}");
+                let source = if repo.is_empty() { Reason::NotFound } else { Reason::Remote };
+                let error = RenderError::at(source, location, message).field(field.clone());
+                let pull = match repo.strip_prefix("oci://") {
+                    Some(_) => format!("helm pull {}/{name}", repo.trim_end_matches('/')),
+                    None if repo.is_empty() => format!("helm pull --repo URL {name}"),
+                    None => format!("helm pull --repo {repo} {name}"),
+                };
+                let version =
+                    if version.is_empty() { String::new() } else { format!(" --version {version}") };
+                Err(Box::new(error.hint(format!(
+                    "nothing is downloaded; commit what `{pull}{version} --untar --untardir {home}` makes"
+                ))))
+            }
+        }
+    }
+
+    /// Returns the values files in the order in which kustomize gives them to Helm.
+    fn values(&self, dir: &str, chart: &HelmChart, found: &Found) -> Result<Vec<Values>> {
+        let read = |file: &Text| self.source.read(dir, &file.text).map_err(|error| at(file, error));
+        let (file, bytes) = match &chart.values_file {
+            Some(file) => read(file)?,
+            None => {
+                let bytes = found.files.get(VALUES_FILE).cloned().unwrap_or_default();
+                (joined(&found.dir, VALUES_FILE), bytes)
+            }
+        };
+        let text = match (chart.values_inline.is_empty(), chart.values_merge) {
+            (true, _) => text_of(&bytes),
+            (false, ValuesMerge::Replace) => Json::Object(chart.values_inline.clone()).to_string(),
+            (false, merge) => {
+                let (of_file, inline) = (values_of(&file, &bytes)?, chart.values_inline.clone());
+                let (mut values, more) = match merge {
+                    ValuesMerge::Merge => (inline, of_file),
+                    ValuesMerge::Override | ValuesMerge::Replace => (of_file, inline),
+                };
+                merge_into(&mut values, more).map_err(|key| {
+                    let message = format!("{key:?} is another type of value in {file:?}");
+                    let error = RenderError::at(Reason::InvalidValue, &chart.location, message);
+                    Box::new(error.field(format!("{}.valuesInline", chart.field)))
+                })?;
+                Json::Object(values).to_string()
+            }
+        };
+        let mut files = vec![Values { file, text }];
+        for more in &chart.additional_values_files {
+            let (file, bytes) = read(more)?;
+            files.push(Values { file, text: text_of(&bytes) });
+        }
+        Ok(files)
+    }
+
+    /// Renders a chart and reads its objects.
+    fn rendered(&self, found: &Found, chart: &HelmChart, values: &[Values]) -> Result<Vec<Resource>> {
+        let refused = |error| refused(error, found, chart, values);
+        let or = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
+        let release = match chart.name_template.as_str() {
+            "" => or(&chart.release_name, RELEASE),
+            template => chart::release_name(template).map_err(refused)?,
+        };
+        let rendered = chart::render(&Request {
+            files: &found.files,
+            values,
+            set: &[],
+            release: &release,
+            namespace: &or(&chart.namespace, NAMESPACE),
+            kube_version: &or(&chart.kube_version, KUBE_VERSION),
+            api_versions: &chart.api_versions,
+            include_crds: chart.include_crds,
+            hooks: if chart.skip_hooks { Hooks::Omitted } else { Hooks::WithoutTests },
+            fresh: None,
+            limits: Work { bytes: MAX_RENDER_BYTES, ..Work::MAX },
+        })
+        .map_err(refused)?;
+        let steps = usize::try_from(rendered.work.steps).unwrap_or(usize::MAX);
+        let spent = steps.saturating_mul(CHART_STEP_BYTES) + rendered.work.bytes / CHART_TEXT_SHARE;
+        let crds = rendered.crds.iter().map(|(file, text)| (file, text, [].as_slice()));
+        let documents = rendered.manifests.iter().chain(&rendered.hooks);
+        let documents = documents.map(|document| (&document.source, &document.text, &*document.hooks));
+        self.source.budget.spend(spent).map_err(|error| at_chart(chart, error))?;
+        let mut resources = Vec::new();
+        for (source, text, hooks) in crds.chain(documents) {
+            let file = found.file(source).unwrap_or_else(|| chart.location.file.clone());
+            resources.extend(self.objects_of_document(&file, text, hooks, &chart.location)?);
+        }
+        Ok(resources)
+    }
+
+    /// Reads the objects of a document that a template made. Lines count in that text, so no error names one.
+    fn objects_of_document(
+        &self,
+        file: &str,
+        text: &str,
+        hooks: &[String],
+        chart: &Location,
+    ) -> Result<Vec<Resource>> {
+        let mut nodes = documents(text.as_bytes()).map_err(|malformed| {
+            let message = format!("line {} of what the template makes: {}", malformed.line, malformed.why);
+            Box::new(RenderError::new(Reason::Malformed, file, message).related(chart))
+        })?;
+        nodes.iter_mut().for_each(|node| node.for_each(&mut |node| node.line = 0));
+        let mut resources = objects_of(nodes, file)?;
+        for resource in &mut resources {
+            self.source.budget.spend_at(&resource.location, resource.node.memory())?;
+            resource.is_of_chart = true;
+            if !hooks.is_empty() && !hooks.iter().any(|event| APPLIED.contains(&event.as_str())) {
+                let message =
+                    format!("{} is a hook of {}, and nothing runs it", resource.id(), hooks.join(", "));
+                let error = RenderError::new(Reason::Unsupported, file, message).related(chart);
+                return Err(Box::new(error.hint(
+                    "set the value of the chart that leaves the hook out, or skipHooks: true to leave out all hooks",
+                )));
+            }
+        }
+        Ok(resources)
+    }
+}
+
+impl Found {
+    /// Returns the file of the repository that Helm names by chart and path. Those of a subchart with another name than
+    /// its directory are not found.
+    fn file(&self, source: &str) -> Option<String> {
+        let paths = [source.split_once('/').map(|(_, path)| path), Some(source)];
+        let known = paths.into_iter().flatten().find(|path| self.files.contains_key(*path))?;
+        Some(joined(&self.dir, known))
+    }
+}
+
+/// Inflates the chart that an object configures.
+///
+/// # Errors
+/// As for an entry of `helmCharts`.
+pub(super) fn run(
+    build: &mut Build<'_>,
+    dir: &str,
+    mut config: ConfigObject<'_>,
+    accumulator: &mut ResAccumulator,
+) -> Result<()> {
+    let chart = HelmChart::take(&mut config.fields, &config.located)?;
+    let chart_home = take_chart_home(&mut config.fields)?;
+    let origin = config.origin();
+    config.fields.finish()?;
+    let chart = HelmChart { location: config.object.location.clone(), ..chart };
+    let mut made = build.chart_part(dir, &chart, &chart_home)?;
+    for resource in &mut made {
+        resource.origin.clone_from(&origin);
+    }
+    accumulator.resmap.absorb_new(made)
+}
+
+/// Says why a chart cannot be rendered, at the file of the repository that is to blame.
+fn refused(error: chart::Error, found: &Found, chart: &HelmChart, values: &[Values]) -> Box<RenderError> {
+    let reason = match (error.budget, error.is_fresh) {
+        (Some(_), _) => Reason::TooLarge,
+        (None, true) => Reason::Unsupported,
+        (None, false) => Reason::Chart,
+    };
+    let source = error.file.as_deref().unwrap_or_default();
+    let is_values = values.iter().any(|values| values.file == source);
+    let file = if is_values { Some(source.to_owned()) } else { found.file(source) };
+    let refused = match file {
+        Some(file) => RenderError::new(reason, file, error.message)
+            .line(error.line.unwrap_or_default())
+            .related(&chart.location),
+        None => {
+            let place = if source.is_empty() { String::new() } else { format!("{source}: ") };
+            RenderError::at(reason, &chart.location, format!("{place}{}", error.message))
+                .field(chart.field.clone())
+        }
+    };
+    Box::new(match error.hint {
+        Some(hint) => refused.hint(hint),
+        None => refused,
+    })
+}
+
+fn at_chart(chart: &HelmChart, error: Box<RenderError>) -> Box<RenderError> {
+    placed(&chart.location, error)
+}
+
+fn placed(location: &Location, error: Box<RenderError>) -> Box<RenderError> {
+    if error.file.is_empty() {
+        return Box::new(RenderError { file: location.file.clone(), ..*error }.line(location.line));
+    }
+    error
+}
+
+fn joined(dir: &str, name: &str) -> String {
+    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
+}
+
+/// Returns the name in `Chart.yaml`; empty if there is none, which is for the chart to refuse.
+fn name_of(files: &Tree) -> String {
+    let nodes = files.get(CHART_FILE).and_then(|bytes| documents(bytes).ok()).unwrap_or_default();
+    let name = nodes.first().and_then(|node| node.get("name")).map(|name| name.text().to_owned());
+    name.unwrap_or_default()
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Reads a values file whose values are merged with others. Like kustomize, it reads `yes` as a text then, and drops the
+/// keys without a value.
+fn values_of(file: &str, bytes: &[u8]) -> Result<Map<String, Json>> {
+    let mut nodes =
+        documents(bytes).map_err(|malformed| Box::new(RenderError::malformed(file, malformed)))?;
+    let invalid = |line, why: String| Box::new(RenderError::new(Reason::InvalidValue, file, why).line(line));
+    let Some(node) = nodes.first_mut() else { return Ok(Map::new()) };
+    drop_unwritten(node);
+    match node.to_json(Reading::Objects) {
+        Ok(Json::Object(values)) => Ok(values),
+        Ok(Json::Null) => Ok(Map::new()),
+        Ok(_) => Err(invalid(1, "the values are not a map".to_owned())),
+        Err((line, unreadable)) => Err(invalid(line, unreadable.0)),
+    }
+}
+
+/// Removes the keys of maps that have no value, not even `null`.
+fn drop_unwritten(node: &mut Node) {
+    if let Value::Map(map) = &mut node.value {
+        map.retain(|_, entry| !entry.node.is_null() || !entry.node.text().is_empty());
+        map.values_mut().for_each(|entry| drop_unwritten(&mut entry.node));
+    }
+}
+
+/// Merges values as kustomize's `merge2` does: maps field by field, and a null removes a field.
+///
+/// # Errors
+/// The key of two values of different types.
+fn merge_into(values: &mut Map<String, Json>, more: Map<String, Json>) -> std::result::Result<(), String> {
+    for (key, value) in more {
+        match (values.get_mut(&key), value) {
+            (_, Json::Null) => {
+                values.remove(&key);
+            }
+            (None | Some(Json::Null), mut value) => {
+                drop_nulls(&mut value);
+                values.insert(key, value);
+            }
+            (Some(Json::Object(values)), Json::Object(more)) => {
+                merge_into(values, more).map_err(|inner| format!("{key}.{inner}"))?;
+            }
+            (Some(old), value) => {
+                let is_collection = |value: &Json| (value.is_object(), value.is_array());
+                if is_collection(old) != is_collection(&value) {
+                    return Err(key);
+                }
+                *old = value;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn drop_nulls(value: &mut Json) {
+    if let Json::Object(map) = value {
+        map.retain(|_, value| !value.is_null());
+        map.values_mut().for_each(drop_nulls);
+    }
+}
