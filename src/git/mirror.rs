@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use git2::{
-    AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect, Repository,
+    AutotagOption, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, RemoteCallbacks, RemoteRedirect,
+    Repository,
 };
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -377,9 +378,21 @@ impl Mirror {
     /// Fetches references, and their history to a depth; all of it from a repository of this machine, and from
     /// a server that cannot leave out the rest.
     pub(super) fn download(&self, repo: &Repository, refspecs: &[String], depth: i32) -> Result<(), Error> {
+        let session = self.session()?;
+        self.download_in(&session, repo, refspecs, depth).map_err(|error| session.explain(&error))?;
+        shallow::close(repo)
+    }
+
+    /// Fetches in a session, which explains the error.
+    pub(super) fn download_in(
+        &self,
+        session: &Arc<Session>,
+        repo: &Repository,
+        refspecs: &[String],
+        depth: i32,
+    ) -> Result<(), git2::Error> {
         let is_whole = self.keeps_whole_history || self.remote.local().is_some();
         let depth = if is_whole || depth == WHOLE && !repo.is_shallow() { 0 } else { depth };
-        let session = self.session()?;
         let fetch = |depth| {
             let mut options = FetchOptions::new();
             options
@@ -390,12 +403,16 @@ impl Mirror {
                 .follow_redirects(RemoteRedirect::None);
             repo.remote_anonymous(self.remote.url())?.fetch(refspecs, Some(&mut options), None)
         };
-        let fetched = match session.scope(|| fetch(depth)) {
-            Err(error) if depth > 0 && error.code() == ErrorCode::Invalid => session.scope(|| fetch(0)),
-            fetched => fetched,
+        // go-git says that it can leave out history, and answers without a pack then.
+        let is_misread = |error: &git2::Error| {
+            error.class() == ErrorClass::Indexer && !repo.is_shallow() && !session.has_failed()
         };
-        fetched.map_err(|error| session.explain(&error))?;
-        shallow::close(repo)
+        match session.scope(|| fetch(depth)) {
+            Err(error) if depth > 0 && (error.code() == ErrorCode::Invalid || is_misread(&error)) => {
+                session.scope(|| fetch(0))
+            }
+            fetched => fetched,
+        }
     }
 
     /// Creates an empty mirror in place of this one.

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use git2::{Oid, Repository};
+use git2::{ErrorClass, Oid, Repository};
 
 use super::report_history::is_report;
 use super::{Error, Mirror};
@@ -111,7 +111,7 @@ impl Mirror {
             let repo = self.repository()?;
             match lacks_commits(&repo) {
                 Ok(false) => return Ok(()),
-                Ok(true) => self.download(&repo, refspecs, depth)?,
+                Ok(true) => self.download_deeper(&repo, refspecs, depth)?,
                 Err(error) => {
                     self.create_again()?;
                     return Err(Error::cache(&error));
@@ -119,5 +119,21 @@ impl Mirror {
             }
         }
         Ok(())
+    }
+
+    /// Fetches below the boundary. JGit sends the commits of the boundary twice then, and libgit2 refuses such
+    /// a pack. A first fetch has no boundary, so an empty mirror gets the same depth.
+    fn download_deeper(&self, repo: &Repository, refspecs: &[String], depth: i32) -> Result<(), Error> {
+        let session = self.session()?;
+        match self.download_in(&session, repo, refspecs, depth) {
+            Ok(()) => close(repo),
+            Err(error)
+                if error.class() == ErrorClass::Indexer && repo.is_shallow() && !session.has_failed() =>
+            {
+                self.create_again()?;
+                self.download(&self.repository()?, refspecs, depth)
+            }
+            Err(error) => Err(session.explain(&error)),
+        }
     }
 }

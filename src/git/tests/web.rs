@@ -167,7 +167,7 @@ impl Web {
         [("tls.crt", &self.client.certificate), ("tls.key", &self.client.key)]
     }
 
-    pub(super) fn requests(&self) -> Vec<Received> {
+    pub(crate) fn requests(&self) -> Vec<Received> {
         self.seen.lock().unwrap().clone()
     }
 }

@@ -59,14 +59,14 @@ impl Advertisement {
             let Some((line, after)) = left.split_at_checked(length) else { break };
             left = after;
             self.line(line, &mut passed)?;
-            if self.is_over {
+            if self.is_over || passes_all && self.capabilities.is_some() {
                 passed.extend_from_slice(left);
                 left = &[];
                 break;
             }
         }
         self.rest = left.to_vec();
-        Ok(if passes_all { bytes.to_vec() } else { passed })
+        Ok(passed)
     }
 
     /// Reads a line, with its length, and passes on what libgit2 gets of it.
@@ -80,9 +80,17 @@ impl Advertisement {
             if capabilities.split(u8::is_ascii_whitespace).any(|one| one == b"object-format=sha256") {
                 return Err(IsSha256);
             }
-            self.capabilities = Some(capabilities.to_vec());
+            self.capabilities = Some(readable(capabilities).to_vec());
         }
-        let Some(only) = &self.only else { return Ok(()) };
+        let Some(only) = &self.only else {
+            match capabilities {
+                Some(capabilities) if readable(capabilities) != capabilities => {
+                    passed.extend(with_capabilities(reference, readable(capabilities)));
+                }
+                Some(_) | None => passed.extend_from_slice(line),
+            }
+            return Ok(());
+        };
         let Some(capabilities) = &self.capabilities else {
             // A comment of http, or an error.
             if content.is_empty() || content.starts_with(b"#") || content.starts_with(b"ERR ") {
@@ -114,6 +122,12 @@ impl PushedReference {
         let Some((id, name)) = line.split_at_checked(ID) else { return false };
         name == self.name.as_bytes() || self.checked.iter().any(|one| one.as_bytes() == id.trim_ascii_end())
     }
+}
+
+/// Returns capabilities that libgit2 reads. It refuses a list that ends with the format of the objects, as
+/// go-git's does (`set_data` in its `smart_pkt.c`). SHA-1 is what it assumes without.
+fn readable(capabilities: &[u8]) -> &[u8] {
+    capabilities.trim_ascii_end().strip_suffix(b" object-format=sha1").unwrap_or(capabilities)
 }
 
 /// Returns the line that has the capabilities of a server without references.
@@ -171,6 +185,23 @@ mod tests {
             }
         }
         assert!(pass(None, "nonsense object-format=sha256", 5).is_ok());
+    }
+
+    #[test]
+    fn a_list_of_capabilities_does_not_end_with_the_format_of_the_objects() {
+        let with = |capabilities: &str| {
+            let others = line(&format!("{ONE} refs/heads/a"));
+            format!("{}{others}0000", line(&format!("{ONE} {BRANCH}\0{capabilities}")))
+        };
+        let only = Some(PushedReference { name: BRANCH.into(), checked: vec![ONE.into()] });
+        for piece in [1, 3, 7, 1 << 16] {
+            for only in [None, only.clone()] {
+                let passed = pass(only, &with("shallow object-format=sha1"), piece);
+                assert_eq!(passed, Ok(with("shallow")), "{piece}");
+            }
+        }
+        let between = with("shallow object-format=sha1 agent=git");
+        assert_eq!(pass(None, &between, 64), Ok(between));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) struct Duplex {
     wire: Wire,
     part: Part,
     advertisement: Advertisement,
-    /// The part of the list that libgit2 has not read yet.
+    /// The part of the list or of the answer that libgit2 has not read yet.
     rest: VecDeque<u8>,
     /// The answer to a fetch; `None` for a push, whose answer has no pack.
     answer: Option<PackReader>,
@@ -70,26 +70,21 @@ impl Read for Duplex {
                 match (*part, answer.as_mut()) {
                     (Part::Advertisement, _) => rest.extend(session.pass(advertisement, bytes)?),
                     (Part::PackReader, Some(answer)) => {
-                        answer.take(bytes).map_err(|why| session.refuse(&why))?;
-                        return Ok(Some(length));
+                        rest.extend(answer.take(bytes).map_err(|why| session.refuse(&why))?);
                     }
                     (Part::PackReader, None) => {
                         session.keep_push_answer(bytes);
                         return Ok(Some(length));
                     }
                 }
-                // Of a part of the list, libgit2 may get nothing.
+                // Of a part, libgit2 may get nothing.
                 Ok((length == 0).then_some(0))
             })?;
             if let Some(length) = arrived {
                 return Ok(length);
             }
         }
-        let length = rest.len().min(buffer.len());
-        for (to, from) in buffer.iter_mut().zip(rest.drain(..length)) {
-            *to = from;
-        }
-        Ok(length)
+        rest.read(buffer)
     }
 }
 

@@ -79,7 +79,8 @@ impl Read for Exchange {
                     return Ok(Some(Bytes::from(session.pass(advertisement, &data)?)));
                 }
                 if let Some(answer) = answer {
-                    answer.take(&data).map_err(|why| session.refuse(&why))?;
+                    let passed = answer.take(&data).map_err(|why| session.refuse(&why))?;
+                    return Ok(Some(Bytes::from(passed)));
                 }
                 if is_push {
                     session.keep_push_answer(&data);

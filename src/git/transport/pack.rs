@@ -1,6 +1,10 @@
 //! Checks the sizes of the objects of a pack while the pack arrives (gitformat-pack(5)).
 //!
 //! libgit2 limits the result of a delta, but not its base: a pack of 2 MiB can hold a base of 2 GiB.
+//!
+//! A line may end with a line feed, and JGit and go-git end all of theirs with one (gitprotocol-common(5),
+//! "pkt-line Format"). libgit2 refuses `shallow` and `unshallow` lines that do (`shallow_pkt` in its
+//! `smart_pkt.c`), so it gets them without.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -21,10 +25,20 @@ pub(super) struct PackReader {
     length: Vec<u8>,
     /// Bytes of the line that are still to come.
     rest: usize,
-    /// Whether the next byte names the band.
-    is_start: bool,
-    is_pack: bool,
+    line: Line,
     pack: Pack,
+}
+
+/// The line that the next byte belongs to.
+#[derive(Debug)]
+enum Line {
+    /// No byte of it has arrived.
+    Start,
+    /// It has a part of the pack.
+    Pack,
+    /// It may name a commit of the boundary. It is passed on when all of it has arrived.
+    Shallow(Vec<u8>),
+    Other,
 }
 
 /// A pack, object by object.
@@ -55,39 +69,76 @@ enum State {
 impl PackReader {
     pub(super) fn new() -> Self {
         let pack = Pack { state: State::Header(Vec::new()), objects: 0, inflate: Decompress::new(true) };
-        Self { length: Vec::new(), rest: 0, is_start: false, is_pack: false, pack }
+        Self { length: Vec::new(), rest: 0, line: Line::Start, pack }
     }
 
-    /// Takes the next bytes of the answer. An error says what is wrong.
-    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+    /// Takes the next bytes of the answer, and returns those that libgit2 gets. An error says what is wrong.
+    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let mut passed = Vec::with_capacity(bytes.len());
         while let Some((first, after)) = bytes.split_first() {
             if self.rest == 0 {
                 bytes = after;
-                self.length.push(*first);
-                if self.length.len() == 4 {
-                    let digits = std::str::from_utf8(&self.length).ok();
-                    let length = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
-                    // A length below four marks a boundary without content; libgit2 checks these.
-                    self.rest = length.ok_or("a line without a length")?.saturating_sub(4);
-                    (self.is_start, self.length) = (true, Vec::new());
+                self.begin_line(*first, &mut passed)?;
+                continue;
+            }
+            if let Line::Start = self.line {
+                self.line = match first {
+                    &PACK_BAND => Line::Pack,
+                    b's' | b'u' => Line::Shallow(Vec::new()),
+                    _ => Line::Other,
+                };
+                if let Line::Pack | Line::Other = self.line {
+                    passed.append(&mut self.length);
+                    passed.push(*first);
+                    self.rest -= 1;
+                    bytes = after;
+                    continue;
                 }
-                continue;
             }
-            if self.is_start {
-                (self.is_start, self.is_pack) = (false, *first == PACK_BAND);
-                self.rest -= 1;
-                bytes = after;
-                continue;
-            }
-            let (line, after) = bytes.split_at(self.rest.min(bytes.len()));
-            if self.is_pack {
-                self.pack.take(line)?;
-            }
-            self.rest -= line.len();
+            let (part, after) = bytes.split_at(self.rest.min(bytes.len()));
+            self.rest -= part.len();
             bytes = after;
+            match &mut self.line {
+                Line::Pack => {
+                    self.pack.take(part)?;
+                    passed.extend_from_slice(part);
+                }
+                Line::Shallow(line) => {
+                    line.extend_from_slice(part);
+                    if self.rest == 0 {
+                        passed.extend(without_line_feed(line));
+                    }
+                }
+                Line::Start | Line::Other => passed.extend_from_slice(part),
+            }
+        }
+        Ok(passed)
+    }
+
+    /// Takes a digit of the length of a line.
+    fn begin_line(&mut self, digit: u8, passed: &mut Vec<u8>) -> Result<(), String> {
+        if self.length.len() == 4 {
+            self.length.clear();
+        }
+        self.length.push(digit);
+        if self.length.len() == 4 {
+            let digits = std::str::from_utf8(&self.length).ok();
+            let length = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
+            // A length below four marks a boundary without content; libgit2 checks these.
+            self.rest = length.ok_or("a line without a length")?.saturating_sub(4);
+            self.line = Line::Start;
+            if self.rest == 0 {
+                passed.append(&mut self.length);
+            }
         }
         Ok(())
     }
+}
+
+/// Returns a line with its length, and without the line feed at its end.
+fn without_line_feed(line: &[u8]) -> Vec<u8> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    [format!("{:04x}", line.len() + 4).as_bytes(), line].concat()
 }
 
 impl Pack {

@@ -159,6 +159,11 @@ impl Session {
         }
     }
 
+    /// Returns true if a connection has failed, and so not libgit2.
+    pub(in crate::git) fn has_failed(&self) -> bool {
+        self.failure.lock().expect("no thread panics while it holds the failure").is_some()
+    }
+
     /// Hides the credentials in a text of a server.
     pub(in crate::git) fn hide(&self, text: &str) -> String {
         self.credentials.hide(text)

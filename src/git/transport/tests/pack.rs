@@ -27,6 +27,18 @@ fn answer(objects: &[(&[u8], &[u8])]) -> Vec<u8> {
 }
 
 #[test]
+fn lines_of_the_boundary_are_passed_on_without_a_line_feed() {
+    let line = |text: String| format!("{:04x}{text}", text.len() + 4);
+    let with = |end: &str| {
+        let lines = ["shallow ", "unshallow "].map(|word| line(format!("{word}{}{end}", "7".repeat(40))));
+        [lines.concat().as_bytes(), b"0000", &answer(&[])].concat()
+    };
+    for end in ["", "\n"] {
+        assert_eq!(PackReader::new().take(&with(end)), Ok(with("")));
+    }
+}
+
+#[test]
 fn any_bytes_are_an_answer_with_a_pack_or_refused() {
     let (base, copy) = ([7; NAME_BYTES], [0b1001_0000, 20, 0]);
     let by_name = [&[0x70 | 10][..], &base].concat();
@@ -36,15 +48,18 @@ fn any_bytes_are_an_answer_with_a_pack_or_refused() {
         answer(&[]),
     ];
     for seed in &seeds {
-        assert_eq!(PackReader::new().take(seed), Ok(()));
+        assert_eq!(PackReader::new().take(seed).as_ref(), Ok(seed));
     }
     let run = |bytes: &[u8]| {
         let whole = PackReader::new().take(bytes);
         // The reader gives the same result however the bytes are split.
         let mut reader = PackReader::new();
-        let parts = bytes.chunks(7).try_for_each(|part| reader.take(part));
+        let parts: Result<Vec<_>, _> = bytes.chunks(7).map(|part| reader.take(part)).collect();
         assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
+        if let (Ok(whole), Ok(parts)) = (whole, parts) {
+            assert_eq!(whole, parts.concat());
+        }
     };
-    let words = ["0000", "0001", "fff0", "0005\u{1}", "PACK", "\u{7f}", "x\u{9c}"];
+    let words = ["0000", "0001", "fff0", "0005\u{1}", "PACK", "000cshallow\n", "\u{7f}", "x\u{9c}"];
     Target { name: "answer_with_a_pack", run: &run, seeds: &seeds, words: &words }.fuzz();
 }
