@@ -90,7 +90,8 @@ impl CommitStatuses {
         let key = MirrorKey { purpose: Purpose::Write, namespace: repo.namespace, remote: remote.identity() };
         let note = Note { commit, context, text: format!("{}: {description}", state.as_str()), time: now };
         let push = move |mirror: &mut Mirror| mirror.push_note(&note, &Retry::default());
-        self.mirrors.with_mirror(key, remote, credentials, push).await?
+        let pushed = async { self.mirrors.with_mirror(key, remote, credentials, push).await? };
+        self.mirrors.unless_paused((Some(secret), url), pushed).await
     }
 
     /// Refuses a request to a service that wants none yet.

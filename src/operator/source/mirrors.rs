@@ -23,8 +23,8 @@ use crate::pki;
 use crate::shell::now;
 use api::gitops::v1alpha1::{ConfigRepo, GitRef, RewindPolicy, Verify, VerifyMode};
 use api::names;
-use object::hex;
 use object::tree::Checkout;
+use object::{Key, hex};
 use reconcile::{Answer, Outcome, Push, Source};
 
 /// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
@@ -99,6 +99,8 @@ pub(super) struct Mirrors {
     /// The places with a report of this process: remote, branch, directory and owner. Once it has written
     /// there, a report of another process is that of another hub with the same identity.
     pushed: Mutex<BTreeSet<(String, String, String, String)>>,
+    /// Until when a server wants no pushes with a Secret, and what it said, by the Secret and the URL.
+    paused: Mutex<BTreeMap<(Option<Key>, String), (Instant, Error)>>,
     longest: Duration,
     turn: Duration,
     grace: Duration,
@@ -122,6 +124,7 @@ impl Mirrors {
             places: FetchPlaces::new(),
             writer: process_name(),
             pushed: Mutex::default(),
+            paused: Mutex::default(),
             longest: OPERATION_TIMEOUT,
             turn: TURN,
             grace: CANCEL_TIMEOUT,
@@ -206,8 +209,30 @@ impl Mirrors {
 
     /// Pushes a report.
     pub(super) async fn push(&self, push: Push) -> Outcome {
-        let pushed = self.try_push(push).await.map_err(|error| failure(&error))?;
+        let server = (push.secret.clone(), push.url.clone());
+        let pushed =
+            self.unless_paused(server, self.try_push(push)).await.map_err(|error| failure(&error))?;
         Ok(pushed.map_or(Answer::Nothing, Answer::Commit))
+    }
+
+    /// Writes to a server, or repeats its last refusal if it wants no requests yet.
+    pub(super) async fn unless_paused<T>(
+        &self,
+        server: (Option<Key>, String),
+        write: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let paused = || self.paused.lock().expect("no task panics while it holds the map");
+        paused().retain(|_, (until, _)| *until > Instant::now());
+        if let Some((_, refusal)) = paused().get(&server) {
+            return Err(refusal.clone());
+        }
+        let written = write.await;
+        if let Err(refusal) = &written
+            && let Some(pause) = refusal.pause()
+        {
+            paused().insert(server, (Instant::now() + pause, refusal.clone()));
+        }
+        written
     }
 
     async fn try_push(&self, push: Push) -> Result<Option<String>, Error> {

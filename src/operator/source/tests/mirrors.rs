@@ -212,6 +212,31 @@ pub(in crate::operator::source) fn rotated(forge: &Forge, tokens: &[&str]) -> (W
     (web, hub)
 }
 
+#[tokio::test]
+async fn a_server_gets_no_push_before_the_time_that_it_named() {
+    let forge = Forge::new();
+    for (headers, asked_again) in [("Retry-After: 3600\r\n", false), ("Retry-After: 0\r\n", true)] {
+        let refusal = Some((503, headers, ""));
+        let web = Web::start(&forge, Behaviour { refusal, ..Behaviour::default() });
+        let secret = Secret { data: Some(web.secret(&[])), ..Secret::default() };
+        let secret =
+            format!("200 OK\nContent-Type: application/json\n\n{}", serde_json::to_string(&secret).unwrap());
+        let hub = Recorder::start(&[secret.as_str(); 3]);
+        let dir = tempfile::tempdir().unwrap();
+        let mirrors = mirrors_of(&hub.address.to_string(), dir.path(), true);
+        let push = |secret| mirrors.push(report(web.url.clone(), Some(Key::namespaced("a", secret))));
+        let refused = push("token").await.unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Unavailable);
+        assert!(refused.message.contains("wants no requests"), "{}", refused.message);
+        let requests = web.requests().len();
+        assert_eq!(push("token").await, Err(refused), "the same text, so that the condition stays");
+        assert_eq!(web.requests().len() > requests, asked_again, "{headers}");
+        let requests = web.requests().len();
+        assert!(push("other").await.is_err());
+        assert!(web.requests().len() > requests, "the limit is that of a user");
+    }
+}
+
 /// Returns a ConfigRepo with a Secret.
 pub(in crate::operator::source) fn with_secret(url: &str) -> ConfigRepo {
     let mut repo = repo("a", url);
