@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
-use git2::{Index, Repository, Signature};
+use git2::{Index, Oid, Repository, Signature};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -303,7 +303,7 @@ async fn a_repository_that_is_reconciled_by_command_is_fetched_before_the_comman
 }
 
 /// Commits another ConfigMap.
-fn commit_map(path: &Path, name: &str) {
+pub(crate) fn commit_map(path: &Path, name: &str) {
     let repo = Repository::open_bare(path).unwrap();
     let parent = repo.find_commit(repo.refname_to_id("refs/heads/main").unwrap()).unwrap();
     let mut index = Index::new().unwrap();
@@ -315,6 +315,11 @@ fn commit_map(path: &Path, name: &str) {
     let tree = repo.find_tree(index.write_tree_to(&repo).unwrap()).unwrap();
     let me = Signature::now("Test", "test@example.com").unwrap();
     repo.commit(Some("refs/heads/main"), &me, &me, name, &tree, &[&parent]).unwrap();
+}
+
+/// Returns the commit of a branch.
+pub(crate) fn tip(path: &Path, branch: &str) -> Option<Oid> {
+    Repository::open_bare(path).unwrap().refname_to_id(&format!("refs/heads/{branch}")).ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
