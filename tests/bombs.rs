@@ -125,6 +125,34 @@ fn a_chain_of_diamonds_is_refused() {
     assert!(refusal.ends_with(": more than 10000 directories are read for one overlay"), "{refusal}");
 }
 
+#[test]
+fn a_chart_that_never_ends_or_multiplies_texts_is_refused_by_its_entry() {
+    let releases = |count: usize| {
+        let entries = lines(count, |n| format!("- {{name: web, releaseName: r{n}}}\n"));
+        format!("helmCharts:\n{entries}")
+    };
+    let refusal_of = |template: &str, count: usize| {
+        refusal(&[
+            ("charts/web/Chart.yaml", "{apiVersion: v2, name: web, version: 0.1.0}".to_owned()),
+            ("charts/web/templates/a.yaml", template.to_owned()),
+            ("kustomization.yaml", releases(count)),
+        ])
+    };
+    assert_eq!(
+        refusal_of("{{ range until 100000 }}{{ range until 100000 }}x{{ end }}{{ end }}", 1),
+        "error: kustomization.yaml:2: helmCharts[0]: the chart takes more than 4000000 steps to render"
+    );
+    let doubled = r#"{{ $s := repeat 30000000 "a" }}{{ range until 100 }}{{ $_ := upper $s }}{{ end }}"#;
+    let refused = refusal_of(doubled, 1);
+    assert!(refused.starts_with("error: charts/web/templates/a.yaml:1: "), "{refused}");
+    assert!(refused.contains(": the templates make more than 1342"), "{refused}");
+    // Each chart is within its limits, and all of them together are not.
+    let slow = "{{ range until 3000 }}{{ range until 500 }}{{ $x := . }}{{ end }}{{ end }}";
+    let refused = refusal_of(slow, 40);
+    assert!(refused.starts_with("error: kustomization.yaml:"), "{refused}");
+    assert!(refused.contains(": the overlay takes more than 128 MiB of memory"), "{refused}");
+}
+
 /// Runs git in a repository, with this input. Returns its output.
 fn git(repo: &Path, args: &[&str], input: &str) -> String {
     let file = repo.join("input");

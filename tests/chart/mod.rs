@@ -3,8 +3,10 @@
 
 mod agent;
 mod container;
+mod kustomize;
 mod profiles;
 mod render;
+mod repository;
 mod values;
 
 use std::process::Command;

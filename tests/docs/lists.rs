@@ -113,7 +113,8 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
 ];
 
 /// The programs that a block of commands begins with.
-pub(super) const PROGRAMS: &str = "wheelwright kubectl helm make cargo cp etcdctl podman ssh-keygen git curl";
+pub(super) const PROGRAMS: &str =
+    "wheelwright kubectl helm make mkdir cargo cp etcdctl podman ssh-keygen git curl";
 
 /// Blocks without a language that are no commands: page and start.
 pub(super) const PRINTED: &[(&str, &str)] = &[

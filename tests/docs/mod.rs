@@ -162,6 +162,7 @@ pub(crate) fn link_programs(dir: &Path) {
 /// joined. Returns the cluster that joins by the pages.
 async fn prepare(hub: &Cluster, dir: &Path) -> Server {
     link_programs(dir);
+    link(&crate::kube::helm::program(), dir, "bin/helm");
     std::fs::create_dir(dir.join("laptop")).unwrap();
     std::fs::create_dir(dir.join("tests")).unwrap();
     for name in ["examples", "tests/published"] {

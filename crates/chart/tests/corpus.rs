@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use chart::{Request, Tree, render};
+use chart::{Fresh, Hooks, Request, Tree, Values, Work, render};
 
 fn corpus() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/helm");
@@ -23,7 +23,7 @@ fn read(root: &Path, folder: &Path, tree: &mut Tree) {
             read(root, &path, tree);
         } else {
             let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-            tree.insert(name, std::fs::read(&path).unwrap());
+            tree.insert(name, std::fs::read(&path).unwrap().into());
         }
     }
 }
@@ -62,8 +62,8 @@ fn same_text(ours: &str, expected: &str) -> Result<(), String> {
 }
 
 fn compare(case: &Path, tree: &Tree) -> Result<(), String> {
-    let values = std::fs::read_to_string(case.join("values.yaml")).unwrap_or_default();
-    let values = [values];
+    let text = std::fs::read_to_string(case.join("values.yaml")).unwrap_or_default();
+    let values = [Values { file: "values.yaml".to_owned(), text }];
     let rendered = render(&Request {
         files: tree,
         values: &values,
@@ -73,8 +73,9 @@ fn compare(case: &Path, tree: &Tree) -> Result<(), String> {
         kube_version: "1.36.0",
         api_versions: &[],
         include_crds: true,
-        seed: [7; 32],
-        now: "2026-11-01T00:00:00Z".parse().unwrap(),
+        hooks: Hooks::All,
+        fresh: Some(Fresh { seed: [7; 32], now: "2026-11-01T00:00:00Z".parse().unwrap() }),
+        limits: Work::MAX,
     });
     let file = |name: &str| std::fs::read_to_string(case.join(name)).ok();
     match (rendered, file("expected.yaml"), file("expected.masked.yaml"), file("error.txt")) {

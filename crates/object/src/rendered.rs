@@ -32,4 +32,6 @@ pub struct RenderedObject {
     pub object: Object,
     /// The place that it starts at; for a generated object, the place of its generator.
     pub origin: Location,
+    /// The namespace of the Helm release that it belongs to, where Helm installs an object that names none.
+    pub release_namespace: Option<String>,
 }

@@ -50,7 +50,12 @@ impl RenderMemo {
         let mut bytes = 0_usize;
         for resource in resources {
             let id = resource.id();
-            let same = |made: &&Made| made.rendered.origin == resource.location && made.node == resource.node;
+            let same = |made: &&Made| {
+                let RenderedObject { origin, release_namespace, .. } = &*made.rendered;
+                *origin == resource.location
+                    && *release_namespace == resource.release_namespace
+                    && made.node == resource.node
+            };
             let rendered = match self.objects.get(&id).filter(same) {
                 Some(known) => Arc::clone(&known.rendered),
                 None => Arc::new(rendered(&resource)?),
@@ -69,7 +74,8 @@ fn rendered(resource: &Resource) -> Result<RenderedObject> {
     let invalid = |why: String| Box::new(RenderError::at(Reason::InvalidValue, &resource.location, why));
     let json = resource.node.to_json(Reading::Objects).map_err(|(_, why)| invalid(why.0))?;
     let object = Object::from_value(json).map_err(|why| invalid(why.to_string()))?;
-    Ok(RenderedObject { object, origin: resource.location.clone() })
+    let release_namespace = resource.release_namespace.clone();
+    Ok(RenderedObject { object, origin: resource.location.clone(), release_namespace })
 }
 
 /// A directory of `resources` or an inflated chart, accumulated.

@@ -70,8 +70,8 @@ pub(super) struct Resource {
     pub prefixes: Vec<String>,
     /// The suffixes of its name, innermost first.
     pub suffixes: Vec<String>,
-    /// Whether a chart made it, so that kustomizations leave its namespace alone.
-    pub is_of_chart: bool,
+    /// The namespace of its release, if a chart made it. Kustomizations leave the namespace in the object alone.
+    pub release_namespace: Option<String>,
     /// Whether a hash of its content is appended to its name in the end.
     pub needs_hash: bool,
     /// The variables that take their value from it.
@@ -93,7 +93,7 @@ impl Resource {
             previous: Vec::new(),
             prefixes: Vec::new(),
             suffixes: Vec::new(),
-            is_of_chart: false,
+            release_namespace: None,
             needs_hash: false,
             vars: Vec::new(),
             origin: None,
@@ -188,7 +188,10 @@ impl Resource {
     /// Returns whether kustomize would have internal annotations in it, which it removes in the end. A JSON
     /// patch then finds a map to change.
     pub(super) fn is_annotated(&self) -> bool {
-        !self.previous.is_empty() || self.needs_hash || self.is_of_chart || self.origin.is_some()
+        !self.previous.is_empty()
+            || self.needs_hash
+            || self.release_namespace.is_some()
+            || self.origin.is_some()
     }
 
     /// Returns a text that fields are going to share.

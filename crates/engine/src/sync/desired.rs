@@ -282,7 +282,8 @@ impl DesiredObject {
                 metadata.remove("namespace");
             }
             Some(true) if reference.key.namespace.is_empty() => {
-                metadata.insert("namespace".into(), repo.namespace.clone().into());
+                let namespace = rendered.release_namespace.as_ref().unwrap_or(&repo.namespace);
+                metadata.insert("namespace".into(), namespace.clone().into());
             }
             Some(true) | None => {}
         }

@@ -79,7 +79,8 @@ impl Build<'_> {
     /// The chart cannot be rendered.
     pub(crate) fn chart_alone(&mut self, dir: &str) -> Result<Vec<Resource>> {
         let location = Location { file: joined(dir, CHART_FILE), line: 0 };
-        let files = self.source.files(dir).map_err(|error| placed(&location, error))?;
+        let files =
+            self.source.files(dir).map_err(|error| RenderError { file: location.file.clone(), ..*error })?;
         let name = name_of(&files);
         let chart = HelmChart { name: name.clone(), release_name: name, location, ..HelmChart::default() };
         let made = self.rendered(&Found { dir: dir.to_owned(), files }, &chart, &[])?;
@@ -168,12 +169,13 @@ impl Build<'_> {
             "" => or(&chart.release_name, RELEASE),
             template => chart::release_name(template).map_err(refused)?,
         };
+        let namespace = or(&chart.namespace, NAMESPACE);
         let rendered = chart::render(&Request {
             files: &found.files,
             values,
             set: &[],
             release: &release,
-            namespace: &or(&chart.namespace, NAMESPACE),
+            namespace: &namespace,
             kube_version: &or(&chart.kube_version, KUBE_VERSION),
             api_versions: &chart.api_versions,
             include_crds: chart.include_crds,
@@ -191,7 +193,9 @@ impl Build<'_> {
         let mut resources = Vec::new();
         for (source, text, hooks) in crds.chain(documents) {
             let file = found.file(source).unwrap_or_else(|| chart.location.file.clone());
-            resources.extend(self.objects_of_document(&file, text, hooks, &chart.location)?);
+            let mut made = self.objects_of_document(&file, text, hooks, &chart.location)?;
+            made.iter_mut().for_each(|resource| resource.release_namespace = Some(namespace.clone()));
+            resources.extend(made);
         }
         Ok(resources)
     }
@@ -212,7 +216,6 @@ impl Build<'_> {
         let mut resources = objects_of(nodes, file)?;
         for resource in &mut resources {
             self.source.budget.spend_at(&resource.location, resource.node.memory())?;
-            resource.is_of_chart = true;
             if !hooks.is_empty() && !hooks.iter().any(|event| APPLIED.contains(&event.as_str())) {
                 let message =
                     format!("{} is a hook of {}, and nothing runs it", resource.id(), hooks.join(", "));
@@ -284,15 +287,10 @@ fn refused(error: chart::Error, found: &Found, chart: &HelmChart, values: &[Valu
     })
 }
 
+/// Gives an error the place of a chart in its kustomization, unless it has one.
 fn at_chart(chart: &HelmChart, error: Box<RenderError>) -> Box<RenderError> {
-    placed(&chart.location, error)
-}
-
-fn placed(location: &Location, error: Box<RenderError>) -> Box<RenderError> {
-    if error.file.is_empty() {
-        return Box::new(RenderError { file: location.file.clone(), ..*error }.line(location.line));
-    }
-    error
+    let HelmChart { location, field, .. } = chart;
+    at(&Text { text: String::new(), location: location.clone(), field: field.clone() }, error)
 }
 
 fn joined(dir: &str, name: &str) -> String {

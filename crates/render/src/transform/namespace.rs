@@ -91,7 +91,7 @@ pub(crate) fn apply(
     budget: &MemoryBudget<'_>,
 ) -> Result<()> {
     // The namespace of a release is in the objects of its chart already, where the chart wants it.
-    let is_meant = |resource: &&mut Resource| !resource.is_empty() && !resource.is_of_chart;
+    let is_meant = |resource: &&mut Resource| !resource.is_empty() && resource.release_namespace.is_none();
     for resource in resources.iter_mut().filter(is_meant) {
         resource.remember();
         set_all(resource, namespace, specs, budget)?;

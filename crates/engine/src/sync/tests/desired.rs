@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::hub::{config_map, object, rendered, repo};
 use crate::sync::{Desired, Problem, summary};
 use api::names;
+use object::RenderedObject;
 
 fn complete(value: Value, is_confined: bool) -> Result<Desired, Vec<Problem>> {
     Desired::complete(&repo(), vec![rendered(object(value), "x.yaml", 3)], is_confined, None)
@@ -109,6 +110,26 @@ fn a_duplicate_object_is_refused_by_both_places() {
     let problems = Desired::complete(&repo(), objects, false, None).unwrap_err();
     assert_eq!(problems[0].reason, "DuplicateObject");
     assert!(problems[0].to_string().ends_with("(the other: a.yaml:1) (b.yaml:9)"), "{}", problems[0]);
+}
+
+#[test]
+fn an_object_of_a_release_that_names_no_namespace_is_in_the_one_of_the_release() {
+    let completed = |metadata: Value, kind: &str, release: Option<&str>| {
+        let version = if kind == "ConfigMap" { "v1" } else { "rbac.authorization.k8s.io/v1" };
+        let value = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+        let made = RenderedObject {
+            object: object(value),
+            release_namespace: release.map(str::to_owned),
+            ..RenderedObject::default()
+        };
+        let desired = Desired::complete(&repo(), vec![Arc::new(made)], false, None).unwrap();
+        desired.objects[0].reference.key.namespace.clone()
+    };
+    let bare = || json!({"name": "a"});
+    assert_eq!(completed(bare(), "ConfigMap", Some("shop")), "shop");
+    assert_eq!(completed(bare(), "ConfigMap", None), "ns");
+    assert_eq!(completed(json!({"name": "a", "namespace": "own"}), "ConfigMap", Some("shop")), "own");
+    assert_eq!(completed(bare(), "ClusterRole", Some("shop")), "");
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn config_map(name: &str, data: &str) -> Object {
 }
 
 pub(super) fn rendered(object: Object, file: &str, line: u32) -> Arc<RenderedObject> {
-    Arc::new(RenderedObject { object, origin: Location { file: file.into(), line } })
+    Arc::new(RenderedObject { object, origin: Location { file: file.into(), line }, release_namespace: None })
 }
 
 pub(super) fn commit(objects: &[Object]) -> Desired {

@@ -54,7 +54,7 @@ fn only_the_config_repos_that_observe_an_object_are_woken_by_it() {
         let rendered = names.iter().map(|name| {
             let object = object(json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"namespace": "config", "name": name}}));
-            Arc::new(object::RenderedObject { object, origin: object::Location::default() })
+            Arc::new(object::RenderedObject { object, ..object::RenderedObject::default() })
         });
         Arc::new(engine::sync::Desired::complete(&key(), rendered.collect(), false, None).unwrap())
     };
