@@ -146,7 +146,9 @@ impl Installed<'_> {
             addons.iter().map(|addon| addon.namespace().to_owned()).collect()
         };
         let (going, left) = (names(going), names(left));
-        let input = RemovalInput { left: &left, total, recent: &recent, policy: &policy, granted: &granted };
+        let owner = self.add_on;
+        let input =
+            RemovalInput { owner, left: &left, total, recent: &recent, policy: &policy, granted: &granted };
         let mut decision = remove(&input, now);
         let mut later = Vec::new();
         if let Some(policy) = policy.as_ref().ok().filter(|policy| !policy.paused) {

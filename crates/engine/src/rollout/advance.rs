@@ -336,12 +336,12 @@ impl StageContext<'_> {
 
     /// Removes the content of clusters that left their groups, unless they are suspiciously many.
     fn remove(&self, left: &[String], decision: &mut RolloutDecision) {
-        let Input { recent_removals, policy, granted, .. } = self.input;
+        let Input { owner, recent_removals, policy, granted, .. } = self.input;
         let recent = policy.as_ref().map(|policy| within_window(recent_removals, policy, self.now));
         let recent = recent.unwrap_or_default();
         let gone = recent.keys().filter(|name| left.binary_search(name).is_err()).count();
         let total = decision.counts.total + left.len() + gone;
-        let input = RemovalInput { left, total, recent: &recent, policy, granted };
+        let input = RemovalInput { owner, left, total, recent: &recent, policy, granted };
         let RemovalDecision { removed, counted, kept, approval, recheck } = remove(&input, self.now);
         decision.approvals.extend(approval);
         // A removal that is on record and not made needs an approval again when it counts no more.

@@ -118,6 +118,7 @@ impl IncrementalRollout {
     /// Takes everything from an input but its groups and clusters.
     pub fn set_rules(&mut self, rules: Input) {
         let Input {
+            owner,
             revision,
             strategy,
             last_strategy,
@@ -137,7 +138,7 @@ impl IncrementalRollout {
             self.kept = None;
         }
         (held.revision, held.strategy, held.last_strategy) = (revision, strategy, last_strategy);
-        (held.policy, held.granted) = (policy, granted);
+        (held.owner, held.policy, held.granted) = (owner, policy, granted);
         (held.quarantined, held.late_since, held.began) = (quarantined, late_since, began);
         held.recent_removals = recent_removals;
     }

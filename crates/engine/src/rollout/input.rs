@@ -14,6 +14,8 @@ use super::strategy::Strategy;
 /// The order of lists has no meaning.
 #[derive(Clone, Debug)]
 pub struct Input {
+    /// What is rolled out: an add-on, or a ManifestWorkReplicaSet as NAMESPACE/NAME. Approvals of removals are bound to it.
+    pub owner: String,
     /// The revision that is rolled out. Approvals and quarantine are bound to it. A cluster of a group
     /// without an entry in `clusters` should run it.
     pub revision: Hash,
@@ -49,6 +51,7 @@ impl Input {
     /// Returns a rollout of a revision without groups and memory, under the default policy.
     pub fn new(revision: impl Into<Hash>, strategy: Result<Strategy, Refused>) -> Self {
         Self {
+            owner: String::new(),
             revision: revision.into(),
             strategy,
             last_strategy: None,

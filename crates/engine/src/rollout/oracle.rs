@@ -527,7 +527,7 @@ impl<'a> Checker<'a> {
             self.left.iter().cloned().partition(|name| recent.contains(name));
         let total = self.members().count() + new.len() + recent.len();
         let budget = self.policy.removals.of(total);
-        let is_granted = self.input.granted.contains(&removal_token(&new));
+        let is_granted = self.input.granted.contains(&removal_token(&self.input.owner, &new));
         let is_within = budget >= total || new.len() + recent.len() <= budget;
         let may_leave = self.has_policy && !self.policy.paused;
         let (removed, kept) = match may_leave {

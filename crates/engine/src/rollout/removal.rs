@@ -24,6 +24,9 @@ const RECORDED: usize = 1000;
 /// The input of a decision about removals.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovalInput<'a> {
+    /// What the clusters lose: an add-on, or a ManifestWorkReplicaSet as NAMESPACE/NAME. An approval is for it alone, although the
+    /// policy that has it may be about others.
+    pub owner: &'a str,
     /// The clusters that left and still have the content, in order.
     pub left: &'a [String],
     /// The number of clusters that have the content, should have it, or lost it within the window.
@@ -55,7 +58,7 @@ pub struct RemovalDecision {
 ///
 /// Without an approval either all clusters that left lose it, or none that has not been counted yet.
 pub fn remove(input: &RemovalInput<'_>, now: Timestamp) -> RemovalDecision {
-    let RemovalInput { left, total, recent, policy, granted } = *input;
+    let RemovalInput { owner, left, total, recent, policy, granted } = *input;
     let policy = match policy {
         Ok(policy) if !policy.paused => policy,
         Ok(_) | Err(_) => return RemovalDecision { kept: left.to_vec(), ..RemovalDecision::default() },
@@ -67,7 +70,7 @@ pub fn remove(input: &RemovalInput<'_>, now: Timestamp) -> RemovalDecision {
     let allowed = allowed.min(RECORDED);
     let recent = within_window(recent, policy, now);
     let (counted, new): (Vec<_>, Vec<_>) = left.iter().cloned().partition(|name| recent.contains_key(name));
-    let token = removal_token(&new);
+    let token = removal_token(owner, &new);
     if granted.contains(&token) {
         return RemovalDecision { removed: left.to_vec(), ..RemovalDecision::default() };
     }
@@ -171,9 +174,9 @@ impl RemovalOrder {
     }
 }
 
-/// Returns the approval token for the removal of exactly these clusters.
-pub(super) fn removal_token(names: &[String]) -> String {
-    let sum = Sha256::digest(names.join("\n"));
+/// Returns the approval token with which exactly these clusters lose the content of an owner.
+pub(super) fn removal_token(owner: &str, clusters: &[String]) -> String {
+    let sum = Sha256::digest(format!("{owner}\n{}", clusters.join("\n")));
     format!("remove/{}", hex(sum.get(..6).unwrap_or_default()))
 }
 
@@ -197,6 +200,7 @@ mod tests {
     fn decide(left: &[&str], recent: &[(&str, i64)], granted: &[String], minute: i64) -> RemovalDecision {
         let recent = recent.iter().map(|(name, minute)| ((*name).to_owned(), at(*minute))).collect();
         let input = RemovalInput {
+            owner: "tool",
             left: &names(left),
             total: 100,
             recent: &recent,
@@ -241,11 +245,30 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_of_one_add_on_takes_no_other_from_the_same_clusters() {
+        let (left, recent, policy) = (names(&["c", "d", "e"]), BTreeMap::new(), Ok(Policy::default()));
+        let decide = |owner, granted: &BTreeSet<String>| {
+            let input =
+                RemovalInput { owner, left: &left, total: 100, recent: &recent, policy: &policy, granted };
+            remove(&input, at(0))
+        };
+        let granted: BTreeSet<String> = decide("tool", &BTreeSet::new()).approval.into_iter().collect();
+        assert_eq!(decide("tool", &granted).removed, left);
+        assert_eq!(decide("other", &granted).kept, left);
+    }
+
+    #[test]
     fn a_budget_of_everything_records_nothing() {
         let policy = Policy { removals: Size::ALL, ..Policy::default() };
         let (left, recent, granted) = (names(&["a", "b"]), BTreeMap::new(), BTreeSet::new());
-        let input =
-            RemovalInput { left: &left, total: 2, recent: &recent, policy: &Ok(policy), granted: &granted };
+        let input = RemovalInput {
+            owner: "tool",
+            left: &left,
+            total: 2,
+            recent: &recent,
+            policy: &Ok(policy),
+            granted: &granted,
+        };
         assert_eq!(remove(&input, at(0)), RemovalDecision { removed: left.clone(), ..Default::default() });
     }
 

@@ -166,6 +166,7 @@ impl AddOnInput {
             return Ok(());
         }
         let mut rules = Input::new(revision.clone(), Strategy::read(&node.rollout_strategy, node.group_size));
+        rules.owner.clone_from(&self.name);
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
         rules.began = progress::began(&mut progression, &desired, pass.now);

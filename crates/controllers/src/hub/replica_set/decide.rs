@@ -112,6 +112,7 @@ impl SetInput {
         }
         let strategy = Strategy::read(&node.reference.rollout_strategy, node.group_size);
         let mut rules = Input::new(revision.clone(), strategy);
+        rules.owner = self.key.to_string();
         rules.policy = pass.policy.clone();
         rules.granted = pass.granted.clone();
         let subject = RolloutOwner::ReplicaSet(&self.key);
