@@ -22,8 +22,8 @@ use super::argo_cd::argo_cd;
 use crate::docs::blocks;
 
 /// Fields that only one of the two ApplicationSets of the page has.
-const BY_CLUSTER_DECISION: &str = "/spec/generators/0/clusterDecisionResource/name";
-const BY_PLACEMENT_DECISIONS: &str = "/spec/generators/0/clusterDecisionResource/labelSelector";
+pub(super) const BY_CLUSTER_DECISION: &str = "/spec/generators/0/clusterDecisionResource/name";
+pub(super) const BY_PLACEMENT_DECISIONS: &str = "/spec/generators/0/clusterDecisionResource/labelSelector";
 
 /// Returns the objects of the page.
 fn objects() -> Vec<Value> {
@@ -32,7 +32,7 @@ fn objects() -> Vec<Value> {
 }
 
 /// Returns the one object of a kind that has a field.
-fn shown(kind: &str, field: &str) -> Value {
+pub(super) fn shown(kind: &str, field: &str) -> Value {
     let is_it = |object: &Value| object["kind"] == kind && object.pointer(field).is_some();
     let mut found: Vec<Value> = objects().into_iter().filter(is_it).collect();
     assert_eq!(found.len(), 1, "{kind} with {field}: {found:?}");

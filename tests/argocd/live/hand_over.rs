@@ -46,7 +46,7 @@ fn is_marked(object: &Value) -> bool {
 /// Returns what doctor says about Argo CD.
 fn doctor(hub: &Hub) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-    command.args(["doctor", "-o", "json", "--kubeconfig"]).arg(&hub.cluster.kubeconfig);
+    command.args(["doctor", "-o", "json", "--kubeconfig"]).arg(&hub.kubeconfig);
     let findings: Vec<Value> = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     findings.into_iter().find(|finding| finding["check"] == "argo cd").unwrap()
 }

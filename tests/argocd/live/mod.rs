@@ -3,15 +3,19 @@
 //!
 //! `make neighbors` runs these tests. They are not part of `make test`, because Argo CD takes twelve minutes of a core to build.
 
+mod deletions;
 mod fight;
+mod generators;
 mod hand_over;
 mod health;
 mod observe;
 mod program;
+mod pull;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use api::crds;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::Kubeconfig;
@@ -26,7 +30,7 @@ use wheelwright::shell::now;
 use self::program::ArgoCd;
 use crate::e2e::Repository;
 use crate::klusterlet::pod::{account_kubeconfig, start_operator};
-use crate::kube::{Cluster, Directory, free_port, helm};
+use crate::kube::{Cluster, Directory, Kubectl, free_port, helm, install_crypto};
 use crate::running::Running;
 use crate::trace::{accept, apply, client};
 use crate::wait::eventually;
@@ -44,12 +48,50 @@ struct Hub {
     spokes: Vec<Server>,
     stop: CancellationToken,
     _operator: Running,
-    cluster: Cluster,
+    /// The kubeconfig of an administrator.
+    kubeconfig: PathBuf,
+    _serves: Serves,
     // The last field: the processes stop before their files are removed.
     dir: Directory,
 }
 
+/// The API server of a hub.
+enum Serves {
+    Embedded { _server: Server },
+    Kubernetes { _cluster: Cluster },
+}
+
 impl Hub {
+    /// Starts `wheelwright hub` as the hub. Operator and Argo CD are administrators.
+    async fn embedded(name: &str) -> Self {
+        let server = embedded(crds::hub()).await;
+        let dir = Directory::new(name);
+        let kubeconfig = dir.path("admin.kubeconfig");
+        let admin = server.admin_kubeconfig_yaml().unwrap();
+        std::fs::write(&kubeconfig, &admin).unwrap();
+        let kubectl = Kubectl::new(&kubeconfig, dir.path("kubectl-home"));
+        program::install(&kubectl).await;
+        for namespace in [FLEET, helm::NAMESPACE] {
+            kubectl.run(&["create", "namespace", namespace]);
+        }
+        let allowed = "gitops.wheelwright.dev/operator-identity=allowed";
+        kubectl.run(&["label", "namespace", helm::NAMESPACE, allowed]);
+        let args = ["operator", "--local-repositories", "--kubeconfig", kubeconfig.to_str().unwrap()];
+        let operator = Running::start("our-operator", &dir.path(""), &args);
+        let argo_cd = ArgoCd::start_as(&admin, &admin, &dir.path("argo-cd"));
+        Self {
+            client: client(&server.kubeconfig("admin", &["system:masters"]).unwrap()).await,
+            argo_cd,
+            spokes: Vec::new(),
+            stop: CancellationToken::new(),
+            _operator: operator,
+            kubeconfig,
+            _serves: Serves::Embedded { _server: server },
+            dir,
+        }
+    }
+
+    /// Starts a Kubernetes API server as the hub, with our operator as the chart installs it.
     async fn start(name: &str) -> Self {
         let cluster = Cluster::start(name).await;
         let (dir, kubectl) = (Directory::new(name), cluster.kubectl());
@@ -68,19 +110,23 @@ impl Hub {
             spokes: Vec::new(),
             stop: CancellationToken::new(),
             _operator: operator,
-            cluster,
+            kubeconfig: cluster.kubeconfig.clone(),
+            _serves: Serves::Kubernetes { _cluster: cluster },
             dir,
         }
     }
 
     /// Has a cluster with an agent of ours join.
     async fn join(&mut self, name: &str) {
-        let definitions = crds::spoke().iter().map(Object::from_typed).collect();
-        let server = Server::start(ServerOptions { objects: definitions, ..ServerOptions::new(now) });
-        let server = server.await.unwrap();
+        let server = embedded(crds::spoke()).await;
         let spoke = client(&server.kubeconfig("admin", &["system:masters"]).unwrap()).await;
         self.spokes.push(server);
-        let bootstrap = Kubeconfig::read_from(&self.cluster.kubeconfig).unwrap();
+        self.join_with(name, spoke).await;
+    }
+
+    /// The same for a cluster of the caller.
+    async fn join_with(&self, name: &str, spoke: kube::Client) {
+        let bootstrap = Kubeconfig::read_from(&self.kubeconfig).unwrap();
         let options = AgentOptions::new(Bootstrap::Given(Box::new(bootstrap)), spoke, name);
         tokio::spawn(agent::run(options, self.stop.clone()));
         accept(&self.client, name).await;
@@ -95,7 +141,7 @@ impl Hub {
     fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
         let group_version = match kind {
             "Application" | "ApplicationSet" => "argoproj.io/v1alpha1",
-            "ConfigRepo" | "ClusterDecision" => "gitops.wheelwright.dev/v1alpha1",
+            "ConfigRepo" | "ClusterDecision" | "RolloutPolicy" => "gitops.wheelwright.dev/v1alpha1",
             "ManifestWorkReplicaSet" => "work.open-cluster-management.io/v1alpha1",
             "ManifestWork" => "work.open-cluster-management.io/v1",
             "ManagedCluster" => "cluster.open-cluster-management.io/v1",
@@ -196,6 +242,12 @@ impl Hub {
         .await;
         app
     }
+}
+
+async fn embedded(definitions: Vec<CustomResourceDefinition>) -> Server {
+    install_crypto();
+    let objects = definitions.iter().map(Object::from_typed).collect();
+    Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap()
 }
 
 impl Drop for Hub {

@@ -62,17 +62,21 @@ pub(super) struct ArgoCd {
 }
 
 impl ArgoCd {
-    /// Starts it on a cluster where it is installed.
+    /// Starts it on a cluster where it is installed, with an administrator, and with the account of its own for the ApplicationSet
+    /// controller.
     pub(super) fn start(cluster: &Cluster, dir: &Path) -> Self {
+        let admin = fs::read_to_string(&cluster.kubeconfig).unwrap();
+        Self::start_as(&admin, &account_kubeconfig(cluster, GENERATOR, NAMESPACE), dir)
+    }
+
+    /// Starts it with the kubeconfigs of an administrator and of the ApplicationSet controller.
+    pub(super) fn start_as(admin: &str, generator: &str, dir: &Path) -> Self {
         for part in ["tls", "ssh", "gpg/keys", "gpg/source", "plugins"] {
             fs::create_dir_all(dir.join(part)).unwrap();
         }
         fs::write(dir.join("ssh/ssh_known_hosts"), "").unwrap();
-        let admin: serde_json::Value =
-            serde_saphyr::from_str(&fs::read_to_string(&cluster.kubeconfig).unwrap()).unwrap();
         fs::write(dir.join(CONTROLLER), in_namespace(admin)).unwrap();
-        let account = serde_saphyr::from_str(&account_kubeconfig(cluster, GENERATOR, NAMESPACE)).unwrap();
-        fs::write(dir.join(GENERATOR), in_namespace(account)).unwrap();
+        fs::write(dir.join(GENERATOR), in_namespace(generator)).unwrap();
         let [redis, repo_server] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
         let mut argo_cd = Self { dir: dir.to_owned(), repo_server, redis, processes: Vec::new() };
         argo_cd.start_all();
@@ -143,7 +147,8 @@ impl ArgoCd {
 }
 
 /// Returns a kubeconfig whose context names the namespace of Argo CD.
-fn in_namespace(mut kubeconfig: serde_json::Value) -> String {
+fn in_namespace(kubeconfig: &str) -> String {
+    let mut kubeconfig: serde_json::Value = serde_saphyr::from_str(kubeconfig).unwrap();
     kubeconfig["contexts"][0]["context"]["namespace"] = NAMESPACE.into();
     kubeconfig.to_string()
 }
