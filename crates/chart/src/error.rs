@@ -33,7 +33,9 @@ impl Error {
 
     /// A value that differs at each rendering reaches a document.
     pub(crate) fn fresh(draw: &Draw) -> Self {
-        let error = Self::new(format!("{} returns another value at each rendering", draw.function));
+        let Draw { function, output, .. } = draw;
+        let error =
+            Self::new(format!("{function} returns another value at each rendering, and {output} holds it"));
         let (file, line) = place(&draw.location);
         Self { is_fresh: true, file, line, ..error }
             .hint("set the value of the chart that the template uses instead, such as a password or the name of an existing Secret")

@@ -18,7 +18,10 @@ fn rendered(hooks: Hooks, template: &str) -> Result<Rendered, Error> {
 fn refused(template: &str, function: &str, file: &str, line: u32) {
     let error = rendered(Hooks::All, template).unwrap_err();
     assert!(error.is_fresh && error.hint.is_some(), "{error:?}");
-    assert_eq!(error.message, format!("{function} returns another value at each rendering"));
+    assert_eq!(
+        error.message,
+        format!("{function} returns another value at each rendering, and c/templates/t.yaml holds it")
+    );
     assert_eq!((error.file.as_deref(), error.line), (Some(file), Some(line)));
 }
 

@@ -201,6 +201,8 @@ impl Build<'_> {
     }
 
     /// Reads the objects of a document that a template made. Lines count in that text, so no error names one.
+    ///
+    /// Helm prints a line break after each document, which belongs to a text at its end.
     fn objects_of_document(
         &self,
         file: &str,
@@ -208,6 +210,7 @@ impl Build<'_> {
         hooks: &[String],
         chart: &Location,
     ) -> Result<Vec<Resource>> {
+        let text = format!("{text}\n");
         let mut nodes = documents(text.as_bytes()).map_err(|malformed| {
             let message = format!("line {} of what the template makes: {}", malformed.line, malformed.why);
             Box::new(RenderError::new(Reason::Malformed, file, message).related(chart))
