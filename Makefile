@@ -36,9 +36,11 @@ interop: ## Run only the tests that run our programs beside those of Open Cluste
 	$(CARGO) test --test it -- interop:: --nocapture --test-threads=2
 
 .PHONY: neighbors
-neighbors: ## Run the tests beside real programs that take too long to build for `make test`: Argo CD
+neighbors: ## Run the tests beside real programs that take too long to build for `make test`: Argo CD and gitea
 	tests/argocd/build >/dev/null
 	$(CARGO) test --test it -- argocd::live:: --ignored --nocapture --test-threads=2
+	tests/gitservers/gitea/build >/dev/null
+	$(CARGO) test --test it -- gitservers:: --ignored --nocapture
 
 .PHONY: matrix
 matrix: ## Fail each kind of workload in each way on real nodes, as add-ons, as sets and as stages of a ConfigRepo

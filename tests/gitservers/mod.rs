@@ -1,6 +1,7 @@
 //! The same promises on git servers of independent implementations. Each runs as a process of its own, and the
 //! operator beside it.
 
+mod gitea;
 mod server;
 
 use std::path::Path;
@@ -117,6 +118,12 @@ impl Follower {
             repos: Api::namespaced(client.clone(), NAMESPACE),
             secrets: Api::namespaced(client, NAMESPACE),
         }
+    }
+
+    /// Returns the data of a Secret.
+    async fn secret(&self, name: &str) -> Value {
+        let data = self.secrets.get(name).await.unwrap().data.unwrap_or_default();
+        data.into_iter().map(|(key, value)| (key, Value::from(String::from_utf8(value.0).unwrap()))).collect()
     }
 
     async fn edit(&self, spec: Value) {

@@ -499,7 +499,7 @@ fn over_ssh_the_message_of_the_server_is_reported() {
 fn over_ssh_a_service_that_refuses_the_repository_refuses_access() {
     let forge = Forge::new();
     forge.commit("main", &[("a", "1")]);
-    let command = "if [ \"${SSH_ORIGINAL_COMMAND%% *}\" = git-upload-pack ]; then exec sh -c \"$SSH_ORIGINAL_COMMAND\"; fi; echo 'ERROR: The key is read only.' >&2; exit 1";
+    let command = "if [ \"${SSH_ORIGINAL_COMMAND%% *}\" = git-upload-pack ]; then exec sh -c \"$SSH_ORIGINAL_COMMAND\"; fi; echo; echo 'ERROR: The key is read only.' >&2; exit 1";
     let read_only = Sshd::with(&format!("ForceCommand {command}"), "");
     let mut mirror = read_only.mirror(&forge, read_only.credentials(&read_only.host_key)).unwrap();
     fetch(&mut mirror).unwrap();

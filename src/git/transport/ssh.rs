@@ -86,7 +86,8 @@ impl GitCommand {
         while rest.is_empty() {
             match channel.wait().await {
                 Some(ChannelMsg::Data { data }) => {
-                    *has_answered = true;
+                    // gitea prints an empty line before it refuses.
+                    *has_answered |= !data.trim_ascii().is_empty();
                     rest.extend_from_slice(&data);
                 }
                 Some(ChannelMsg::ExtendedData { data, .. }) if stderr.len() < MAX_STDERR => {
