@@ -28,8 +28,8 @@ pub(crate) const MAX_PATTERN_MEMORY: usize = 1 << 20;
 /// Memory of the parts of an overlay that are kept for the next rendering, by what they spent: half of what a
 /// rendering may spend. 5,000 objects of a few KB are below it; parts beyond it are rendered again.
 pub(crate) const MAX_MEMO_BYTES: usize = 64 << 20;
-/// Memory that a step of a chart's template counts as: the budget pays for 32 million steps, which take some ten
-/// seconds. A chart takes some ten thousand.
+/// Memory that a step of a chart's templates counts as: the budget pays for 32 million steps. Half of the charts of 38
+/// public repositories take fewer than 1,300, and none more than 125,000.
 pub(crate) const CHART_STEP_BYTES: usize = 4;
 /// The part of the texts that the templates of a chart make which counts as spent. They are freed when the chart is
 /// rendered; its objects count in full.

@@ -9,6 +9,7 @@ use super::closure::{Closure, PathEntry, all_paths, entry, file_names};
 use super::error::{Reason, RenderError, did_you_mean};
 use super::limits::{MAX_DIRECTORIES, MAX_FILE_BYTES, MAX_LINK_BYTES, MAX_LINKS, MAX_PATTERN_BYTES};
 use object::tree::{FileTree, TreeEntry};
+use yaml::limits::VALUE_BYTES;
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
@@ -136,7 +137,8 @@ impl<'a> Source<'a> {
             return Err(bare(Reason::Cycle, format!("the links below {dir:?} lead on and on")));
         }
         let paths = all_paths(self.tree, dir);
-        self.budget.spend(paths.len())?;
+        let memory = paths.iter().map(|path| VALUE_BYTES + prefix.len() + path.len()).sum();
+        self.budget.spend(memory)?;
         self.record(format!("{dir}//"), PathEntry::Paths(paths.clone()));
         let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
         for path in paths {

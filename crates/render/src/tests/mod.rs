@@ -1,6 +1,7 @@
 //! Tests of whole renderings.
 
 mod budget;
+mod charts;
 mod golden;
 mod memo;
 mod resources;
