@@ -84,6 +84,11 @@ fn any_bytes_are_replacements_or_refused() {
     fuzz("replacements", replacements);
 }
 
+#[test]
+fn any_bytes_are_a_template_of_a_chart_or_refused() {
+    fuzz("chart_template", chart_template);
+}
+
 const OBJECTS: &str = include_str!("objects.yaml");
 
 /// Checks that what is read as YAML is printed, and that the print reads as the same again.
@@ -125,6 +130,21 @@ fn patch_strategic(data: &[u8]) {
 fn patch_json(data: &[u8]) {
     let text = b"resources: [../base]\npatchesJson6902: [{path: p.yaml, target: {kind: Deployment, name: web, version: v1}}]\n";
     rendered(&[("overlay/kustomization.yaml", text), ("overlay/p.yaml", data)]);
+}
+
+/// Reads any bytes as the template of a chart, and as its values.
+fn chart_template(data: &[u8]) {
+    let chart: &[u8] = b"{apiVersion: v2, name: web, version: 0.1.0}";
+    let kustomization: &[u8] =
+        b"helmCharts:\n- {name: web, releaseName: r, namespace: n, valuesInline: {a: {b: [1, null]}}}\n";
+    for (file, other) in [("templates/a.yaml", "values.yaml"), ("values.yaml", "templates/a.yaml")] {
+        rendered(&[
+            ("overlay/kustomization.yaml", kustomization),
+            ("overlay/charts/web/Chart.yaml", chart),
+            (&format!("overlay/charts/web/{file}"), data),
+            (&format!("overlay/charts/web/{other}"), b"a: {{ toJson .Values }}\n"),
+        ]);
+    }
 }
 
 /// Reads any bytes as a file of replacements.

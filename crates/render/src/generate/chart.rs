@@ -63,7 +63,8 @@ impl Build<'_> {
             for resource in &mut made {
                 resource.origin = self.configured(KIND);
             }
-            accumulator.resmap.absorb_new(made)?;
+            let absorbed = accumulator.resmap.absorb_new(made);
+            absorbed.map_err(|error| Box::new(error.related(&chart.location)))?;
         }
         Ok(())
     }
