@@ -86,7 +86,7 @@ fn any_bytes_are_replacements_or_refused() {
 
 #[test]
 fn any_bytes_are_a_template_of_a_chart_or_refused() {
-    fuzz("chart_template", chart_template);
+    fuzz("template_of_a_chart", template_of_a_chart);
 }
 
 const OBJECTS: &str = include_str!("objects.yaml");
@@ -133,7 +133,7 @@ fn patch_json(data: &[u8]) {
 }
 
 /// Reads any bytes as the template of a chart, and as its values.
-fn chart_template(data: &[u8]) {
+fn template_of_a_chart(data: &[u8]) {
     let chart: &[u8] = b"{apiVersion: v2, name: web, version: 0.1.0}";
     let kustomization: &[u8] =
         b"helmCharts:\n- {name: web, releaseName: r, namespace: n, valuesInline: {a: {b: [1, null]}}}\n";
