@@ -27,6 +27,7 @@ mod how_to;
 mod install;
 mod lifecycle;
 mod matrix;
+mod ocm;
 mod oncall;
 mod page;
 mod pages;

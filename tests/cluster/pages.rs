@@ -10,7 +10,7 @@ const PLACEMENT: &str = "apiVersion: cluster.open-cluster-management.io/v1beta1\
 const BINDING: &str = "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global}\nspec: {clusterSet: global}\n";
 
 /// Somebody who follows a page: every block of commands, in the order of the page.
-struct Reader<'u> {
+pub(super) struct Reader<'u> {
     user: &'u User,
     page: &'static str,
     blocks: std::vec::IntoIter<Block>,
@@ -19,7 +19,7 @@ struct Reader<'u> {
 }
 
 impl<'u> Reader<'u> {
-    fn new(
+    pub(super) fn new(
         user: &'u User,
         page: &'static str,
         replacements: &'static [(&'static str, &'static str)],
@@ -40,14 +40,14 @@ impl<'u> Reader<'u> {
     }
 
     /// Runs the next block, and returns its output.
-    fn types(&mut self, start: &str) -> String {
+    pub(super) fn types(&mut self, start: &str) -> String {
         let text = self.next(start);
         let text = self.replacements.iter().fold(text, |text, (from, to)| text.replace(from, to));
         self.user.run(&format!("{PLANS_OF_CHANGES_SUCCEED}\n{text}"))
     }
 
     /// Goes to the section whose first block begins with `start`.
-    fn opens(&mut self, start: &str) {
+    pub(super) fn opens(&mut self, start: &str) {
         let is_before = |block: &Block| !block.text.starts_with(start);
         let section: Vec<_> = self.blocks.by_ref().skip_while(is_before).collect();
         self.blocks = section.into_iter();

@@ -115,10 +115,14 @@ fn leader(lease: LeaseSpec, now: Timestamp) -> Finding {
         return not_led("no operator leads".into());
     };
     let dead = format!("no operator has renewed its lease since {renewed:.0}");
-    let Some(holder) = lease.holder_identity.filter(|holder| !holder.is_empty()) else {
-        return not_led(dead);
-    };
     let age = now.duration_since(renewed);
+    let Some(holder) = lease.holder_identity.filter(|holder| !holder.is_empty()) else {
+        if age > LEASE {
+            return not_led(dead);
+        }
+        let message = format!("the operator that led has released its lease {} s ago", age.as_secs().max(0));
+        return Finding::warning(LEADER, message, "another one leads within seconds: look again");
+    };
     if age > LEASE {
         return not_led(format!("{dead}, when {holder} led"));
     }
@@ -178,6 +182,7 @@ mod tests {
             (Some("a"), Some(-3), Health::Good, "a leads, and renewed its lease 0 s ago"),
             (Some("a"), Some(60), Health::Bad, &format!("{dead}, when a led")),
             (Some("a"), Some(-60), Health::Warning, "a renewed its lease 60 s in the future"),
+            (None, Some(2), Health::Warning, "the operator that led has released its lease 2 s ago"),
             (None, Some(60), Health::Bad, dead),
             (Some(""), Some(60), Health::Bad, dead),
             (None, None, Health::Bad, "no operator leads"),

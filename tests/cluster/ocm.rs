@@ -1,0 +1,148 @@
+//! Wheelwright in the place of Open Cluster Management, whose operators install its controllers and agents as pods.
+
+use std::os::unix::fs::symlink;
+
+use super::pages::Reader;
+use super::{User, control};
+use crate::kube::built;
+
+/// The programs of OCM, and their images. OCM's operators say when the images are pulled: always, if the tag is `latest`, except their own.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("registration-operator", "registration-operator:latest"),
+    ("registration", "registration:v1.2.0"),
+    ("placement", "placement:v1.2.0"),
+    ("work", "work:v1.2.0"),
+    ("addon", "addon-manager:v1.2.0"),
+];
+
+const KLUSTERLET: &str = "apiVersion: operator.open-cluster-management.io/v1
+kind: Klusterlet
+metadata: {name: klusterlet}
+spec:
+  clusterName: CLUSTER
+  namespace: open-cluster-management-agent
+  registrationImagePullSpec: quay.io/open-cluster-management/registration:v1.2.0
+  workImagePullSpec: quay.io/open-cluster-management/work:v1.2.0
+";
+
+impl User {
+    /// Installs OCM as its project ships it, on the hub and on both spokes, and lets the spokes join.
+    fn installs_ocm(&self) {
+        let programs = built("tests/interop/build");
+        for (program, image) in PROGRAMS {
+            let program = programs.join(program);
+            let name = program.file_name().unwrap().display();
+            control(&format!("load {name} {} quay.io/open-cluster-management/{image}", program.display()));
+        }
+        symlink(programs, self.path("ocm")).unwrap();
+        self.run("kubectl apply -k ocm/cluster-manager");
+        self.run("kubectl wait crd/clustermanagers.operator.open-cluster-management.io --for=condition=Established");
+        let sample = "operator_open-cluster-management_clustermanagers.cr.yaml";
+        self.run(&format!("sed s/:latest/:v1.2.0/ ocm/cluster-manager/samples/{sample} | kubectl apply -f -"));
+        // Only with this feature is there a work controller.
+        self.run(
+            "kubectl patch clustermanager cluster-manager --type=merge -p \
+             '{\"spec\": {\"workConfiguration\": {\"featureGates\": [{\"feature\": \"ManifestWorkReplicaSet\", \"mode\": \"Enable\"}]}}}'",
+        );
+        self.eventually("kubectl -n open-cluster-management-hub get deployments -o name", "work-controller");
+        self.has_controllers_of_ocm();
+        self.run("wheelwright get token --output kubeconfig >bootstrap.kubeconfig");
+        for cluster in ["c1", "c2"] {
+            let kubectl = format!("kubectl --context {cluster}");
+            self.run(&format!("{kubectl} apply -k ocm/klusterlet"));
+            self.run(&format!(
+                "{kubectl} wait crd/klusterlets.operator.open-cluster-management.io --for=condition=Established"
+            ));
+            self.run(&format!("{kubectl} create namespace open-cluster-management-agent"));
+            self.run(&format!(
+                "{kubectl} -n open-cluster-management-agent create secret generic bootstrap-hub-kubeconfig \
+                 --from-file kubeconfig=bootstrap.kubeconfig"
+            ));
+            self.write("klusterlet.yaml", &KLUSTERLET.replace("CLUSTER", cluster));
+            self.run(&format!("{kubectl} apply -f klusterlet.yaml"));
+        }
+        self.run("wheelwright accept --clusters c1,c2 --wait 120");
+        self.run("kubectl wait managedcluster c1 c2 --for=condition=ManagedClusterConditionAvailable --timeout=120s");
+    }
+
+    /// Waits until all of OCM's controllers run on the hub.
+    fn has_controllers_of_ocm(&self) {
+        self.run(
+            "kubectl -n open-cluster-management-hub wait deployment --all --for=condition=Available --timeout=120s",
+        );
+    }
+
+    /// Waits until the operator has its new arguments, and leads.
+    fn has_operator(&self) {
+        self.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=120s");
+        self.eventually("wheelwright doctor", " leads, and renewed its lease ");
+    }
+
+    /// Returns the pod of the add-on on each spoke, and how often it was restarted.
+    fn pods(&self) -> [String; 2] {
+        let name = &self.name;
+        ["c1", "c2"].map(|cluster| {
+            self.run(&format!(
+                "kubectl --context {cluster} -n {name} get pods -l app={name} \
+                 -o 'jsonpath={{range .items[*]}}{{.metadata.uid}} {{.status.containerStatuses[0].restartCount}};{{end}}'"
+            ))
+        })
+    }
+
+    /// Commits a version, and waits until both spokes have it.
+    fn releases(&self, version: &str) {
+        let status = format!("wheelwright rollout status {}", self.name);
+        self.addon(version, "serve");
+        self.commit(&format!("version {version}"));
+        self.eventually(&status, &format!("✓ c1 {version}  ✓ c2 {version}"));
+    }
+}
+
+/// Each controller of OCM gives way to ours as the how-to says, and comes back: the pods of an add-on go on each time, and each side rolls out
+/// the next commit.
+#[test]
+fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
+    let user = User::of_new_clusters("rows");
+    user.installs_ocm();
+    let mut page = Reader::new(
+        &user,
+        "docs/how-to.md",
+        &[("registry.example.com/wheelwright:0.1.0", "wheelwright:0.1.0 --git-hosts $GIT")],
+    );
+    let nothing_twice = "and decide nothing that this operator decides";
+
+    page.opens("wheelwright install --image");
+    page.types("wheelwright install --image");
+    user.has_operator();
+    user.eventually("wheelwright doctor", nothing_twice);
+    user.allow_repositories();
+    user.addon("1", "serve");
+    user.commit("version 1");
+    user.follow();
+    user.eventually("wheelwright rollout status rows", "2 of 2 clusters done");
+    let pods = user.pods();
+
+    page.types("kubectl scale deployment cluster-manager ");
+    user.has_operator();
+    user.eventually("wheelwright doctor", nothing_twice);
+    page.types("kubectl scale deployment cluster-manager-addon-manager-controller");
+    user.has_operator();
+    user.eventually("wheelwright doctor", "no controllers of Open Cluster Management are on this hub");
+    user.eventually("wheelwright rollout status rows", "✓ c1 1  ✓ c2 1");
+    assert_eq!(user.pods(), pods, "the pods go on");
+    user.run("wheelwright upgrade --take-ownership");
+    user.releases("2");
+
+    let pods = user.pods();
+    page.types("wheelwright upgrade --controllers=config-repo");
+    user.has_operator();
+    user.eventually("kubectl -n open-cluster-management get pods", "cluster-manager-");
+    user.has_controllers_of_ocm();
+    user.eventually("wheelwright doctor", nothing_twice);
+    assert_eq!(user.pods(), pods, "the pods go on");
+    user.addon("3", "serve");
+    user.commit("version 3");
+    for cluster in ["c1", "c2"] {
+        user.eventually(&format!("kubectl --context {cluster} -n rows get pods -L version"), " 3\n");
+    }
+}
