@@ -38,7 +38,9 @@ impl User {
         self.run("kubectl apply -k ocm/cluster-manager");
         self.run("kubectl wait crd/clustermanagers.operator.open-cluster-management.io --for=condition=Established");
         let sample = "operator_open-cluster-management_clustermanagers.cr.yaml";
-        self.run(&format!("sed s/:latest/:v1.2.0/ ocm/cluster-manager/samples/{sample} | kubectl apply -f -"));
+        self.run(&format!(
+            "sed s/:latest/:v1.2.0/ ocm/cluster-manager/samples/{sample} | kubectl apply -f -"
+        ));
         // Only with this feature is there a work controller.
         self.run(
             "kubectl patch clustermanager cluster-manager --type=merge -p \
@@ -74,7 +76,9 @@ impl User {
 
     /// Waits until the operator has its new arguments, and leads.
     fn has_operator(&self) {
-        self.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=120s");
+        self.run(
+            "kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=120s",
+        );
         self.eventually("wheelwright doctor", " leads, and renewed its lease ");
     }
 
@@ -144,5 +148,68 @@ fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
     user.commit("version 3");
     for cluster in ["c1", "c2"] {
         user.eventually(&format!("kubectl --context {cluster} -n rows get pods -L version"), " 3\n");
+    }
+}
+
+/// Our registration operator takes the hub over from OCM's, with the options that its ClusterManager names, and then the agent of a cluster. The
+/// pods of an add-on go on, the ConfigRepo too, and OCM's operators get everything back.
+#[test]
+fn registration_operators_take_the_fleet_from_each_other_on_real_nodes() {
+    let user = User::of_new_clusters("registered");
+    user.installs_ocm();
+    user.run("kubectl create namespace wheelwright-system");
+    let mut page = Reader::new(
+        &user,
+        "docs/operating.md",
+        &[("registry.example.com/wheelwright", "wheelwright"), ("[\"git.example.com\"]", "[\"'$GIT'\"]")],
+    );
+
+    user.run("kubectl -n open-cluster-management scale deployment cluster-manager --replicas=0");
+    page.opens("kubectl annotate clustermanager");
+    page.types("kubectl annotate clustermanager");
+    page.types("helm install registration-operator");
+    user.allow_repositories();
+    user.addon("1", "serve");
+    user.commit("version 1");
+    user.follow();
+    user.eventually("wheelwright rollout status registered", "✓ c1 1  ✓ c2 1");
+    user.eventually(
+        "wheelwright doctor --operator-namespace open-cluster-management-hub",
+        " leads, and renewed its lease ",
+    );
+    user.releases("2");
+
+    let pods = user.pods();
+    user.run("kubectl --context c1 -n open-cluster-management scale deployment klusterlet --replicas=0");
+    user.run(
+        "helm --kube-context c1 install registration-operator charts/wheelwright-registration-operator \
+         --namespace open-cluster-management --set image.repository=wheelwright",
+    );
+    user.run(
+        "kubectl --context c1 patch klusterlet klusterlet --type=merge -p \
+         '{\"spec\": {\"registrationImagePullSpec\": \"wheelwright:0.1.0\", \"workImagePullSpec\": \"wheelwright:0.1.0\"}}'",
+    );
+    let agents = "kubectl --context c1 -n open-cluster-management-agent get pods";
+    user.eventually(
+        &format!("{agents} -o 'jsonpath={{.items[*].spec.containers[0].image}}'"),
+        "wheelwright:0.1.0 wheelwright:0.1.0",
+    );
+    user.run("kubectl --context c1 wait klusterlet klusterlet --for=condition=Available --timeout=120s");
+    assert_eq!(user.pods(), pods, "the pods go on");
+    user.releases("3");
+
+    let pods = user.pods();
+    user.run(
+        "kubectl -n open-cluster-management scale deployment wheelwright-registration-operator --replicas=0",
+    );
+    user.run("wheelwright uninstall --namespace open-cluster-management-hub");
+    user.run("kubectl -n open-cluster-management scale deployment cluster-manager --replicas=1");
+    user.eventually("kubectl -n open-cluster-management-hub get deployments -o name", "work-webhook");
+    user.has_controllers_of_ocm();
+    user.addon("4", "serve");
+    user.run("kubectl apply -k fleet");
+    assert_eq!(user.pods(), pods, "the pods go on");
+    for cluster in ["c1", "c2"] {
+        user.eventually(&format!("kubectl --context {cluster} -n registered get pods -L version"), " 4\n");
     }
 }

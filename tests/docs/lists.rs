@@ -61,6 +61,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
     (
         "docs/operating.md",
+        "kubectl annotate clustermanager",
+        "there is no ClusterManager here; registration_operators_take_the_fleet_from_each_other_on_real_nodes does it",
+    ),
+    (
+        "docs/operating.md",
         "helm install registration-operator",
         "nothing runs its pods here; helm:: runs helm, and klusterlet:: the chart",
     ),

@@ -221,7 +221,8 @@ pub const DASHBOARD: &str = "wheelwright-dashboard";
 /// Field manager of the commands, and the value of the label `app.kubernetes.io/managed-by` of what they
 /// install.
 pub const CLI: &str = "wheelwright-cli";
-/// On the operator's Deployment: the options that it was installed with, as JSON.
+/// On the operator's Deployment: the options that it was installed with, as JSON. On a ClusterManager: the options with
+/// which the hub side is installed.
 pub const INSTALL_OPTIONS_ANNOTATION: &str = "gitops.wheelwright.dev/install-options";
 /// Name of the RolloutPolicy that the operator creates for its records if people made none.
 pub const DEFAULT_ROLLOUT_POLICY: &str = "wheelwright-default";

@@ -1,11 +1,12 @@
 //! The spec of a ClusterManager, parsed once.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
+use serde_json::{Map, Value};
 
 use crate::installation::InstallationOptions;
 use crate::klusterlet::resources;
 use api::addon::v1alpha1::NodePlacement;
-use api::names::HUB_IMAGE_ANNOTATION;
+use api::names::{HUB_IMAGE_ANNOTATION, INSTALL_OPTIONS_ANNOTATION};
 use api::operator::v1::{
     AddOnManagerConfiguration, ClusterManager, ClusterManagerDeployOption, ClusterManagerSpec, CsrConfig,
     FeatureGate, FeatureGateMode, InstallMode, PlacementConfiguration, RegistrationDriverHub,
@@ -76,6 +77,9 @@ pub enum ClusterManagerRefusal {
     /// The hub side has no such driver.
     #[error("the hub side has no driver {0}; use csr for registration and kube for works")]
     Driver(String),
+    /// The annotation with the options of the installation is not readable.
+    #[error("the annotation {INSTALL_OPTIONS_ANNOTATION}: {0}")]
+    Options(String),
 }
 
 impl ClusterManagerSettings {
@@ -118,7 +122,7 @@ impl ClusterManagerSettings {
             resources: resource_requirement.and_then(resources),
             ..Self::named(manager)
         };
-        settings.options.image = manager.annotation(HUB_IMAGE_ANNOTATION).map(str::to_owned);
+        settings.options = options(manager).map_err(ClusterManagerRefusal::Options)?;
         let given = [
             ("registrationImagePullSpec", !registration_image_pull_spec.is_empty()),
             ("workImagePullSpec", !work_image_pull_spec.is_empty()),
@@ -206,6 +210,25 @@ impl ClusterManagerSettings {
             }
         }
     }
+}
+
+/// Reads the options of the installation from the annotations.
+fn options(manager: &ClusterManager) -> Result<InstallationOptions, String> {
+    let mut options = InstallationOptions::default();
+    if let Some(text) = manager.annotation(INSTALL_OPTIONS_ANNOTATION) {
+        options = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let given: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let known = serde_json::to_value(&options).map_err(|error| error.to_string())?;
+        if let Some((unknown, _)) =
+            given.iter().find(|(name, value)| !value.is_null() && known.get(name).is_none())
+        {
+            return Err(format!("there is no option {unknown:?}"));
+        }
+    }
+    if let Some(image) = manager.annotation(HUB_IMAGE_ANNOTATION) {
+        options.image = Some(image.to_owned());
+    }
+    Ok(options)
 }
 
 fn is_on(gate: &FeatureGate) -> bool {

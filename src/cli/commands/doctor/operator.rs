@@ -106,7 +106,7 @@ pub(in crate::cli::commands) fn no_lease(namespace: &str) -> Finding {
     Finding::warning(
         LEADER,
         format!("no operator has a lease in namespace {namespace}"),
-        "start the operator; --namespace names another namespace, and one with --leader-elect=false is not seen",
+        "start the operator; --operator-namespace names another namespace, and one with --leader-elect=false is not seen",
     )
 }
 

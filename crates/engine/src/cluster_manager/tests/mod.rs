@@ -70,6 +70,32 @@ fn a_field_that_changes_nothing_is_named_and_one_that_cannot_be_honoured_is_refu
 }
 
 #[test]
+fn an_annotation_has_the_options_of_the_installation_and_another_one_the_image() {
+    let read = |annotations: Value| {
+        let manager =
+            json!({"metadata": {"name": "cluster-manager", "annotations": annotations}, "spec": {}});
+        ClusterManagerSettings::read(&serde_json::from_value(manager).unwrap())
+            .map(|settings| settings.options)
+    };
+    let (image, options) = ("gitops.wheelwright.dev/image", "gitops.wheelwright.dev/install-options");
+    let given = json!({"image": "a", "gitHosts": ["git.example.com"], "replicas": null}).to_string();
+    let read_options = read(json!({options: given, image: "b"})).unwrap();
+    assert_eq!(read_options.git_hosts.unwrap(), ["git.example.com"]);
+    assert_eq!(read_options.image.unwrap(), "b");
+    for (given, says) in [
+        (r#"{"gitHost": ["git.example.com"]}"#, r#"there is no option "gitHost""#),
+        (r#"{"gitHosts": "git.example.com"}"#, "expected a sequence at line 1 column 30"),
+        ("gitHosts: []", "expected value at line 1 column 1"),
+    ] {
+        let refusal = read(json!({options: given})).unwrap_err().to_string();
+        assert!(
+            refusal.starts_with(&format!("the annotation {options}: ")) && refusal.contains(says),
+            "{refusal}"
+        );
+    }
+}
+
+#[test]
 fn users_join_by_themselves_only_where_the_gate_is_on() {
     let bindings = |mode: &str| {
         let gates = json!([{"feature": "ManagedClusterAutoApproval", "mode": mode}]);
