@@ -105,8 +105,9 @@ fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
         "/openid/v1/jwks" => Ok(respond::json(StatusCode::OK, &hub.tokens.key_set())),
         "" => Ok(respond::json(
             StatusCode::OK,
-            &json!({ "paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"] }),
+            &json!({ "paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] }),
         )),
+        "/openapi/v2" => Ok(openapi::answer_v2(request.accept, &hub.read(openapi::by_path))),
         path => discovery::answer(hub, request)
             .map(Ok)
             .or_else(|| hub.documents.answer(path, || hub.read(openapi::by_path)))

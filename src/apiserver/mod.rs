@@ -25,6 +25,7 @@ mod keys;
 mod kubeconfig;
 mod lock;
 mod openapi;
+mod openapi_v2;
 mod percent;
 mod places;
 mod policies;

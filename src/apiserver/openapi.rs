@@ -1,5 +1,5 @@
 //! OpenAPI v3 documents, one for each group version. `kubectl explain` reads them, and kubectl learns the
-//! query parameters from them.
+//! query parameters from them. The one document of v2 is made from their schemas.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,8 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::openapi_v2;
+use super::request::Accept;
 use super::respond::{self, HandlerResult};
 use store::{self, ApiError, ApiResource, Store, Version};
 
@@ -25,10 +27,21 @@ struct Document {
     hash: String,
 }
 
-fn document_answer(text: &Arc<Vec<u8>>) -> Response {
-    let mut response = Response::new(Body::from(text.to_vec()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+fn document_answer(bytes: Vec<u8>, media_type: &'static str) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
+}
+
+/// Answers `/openapi/v2`, which clients read once, or again when definitions change. Its protobuf form is asked for by a media type that no
+/// other answer has.
+pub(super) fn answer_v2(accept: Accept, served: &ByPath) -> Response {
+    let schemas = served.iter().flat_map(|(path, sources)| schemas(path, sources)).collect();
+    let document = openapi_v2::document(&schemas);
+    match accept {
+        Accept::None => document_answer(openapi_v2::protobuf(&document), openapi_v2::PROTOBUF),
+        _ => respond::json(StatusCode::OK, &document),
+    }
 }
 
 /// Resources by the path of their group version, such as `apis/apps/v1`.
@@ -68,7 +81,10 @@ impl Documents {
             }
             path => match served.get(path) {
                 None => Some(Err(ApiError::no_such_path())),
-                Some(sources) => Some(Ok(document_answer(&self.get(path, sources.clone()).0))),
+                Some(sources) => {
+                    let text = self.get(path, sources.clone()).0.to_vec();
+                    Some(Ok(document_answer(text, "application/json")))
+                }
             },
         }
     }
@@ -90,22 +106,37 @@ impl Documents {
 }
 
 fn document(path: &str, sources: &[Arc<ApiResource>]) -> Value {
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
-    for resource in sources {
-        for version in resource.versions.iter().filter(|v| v.served && group_path(resource, &v.name) == path)
-        {
-            let name = schema_name(resource, version);
-            schemas.insert(name, schema(resource, version));
-            add_paths(&mut paths, &format!("/{path}"), resource, version);
-        }
+    let mut paths = Map::new();
+    for (resource, version) in versions(path, sources) {
+        add_paths(&mut paths, &format!("/{path}"), resource, version);
     }
-    add_referenced(&mut schemas);
     json!({
         "openapi": "3.0.0",
         "info": { "title": "Wheelwright", "version": super::VERSION },
         "paths": paths,
-        "components": { "schemas": schemas },
+        "components": { "schemas": schemas(path, sources) },
     })
+}
+
+/// Returns the resources of a group version.
+fn versions<'a>(
+    path: &'a str,
+    sources: &'a [Arc<ApiResource>],
+) -> impl Iterator<Item = (&'a ApiResource, &'a Version)> {
+    sources.iter().flat_map(move |resource| {
+        let served = move |version: &&Version| version.served && group_path(resource, &version.name) == path;
+        resource.versions.iter().filter(served).map(move |version| (&**resource, version))
+    })
+}
+
+/// Returns the schemas of a group version by name, with the definitions that they refer to.
+fn schemas(path: &str, sources: &[Arc<ApiResource>]) -> Map<String, Value> {
+    let kinds = versions(path, sources);
+    let mut schemas = kinds
+        .map(|(resource, version)| (schema_name(resource, version), schema(resource, version)))
+        .collect();
+    add_referenced(&mut schemas);
+    schemas
 }
 
 /// Adds the definitions that schemas refer to, recursively.

@@ -4,6 +4,7 @@
 //! `make neighbors` runs these tests. They are not part of `make test`, because Argo CD takes twelve minutes of a core to build.
 
 mod deletions;
+mod embedded;
 mod fight;
 mod generators;
 mod hand_over;
@@ -231,12 +232,21 @@ impl Hub {
 
     /// Waits until Argo CD has applied a commit; fails if the sync fails.
     async fn synced(&self, name: &str, commit: &str) -> Value {
-        let mut app = Value::Null;
+        let (mut app, mut shown) = (Value::Null, String::new());
         eventually(&format!("Argo CD has applied {commit} of {name}"), async || {
             app = self.app(name).await;
             let operation = &app["status"]["operationState"];
             let is_its = operation["syncResult"]["revision"] == commit;
             assert!(!is_its || operation["phase"] != "Failed", "{operation:#}");
+            let resources = app["status"]["resources"].as_array().into_iter().flatten();
+            let differs: Vec<&Value> =
+                resources.filter(|one| one["status"] != "Synced").map(|one| &one["name"]).collect();
+            let now =
+                format!("{name}: {} {} {differs:?}", operation["phase"], app["status"]["sync"]["status"]);
+            if now != shown {
+                eprintln!("{now}");
+                shown = now;
+            }
             is_its && operation["phase"] == "Succeeded" && app["status"]["sync"]["status"] == "Synced"
         })
         .await;
