@@ -38,10 +38,10 @@ fn document_answer(bytes: Vec<u8>, media_type: &'static str) -> Response {
 pub(super) fn answer_v2(accept: Accept, served: &ByPath) -> Response {
     let schemas = served.iter().flat_map(|(path, sources)| schemas(path, sources)).collect();
     let document = openapi_v2::document(&schemas);
-    match accept {
-        Accept::None => document_answer(openapi_v2::protobuf(&document), openapi_v2::PROTOBUF),
-        _ => respond::json(StatusCode::OK, &document),
+    if accept == Accept::None {
+        return document_answer(openapi_v2::protobuf(&document), openapi_v2::PROTOBUF);
     }
+    respond::json(StatusCode::OK, &document)
 }
 
 /// Resources by the path of their group version, such as `apis/apps/v1`.

@@ -59,7 +59,7 @@ struct Hub {
 /// The API server of a hub.
 enum Serves {
     Embedded { _server: Server },
-    Kubernetes { _cluster: Cluster },
+    Kubernetes { _cluster: Box<Cluster> },
 }
 
 impl Hub {
@@ -112,7 +112,7 @@ impl Hub {
             stop: CancellationToken::new(),
             _operator: operator,
             kubeconfig: cluster.kubeconfig.clone(),
-            _serves: Serves::Kubernetes { _cluster: cluster },
+            _serves: Serves::Kubernetes { _cluster: Box::new(cluster) },
             dir,
         }
     }
