@@ -136,7 +136,7 @@ fn patch_json(data: &[u8]) {
 fn template_of_a_chart(data: &[u8]) {
     let chart: &[u8] = b"{apiVersion: v2, name: web, version: 0.1.0}";
     let kustomization: &[u8] =
-        b"helmCharts:\n- {name: web, releaseName: r, namespace: n, valuesInline: {a: {b: [1, null]}}}\n";
+        b"helmCharts:\n- {name: web, releaseName: web, namespace: shop, valuesInline: {a: {b: [1, null]}}}\n";
     for (file, other) in [("templates/a.yaml", "values.yaml"), ("values.yaml", "templates/a.yaml")] {
         rendered(&[
             ("overlay/kustomization.yaml", kustomization),
