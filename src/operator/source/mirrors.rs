@@ -86,6 +86,9 @@ pub(super) struct FetchError {
     pub(super) error: Error,
 }
 
+/// A server, by its URL and the Secret with which it is asked.
+pub(super) type AskedServer = (Option<Key>, String);
+
 /// The mirrors of one operator.
 pub(super) struct Mirrors {
     pub(super) secrets: Secrets,
@@ -99,8 +102,8 @@ pub(super) struct Mirrors {
     /// The places with a report of this process: remote, branch, directory and owner. Once it has written
     /// there, a report of another process is that of another hub with the same identity.
     pushed: Mutex<BTreeSet<(String, String, String, String)>>,
-    /// Until when a server wants no pushes with a Secret, and what it said, by the Secret and the URL.
-    paused: Mutex<BTreeMap<(Option<Key>, String), (Instant, Error)>>,
+    /// Until when a server wants no pushes, and what it said.
+    paused: Mutex<BTreeMap<AskedServer, (Instant, Error)>>,
     longest: Duration,
     turn: Duration,
     grace: Duration,
@@ -218,7 +221,7 @@ impl Mirrors {
     /// Writes to a server, or repeats its last refusal if it wants no requests yet.
     pub(super) async fn unless_paused<T>(
         &self,
-        server: (Option<Key>, String),
+        server: AskedServer,
         write: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let paused = || self.paused.lock().expect("no task panics while it holds the map");

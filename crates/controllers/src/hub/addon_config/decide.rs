@@ -142,8 +142,6 @@ impl AddOnInput {
             && progress::is_of(&progression, &desired)
             && condition.is_some_and(|condition| !ConfigProblem::is_reported(condition));
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
-        let name = self.name.clone();
-        let subject = RolloutOwner::AddOn(&name);
         let remembered = rollout_policy::remembered(&pass.records, &node.placement);
         if let Some(problem) = problem {
             // A quarantine and the last valid strategy outlast a configuration that is missing for a while. A
@@ -193,6 +191,7 @@ impl AddOnInput {
         let failure = rollout_policy::failure(&decision, remembered, |cluster| self.message(cluster));
         let condition = self.condition(node, &decision, &failure, &decided.removal);
         set_condition(&mut progression.conditions, condition, pass.now);
+        let subject = RolloutOwner::AddOn(&self.name);
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
         let good = config_refs::last_known_good(&progression.config_references);
         memory.last_good = good.map(|good| address(&good)).unwrap_or_default();
