@@ -281,7 +281,7 @@ fn every_controller_changes_sides_in_a_row_of_the_how_to() {
     let page = std::fs::read_to_string(format!("{ROOT}/docs/how-to.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| `cluster-manager-"));
     let mut named: Vec<&str> = rows.flat_map(|row| row.split('`').skip(3).step_by(2)).collect();
-    let begin = page.split_once("\n  --controllers=").unwrap().1.split(' ').next().unwrap();
+    let begin = page.split_once("\n  --controllers=").unwrap().1.split_whitespace().next().unwrap();
     named.extend(begin.split(','));
     named.sort_unstable();
     let mut known = wheelwright::operator::controller_names();
