@@ -202,7 +202,7 @@ impl User {
         user
     }
 
-    /// Installs wheelwright and lets both spokes join, if that is not done.
+    /// Installs wheelwright and lets both spokes join, if that is not done. Both are available then.
     fn make_fleet(&self) {
         if self.turn.has_fleet() {
             return;
@@ -210,6 +210,7 @@ impl User {
         self.turn.reset();
         self.run("wheelwright install --image wheelwright:0.1.0 --git-hosts $GIT");
         self.join();
+        self.eventually("wheelwright status", "2 of 2 available");
         self.allow_repositories();
         self.turn.mark(true);
     }
