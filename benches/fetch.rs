@@ -70,7 +70,7 @@ fn main() {
     }
 }
 
-/// Fetches as the operator does, in a process of its own.
+/// Fetches as the operator does, in a separate process.
 fn fetch(url: &str, cache: &Path, accepted: &str) {
     let mut mirror = Mirror::open(cache, Remote::parse(url).unwrap(), Credentials::default()).unwrap();
     let accepted = Some(accepted).filter(|accepted| *accepted != "-");

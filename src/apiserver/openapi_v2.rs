@@ -68,7 +68,7 @@ fn reference(schema: &Value) -> Option<&str> {
     path.strip_prefix("#/components/schemas/")
 }
 
-/// Returns a document as protobuf. The numbers are those of gnostic's `OpenAPIv2.proto`.
+/// Returns a document as protobuf. The field numbers follow gnostic's `OpenAPIv2.proto`.
 pub(super) fn protobuf(document: &Value) -> Vec<u8> {
     let mut message = Message::default();
     message.text(1, document.get("swagger"));

@@ -93,12 +93,19 @@ impl User {
         })
     }
 
-    /// Commits a version, and waits until both spokes have it.
+    /// Waits until each spoke has a pod of a version, whoever rolls it out.
+    fn has_pods(&self, version: &str) {
+        for cluster in ["c1", "c2"] {
+            let pods = format!("kubectl --context {cluster} -n {} get pods -L version", self.name);
+            self.eventually(&pods, &format!(" {version}\n"));
+        }
+    }
+
+    /// Commits a version, and waits until both spokes run it.
     fn releases(&self, version: &str) {
-        let status = format!("wheelwright rollout status {}", self.name);
         self.addon(version, "serve");
         self.commit(&format!("version {version}"));
-        self.eventually(&status, &format!("✓ c1 {version}  ✓ c2 {version}"));
+        self.runs(version);
     }
 }
 
@@ -146,9 +153,7 @@ fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
     assert_eq!(user.pods(), pods, "the pods go on");
     user.addon("3", "serve");
     user.commit("version 3");
-    for cluster in ["c1", "c2"] {
-        user.eventually(&format!("kubectl --context {cluster} -n rows get pods -L version"), " 3\n");
-    }
+    user.has_pods("3");
 }
 
 /// Our registration operator takes the hub over from OCM's, with the options that its ClusterManager names, and then the agent of a cluster. The
@@ -209,7 +214,5 @@ fn registration_operators_take_the_fleet_from_each_other_on_real_nodes() {
     user.addon("4", "serve");
     user.run("kubectl apply -k fleet");
     assert_eq!(user.pods(), pods, "the pods go on");
-    for cluster in ["c1", "c2"] {
-        user.eventually(&format!("kubectl --context {cluster} -n registered get pods -L version"), " 4\n");
-    }
+    user.has_pods("4");
 }

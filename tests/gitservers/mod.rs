@@ -1,5 +1,5 @@
-//! The same promises on git servers of independent implementations. Each runs as a process of its own, and the
-//! operator beside it.
+//! The same promises on git servers of independent implementations. Each server and the operator run as
+//! separate processes.
 
 mod gitea;
 mod server;

@@ -29,7 +29,7 @@ pub(super) struct GitServer {
     pub(super) stranger: Value,
     /// What it says when it refuses a push.
     pub(super) refusal: &'static str,
-    /// Whether it cannot leave out the history of a commit.
+    /// True if it cannot leave out the history of a commit.
     pub(super) sends_whole_history: bool,
     _processes: Vec<Running>,
 }

@@ -34,7 +34,7 @@ pub(super) struct Frame {
     pub file: String,
     /// Its path from the outermost directory, as annotations name it.
     pub origin: String,
-    /// Its namespace, or that of the kustomizations around it.
+    /// Its namespace; if it has none, the namespace of the kustomizations around it.
     pub namespace: String,
 }
 

@@ -107,7 +107,7 @@ pub(super) struct Parts {
     pub(super) inner: BTreeSet<String>,
     /// Kustomizations within each other, at most, in the directory that is being accumulated.
     pub(super) deepest: usize,
-    /// Whether a chart in it takes the namespace of the kustomizations around it.
+    /// True if a chart in it takes the namespace of the kustomizations around it.
     pub(super) inherits: bool,
 }
 

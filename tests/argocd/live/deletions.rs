@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{FLEET, Hub, NAMESPACE, config_map};
+use super::{FLEET, Hub, NAMESPACE, binding, config_map, placement};
 use crate::wait::eventually;
 
 fn add_on(name: &str) -> String {
@@ -68,12 +68,8 @@ async fn an_addon_that_argo_cd_deletes_blocks_no_commit_and_waits_for_an_approva
             .await;
     }
     let mut repository = hub.repository("add-ons");
-    let binding = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-        "metadata": {"name": "global", "namespace": FLEET}, "spec": {"clusterSet": "global"}});
-    repository.write("binding.yaml", &binding.to_string());
-    let placement = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-        "metadata": {"name": "all", "namespace": FLEET}, "spec": {"tolerations": [{"operator": "Exists"}]}});
-    repository.write("placement.yaml", &placement.to_string());
+    repository.write("binding.yaml", &binding(FLEET).to_string());
+    repository.write("placement.yaml", &placement("all", json!({"tolerations": [{"operator": "Exists"}]})));
     repository.write("pruned.yaml", &add_on("pruned"));
     repository.write("settings.yaml", &config_map("settings", "1", json!({})));
     let first = repository.commit("one");

@@ -5,7 +5,7 @@ use kube::Api;
 use serde_json::json;
 
 use super::generators::add_cluster;
-use super::{FLEET, Hub, config_map, embedded};
+use super::{FLEET, Hub, binding, config_map, embedded, placement};
 use crate::trace::client;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -14,12 +14,8 @@ async fn argo_cd_runs_on_an_embedded_hub_and_deploys_to_another() {
     let mut hub = Hub::embedded("argo-embedded").await;
     hub.join("c1").await;
     let mut repository = hub.repository("fleet");
-    let binding = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-        "metadata": {"name": "global", "namespace": FLEET}, "spec": {"clusterSet": "global"}});
-    repository.write("binding.yaml", &binding.to_string());
-    let placement = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
-        "metadata": {"name": "all", "namespace": FLEET}, "spec": {"tolerations": [{"operator": "Exists"}]}});
-    repository.write("placement.yaml", &placement.to_string());
+    repository.write("binding.yaml", &binding(FLEET).to_string());
+    repository.write("placement.yaml", &placement("all", json!({"tolerations": [{"operator": "Exists"}]})));
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}});
     let strategy =

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use super::{Hub, NAMESPACE, url};
+use super::{Hub, NAMESPACE, binding, url};
 use crate::argocd::recipes::{BY_CLUSTER_DECISION, BY_PLACEMENT_DECISIONS, shown};
 use crate::kube::Cluster;
 use crate::wait::eventually;
@@ -68,11 +68,7 @@ async fn application_sets_of_both_generators_follow_a_placement() {
         repository.write(&format!("overlays/{overlay}/settings.yaml"), &map.to_string());
     }
     repository.commit("one");
-    hub.apply(
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-        "metadata": {"name": "global", "namespace": NAMESPACE}, "spec": {"clusterSet": "global"}}),
-    )
-    .await;
+    hub.apply(binding(NAMESPACE)).await;
     let mut placement = shown("Placement", "/spec");
     placement["metadata"]["annotations"]["gitops.wheelwright.dev/refresh-application-sets"] = json!("shop");
     hub.apply(placement).await;

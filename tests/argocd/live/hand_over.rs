@@ -5,19 +5,13 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{FLEET, Hub, NAMESPACE, config_map};
+use super::{FLEET, Hub, NAMESPACE, config_map, placement};
 use crate::kube::helm;
 use crate::wait::eventually;
 
 const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 const INSTANCE: &str = "app.kubernetes.io/instance";
 const MARK: &str = api::names::CONFIG_REPO_ANNOTATION;
-
-fn placement() -> String {
-    let metadata = json!({"name": "all", "namespace": FLEET});
-    json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": metadata, "spec": {}})
-        .to_string()
-}
 
 /// Returns the objects of the repository by kind.
 async fn objects(hub: &Hub) -> BTreeMap<&'static str, Value> {
@@ -73,7 +67,7 @@ async fn goes_and_comes_back(hub: &Hub, method: &str, by_annotation: bool, by_la
     let name = method.replace('+', "-and-");
     let mut repository = hub.repository(&name);
     repository.write("settings.yaml", &config_map("settings", method, json!({})));
-    repository.write("placement.yaml", &placement());
+    repository.write("placement.yaml", &placement("all", json!({})));
     let commit = repository.commit("one");
     hub.application(&name, &repository, json!({})).await;
     hub.synced(&name, &commit).await;

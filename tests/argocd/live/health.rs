@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{FLEET, Hub, NAMESPACE, config_map};
+use super::{FLEET, Hub, NAMESPACE, binding, config_map, placement};
 use crate::e2e::Repository;
 use crate::wait::eventually;
 
@@ -13,12 +13,6 @@ const GROUP: &str = "addon.open-cluster-management.io";
 
 fn manifest(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value}})
-}
-
-fn placement(name: &str, spec: Value) -> String {
-    let metadata = json!({"name": name, "namespace": FLEET});
-    json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": metadata, "spec": spec})
-        .to_string()
 }
 
 /// Writes a version: a set and an add-on in wave 0, each cluster by cluster, and a ConfigMap in wave 1. An API server rejects the manifest
@@ -36,9 +30,7 @@ fn write(repository: &mut Repository, version: &str, manifest_name: &str) -> Str
     let placed = json!({"namespace": FLEET, "name": "all", "rolloutStrategy": strategy});
     let add_on = json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "ClusterManagementAddOn", "metadata": {"name": "tool"},
         "spec": {"supportedConfigs": [config], "installStrategy": {"type": "Placements", "placements": [placed]}}});
-    let binding = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-        "metadata": {"name": "global", "namespace": FLEET}, "spec": {"clusterSet": "global"}});
-    repository.write("binding.yaml", &binding.to_string());
+    repository.write("binding.yaml", &binding(FLEET).to_string());
     repository.write("placement.yaml", &placement("all", json!({"tolerations": [{"operator": "Exists"}]})));
     repository.write("set.yaml", &set.to_string());
     repository.write(&format!("template-{version}.yaml"), &template.to_string());
@@ -68,7 +60,7 @@ fn holds(object: &Value, condition: &str) -> bool {
     })
 }
 
-/// Waits until wave 1 has a version. Returns what Argo CD said meanwhile.
+/// Waits until wave 1 has a version. Returns what Argo CD said until then.
 async fn rolls_out(hub: &Hub, version: &str, commit: &str) -> Seen {
     hub.refresh("rollout").await;
     let mut seen = Seen::new();

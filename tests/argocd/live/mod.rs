@@ -302,3 +302,15 @@ fn config_map(name: &str, value: &str, annotations: Value) -> String {
     let metadata = json!({"name": name, "namespace": FLEET, "annotations": annotations});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": value}}).to_string()
 }
+
+/// Returns a binding of the set of all clusters.
+fn binding(namespace: &str) -> Value {
+    json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+        "metadata": {"name": "global", "namespace": namespace}, "spec": {"clusterSet": "global"}})
+}
+
+fn placement(name: &str, spec: Value) -> String {
+    let metadata = json!({"name": name, "namespace": FLEET});
+    json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": metadata, "spec": spec})
+        .to_string()
+}

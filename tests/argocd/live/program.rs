@@ -62,8 +62,7 @@ pub(super) struct ArgoCd {
 }
 
 impl ArgoCd {
-    /// Starts it on a cluster where it is installed, with an administrator, and with the account of its own for the ApplicationSet
-    /// controller.
+    /// Starts it on a cluster where it is installed, as an administrator; the ApplicationSet controller has its own account.
     pub(super) fn start(cluster: &Cluster, dir: &Path) -> Self {
         let admin = fs::read_to_string(&cluster.kubeconfig).unwrap();
         Self::start_as(&admin, &account_kubeconfig(cluster, GENERATOR, NAMESPACE), dir)

@@ -4,7 +4,7 @@ use api::crds;
 use serde_json::{Value, json};
 
 use super::program::{self, ArgoCd};
-use super::{Hub, NAMESPACE, url};
+use super::{Hub, NAMESPACE, binding, url};
 use crate::argocd::recipes::shown;
 use crate::klusterlet::exists;
 use crate::kube::Cluster;
@@ -43,11 +43,7 @@ async fn the_argo_cd_of_a_cluster_runs_the_applications_of_the_hub() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"k": "1"}});
     repository.write("overlays/prod/settings.yaml", &map.to_string());
     let commit = repository.commit("one");
-    hub.apply(
-        json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-        "metadata": {"name": "global", "namespace": NAMESPACE}, "spec": {"clusterSet": "global"}}),
-    )
-    .await;
+    hub.apply(binding(NAMESPACE)).await;
     let mut placement = shown("Placement", "/spec");
     let annotations = &mut placement["metadata"]["annotations"];
     // Secrets without credentials: nobody reaches the cluster from the hub.

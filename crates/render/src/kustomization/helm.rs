@@ -26,19 +26,19 @@ pub(crate) struct HelmChart {
     pub name_template: String,
     /// The namespace of the release.
     pub namespace: String,
-    /// The values file that stands in for that of the chart.
+    /// The values file in the place of the chart's.
     pub values_file: Option<Text>,
     /// Values files that count more.
     pub additional_values_files: Vec<Text>,
-    /// Values that are merged with those of the values file.
+    /// Values that are merged with the values file.
     pub values_inline: Map<String, Json>,
     /// The way in which they are merged.
     pub values_merge: ValuesMerge,
-    /// Whether the definitions in `crds/` are included.
+    /// If true, the definitions in `crds/` are included.
     pub include_crds: bool,
-    /// Whether hooks are left out.
+    /// If true, hooks are left out.
     pub skip_hooks: bool,
-    /// API versions beside those of Kubernetes.
+    /// API versions, in addition to what Kubernetes has.
     pub api_versions: Vec<String>,
     /// The version of Kubernetes.
     pub kube_version: String,

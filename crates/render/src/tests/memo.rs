@@ -166,7 +166,7 @@ fn a_memo_does_not_exceed_the_limits_of_a_rendering() {
 
 const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}', namespace: '{{ .Release.Namespace }}'}\ndata: {v: '{{ .Values.v }}'}\n";
 
-/// A kustomization with releases of one chart, each with a values file of its own.
+/// A kustomization with releases of one chart, each with its own values file.
 fn releases(count: usize) -> FileTree {
     let charts: String =
         (0..count).map(|n| format!("- {{name: web, releaseName: r{n}, valuesFile: v{n}.yaml}}\n")).collect();
