@@ -23,6 +23,7 @@ spec:
   namespace: open-cluster-management-agent
   registrationImagePullSpec: quay.io/open-cluster-management/registration:v1.2.0
   workImagePullSpec: quay.io/open-cluster-management/work:v1.2.0
+  workConfiguration: {statusSyncInterval: 5s}
 ";
 
 impl User {
