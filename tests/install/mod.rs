@@ -361,6 +361,11 @@ async fn what_others_have_installed_is_left_or_asked_about() {
     assert!(why.contains("ClusterRole.rbac.authorization.k8s.io wheelwright-operator exists"), "{why}");
     assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"), "nothing is written");
     kubectl.run(&["delete", "clusterrole", "wheelwright-operator"]);
+    let error = refused(&hub, &["install", "--wait", "0", "--config-namespaces", "team-a"]);
+    assert!(
+        error.contains("there is no namespace team-a") && error.contains("kubectl create namespace team-a")
+    );
+    assert!(kubectl.fails(&["get", "namespace", helm::NAMESPACE]).contains("NotFound"), "nothing is written");
 
     let printed = run(&hub, &["install", "--wait", "0"]);
     let left = "left as it is: another component of Open Cluster Management owns it\n";

@@ -134,7 +134,8 @@ async fn install(
 ) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.options().over(installed))?;
     let deadline = Deadline::of(args.wait);
-    // The check of the owners of all objects comes before the first write.
+    // What can be checked is checked before the first write.
+    installer.must_have_namespaces(&wanted).await?;
     let present = installer.survey(&wanted).await?;
     let is_quiet = args.output != Format::Text;
     let mark = if args.dry_run { " (dry run)" } else { "" };

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
-use object::{Gvk, Object, ObjectRef};
+use object::{Gvk, Key, Object, ObjectRef};
 
 use crate::cli::writer::{api_of, failed, resource_of, untyped};
 use crate::cli::{CommandError, objects};
@@ -79,6 +80,21 @@ impl Installer {
             present.push(found);
         }
         Ok(present)
+    }
+
+    /// Refuses objects whose namespace neither exists nor is among them.
+    pub(in crate::cli) async fn must_have_namespaces(&self, wanted: &[Object]) -> Result<(), CommandError> {
+        let namespace = |name: &str| ObjectRef::of::<Namespace>(Key::cluster(name));
+        let comes_with_them = |name: &&str| wanted.iter().any(|object| object.reference() == namespace(name));
+        let namespaces: BTreeSet<&str> = wanted.iter().map(Object::namespace).collect();
+        for name in namespaces.into_iter().filter(|name| !name.is_empty() && !comes_with_them(name)) {
+            if self.find(&namespace(name)).await?.is_none() {
+                let error = anyhow!("there is no namespace {name}");
+                let hint = format!("kubectl create namespace {name}, and repeat the command");
+                return Err(CommandError::hinted(error, hint));
+            }
+        }
+        Ok(())
     }
 
     fn must_be_ours(&self, found: &Object) -> Result<(), CommandError> {
