@@ -6,6 +6,7 @@ pub(super) const ON_A_NEW_HUB: &[(&str, &str)] = &[
     ("docs/tutorial.md", ""),
     ("examples-repo/README.md", "fleet"),
     ("docs/plan.md", "fleet"),
+    ("docs/plan-from-report.md", "fleet"),
     ("docs/rendering.md", "fleet"),
     ("docs/laptop.md", "laptop"),
 ];
@@ -99,7 +100,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "wheelwright render --chart",
         "the fleet has no chart; chart::render:: renders those of this repository",
     ),
-    ("docs/plan.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
+    ("docs/plan-from-report.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
     (
         "docs/repositories.md",
         "ssh-keygen -q -t ed25519 -N '' -C wheelwright",
