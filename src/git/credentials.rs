@@ -19,7 +19,7 @@ use object::text::REDACTED;
 const SHORTEST_SECRET: usize = 6;
 
 /// The secrets that prove our identity to a remote, and the host keys that prove the identity of the remote.
-/// The keys of the Secret are in docs/repositories.md, "Private repositories" and "GitHub Apps".
+/// The keys of the Secret are in docs/git-access.md, "Private repositories" and "GitHub Apps".
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     username: Option<String>,
@@ -266,8 +266,8 @@ mod tests {
         let literals = read.split('"').skip(1).step_by(2);
         let keys: BTreeSet<&str> =
             literals.filter(|text| !text.is_empty() && !text.contains(char::is_whitespace)).collect();
-        let page = include_str!("../../docs/repositories.md");
-        let page = between(page, "\n## Private repositories\n", "\n## Hosts\n");
+        let page = include_str!("../../docs/git-access.md");
+        let page = between(page, "\n## Private repositories\n", "\n## Servers\n");
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
         let documented: BTreeSet<&str> = rows.flat_map(|(key, _)| key.split('`').step_by(2)).collect();
         assert_eq!(keys, documented);

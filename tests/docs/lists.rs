@@ -19,6 +19,9 @@ pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
     ("docs/addons.md", ""),
     ("docs/argocd.md", ""),
     ("docs/repositories.md", ""),
+    ("docs/git-access.md", ""),
+    ("docs/signatures.md", ""),
+    ("docs/reports.md", ""),
     ("docs/simulate.md", ""),
     ("README.md", ""),
 ];
@@ -102,17 +105,13 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
     ("docs/plan-from-report.md", "wheelwright plan --repo", "no git server is here; plan:: reads a report"),
     (
-        "docs/repositories.md",
+        "docs/git-access.md",
         "ssh-keygen -q -t ed25519 -N '' -C wheelwright",
         "there is no such server; git:: fetches over ssh",
     ),
+    ("docs/reports.md", "git fetch origin", "no operator reports here; git:: fetches reports and archives"),
     (
-        "docs/repositories.md",
-        "git fetch origin",
-        "no operator reports here; git:: fetches reports and archives",
-    ),
-    (
-        "docs/repositories.md",
+        "docs/git-access.md",
         "wheelwright operator",
         "helm has installed nothing here; helm:: runs helm, and sources:: an operator with webhooks",
     ),

@@ -99,7 +99,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
         Error::Auth { .. } | Error::Credentials(_) => Finding::bad(
             CHECK,
             message,
-            "correct the Secret of spec.secretRef; docs/repositories.md has its keys (Private repositories)",
+            "correct the Secret of spec.secretRef; docs/git-access.md lists its keys",
         ),
         Error::MissingRef { .. } | Error::Empty { .. } | Error::Ref(_) => {
             Finding::bad(CHECK, message, "correct spec.ref, or push what it names")
@@ -133,7 +133,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
         | Error::PushContended { .. }
         | Error::StatusRejected { .. }
         | Error::Throttled { .. } => {
-            Finding::bad(CHECK, message, "use a repository that the operator can read (docs/repositories.md)")
+            Finding::bad(CHECK, message, "use a repository that the operator can read (docs/git-access.md)")
         }
     }
 }

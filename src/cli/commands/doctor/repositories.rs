@@ -91,7 +91,7 @@ async fn credentials(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Secr
         let found = find::<Secret>(&hub.client, &secret).await.map_err(|error| not_asked(&key, error))?;
         if found.is_none() {
             let advice = format!(
-                "kubectl create secret generic {} -n {}, with keys of docs/repositories.md (Private repositories)",
+                "kubectl create secret generic {} -n {}, with the keys in docs/git-access.md",
                 secret.name, secret.namespace
             );
             return Err(Finding::bad(CHECK, format!("{key}: there is no Secret {secret}"), advice));
