@@ -16,6 +16,8 @@ pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
     ("docs/cli.md", ""),
     ("docs/how-to.md", ""),
     ("docs/operating.md", ""),
+    ("docs/dashboard.md", ""),
+    ("docs/observability.md", ""),
     ("docs/addons.md", ""),
     ("docs/argocd.md", ""),
     ("docs/repositories.md", ""),
@@ -30,7 +32,7 @@ pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
 /// The block has no other command. It is stopped at the end of its page.
 pub(super) const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
     ("docs/rendering.md", "wheelwright render overlays/prod --watch", "kind: "),
-    ("docs/operating.md", "wheelwright dashboard", "http://127.0.0.1:"),
+    ("docs/dashboard.md", "wheelwright dashboard", "http://127.0.0.1:"),
     ("docs/laptop.md", "wheelwright hub --data hub", "the hub listens on"),
     ("docs/laptop.md", "wheelwright hub --data cluster", "the hub listens on"),
     ("docs/laptop.md", "wheelwright operator", "fetched"),
@@ -78,10 +80,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
         "kubectl create namespace cluster1",
         "there are no kubeconfigs of other clusters here; klusterlet::hosted:: does the same",
     ),
-    ("docs/operating.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
+    ("docs/dashboard.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
+    ("docs/observability.md", "helm upgrade", "helm has installed nothing here; helm:: runs it"),
     ("docs/operating.md", "helm uninstall", "helm has installed nothing here; helm:: runs it"),
     (
-        "docs/operating.md",
+        "docs/dashboard.md",
         "kubectl port-forward",
         "nothing runs pods here; charts_are_installed_upgraded_and_rolled_back_on_real_nodes does it",
     ),

@@ -52,11 +52,11 @@ fn every_key_of_a_log_line_stands_in_the_table_of_the_page_about_operating() {
     };
     let sources = files.iter().filter(|(path, _)| is_ours(path));
     let found: BTreeSet<&str> = sources.flat_map(|(_, source)| keys(production(source))).collect();
-    let page = std::fs::read_to_string(root().join("docs/operating.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/observability.md")).unwrap();
     let table = page.split("| Key | Value |").nth(1).unwrap().split("\n\n").next().unwrap();
     let listed = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let listed: BTreeSet<&str> = listed.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-    assert_eq!(found, listed, "the keys of the log lines, and those of docs/operating.md");
+    assert_eq!(found, listed, "the keys of the log lines, and those of docs/observability.md");
 }
 
 #[test]
