@@ -160,3 +160,65 @@ fn there_is_one_stack_of_tls() {
         assert_eq!(count(name), 0, "{name}");
     }
 }
+
+/// Commits files in a repository, and clones it to `checkout`, as CI does. Returns which packages cargo then builds.
+fn built_in_a_new_checkout(dir: &Path, files: &[(&str, &str)]) -> String {
+    let script = format!(
+        "cd {0}; git -C origin add --all; git -C origin -c user.name=a -c user.email=a@b commit --quiet --message 1
+        rm -rf checkout; git clone --quiet origin checkout; cd checkout
+        {1}/.ci/mtimes restore ../target >/dev/null; cargo build --offline --workspace 2>&1; {1}/.ci/mtimes seal ../target",
+        dir.display(),
+        env!("CARGO_MANIFEST_DIR")
+    );
+    for (name, text) in files {
+        let path = dir.join("origin").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let mut command = Command::new("bash");
+    command
+        .args(["-euc", &script])
+        .env("CARGO_TARGET_DIR", dir.join("target"))
+        .env("CARGO_TERM_COLOR", "never");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("Finished"), "{text}");
+    let compiled = text.lines().filter_map(|line| line.trim().strip_prefix("Compiling "));
+    compiled
+        .map(|line| line.split(' ').next().unwrap())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Each checkout makes all files new. What another program built in the meantime may be of other content, so nothing of it is trusted.
+#[test]
+fn a_new_checkout_builds_only_the_packages_that_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    run("git", &["init", "--quiet", &dir.path().join("origin").display().to_string()]);
+    let manifest =
+        |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n");
+    let first = [
+        ("Cargo.toml", "[workspace]\nmembers = [\"one\", \"two\"]\nresolver = \"3\"\n"),
+        ("one/Cargo.toml", &manifest("one")),
+        ("one/src/lib.rs", "pub const TEXT: &str = include_str!(\"text\");"),
+        ("one/src/text", "1"),
+        ("two/Cargo.toml", &manifest("two")),
+        ("two/src/lib.rs", "// include_dir!(\"files\")"),
+    ];
+    let built = |files: &[(&str, &str)]| built_in_a_new_checkout(dir.path(), files);
+    assert_eq!(built(&first), "one two");
+    assert_eq!(built(&[("README", "1")]), "two", "the list of files that it embeds may have changed");
+    assert_eq!(built(&[("README", "2")]), "");
+    assert_eq!(built(&[("one/src/text", "2")]), "one");
+    assert_eq!(built(&[("one/src/text", "1")]), "one");
+
+    let text = dir.path().join("checkout/one/src/text");
+    std::fs::write(&text, "3").unwrap();
+    let mut edited = Command::new(env!("CARGO"));
+    edited.args(["build", "--offline", "--quiet"]).current_dir(dir.path().join("checkout"));
+    assert!(edited.env("CARGO_TARGET_DIR", dir.path().join("target")).status().unwrap().success());
+    assert_eq!(built(&[("README", "3")]), "one two");
+}
