@@ -1,6 +1,6 @@
 //! Add-ons of others, as they are published.
 
-use super::{User, control};
+use super::User;
 use crate::kube::built;
 
 /// OCM's managed-serviceaccount is installed as it is published: its manager runs on the hub, its agents on the spokes, and a spoke accepts the
@@ -10,7 +10,7 @@ fn a_published_add_on_runs_with_its_manager_on_real_nodes() {
     let user = User::of_new_clusters("published");
     let program = built("tests/managed-serviceaccount/build");
     let image = "quay.io/open-cluster-management/managed-serviceaccount:v0.10.0";
-    control(&format!("load msa {} {image}", program.display()));
+    user.control(&format!("load msa {} {image}", program.display()));
     user.run(
         "wheelwright install --image wheelwright:0.1.0 --addon-roles managed-serviceaccount-addon-agent",
     );

@@ -1,6 +1,6 @@
 //! The operator, the agents and the dashboard as pods: installed, upgraded, moved and killed.
 
-use super::{User, control};
+use super::User;
 use crate::kube::free_port;
 
 /// A commit with an add-on reaches a pod on each spoke, one cluster after the other.
@@ -142,12 +142,12 @@ fn nodes_that_lost_their_power_come_back_on_real_nodes() {
     user.follow();
     user.runs("1");
     for cluster in ["hub", "c1"] {
-        control(&format!("crash {cluster}"));
+        user.control(&format!("crash {cluster}"));
     }
     user.addon("2", "serve");
     user.commit("version 2");
     for cluster in ["hub", "c1"] {
-        control(&format!("start {cluster}"));
+        user.control(&format!("start {cluster}"));
     }
     user.runs("2");
     user.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=120s");

@@ -19,8 +19,8 @@
 //!
 //! Journeys of [`User::of_a_fleet`] run at the same time on the same hub, so all that they make has their name. Those that touch what others
 //! use, such as labels of clusters or the operator's pods, have the fleet for themselves ([`User::alone`]), or start with new clusters
-//! ([`User::of_new_clusters`]). `user.run` panics if the command fails, `user.fails` if it succeeds. When a journey fails, its commands and
-//! the state of the clusters are printed.
+//! ([`User::of_new_clusters`]). `tests/run` starts two beds: one for the fleet, and one for new clusters. `user.run` panics if the command
+//! fails, `user.fails` if it succeeds. When a journey fails, its commands and the state of the clusters are printed.
 
 mod addons;
 mod how_to;
@@ -50,7 +50,7 @@ use serde_json::Value;
 
 use crate::kube::{assets, helm};
 
-/// The variable with the directory of running clusters.
+/// The variable with the directories of running beds: that of the fleet, and another one if journeys with new clusters run beside it.
 const VARIABLE: &str = "WHEELWRIGHT_CLUSTERS";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Longest wait for a state, for a busy machine.
@@ -60,12 +60,12 @@ const POLL: Duration = Duration::from_millis(400);
 /// Seconds after which a command is killed.
 const LIMIT: &str = "400";
 
-/// Returns the directory of the clusters, and starts them if none run.
-fn clusters() -> &'static Path {
-    static CLUSTERS: OnceLock<PathBuf> = OnceLock::new();
-    CLUSTERS.get_or_init(|| {
-        if let Some(directory) = std::env::var_os(VARIABLE) {
-            return directory.into();
+/// Returns the directory of each bed, and starts one if none runs.
+fn beds() -> &'static [PathBuf] {
+    static BEDS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    BEDS.get_or_init(|| {
+        if let Some(directories) = std::env::var_os(VARIABLE) {
+            return std::env::split_paths(&directories).collect();
         }
         let mut command = Command::new(format!("{ROOT}/tests/cluster/bed"));
         match std::env::var_os("WHEELWRIGHT_IMAGE") {
@@ -79,35 +79,36 @@ fn clusters() -> &'static Path {
         let directory = directory.unwrap_or_else(|| panic!("no clusters with real nodes: {line}"));
         // The clusters end when this process closes one of the pipes, which it does when it ends.
         std::mem::forget((bed, output));
-        directory
+        vec![directory]
     })
 }
 
-/// Asks the bed for something, such as `crash c1`, and waits until it is done.
-pub(crate) fn control(request: &str) {
-    let mut stream = UnixStream::connect(clusters().join("control")).unwrap();
-    writeln!(stream, "{request}").unwrap();
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).unwrap();
-    assert_eq!(answer, "done\n", "{request}");
-}
-
-/// The state of the clusters between journeys, which the holder of an exclusive lock may change.
+/// The clusters of a bed, whose state between journeys the holder of an exclusive lock may change.
 struct Turn {
+    directory: &'static Path,
     lock: File,
 }
 
 impl Turn {
-    /// Waits until no journey uses the clusters.
-    fn exclusive() -> Self {
-        let lock = File::options().create(true).append(true).open(clusters().join("turn.lock")).unwrap();
+    /// Waits until no journey uses the clusters of the bed that has the fleet.
+    fn of_the_fleet() -> Self {
+        Self::exclusive(&beds()[0])
+    }
+
+    /// Waits until no journey uses the clusters of the bed whose clusters are made new for each journey. It is the same if there is only one.
+    fn of_new_clusters() -> Self {
+        Self::exclusive(&beds()[beds().len() - 1])
+    }
+
+    fn exclusive(directory: &'static Path) -> Self {
+        let lock = File::options().create(true).append(true).open(directory.join("turn.lock")).unwrap();
         lock.lock().unwrap();
-        Self { lock }
+        Self { directory, lock }
     }
 
     /// Marks whether the clusters have the fleet that journeys share.
     fn mark(&self, has_fleet: bool) {
-        let mark = clusters().join("fleet");
+        let mark = self.directory.join("fleet");
         match has_fleet {
             true => fs::write(mark, "").unwrap(),
             false => drop(fs::remove_file(mark)),
@@ -115,15 +116,24 @@ impl Turn {
     }
 
     fn has_fleet(&self) -> bool {
-        clusters().join("fleet").exists()
+        self.directory.join("fleet").exists()
     }
 
     /// Makes all clusters new, unless they were just started.
     fn reset(&self) {
         self.mark(false);
-        if fs::remove_file(clusters().join("new")).is_err() {
-            control("reset");
+        if fs::remove_file(self.directory.join("new")).is_err() {
+            self.control("reset");
         }
+    }
+
+    /// Asks the bed for something, and waits until it is done.
+    fn control(&self, request: &str) {
+        let mut stream = UnixStream::connect(self.directory.join("control")).unwrap();
+        writeln!(stream, "{request}").unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        assert_eq!(answer, "done\n", "{request}");
     }
 
     /// Lets others use the fleet at the same time.
@@ -160,14 +170,14 @@ impl User {
 
     /// The only user of such a fleet. It leaves the fleet as it was: others follow.
     pub(crate) fn alone(name: &str) -> Self {
-        let user = Self::with(name, Turn::exclusive());
+        let user = Self::with(name, Turn::of_the_fleet());
         user.make_fleet();
         user
     }
 
     /// The only user of new clusters, where nothing is installed.
     pub(crate) fn of_new_clusters(name: &str) -> Self {
-        let user = Self::with(name, Turn::exclusive());
+        let user = Self::with(name, Turn::of_new_clusters());
         user.turn.reset();
         user
     }
@@ -187,8 +197,8 @@ impl User {
         for directory in ["charts", "examples", "examples-repo", "tests"] {
             symlink(Path::new(ROOT).join(directory), at(directory)).unwrap();
         }
-        fs::copy(clusters().join("kubeconfig"), at("kubeconfig")).unwrap();
-        let authority = clusters().join("git/ca.crt");
+        fs::copy(turn.directory.join("kubeconfig"), at("kubeconfig")).unwrap();
+        let authority = turn.directory.join("git/ca.crt");
         let config = format!(
             "[user]\nname = A User\nemail = user@example.com\n[http]\nsslCAInfo = {}\n[init]\ndefaultBranch = main\n[safe]\ndirectory = *\n",
             authority.display()
@@ -247,6 +257,11 @@ impl User {
         self.run(&format!("kubectl --context {cluster} -n {namespace} get deployment {name} -o '{label}'"))
     }
 
+    /// Asks the bed of the clusters for something, such as `crash c1`, and waits until it is done.
+    pub(crate) fn control(&self, request: &str) {
+        self.turn.control(request);
+    }
+
     /// Returns a file in the home directory, where commands run.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
@@ -262,12 +277,12 @@ impl User {
     /// Returns whether a line of bash succeeds, and its output.
     fn bash(&self, line: &str) -> (bool, String) {
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
-        let git = fs::read_to_string(clusters().join("git/address")).unwrap();
+        let git = fs::read_to_string(self.turn.directory.join("git/address")).unwrap();
         let mut command = Command::new("timeout");
         command.args([LIMIT, "bash", "-euo", "pipefail", "-c", &format!("exec 2>&1; {line}")]);
         command.env_clear().env("PATH", path).env("HOME", self.home.path());
         command.env("KUBECONFIG", self.path("kubeconfig"));
-        command.env("GIT", git.trim()).env("REPOSITORIES", clusters().join("git"));
+        command.env("GIT", git.trim()).env("REPOSITORIES", self.turn.directory.join("git"));
         let output = command.current_dir(self.home.path()).stdin(Stdio::null()).output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     }

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
+use super::User;
 use super::pages::Reader;
-use super::{User, control};
 use crate::kube::built;
 
 /// The programs of OCM, and their images. OCM's operators say when the images are pulled: always, if the tag is `latest`, except their own.
@@ -33,7 +33,10 @@ impl User {
         for (program, image) in PROGRAMS {
             let program = programs.join(program);
             let name = program.file_name().unwrap().display();
-            control(&format!("load {name} {} quay.io/open-cluster-management/{image}", program.display()));
+            self.control(&format!(
+                "load {name} {} quay.io/open-cluster-management/{image}",
+                program.display()
+            ));
         }
         symlink(programs, self.path("ocm")).unwrap();
         self.run("kubectl apply -k ocm/cluster-manager");

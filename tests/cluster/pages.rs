@@ -1,6 +1,6 @@
 //! Pages of the docs, followed from their first command to their last.
 
-use super::{ROOT, User, control};
+use super::{ROOT, User};
 use crate::docs::{Block, PLANS_OF_CHANGES_SUCCEED, blocks};
 use crate::kube::built;
 
@@ -71,7 +71,7 @@ fn the_tutorial_ends_with_clusters_that_follow_a_repository_on_real_nodes() {
     let user = User::of_new_clusters("tutorial");
     let program = built("tests/managed-serviceaccount/build");
     for version in ["v0.9.0", "v0.10.0"] {
-        control(&format!("load msa {} {ADDON_IMAGE}:{version}", program.display()));
+        user.control(&format!("load msa {} {ADDON_IMAGE}:{version}", program.display()));
     }
     user.run(&format!(
         "rm -r fleet examples-repo; cp -r {ROOT}/examples-repo .; cp kubeconfig hub.kubeconfig"

@@ -1,6 +1,6 @@
 //! A hub that is lost, and workloads that move to another cluster.
 
-use super::{User, control};
+use super::User;
 
 impl User {
     /// Returns the pods of this journey on the spokes, with their restarts.
@@ -25,14 +25,14 @@ fn a_hub_comes_back_from_a_backup_on_real_nodes() {
     user.follow();
     user.arrives("1");
     let backup = user.path("hub.db");
-    control(&format!("backup hub {}", backup.display()));
+    user.control(&format!("backup hub {}", backup.display()));
     user.release("2", "serve");
     user.arrives("2");
     let pods = user.pods_on_spokes();
 
     user.run("kubectl scale deployment wheelwright-operator --namespace wheelwright-system --replicas=0");
     user.run("kubectl -n wheelwright-system wait pod --all --for=delete --timeout=120s");
-    control(&format!("restore hub {}", backup.display()));
+    user.control(&format!("restore hub {}", backup.display()));
     user.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=180s");
     user.arrives("2");
     assert_eq!(user.pods_on_spokes(), pods, "the pods went on");
