@@ -47,8 +47,8 @@ matrix: ## Fail each kind of workload in each way on real nodes, as add-ons, as 
 	$(CARGO) test --test it -- cluster::matrix:: --ignored --nocapture --test-threads=1
 
 .PHONY: chaos
-chaos: ## Kill the embedded hub and every process of the chain, crash before and after every write, send 10,000 random sequences of requests, and compare the plans of 1,000 commits with what follows
-	CRASHES=all WHEELWRIGHT_PREVIEWS=250 $(CARGO) test -p wheelwright-sim --test it -- crashes:: previews:: --nocapture
+chaos: ## Kill the embedded hub and every process of the chain, crash before and after every write, play 5,000 random histories, send 10,000 random sequences of requests, and compare the plans of 1,000 commits with what follows
+	CRASHES=all HISTORIES=5000 WHEELWRIGHT_PREVIEWS=250 $(CARGO) test -p wheelwright-sim --test it -- crashes:: histories:: previews:: --nocapture
 	HUB_KILLS=200 CHAIN_KILLS=200 FUZZ_SEQUENCES=10000 $(CARGO) test --test it -- hub:: faults:: both_hubs_answer --nocapture
 
 .PHONY: fuzz
