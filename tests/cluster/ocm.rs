@@ -215,8 +215,8 @@ fn registration_operators_take_the_fleet_from_each_other_on_real_nodes() {
     user.run("kubectl -n open-cluster-management scale deployment cluster-manager --replicas=1");
     user.eventually("kubectl -n open-cluster-management-hub get deployments -o name", "work-webhook");
     user.has_controllers_of_ocm();
+    assert_eq!(user.pods(), pods, "the pods go on");
     user.addon("4", "serve");
     user.run("kubectl apply -k fleet");
-    assert_eq!(user.pods(), pods, "the pods go on");
     user.has_pods("4");
 }
