@@ -35,8 +35,15 @@ interop: ## Run only the tests that run our programs beside those of Open Cluste
 	tests/interop/build >/dev/null
 	$(CARGO) test --test it -- interop:: --nocapture --test-threads=2
 
+.PHONY: addons
+addons: ## Run the published add-ons of Open Cluster Management on real nodes
+	tests/cluster-proxy/build >/dev/null
+	tests/governance/build >/dev/null
+	tests/managed-serviceaccount/build >/dev/null
+	$(CARGO) test --test it -- cluster::addons:: published::published_files --include-ignored --nocapture --test-threads=1
+
 .PHONY: neighbors
-neighbors: ## Run the tests beside real programs that take too long to build for `make test`: Argo CD and gitea
+neighbors: addons ## Run the tests beside real programs that take too long to build for `make test`: Argo CD, gitea and published add-ons
 	tests/argocd/build >/dev/null
 	$(CARGO) test --test it -- argocd::live:: --ignored --nocapture --test-threads=2
 	tests/gitservers/gitea/build >/dev/null

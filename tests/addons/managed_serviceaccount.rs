@@ -27,7 +27,7 @@ async fn start_agent(hub: &Hub, installed: &Installed) -> Running {
     let args = args.as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().to_owned());
     let args = args.map(|arg| arg.replace("/managed/hub-kubeconfig/kubeconfig", identity));
     let spoke = hub.path("c3.kubeconfig");
-    let mut command = Command::new(built("tests/managed-serviceaccount/build"));
+    let mut command = Command::new(built("tests/managed-serviceaccount/build").join("msa"));
     command.arg("agent").args(args).arg(format!("--spoke-kubeconfig={}", spoke.display()));
     command.args(["--metrics-bind-address=0", "--health-probe-bind-address=0"]);
     command.env("HEALTH_ADDRESS", "127.0.0.1:0").env("NAMESPACE", NAMESPACE).env("HUB_KUBECONFIG", identity);

@@ -262,6 +262,12 @@ impl User {
         self.turn.control(request);
     }
 
+    /// Gives the nodes an image that has programs at their paths.
+    fn load(&self, image: &str, programs: &[(&str, &Path)]) {
+        let programs = programs.iter().map(|(path, file)| format!("{path}={}", file.display()));
+        self.control(&format!("load {image} {}", programs.collect::<Vec<_>>().join(" ")));
+    }
+
     /// Returns a file in the home directory, where commands run.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)

@@ -31,12 +31,10 @@ impl User {
     fn installs_ocm(&self) {
         let programs = built("tests/interop/build");
         for (program, image) in PROGRAMS {
-            let program = programs.join(program);
-            let name = program.file_name().unwrap().display();
-            self.control(&format!(
-                "load {name} {} quay.io/open-cluster-management/{image}",
-                program.display()
-            ));
+            self.load(
+                &format!("quay.io/open-cluster-management/{image}"),
+                &[(program, &programs.join(program))],
+            );
         }
         symlink(programs, self.path("ocm")).unwrap();
         self.run("kubectl apply -k ocm/cluster-manager");

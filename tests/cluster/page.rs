@@ -10,7 +10,7 @@ use crate::golden;
 const HEAD: &str = "\
 # Journeys
 
-Each row is a test that uses nothing but what a user has: git, `wheelwright`, kubectl, helm, curl. `make test` runs them on three clusters, a hub and
+Each row is a test that uses nothing but what a user has: git, `wheelwright`, kubectl, helm, curl. `make test` runs those that name no other command. They run on three clusters, a hub and
 two spokes. Each has etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and a node with kubelet, containerd, runc and kube-proxy. The
 operator, the agents and the dashboard run as pods from our own image, and repositories are on a git server over HTTPS (`git http-backend`). Nothing is
 simulated. The network plug-in enforces no NetworkPolicies. `make cluster` starts the same clusters and keeps them running.
@@ -44,6 +44,9 @@ fn functions(text: &str) -> BTreeMap<String, Function> {
         if let Some(comment) = code.strip_prefix("/// ") {
             documentation = format!("{documentation} {comment}").trim().to_owned();
             continue;
+        }
+        if let Some((_, command)) = code.rsplit_once(": make ").filter(|_| code.starts_with("#[ignore")) {
+            documentation += &format!(" Run by `make {}`.", command.trim_end_matches("\"]"));
         }
         if let Some((_, rest)) = code.split_once("fn ").filter(|(before, _)| !before.contains(['/', '"']))
             && code.ends_with(['{', '('])

@@ -69,9 +69,9 @@ impl<'u> Reader<'u> {
 #[test]
 fn the_tutorial_ends_with_clusters_that_follow_a_repository_on_real_nodes() {
     let user = User::of_new_clusters("tutorial");
-    let program = built("tests/managed-serviceaccount/build");
+    let program = built("tests/managed-serviceaccount/build").join("msa");
     for version in ["v0.9.0", "v0.10.0"] {
-        user.control(&format!("load msa {} {ADDON_IMAGE}:{version}", program.display()));
+        user.load(&format!("{ADDON_IMAGE}:{version}"), &[("msa", &program)]);
     }
     user.run(&format!(
         "rm -r fleet examples-repo; cp -r {ROOT}/examples-repo .; cp kubeconfig hub.kubeconfig"

@@ -182,7 +182,7 @@ impl Hub {
     }
 
     /// Installs a published file in its order; the definitions are applied first, and are served before the
-    /// rest.
+    /// rest. As with helm, unknown fields are warnings: the chart of cluster-proxy sets one.
     pub(crate) fn install(&self, file: &str) {
         let is_definition = |document: &&str| document.contains("\nkind: CustomResourceDefinition");
         let (definitions, rest): (Vec<&str>, Vec<&str>) = file.split("\n---\n").partition(is_definition);
@@ -190,7 +190,7 @@ impl Hub {
             self.apply(&definitions.join("\n---\n"));
         }
         self.kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
-        self.apply(&rest.join("\n---\n"));
+        self.kubectl.run_with(&["apply", "--validate=warn", "-f", "-"], &rest.join("\n---\n"));
     }
 
     /// Returns an object as JSON; `Null` where it does not exist.
