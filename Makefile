@@ -33,6 +33,7 @@ mutants: ## Change the safety core piece by piece and list the changes that no t
 .PHONY: interop
 interop: ## Run only the tests that run our programs beside those of Open Cluster Management and in their place
 	tests/interop/build >/dev/null
+	tests/clusteradm/build >/dev/null
 	$(CARGO) test --test it -- interop:: --nocapture --test-threads=2
 
 .PHONY: addons
@@ -43,11 +44,14 @@ addons: ## Run the published add-ons of Open Cluster Management on real nodes
 	$(CARGO) test --test it -- cluster::addons:: published::published_files --include-ignored --nocapture --test-threads=1
 
 .PHONY: neighbors
-neighbors: addons ## Run the tests beside real programs that take too long to build for `make test`: Argo CD, gitea and published add-ons
+neighbors: addons ## Run the tests beside real programs that take too long to build for `make test`: Argo CD, gitea, published add-ons and older versions of Kubernetes
 	tests/argocd/build >/dev/null
 	$(CARGO) test --test it -- argocd::live:: --ignored --nocapture --test-threads=2
 	tests/gitservers/gitea/build >/dev/null
 	$(CARGO) test --test it -- gitservers:: --ignored --nocapture
+	tests/kube/1.30/build >/dev/null
+	tests/kube/1.33/build >/dev/null
+	$(CARGO) test --test it -- versions:: --ignored --nocapture
 
 .PHONY: matrix
 matrix: ## Fail each kind of workload in each way on real nodes, as add-ons, as sets and as stages of a ConfigRepo

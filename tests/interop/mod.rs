@@ -4,6 +4,7 @@
 //! are given. Nothing routes Services here, so its webhooks are reached on a port, after its operator on the
 //! hub has ended.
 
+mod clusteradm;
 mod fleet;
 mod hand_over;
 mod library;
