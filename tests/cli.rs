@@ -144,6 +144,36 @@ fn people_write(hub: &Cli) {
     assert!(hub.refused(line).contains("work w in cluster c1 already exists"));
     let output = hub.run_with(&format!("{line} --overwrite"), CONFIG_MAP);
     assert_eq!(output, "update work w in cluster c1\n");
+
+    // The words of clusteradm.
+    let output = hub.run_with("create work w -f - --clusters c1 --overwrite", CONFIG_MAP);
+    assert_eq!(output, "update work w in cluster c1\n");
+    assert_eq!(hub.run("create clusterset team"), "Clusterset team is already created\n");
+    for line in ["get works w --cluster c1", "get work w -c c1 -otree"] {
+        assert_eq!(hub.run(line), hub.run("get works w -n c1"), "{line}");
+    }
+    assert_eq!(hub.run("get works -otable"), hub.run("get works"));
+    assert!(hub.run("get works --cluster c2").contains("there is no such ManifestWork"));
+}
+
+#[test]
+fn the_version_of_the_program_needs_no_kubeconfig() {
+    let home = tempfile::tempdir().unwrap();
+    let version = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.arg("version").args(args).env("HOME", home.path());
+        for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST"] {
+            command.env_remove(variable);
+        }
+        command.output().unwrap()
+    };
+    let output = version(&[]);
+    let (out, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{error}");
+    assert_eq!(out, format!("client: {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(error.contains("--kubeconfig names a hub"), "{error}");
+    let output = version(&["--kubeconfig", home.path().join("missing").to_str().unwrap()]);
+    assert!(!output.status.success(), "a kubeconfig that is named must be there");
 }
 
 async fn addons_are_listed_enabled_and_disabled(on_hub: &Cli, hub: &Server) {

@@ -55,6 +55,11 @@ impl HubArgs {
         Ok(client)
     }
 
+    /// Returns true if the command line names a kubeconfig or a context.
+    pub(super) fn is_named(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     /// Returns the configuration of the connection to the hub.
     pub(super) async fn config(&self) -> Result<kube::Config, CommandError> {
         config(self.kubeconfig.as_deref(), self.context.as_deref()).await

@@ -11,7 +11,21 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "hub", "operator", "agent"]),
     ("Look", &["status", "get", "explain", "events", "dashboard", "doctor"]),
     ("Change", &["plan", "render", "simulate", "rollout", "pause", "resume", "repo"]),
-    ("Fleet", &["join", "accept", "unjoin", "switch-hub", "clusterset", "addon", "work", "taint", "migrate"]),
+    (
+        "Fleet",
+        &[
+            "join",
+            "accept",
+            "unjoin",
+            "switch-hub",
+            "create",
+            "clusterset",
+            "addon",
+            "work",
+            "taint",
+            "migrate",
+        ],
+    ),
     ("Install", &["install", "upgrade", "uninstall", "registration-operator", "crds", "policies"]),
     ("Other", &["completion", "version", "help"]),
 ];
@@ -57,7 +71,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("get clustersets", &["wheelwright get clustersets", "wheelwright get clustersets prod -o yaml"]),
     ("get placements", &["wheelwright get placements", "wheelwright get placements -n fleet"]),
     ("get addons", &["wheelwright get addons", "wheelwright get addons -n aws-1"]),
-    ("get works", &["wheelwright get works -n aws-1", "wheelwright get works --orphans"]),
+    ("get works", &["wheelwright get works settings --cluster aws-1", "wheelwright get works --orphans"]),
     (
         "get token",
         &["wheelwright get token", "wheelwright get token --output kubeconfig > bootstrap.kubeconfig"],
@@ -83,6 +97,17 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wheelwright switch-hub --hub-kubeconfig bootstrap.kubeconfig",
             "wheelwright switch-hub --hub-kubeconfig bootstrap.kubeconfig --wait 10m",
         ],
+    ),
+    (
+        "create work",
+        &[
+            "wheelwright create work settings -f settings.yaml --clusters aws-1,aws-2",
+            "wheelwright create work settings -f settings.yaml --placement fleet/aws --overwrite",
+        ],
+    ),
+    (
+        "create clusterset",
+        &["wheelwright create clusterset prod", "wheelwright create clusterset prod --dry-run"],
     ),
     (
         "clusterset create",

@@ -25,12 +25,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     /// Create a cluster set.
-    Create {
-        /// Name of the set.
-        set: String,
-        #[command(flatten)]
-        write: WriteArgs,
-    },
+    Create(Create),
     /// Put clusters into a set. A cluster is in one set, beside those that select clusters by their labels.
     Set {
         /// Name of the set.
@@ -63,12 +58,20 @@ enum Verb {
     },
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct Create {
+    /// Name of the set.
+    set: String,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
 const SETS: &str = "wheelwright get clustersets";
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         match &args.verb {
-            Verb::Create { set, write } => create(set, write, ui).await,
+            Verb::Create(args) => create(args, ui).await,
             Verb::Set { set, clusters, write } => put(set, clusters, write, ui).await,
             Verb::Bind { set, namespace, write } => bind(set, namespace, write, ui).await,
             Verb::Unbind { set, namespace, write } => {
@@ -86,9 +89,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-async fn create(set: &str, write: &WriteArgs, ui: &mut Ui) -> CommandResult {
+pub(super) async fn create(args: &Create, ui: &mut Ui) -> CommandResult {
+    let Create { set, write } = args;
     let mut writer = write.connect().await?;
-    let metadata = ObjectMeta { name: Some(set.into()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta { name: Some(set.clone()), ..ObjectMeta::default() };
     let object = ManagedClusterSet { metadata, ..ManagedClusterSet::default() };
     let is_new = writer.create(&object).await?.is_some();
     writer.add_line(format!("Clusterset {set} is {}created", if is_new { "" } else { "already " }));

@@ -7,6 +7,7 @@ pub(super) mod agent_flags;
 mod clusterset;
 mod completion;
 mod crds;
+mod create;
 mod dashboard;
 mod demo;
 mod doctor;
@@ -67,6 +68,7 @@ commands! {
     Upgrade => upgrade,
     Uninstall => uninstall,
     Get => get,
+    Create => create,
     Join => join,
     Accept => accept,
     Unjoin => unjoin,

@@ -6,14 +6,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use object::Key;
 use serde::Serialize;
 
-use crate::cli::connect::HubArgs;
+use crate::cli::connect::{HubArgs, answering};
 use crate::cli::output::{Output, Ui};
 use crate::cli::runtime::block_on;
 use crate::cli::writer::find;
 use crate::cli::{CommandError, CommandResult};
 use api::names::{OPERATOR, SYSTEM_NAMESPACE};
 
-/// Print the version of this program, and those of the hub and its operator.
+/// Print the version of this program, and those of the hub and its operator if there is a kubeconfig.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only the version of this program; no hub is asked.
@@ -44,7 +44,7 @@ struct Versions {
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let mut versions = Versions { client: env!("CARGO_PKG_VERSION"), hub: None, operator_image: None };
-    let asked = if args.client { Ok(()) } else { block_on(ask(args, &mut versions)) };
+    let asked = if args.client { Ok(()) } else { block_on(ask(args, &mut versions, ui)) };
     match args.output {
         Output::Json => ui.json(&versions)?,
         Output::Text => {
@@ -60,12 +60,20 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 /// Asks the hub for its version and for the image of the operator.
-async fn ask(args: &Args, versions: &mut Versions) -> Result<(), CommandError> {
+async fn ask(args: &Args, versions: &mut Versions, ui: &mut Ui) -> Result<(), CommandError> {
     let no_hub = |error: CommandError| CommandError {
         hint: Some("--client prints the version of this program alone".into()),
         ..error
     };
-    let hub = args.hub.connect().await.map_err(no_hub)?;
+    let config = match args.hub.config().await {
+        Ok(config) => config,
+        Err(error) if args.hub.is_named() => return Err(no_hub(error)),
+        Err(CommandError { error, hint: _ }) => {
+            ui.error(format!("the version of the hub is unknown: {error}; --kubeconfig names a hub"))?;
+            return Ok(());
+        }
+    };
+    let hub = answering(config).await.map_err(no_hub)?;
     versions.hub = Some(hub.apiserver_version().await?.git_version);
     let operator = Key::namespaced(args.operator_namespace.as_str(), OPERATOR);
     let deployment = find::<Deployment>(&hub, &operator).await?;

@@ -49,7 +49,7 @@ struct Rules {
 }
 
 #[derive(Debug, clap::Args)]
-struct Create {
+pub(super) struct Create {
     /// Name of the work or of the set.
     name: String,
     /// File with the manifests, as YAML documents or JSON; - reads standard input.
@@ -69,10 +69,13 @@ struct Create {
 }
 
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
-    let args = match &args.verb {
-        Verb::Create(args) => args,
-        Verb::Rules(args) => return block_on(rules(args, ui)),
-    };
+    match &args.verb {
+        Verb::Create(args) => create(args, ui),
+        Verb::Rules(args) => block_on(rules(args, ui)),
+    }
+}
+
+pub(super) fn create(args: &Create, ui: &mut Ui) -> CommandResult {
     let spec = ManifestWorkSpec {
         workload: ManifestsTemplate { manifests: manifests(&args.filename)?, ..Default::default() },
         ..ManifestWorkSpec::default()

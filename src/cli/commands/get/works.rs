@@ -19,7 +19,12 @@ use kube::api::ListParams;
 use object::Metadata as _;
 use object::duration::later;
 
+// The namespace of a work is its cluster, and clusteradm asks for it with these words.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("namespace", |arg| arg
+    .visible_alias("cluster")
+    .visible_short_alias('c')
+    .help("Only works of this cluster, which is their namespace; --cluster means the same.")))]
 pub(super) struct Args {
     /// Show what is left of works that the hub does not have any more, since when, and when the agent deletes
     /// it. The kubeconfig is that of the managed cluster.
