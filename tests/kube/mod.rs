@@ -37,12 +37,35 @@ pub(crate) fn assets() -> &'static Path {
     ASSETS.get_or_init(|| built("tests/kube/build"))
 }
 
+/// The version of Kubernetes that a control plane has.
+#[derive(Clone)]
+pub(crate) enum Version {
+    /// The pinned one.
+    Pinned,
+    /// The pinned programs serve the APIs and feature gates of this minor version, such as `1.33`.
+    Emulated(&'static str),
+    /// kube-apiserver and kube-controller-manager are those of a directory.
+    Built(PathBuf),
+}
+
+impl Version {
+    fn command(&self, program: &str) -> Command {
+        let directory = if let Self::Built(directory) = self { directory } else { assets() };
+        let mut command = Command::new(directory.join(program));
+        if let Self::Emulated(version) = self {
+            command.arg(format!("--emulated-version={version}"));
+        }
+        command
+    }
+}
+
 /// A running control plane.
 pub(crate) struct Cluster {
     /// URL of the API server.
     pub(crate) url: String,
     /// The kubeconfig file of a cluster administrator.
     pub(crate) kubeconfig: PathBuf,
+    version: Version,
     authority: Authority,
     ports: Ports,
     etcd: Process,
@@ -71,29 +94,35 @@ impl Cluster {
     /// Starts a control plane and waits until it serves.
     pub(crate) async fn start(name: &str) -> Self {
         install_crypto();
-        let mut cluster = Self::spawn(name);
+        let mut cluster = Self::spawn(name, Version::Pinned);
         cluster.ready().await;
         cluster
     }
 
     /// Starts several control planes at once.
     pub(crate) async fn start_all(names: &[&str]) -> Vec<Self> {
+        Self::start_all_of(names, &Version::Pinned).await
+    }
+
+    /// Starts several control planes of one version at once.
+    pub(crate) async fn start_all_of(names: &[&str], version: &Version) -> Vec<Self> {
         install_crypto();
-        let mut clusters: Vec<Self> = names.iter().map(|name| Self::spawn(name)).collect();
+        let mut clusters: Vec<Self> = names.iter().map(|name| Self::spawn(name, version.clone())).collect();
         for cluster in &mut clusters {
             cluster.ready().await;
         }
         clusters
     }
 
-    fn spawn(name: &str) -> Self {
+    fn spawn(name: &str, version: Version) -> Self {
         let dir = Directory::new(name);
         let ports = Ports { etcd: free_port(), etcd_peer: free_port(), apiserver: free_port() };
         let url = format!("https://127.0.0.1:{}", ports.apiserver);
         Self {
             authority: write_authority(&dir, &url),
             etcd: start_etcd(&dir, ports),
-            apiserver: start_apiserver(&dir, ports),
+            apiserver: start_apiserver(&version, &dir, ports),
+            version,
             controllers: None,
             url,
             kubeconfig: dir.path("admin.kubeconfig"),
@@ -125,7 +154,7 @@ impl Cluster {
         // kube-controller-manager ends when its API server does not serve within 10 s. A busy machine needs
         // more.
         if !self.controllers.as_mut().is_some_and(Process::is_running) {
-            self.controllers = Some(start_controllers(&self.dir));
+            self.controllers = Some(start_controllers(&self.version, &self.dir));
         }
     }
 
@@ -217,7 +246,7 @@ impl Cluster {
 
     /// Starts a killed API server again, on the same port, and waits until it serves.
     pub(crate) async fn restart_apiserver(&mut self) {
-        self.apiserver = start_apiserver(&self.dir, self.ports);
+        self.apiserver = start_apiserver(&self.version, &self.dir, self.ports);
         self.ready().await;
     }
 }
@@ -256,8 +285,8 @@ fn start_etcd(dir: &Directory, ports: Ports) -> Process {
     Process::start("etcd", command, dir)
 }
 
-fn start_apiserver(dir: &Directory, ports: Ports) -> Process {
-    let mut command = Command::new(assets().join("kube-apiserver"));
+fn start_apiserver(version: &Version, dir: &Directory, ports: Ports) -> Process {
+    let mut command = version.command("kube-apiserver");
     let mut file = |flag: &str, name: &str| {
         command.arg(format!("--{flag}={}", dir.path(name).display()));
     };
@@ -288,8 +317,8 @@ fn start_apiserver(dir: &Directory, ports: Ports) -> Process {
     Process::start("kube-apiserver", command, dir)
 }
 
-fn start_controllers(dir: &Directory) -> Process {
-    let mut command = Command::new(assets().join("kube-controller-manager"));
+fn start_controllers(version: &Version, dir: &Directory) -> Process {
+    let mut command = version.command("kube-controller-manager");
     let mut file = |flag: &str, name: &str| {
         command.arg(format!("--{flag}={}", dir.path(name).display()));
     };
