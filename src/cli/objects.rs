@@ -66,20 +66,8 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// Lists the objects of a kind on a hub that a label selector selects; all of them if it is empty.
-///
-/// # Errors
-/// The hub does not answer, or does not serve the kind.
-pub(crate) async fn of_hub(
-    hub: &Client,
-    gvk: &Gvk,
-    resource: &ApiResource,
-    labels: &str,
-) -> Result<Vec<Object>, CommandError> {
-    of_hub_taken(hub, gvk, resource, labels, |_| true).await
-}
-
-/// Lists objects as [`of_hub`] does, and keeps those that are taken.
+/// Lists the objects of a kind on a hub that a label selector selects, all of them if it is empty, and keeps those
+/// that are taken.
 ///
 /// # Errors
 /// The hub does not answer, or does not serve the kind.

@@ -124,6 +124,7 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
                 "serviceAccounts=[{\"namespace\":\"a\",\"names\":[\"one\",\"three\"]},{\"namespace\":\"b\",\"names\":[\"two\"]}]",
             ],
         ),
+        (helm::NAMESPACE, "--profile ocm", &["profile=\"ocm\""]),
         (helm::NAMESPACE, "--addon-roles agent,other", &["addonRoles=[\"agent\",\"other\"]"]),
         (
             helm::NAMESPACE,

@@ -305,6 +305,8 @@ pub const FIRST_ACCEPTED_ANNOTATION: &str = "registration.wheelwright.dev/first-
 pub const REQUESTER_ANNOTATION: &str = "registration.wheelwright.dev/requester";
 /// The ClusterRoleBinding whose subjects join clusters without a person: bootstrap identities.
 pub const AUTO_APPROVE_BINDING: &str = "wheelwright:auto-approved-bootstrap";
+/// The RolloutPolicy of an installation with the profile `ocm`.
+pub const OCM_PROFILE: &str = "wheelwright-ocm-profile";
 /// The user for whom a request for a certificate is sent, where another client sends it.
 pub const CSR_USER_ANNOTATION: &str = "open-cluster-management.io/csr-user";
 /// The ClusterRoleBinding whose subjects send requests of add-ons for the users of that annotation.

@@ -17,6 +17,7 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, print};
 use crate::cli::{CommandError, CommandResult};
+use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::{CLI, OPERATOR, SYSTEM_NAMESPACE};
 use engine::installation::InstallationOptions;
 use engine::plural::counted;
@@ -184,10 +185,11 @@ async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, 
     Ok(installed)
 }
 
-/// Returns the kinds of the installed objects, without definitions and namespaces.
+/// Returns the kinds of the installed objects, without definitions and namespaces. Only an installation with a
+/// profile has a RolloutPolicy.
 pub(super) fn kinds(wanted: &[Object]) -> BTreeSet<Gvk> {
     let is_own = |object: &&Object| !["CustomResourceDefinition", "Namespace"].contains(&object.kind());
-    wanted.iter().filter(is_own).map(Object::gvk).collect()
+    wanted.iter().filter(is_own).map(Object::gvk).chain([Gvk::of::<RolloutPolicy>()]).collect()
 }
 
 async fn await_operator(

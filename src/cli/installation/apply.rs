@@ -181,7 +181,12 @@ impl Installer {
         let labels = format!("{MANAGED_BY} in ({})", managers.join(","));
         let mut installed = Vec::new();
         for gvk in kinds {
-            installed.extend(objects::of_hub(&self.hub, gvk, &resource_of(gvk), &labels).await?);
+            let api = Api::all_with(self.hub.clone(), &resource_of(gvk));
+            match objects::of_api(&api, gvk, &labels, |_| true).await? {
+                // The hub does not serve the kind yet.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                listed => installed.extend(listed.map_err(failed(format!("list {gvk}")))?),
+            }
         }
         Ok(installed)
     }

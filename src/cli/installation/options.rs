@@ -1,6 +1,6 @@
 //! The options of an installation, as flags.
 
-use engine::installation::{self, InstallationOptions};
+use engine::installation::{self, InstallationOptions, Profile};
 use object::Object;
 
 use crate::operator::controller_names;
@@ -19,6 +19,10 @@ pub(in crate::cli) struct OptionArgs {
     /// Controllers to run: `*` means all, `-name` leaves one out, so that OCM can run it [default: *].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers)]
     controllers: Option<String>,
+    /// Defaults of rollouts and removals: `default`, or `ocm` for exactly those of OCM, which are looser [default:
+    /// default].
+    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    profile: Option<Profile>,
     /// Hosts that repositories may be on; only these may have private addresses [default: all public hosts].
     #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = git_host)]
     git_hosts: Option<Vec<String>>,
@@ -67,6 +71,7 @@ impl OptionArgs {
             image,
             replicas,
             controllers,
+            profile,
             git_hosts,
             otlp_endpoint,
             config_namespaces,
@@ -83,6 +88,7 @@ impl OptionArgs {
             image,
             replicas,
             controllers,
+            profile,
             git_hosts,
             otlp_endpoint,
             config_namespaces,
@@ -161,6 +167,15 @@ pub(in crate::cli) fn git_host(text: &str) -> Result<String, String> {
 /// Checks the names of controllers, because an operator with an unknown one ends at once.
 fn controllers(text: &str) -> Result<String, String> {
     EnabledControllers::parse(text, &controller_names()).map(|_| text.to_owned())
+}
+
+/// Reads the name of a profile.
+fn profile(text: &str) -> Result<Profile, String> {
+    match text {
+        "default" => Ok(Profile::Default),
+        "ocm" => Ok(Profile::Ocm),
+        _ => Err("write default or ocm".into()),
+    }
 }
 
 /// Checks a service account. An empty one stands for an empty list.

@@ -28,6 +28,7 @@ pub(super) fn configure(
         image,
         replicas,
         controllers,
+        profile: _,
         git_hosts,
         otlp_endpoint,
         config_namespaces: _,

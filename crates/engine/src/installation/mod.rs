@@ -8,6 +8,7 @@ mod addon_roles;
 mod agent;
 mod deployment;
 mod options;
+mod profile;
 mod tenants;
 
 use api::crds;
@@ -15,7 +16,7 @@ use object::Object;
 use serde_json::{Value, json};
 
 pub use agent::{AgentInstallation, agent_manifests, keep_resources};
-pub use options::InstallationOptions;
+pub use options::{InstallationOptions, Profile};
 pub use tenants::CONFIG_SECRETS;
 
 /// The chart as helm renders it for the namespace [`PLACEHOLDER`].
@@ -64,6 +65,9 @@ pub fn manifests(
     let mut rendered = read(RENDERED, namespace)?;
     rendered.extend(tenants::objects(namespace, options, &rendered)?);
     addon_roles::add(&mut rendered, namespace, options)?;
+    if options.profile == Some(Profile::Ocm) {
+        rendered.push(profile::ocm()?);
+    }
     if options.dashboard == Some(true) {
         rendered.extend(read(RENDERED_DASHBOARD, namespace)?);
     }

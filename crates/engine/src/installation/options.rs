@@ -4,6 +4,16 @@ use api::names::INSTALL_OPTIONS_ANNOTATION;
 use object::Object;
 use serde::{Deserialize, Serialize};
 
+/// The defaults of an installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Those of Wheelwright.
+    Default,
+    /// Those of OCM, where they are looser.
+    Ocm,
+}
+
 /// The options of an installation. The values of the chart have the same names and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -17,6 +27,9 @@ pub struct InstallationOptions {
     /// Controllers to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controllers: Option<String>,
+    /// The defaults of rollouts and removals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Hosts that repositories may be on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_hosts: Option<Vec<String>>,
@@ -60,6 +73,7 @@ impl InstallationOptions {
             image,
             replicas,
             controllers,
+            profile,
             git_hosts,
             otlp_endpoint,
             config_namespaces,
@@ -76,6 +90,7 @@ impl InstallationOptions {
             image: image.or(installed.image),
             replicas: replicas.or(installed.replicas),
             controllers: controllers.or(installed.controllers),
+            profile: profile.or(installed.profile),
             git_hosts: git_hosts.or(installed.git_hosts),
             otlp_endpoint: otlp_endpoint.or(installed.otlp_endpoint),
             config_namespaces: config_namespaces.or(installed.config_namespaces),

@@ -11,13 +11,14 @@ mod hub;
 mod neighbours;
 pub(super) mod operator;
 mod permissions;
+mod profile;
 mod repositories;
 mod rollouts;
 
 use std::process::ExitCode;
 
 use api::cluster::v1::ManagedCluster;
-use api::gitops::v1alpha1::ConfigRepo;
+use api::gitops::v1alpha1::{ConfigRepo, RolloutPolicy};
 use api::names::{OPERATOR, SYSTEM_NAMESPACE};
 use finding::{Finding, Health, all};
 use hub::ExaminedHub;
@@ -90,6 +91,9 @@ async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     }
     if hub.serves::<ManagedCluster>() {
         findings.extend(fleet::examine(hub).await);
+    }
+    if hub.serves::<RolloutPolicy>() {
+        findings.extend(profile::examine(hub).await);
     }
     if hub.serves_fleet() {
         findings.extend(rollouts::examine(hub).await);

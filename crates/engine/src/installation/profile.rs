@@ -1,0 +1,19 @@
+//! The profile `ocm`: the defaults of OCM where those of Wheelwright are stricter.
+//!
+//! It is a RolloutPolicy for the whole fleet. Several policies combine to the strictest rules, so a team tightens
+//! one rule after the other with policies of its own, and the profile goes when it decides nothing.
+
+use api::names::{GITOPS_GROUP, OCM_PROFILE};
+use object::{Malformed, Object};
+use serde_json::json;
+
+/// Returns the policy of the profile. The chart has the same object.
+///
+/// OCM counts a cluster as done when its works are applied, waits for the others without a limit, and removes an
+/// add-on from all clusters at once.
+pub(super) fn ocm() -> Result<Object, Malformed> {
+    Object::from_value(json!({
+        "apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "RolloutPolicy", "metadata": {"name": OCM_PROFILE},
+        "spec": {"success": "Applied", "defaultDeadline": "None", "unreachableBudget": "100%", "removalBudget": "100%"},
+    }))
+}
