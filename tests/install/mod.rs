@@ -216,6 +216,32 @@ fn own(kubectl: &Kubectl, add_ons: &[&str]) {
     }
 }
 
+/// Installs the profile `ocm`, whose rules doctor names, tightens one and ends the profile.
+async fn the_profile_of_ocm_comes_and_goes(hub: &Cluster) {
+    const POLICY: &str = "RolloutPolicy.gitops.wheelwright.dev wheelwright-ocm-profile";
+    let doctor = || {
+        let output = wheelwright(&["doctor", "--kubeconfig", hub.kubeconfig.to_str().unwrap()]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!doctor().contains("the profile ocm"));
+    let printed = run(hub, &["upgrade", "--profile", "ocm", "--wait", "0"]);
+    assert!(printed.contains(&format!("{POLICY} created\n")), "{printed}");
+    let printed = run(hub, &["upgrade", "--wait", "0"]);
+    assert!(printed.contains(&format!("{POLICY} unchanged\n")), "the profile is remembered: {printed}");
+    let looser =
+        "the profile ocm leaves rules looser than the defaults: success, defaultDeadline, unreachableBudget";
+    let printed = doctor();
+    assert!(printed.contains(&format!("{looser}, removalBudget\n")), "{printed}");
+    let tighter = "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: tighter}\nspec: {removalBudget: 2%}\n";
+    hub.kubectl().run_with(&["apply", "-f", "-"], tighter);
+    let printed = doctor();
+    assert!(printed.contains(&format!("{looser}\n")), "{printed}");
+    let printed = run(hub, &["upgrade", "--profile", "default", "--wait", "0"]);
+    assert!(printed.contains(&format!("{POLICY} deleted\n")), "{printed}");
+    eventually("the profile is gone", async || !doctor().contains("the profile ocm")).await;
+    hub.kubectl().run(&["delete", "rolloutpolicy", "tighter"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let hub = Cluster::start("install").await;
@@ -274,6 +300,7 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
     let printed = run(&hub, &["install", "--wait", "0"]);
     assert!(!printed.contains("configured") && !printed.contains("created"), "{printed}");
 
+    the_profile_of_ocm_comes_and_goes(&hub).await;
     let dashboard = "Deployment.apps wheelwright-system/wheelwright-dashboard";
     let printed = run(&hub, &["install", "--dashboard", "--wait", "0"]);
     assert!(printed.contains(&format!("{dashboard} created\n")), "{printed}");

@@ -156,7 +156,7 @@ async fn clusteradm_runs_a_fleet_of_ours_from_init_to_clean() {
         agent.kill_9();
     }
     on_spoke.prints("unjoin --cluster-name c1", "Applied resources have been deleted");
-    assert!(!exists(&kubectl, &["klusterlets"]), "its definition is gone too");
+    assert!(!exists(&kubectl, &["klusterlet", "klusterlet"]));
     on_hub.prints("clean", "The multicluster hub control plane has been clean up successfully!");
     assert!(!exists(&hub.kubectl(), &deployment));
     assert!(exists(&hub.kubectl(), &["managedcluster", "c1"]), "the fleet stays");

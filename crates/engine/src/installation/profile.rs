@@ -17,3 +17,21 @@ pub(super) fn ocm() -> Result<Object, Malformed> {
         "spec": {"success": "Applied", "defaultDeadline": "None", "unreachableBudget": "100%", "removalBudget": "100%"},
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::policy::CombinedPolicy;
+    use crate::rollout::{Policy, Size};
+    use api::gitops::v1alpha1::RolloutPolicy;
+
+    #[test]
+    fn the_profile_changes_four_rules_and_nothing_else() {
+        let policy: RolloutPolicy = serde_json::from_value(ocm().unwrap().into_value()).unwrap();
+        let combined = CombinedPolicy::read(&[(OCM_PROFILE, &policy.spec)]).unwrap();
+        assert!(combined.applied_suffices);
+        let all = Size::Percent(100);
+        let expected = Policy { deadline: None, unreachable: all, removals: all, ..Policy::default() };
+        assert_eq!(combined.policy, expected);
+    }
+}
