@@ -49,11 +49,16 @@ impl Clusteradm {
         assert!(!succeeds && text.contains(expected), "clusteradm {line}: {text}");
     }
 
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(program());
+        command.args(line.split_whitespace()).current_dir(&self.dir);
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.dir);
+        command
+    }
+
     /// Returns whether a command succeeds, and all that it prints.
     fn output(&self, line: &str) -> (bool, String) {
-        let mut command = Command::new(program());
-        command.args(line.split_whitespace()).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.dir);
-        let output = command.current_dir(&self.dir).output().unwrap();
+        let output = self.command(line).output().unwrap();
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
         println!("$ clusteradm {line}\n{text}");
         (output.status.success(), text)
@@ -146,7 +151,11 @@ async fn clusteradm_runs_a_fleet_of_ours_from_init_to_clean() {
         "clusterset unbind team --namespace default",
         "Clusterset team is unbind from namespace default",
     );
-    on_hub.prints("delete clusterset team", "Clusterset team is deleted");
+    // The command waits for ever if the set is gone before it begins to watch.
+    let mut delete = on_hub.command("delete clusterset team").spawn().unwrap();
+    eventually("the set is gone", async || !exists(&on_hub.kubectl, &["managedclusterset", "team"])).await;
+    delete.kill().unwrap();
+    delete.wait().unwrap();
 
     on_hub.prints("upgrade clustermanager", "upgraded completed successfully");
     on_spoke.run("upgrade klusterlet");
