@@ -22,8 +22,9 @@ pub(crate) fn example(name: &str) -> String {
         cargo.args(["build", "--quiet"]).args(packages).current_dir(env!("CARGO_MANIFEST_DIR"));
         // Build scripts such as that of `ring` run again, and everything above it is built again, if these differ
         // from those of a shell.
-        let of_a_test = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        for (name, _) in std::env::vars().filter(|(name, _)| of_a_test(name)) {
+        for (name, _) in std::env::vars()
+            .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
             cargo.env_remove(name);
         }
         assert!(cargo.status().unwrap().success(), "the examples are not built; see above");
