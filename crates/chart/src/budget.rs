@@ -108,10 +108,12 @@ impl Budget {
         }
     }
 
-    /// Runs a template inside another.
+    /// Runs a template or a schema inside another.
     pub(crate) fn deeper<T>(&self, body: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth.get() >= MAX_DEPTH {
-            let text = format!("templates include each other more than {MAX_DEPTH} levels deep");
+            let text = format!(
+                "templates include each other, or schemas refer to each other, more than {MAX_DEPTH} levels deep"
+            );
             return Err(Fault::budget("depth", text));
         }
         self.depth.set(self.depth.get() + 1);

@@ -1,6 +1,6 @@
 //! From a chart and values to documents (Helm's `pkg/action/install.go` with `--dry-run=client`).
 
-use crate::budget::Work;
+use crate::budget::{Budget, Work};
 use crate::capabilities::capabilities;
 use crate::engine::{self, Release};
 use crate::error::Error;
@@ -68,8 +68,6 @@ pub struct Rendered {
     pub manifests: Vec<Document>,
     /// The hooks, in the same order.
     pub hooks: Vec<Document>,
-    /// The schemas of values, which are not checked yet.
-    pub unchecked_schemas: Vec<String>,
     /// The work that it took.
     pub work: Work,
 }
@@ -154,7 +152,10 @@ fn render_with(request: &Request<'_>, fresh: Fresh) -> Result<(Rendered, Vec<Dra
     check_kube_version(&chart.metadata.kube_version, &capabilities.kube_version.version)?;
     let release = self::release(request.release, request.namespace);
     let read = Work { steps: 0, bytes: bytes(request.files) };
-    let limits = request.limits.without(read);
+    let budget = Budget::new(request.limits.without(read));
+    schema::check(&chart, &values, &budget)?;
+    let checked = read.and(budget.done());
+    let limits = request.limits.without(checked);
     let output = engine::render(&chart, &Release { release, capabilities, values, fresh, limits })?;
     let files = output.files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt"));
     let (manifests, mut hooks) = sorted(files)?;
@@ -167,10 +168,8 @@ fn render_with(request: &Request<'_>, fresh: Fresh) -> Result<(Rendered, Vec<Dra
     if request.include_crds {
         chart.crds("", &mut crds);
     }
-    let mut unchecked_schemas = Vec::new();
-    schema::unchecked(&chart, "", &mut unchecked_schemas);
-    let work = read.and(output.work);
-    Ok((Rendered { crds, manifests, hooks, unchecked_schemas, work }, output.draws))
+    let work = checked.and(output.work);
+    Ok((Rendered { crds, manifests, hooks, work }, output.draws))
 }
 
 fn given_values(request: &Request<'_>) -> Result<Map, Error> {

@@ -95,7 +95,6 @@ fn compare(case: &Path, tree: &Tree) -> Result<(), String> {
 
 /// Cases that differ, and why.
 const DIFFERENT: &[(&str, &str)] = &[
-    ("kubernetes-sigs+external-dns/external-dns/", "values.schema.json is not checked yet"),
     ("rancher+fleet/no-fleet-yaml/", "the error of the YAML parser does not print the key"),
     ("rancher+fleet/with-fleet-yaml/", "the error of the YAML parser does not print the key"),
 ];

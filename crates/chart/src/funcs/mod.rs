@@ -10,7 +10,7 @@ mod logic;
 mod math;
 mod merge;
 mod paths;
-mod regexes;
+pub(crate) mod regexes;
 mod strings;
 mod types;
 mod versions;

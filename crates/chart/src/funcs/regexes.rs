@@ -4,6 +4,8 @@ use regex::{Regex, RegexBuilder};
 
 use super::strings::text;
 use super::{Call, Function, Outcome, Type};
+use crate::budget::Budget;
+use crate::fault::Fault;
 use crate::value::Value;
 
 /// The size of a compiled expression.
@@ -34,18 +36,26 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("regexQuoteMeta", &[Type::Str], |call| text(&quote_meta(call.str(0)))),
 ];
 
-fn compile(call: &Call<'_>, pattern: &str) -> Result<Regex, crate::fault::Fault> {
-    // Compiling takes far longer than the evaluation of a node.
-    call.env.budget.work(200 + pattern.len() as u64 * 20)?;
+/// Returns true if a pattern of a schema is found in a text.
+pub(crate) fn matches(budget: &Budget, pattern: &str, text: &str) -> Result<bool, Fault> {
+    Ok(compile_for(budget, pattern, text.len())?.is_match(text))
+}
+
+fn compile(call: &Call<'_>, pattern: &str) -> Result<Regex, Fault> {
     let subject = call.args.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or(0);
-    call.env.budget.work(subject as u64 / 16)?;
+    compile_for(&call.env.budget, pattern, subject)
+}
+
+fn compile_for(budget: &Budget, pattern: &str, subject: usize) -> Result<Regex, Fault> {
+    // Compiling takes far longer than the evaluation of a node.
+    budget.work(200 + pattern.len() as u64 * 20)?;
+    budget.work(subject as u64 / 16)?;
     let rust = rust_syntax(pattern);
     let built = RegexBuilder::new(&rust).size_limit(MAX_SIZE).build();
     built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(limit) => crate::fault::Fault::budget(
-            "regex",
-            format!("the regular expression takes more than {limit} bytes"),
-        ),
+        regex::Error::CompiledTooBig(limit) => {
+            Fault::budget("regex", format!("the regular expression takes more than {limit} bytes"))
+        }
         error => {
             let error = error.to_string();
             let why = match error.lines().last().unwrap_or_default().trim_start_matches("error: ") {

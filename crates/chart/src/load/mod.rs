@@ -28,7 +28,8 @@ pub type Tree = BTreeMap<String, Arc<[u8]>>;
 pub(crate) struct Chart {
     pub(crate) metadata: Metadata,
     pub(crate) values: Map,
-    pub(crate) has_schema: bool,
+    /// The text of `values.schema.json`.
+    pub(crate) schema: Option<Rc<[u8]>>,
     pub(crate) templates: BTreeMap<String, String>,
     pub(crate) files: Files,
     pub(crate) dependencies: Vec<Chart>,
@@ -99,13 +100,13 @@ fn chart(files: BTreeMap<String, &[u8]>, depth: usize) -> Result<Chart, Error> {
     };
     let mut metadata = Metadata::parse(&text("Chart.yaml", source)?)?;
     let mut values = Map::new(Fields::new());
-    let (mut has_schema, mut templates, mut others) = (false, BTreeMap::new(), BTreeMap::new());
+    let (mut schema, mut templates, mut others) = (None, BTreeMap::new(), BTreeMap::new());
     let mut subcharts: BTreeMap<String, BTreeMap<String, &[u8]>> = BTreeMap::new();
     for (path, bytes) in files {
         match path.as_str() {
             "Chart.yaml" | "Chart.lock" => {}
             "values.yaml" => values = values_of(&text(&path, bytes)?)?,
-            "values.schema.json" => has_schema = true,
+            "values.schema.json" => schema = Some(bytes.into()),
             "requirements.yaml" | "requirements.lock" => {
                 if path == "requirements.yaml" {
                     metadata.add_requirements(&text(&path, bytes)?)?;
@@ -142,7 +143,7 @@ fn chart(files: BTreeMap<String, &[u8]>, depth: usize) -> Result<Chart, Error> {
             error.within(format!("error unpacking subchart {directory} in {}", metadata.name))
         })?);
     }
-    Ok(Chart { metadata, values, has_schema, templates, files: Files(Rc::new(others)), dependencies })
+    Ok(Chart { metadata, values, schema, templates, files: Files(Rc::new(others)), dependencies })
 }
 
 fn text(path: &str, bytes: &[u8]) -> Result<String, Error> {

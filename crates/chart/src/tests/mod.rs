@@ -4,6 +4,7 @@ mod budget;
 mod charts;
 mod fresh;
 mod micro;
+mod schema;
 
 use crate::budget::Work;
 use crate::error::Error;

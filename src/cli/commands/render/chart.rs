@@ -71,9 +71,6 @@ pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandRes
         limits: Work::MAX,
     });
     let rendered = rendered.map_err(|error| refused(directory, error))?;
-    for path in &rendered.unchecked_schemas {
-        ui.error(format!("warning: values are not checked against {path}"))?;
-    }
     ui.text(rendered.text())?;
     Ok(ExitCode::SUCCESS)
 }
