@@ -1,5 +1,7 @@
 //! The definitions with several versions, and the webhook that converts between them.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, WebhookClientConfig,
 };
@@ -11,18 +13,41 @@ use tracing::{info, warn};
 use super::{Failure, failed};
 use api::crds;
 
+/// The other webhooks that convert definitions, by the name of the definition, as they were logged last.
+#[derive(Default)]
+pub(super) struct Others(BTreeMap<String, String>);
+
+impl Others {
+    /// Records which other webhook converts a definition, if any. Returns false if that is what was recorded.
+    fn record(&mut self, definition: &str, webhook: Option<&String>) -> bool {
+        let before = match webhook {
+            Some(webhook) => self.0.insert(definition.to_owned(), webhook.clone()),
+            None => self.0.remove(definition),
+        };
+        before.as_ref() != webhook
+    }
+}
+
 /// Makes the webhook convert the definitions that need it, and serves all of their versions.
-pub(super) async fn ensure(client: &kube::Client, webhook: &WebhookClientConfig) -> Result<(), Failure> {
+pub(super) async fn ensure(
+    client: &kube::Client,
+    webhook: &WebhookClientConfig,
+    others: &mut Others,
+) -> Result<(), Failure> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for name in crds::CONVERTIBLE {
         let definition =
             definitions.get(name).await.map_err(failed("read the definition of an add-on kind"))?;
-        if let Some(other) = other(&definition, webhook) {
-            warn!(
-                definition = name,
-                webhook = other,
-                "another webhook converts this definition; it stays so"
-            );
+        let other = other(&definition, webhook);
+        let is_new = others.record(name, other.as_ref());
+        if let Some(other) = other {
+            if is_new {
+                warn!(
+                    definition = name,
+                    webhook = other,
+                    "another webhook converts this definition; it stays so"
+                );
+            }
             continue;
         }
         let Some(patch) = change(&definition, webhook) else { continue };
@@ -84,6 +109,16 @@ mod tests {
         assert_eq!(other(&definition, &webhook("ours")), None);
         crds::convert_by(&mut definition, webhook("theirs"));
         assert_eq!(other(&definition, &webhook("ours")).as_deref(), Some("n/theirs"));
+    }
+
+    #[test]
+    fn another_webhook_is_logged_once_until_it_changes() {
+        let (theirs, others) = ("n/theirs".to_owned(), "n/others".to_owned());
+        let mut logged = Others::default();
+        let webhooks = [None, Some(&theirs), Some(&theirs), Some(&others), None, Some(&others)];
+        let is_new = webhooks.map(|webhook| logged.record("a", webhook));
+        assert_eq!(is_new, [false, true, false, true, true, true]);
+        assert!(logged.record("b", Some(&others)), "each definition by itself");
     }
 
     #[test]

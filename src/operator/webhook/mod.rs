@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use self::definitions::Others;
 use crate::serve::certificate::{self, ServerSecret};
 use crate::serve::conversion;
 use crate::serve::tls::Serving;
@@ -51,8 +52,9 @@ pub(super) async fn run(client: kube::Client, options: WebhookOptions, stop: Can
 
 /// Keeps the certificate and the definitions until `stop`.
 async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving, stop: &CancellationToken) {
+    let mut others = Others::default();
     loop {
-        let pause = match reconcile(client, options, serving).await {
+        let pause = match reconcile(client, options, serving, &mut others).await {
             Ok(()) => CHECK_INTERVAL,
             Err(error) => {
                 warn!(%error, "cannot set up the conversion webhook; it is tried again");
@@ -78,11 +80,12 @@ async fn reconcile(
     client: &kube::Client,
     options: &WebhookOptions,
     serving: &Serving,
+    others: &mut Others,
 ) -> Result<(), Failure> {
     let (namespace, hosts) = (options.namespace.clone(), vec![options.host()]);
     let secret = ServerSecret { namespace, name: WEBHOOK.into(), hosts };
     let kept = certificate::ensure(client, &secret).await?;
-    definitions::ensure(client, &options.client_config(&kept.authorities)).await?;
+    definitions::ensure(client, &options.client_config(&kept.authorities), others).await?;
     let shown = serving.show(&kept.certificate, &kept.key);
     shown.map_err(|error| format!("cannot use the certificate of the conversion webhook: {error}"))
 }
