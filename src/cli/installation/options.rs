@@ -19,7 +19,7 @@ pub(in crate::cli) struct OptionArgs {
     /// Controllers to run: `*` means all, `-name` leaves one out, so that OCM can run it [default: *].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers)]
     controllers: Option<String>,
-    /// Defaults of rollouts and removals: `default`, or `ocm` for exactly those of OCM, which are looser [default:
+    /// Default rules of rollouts and removals: `default`, or `ocm` for the looser rules of OCM [default:
     /// default].
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     profile: Option<Profile>,

@@ -63,7 +63,7 @@ mod tests {
         let fleet = |spec: Value| ("fleet", spec);
         check(&[fleet(json!({"success": "Applied"}))], None);
         let both = "the profile ocm leaves rules looser than the defaults: success, removalBudget";
-        check(&[profile.clone()], Some(both));
+        check(std::slice::from_ref(&profile), Some(both));
         let of_one = json!({"addOns": ["hello"], "success": "Available", "removalBudget": 1});
         check(&[profile.clone(), fleet(of_one)], Some(both));
         let one = "the profile ocm leaves rules looser than the defaults: success";
