@@ -73,7 +73,7 @@ fn rules(workload: &WorkloadSummary) -> Markup {
 }
 
 fn facts(workload: &WorkloadSummary, now: Timestamp) -> Markup {
-    let WorkloadSummary { stages, settled, total, holds, corrections, .. } = workload;
+    let WorkloadSummary { stages, settled, total, unselected, holds, corrections, .. } = workload;
     let counts = State::count(workload.clusters().map(State::of));
     let slots: usize = stages.iter().filter(|one| one.stage.unfinished > 0).map(|one| one.stage.slots).sum();
     let deadline = workload.clusters().filter_map(|one| ends(&one.state));
@@ -87,6 +87,7 @@ fn facts(workload: &WorkloadSummary, now: Timestamp) -> Markup {
                         div { dt { (state.word()) } dd { (count)
                             @if *state == State::InFlight && slots > 0 { " of " (counted(slots, "slot")) } } }
                     }
+                    @if *unselected > 0 { div { dt { "No longer selected" } dd { (counted(*unselected, "cluster")) } } }
                     @if let Some(since) = in_flight().filter_map(|one| one.since).min() {
                         div { dt { "In flight since" } dd { (ago(&since.to_string(), now)) } }
                     }
@@ -143,6 +144,7 @@ fn gate(clusters: &[&ClusterSummary]) -> Option<(&'static str, String)> {
             Wait::Superseded { .. } => "Earlier revision",
             Wait::StageSoak { .. } => "Soak",
             Wait::Approval { .. } => "Approval",
+            Wait::Unassigned => "No rollout",
         };
         Some((word, cluster.state.to_string()))
     })

@@ -62,7 +62,17 @@ impl Shown {
 /// these clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
     let WorkloadSummary {
-        name, holds, corrections, rules, paused_by, approvals, undo, stages, groups, ..
+        name,
+        unselected,
+        holds,
+        corrections,
+        rules,
+        paused_by,
+        approvals,
+        undo,
+        stages,
+        groups,
+        ..
     } = workload;
     let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
@@ -78,6 +88,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
     };
     WorkloadSummary {
         name: name.clone(),
+        unselected: if rights.may(right, "") { *unselected } else { 0 },
         holds: if may_list_policies { holds.clone() } else { Vec::new() },
         corrections: if rights.may(Right::ListPlacements, "") { corrections.clone() } else { Vec::new() },
         rules: rules.iter().filter(|(of, _)| may_list_policies && may_read(of)).map(copied).collect(),

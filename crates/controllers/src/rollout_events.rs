@@ -98,6 +98,7 @@ impl RolloutChange<'_> {
             | Wait::Breach(_)
             | Wait::Stage { .. }
             | Wait::StageSoak { .. }
+            | Wait::Unassigned
             | Wait::Approval { .. }
             | Wait::Slot { .. } => return None,
         };

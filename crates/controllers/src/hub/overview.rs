@@ -141,6 +141,8 @@ pub struct WorkloadSummary {
     pub warned: usize,
     /// Number of clusters that have it or get it; of a set, those that its placements select.
     pub total: usize,
+    /// Number of clusters of a set that have its work although no placement selects them any longer.
+    pub unselected: usize,
     /// The reasons why its rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
     /// What a person should correct in its strategies, such as a mandatory group without clusters.
@@ -307,7 +309,9 @@ fn replica_sets(
         let summary = summary(&workload, &policies, &rollouts, &Removal::default());
         let undo = || undo_of(&rollouts, |revision| format!("the template {}", revision.short()), now).ok();
         let undo = has_undo.then(undo).flatten().unwrap_or_default();
-        replica_sets.push(WorkloadSummary { undo, ..summary });
+        let decisions = rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
+        let unselected = decisions.map(|decision| decision.kept.len() + decision.removed.len()).sum();
+        replica_sets.push(WorkloadSummary { undo, unselected, ..summary });
     }
     Ok(replica_sets)
 }
@@ -377,6 +381,10 @@ impl WorkloadSummary {
             if number > 0 {
                 let _ = write!(line, ", {number} {what}");
             }
+        }
+        if self.unselected > 0 {
+            let clusters = counted(self.unselected, "cluster");
+            let _ = write!(line, ", still on {clusters} that no placement selects");
         }
         line
     }

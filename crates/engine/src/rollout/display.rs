@@ -65,6 +65,7 @@ impl Display for Wait {
             Self::StageSoak { stage, until } => write!(f, "waits for {stage} to soak until {until}"),
             Self::Approval { token } => write!(f, "waits for the approval {token}"),
             Self::Slot { slots } => write!(f, "waits for a slot: all {slots} in use"),
+            Self::Unassigned => write!(f, "waits because no rollout assigns it a configuration"),
         }
     }
 }

@@ -126,6 +126,9 @@ pub enum Wait {
         /// Number of slots.
         slots: usize,
     },
+    /// It has no configuration, and no rollout assigns it one: no placement selects it, or its placement is
+    /// undecided.
+    Unassigned,
 }
 
 /// More failures in a stage than it tolerates.
@@ -286,6 +289,7 @@ impl Wait {
             Self::StageSoak { .. } => "StageSoak",
             Self::Approval { .. } => "Approval",
             Self::Slot { .. } => "Slot",
+            Self::Unassigned => "Unassigned",
         }
     }
 }
@@ -356,6 +360,7 @@ mod tests {
             Wait::StageSoak { stage: stage(), until },
             Wait::Approval { token: String::new() },
             Wait::Slot { slots: 1 },
+            Wait::Unassigned,
         ] {
             let (reason, state) = (wait.reason(), ClusterState::Waiting(wait.clone()));
             assert_eq!(json!(wait)["reason"], reason);

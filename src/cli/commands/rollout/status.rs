@@ -152,7 +152,7 @@ struct Release {
 
 fn release(hold: &Wait, name: &str) -> Release {
     let (is_stopped, command) = match hold {
-        Wait::Refused => (true, None),
+        Wait::Refused | Wait::Unassigned => (true, None),
         Wait::Breach(breach) => (breach.reports_until.is_none(), Some(format!("undo {name}"))),
         Wait::Quarantine { .. } => (true, Some(format!("resume {name} --release"))),
         Wait::Paused { policies } => (false, Some(resume(policies, name))),
@@ -206,7 +206,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
 
 /// Returns how a rollout has ended; `None` before its end.
 fn end(summary: &WorkloadSummary) -> Option<WatchEnd> {
-    if summary.settled == summary.total {
+    if summary.settled == summary.total && summary.unselected == 0 {
         return Some(WatchEnd::Done);
     }
     let mut clusters = summary.clusters();

@@ -25,6 +25,7 @@ use engine::addon::selection::UNDECIDED;
 use engine::addon::{config_refs, progress};
 use engine::plural::counted;
 use engine::rollout::cluster::{Cluster, Hash};
+use engine::rollout::state::Wait;
 use engine::rollout::{self, ClusterState, Input, Policy, Refused, RolloutDecision, Strategy};
 use object::text::plain;
 use object::{Key, Metadata as _};
@@ -309,7 +310,7 @@ impl AddOnInput {
     }
 
     /// Returns the state of every cluster that has the add-on or gets it: the decision of its rollout or,
-    /// without a rollout, the report of its add-on.
+    /// without a rollout, the report of its add-on. A cluster that never got its configuration is not done.
     pub(super) fn states<'a>(
         &'a self,
         decided: &'a DecidedAddOn,
@@ -323,6 +324,9 @@ impl AddOnInput {
             states.entry(name).or_insert_with(|| {
                 let runs = config_refs::assigned(addon);
                 let wants = decided.assigned.get(name).cloned().or(runs).unwrap_or_default();
+                if wants.is_empty() && self.has_configurations(addon) {
+                    return Cow::Owned(ClusterState::Waiting(Wait::Unassigned));
+                }
                 let unreachable = self.fleet.unreachable.contains(name);
                 let cluster = Cluster { unreachable, ..progress::cluster(addon, &wants) };
                 Cow::Owned(rollout::observe(&cluster.at(now), now))
@@ -333,6 +337,13 @@ impl AddOnInput {
 }
 
 impl AddOnInput {
+    /// Returns whether the add-on of a cluster runs configurations that a rollout assigns.
+    fn has_configurations(&self, addon: &ManagedClusterAddOn) -> bool {
+        let are_ours = config_refs::is_managed(&self.cma);
+        let of_placements = self.placements.iter().any(|node| !node.configs.is_empty());
+        are_ours && (!self.defaults.is_empty() || of_placements || !addon.spec.configs.is_empty())
+    }
+
     /// Returns why clusters are not done or do not work, as far as their add-ons report a reason.
     pub(super) fn messages(&self, states: &BTreeMap<String, ClusterState>) -> BTreeMap<String, String> {
         let is_degraded = |cluster: &str| {
