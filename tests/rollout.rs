@@ -1,10 +1,11 @@
 //! The commands that hold, approve and take back rollouts, on an embedded hub whose rollout stopped at its canary.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use api::crds;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec};
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use object::Object;
@@ -260,4 +261,16 @@ async fn a_removal_that_waits_for_a_person_is_approved_by_a_command() {
     let output = cli.run(&format!("rollout approve {ADD_ON}"));
     assert!(output.contains(&format!("approved: {removal}\n")), "{output}");
     assert!(policy(&client, ADD_ON).await.spec.approved[0].starts_with("remove/"));
+    assert!(!cli.run(&format!("rollout status {ADD_ON}")).contains("waits for an approval"));
+    // One of them loses the add-on and gets it again.
+    let of = access(&client, "ManagedClusterAddOn", "addon.open-cluster-management.io/v1alpha1", "gone-2");
+    let mut addon = of.get(ADD_ON).await.unwrap();
+    of.delete(ADD_ON, &DeleteParams::default()).await.unwrap();
+    (addon.metadata.uid, addon.metadata.resource_version) = (None, None);
+    of.create(&PostParams::default(), &addon).await.unwrap();
+    let output = cli.run(&format!("rollout status {ADD_ON}"));
+    assert!(output.contains(&format!("waits for an approval of {removal}")), "{output}");
+    cli.run(&format!("rollout approve {ADD_ON}"));
+    let approved = policy(&client, ADD_ON).await.spec.approved;
+    assert_eq!(approved.iter().collect::<BTreeSet<_>>().len(), 2, "{approved:?}");
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::addon::selection::Selection;
-use engine::rollout::cluster::Cluster;
+use engine::rollout::cluster::{Cluster, Instance};
 use engine::rollout::{IncrementalRollout, Input};
 use reconcile::Read;
 
@@ -42,8 +42,8 @@ pub(super) struct RolloutMember {
 /// The input of the next decision about a rollout.
 pub(super) struct NextRollout<'a> {
     pub(super) clusters: &'a PlacementClusters,
-    /// Clusters that have the content and that no placement selects.
-    pub(super) left: BTreeSet<String>,
+    /// The content of the clusters that have it and that no placement selects.
+    pub(super) left: BTreeMap<String, Instance>,
     /// The input without groups and clusters.
     pub(super) rules: Input,
     /// The clusters that changed since the last decision.
@@ -54,7 +54,7 @@ pub(super) struct NextRollout<'a> {
 pub(super) struct MemberRollout {
     pub(super) rollout: IncrementalRollout,
     clusters: PlacementClusters,
-    left: BTreeSet<String>,
+    left: BTreeMap<String, Instance>,
     /// Clusters of the placement that the rollout leaves out.
     absent: BTreeSet<String>,
     /// Clusters to read again at the next decision.
@@ -67,7 +67,7 @@ impl MemberRollout {
         Self {
             rollout: IncrementalRollout::new(rules.clone()),
             clusters: PlacementClusters::default(),
-            left: BTreeSet::new(),
+            left: BTreeMap::new(),
             absent: BTreeSet::new(),
             timed: BTreeSet::new(),
         }
@@ -109,7 +109,7 @@ impl MemberRollout {
     ) -> Read<bool> {
         for name in due {
             let is_absent = self.is_absent(name);
-            let is_member = !self.left.contains(name) && self.rollout.cluster(name).is_some();
+            let is_member = !self.left.contains_key(name) && self.rollout.cluster(name).is_some();
             if !is_absent && !is_member {
                 continue;
             }
@@ -139,7 +139,7 @@ impl MemberRollout {
         let NextRollout { clusters, left, rules, changed: _ } = next;
         let held = std::mem::replace(&mut self.rollout, IncrementalRollout::new(rules.clone()));
         let held = held.into_clusters().into_iter();
-        let held = held.filter(|held| !due.contains(&held.name) && !self.left.contains(&held.name));
+        let held = held.filter(|held| !due.contains(&held.name) && !self.left.contains_key(&held.name));
         let mut held: BTreeMap<String, Cluster> = held.map(|held| (held.name.clone(), held)).collect();
         (self.absent, self.timed) = (BTreeSet::new(), BTreeSet::new());
         let mut members = Vec::new();
@@ -163,9 +163,10 @@ impl MemberRollout {
         let without: BTreeSet<String> = self.absent.union(&clusters.taken).cloned().collect();
         let groups = clusters.selection.without(&without);
         let runs = Some(rules.revision.clone());
-        members.extend(left.iter().map(|name| Cluster {
+        members.extend(left.iter().map(|(name, instance)| Cluster {
             name: name.clone(),
             runs: runs.clone(),
+            instance: instance.clone(),
             ..Cluster::default()
         }));
         self.rollout = IncrementalRollout::new(Input { groups, clusters: members, ..rules });

@@ -26,12 +26,12 @@ use api::names::{
 use api::work::v1::ManifestWork;
 use engine::addon::hosting::addon_of;
 use engine::plural::counted;
-use engine::rollout::cluster::Group;
+use engine::rollout::cluster::{Group, Instance};
 use engine::rollout::policy::RollOut;
 use engine::rollout::removal::{RemovalDecision, RemovalInput, RemovalOrder, remove, within_window};
 use engine::rollout::strategy::Progressive;
 use engine::rollout::{Policy, Refused, Size, Strategy};
-use object::{Key, Metadata as _};
+use object::{Key, Kind, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
 /// The removal of an add-on from the clusters that no placement selects any more, or from all.
@@ -100,13 +100,19 @@ fn is_going(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some()
 }
 
-/// Marks the add-ons that leave later. An approval is for all clusters that wait, and they go in batches.
+/// Marks the add-ons that leave later, and those whose removal a person approved. The approval is for all of
+/// them together, so it no longer fits once the first is gone. The mark outlasts a failed deletion and a restart.
 pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Vec<Action> {
-    let later: BTreeSet<&str> = removal.later.iter().map(String::as_str).collect();
-    let unmarked = addons.iter().filter(|addon| later.contains(addon.namespace()) && !is_going(addon));
+    let decided = removal.later.iter().chain(&removal.decision.approved);
+    let decided: BTreeSet<&str> = decided.map(String::as_str).collect();
+    let unmarked = addons.iter().filter(|addon| decided.contains(addon.namespace()) && !is_going(addon));
+    unmarked.map(|addon| mark_decided(addon.as_ref())).collect()
+}
+
+/// Records on an add-on or a work that its removal is decided.
+pub(super) fn mark_decided<K: Kind>(object: &K) -> Action {
     let mark = json!({"annotations": {REMOVAL_DECIDED_ANNOTATION: "true"}});
-    let patch = Map::from_iter([("metadata".to_owned(), mark)]);
-    unmarked.map(|addon| Action::patch(addon.as_ref(), patch.clone())).collect()
+    Action::patch(object, Map::from_iter([("metadata".to_owned(), mark)]))
 }
 
 /// Returns whether a placement installed the add-on of a cluster; the operator removes no other one.
@@ -132,38 +138,31 @@ impl Installed<'_> {
         let others = have.iter().copied().chain(window.keys().map(String::as_str));
         let others: BTreeSet<&str> = others.filter(|cluster| !self.selected.contains(*cluster)).collect();
         let total = self.selected.len() + others.len();
-        let mut left = Vec::new();
+        let mut left = BTreeMap::new();
         for addon in ours {
             let goes_or_stays = addon.is_terminating() || self.selected.contains(addon.namespace());
             if !goes_or_stays && !is_cluster_leaving(addon.namespace(), view)? {
-                left.push(addon);
+                let is_decided = self.deletion == Some(AddOnDeletion::Approved) || is_going(addon);
+                let instance = Instance { uid: addon.uid().to_owned(), is_decided };
+                left.insert(addon.namespace().to_owned(), instance);
             }
         }
-        let is_decided = self.deletion == Some(AddOnDeletion::Approved);
-        let (going, left): (Vec<_>, Vec<_>) =
-            left.into_iter().partition(|addon| is_decided || is_going(addon));
-        let names = |addons: Vec<&Arc<ManagedClusterAddOn>>| -> Vec<String> {
-            addons.iter().map(|addon| addon.namespace().to_owned()).collect()
-        };
-        let (going, left) = (names(going), names(left));
         let owner = self.add_on;
         let input =
             RemovalInput { owner, left: &left, total, recent: &recent, policy: &policy, granted: &granted };
         let mut decision = remove(&input, now);
         let mut later = Vec::new();
-        if let Some(policy) = policy.as_ref().ok().filter(|policy| !policy.paused) {
-            decision.removed.splice(0..0, going);
-            if policy.roll_out == RollOut::InstallAndContent && !decision.removed.is_empty() {
-                let leaving = self.leaving(view)?;
-                let batch = policy.removals.of(total).max(1).saturating_sub(leaving.len());
-                let order = RemovalOrder::of(&self.placements(view)?, total);
-                let next = order.next(&decision.removed, &leaving).into_iter().take(batch);
-                let next: BTreeSet<String> = next.collect();
-                (decision.removed, later) =
-                    decision.removed.into_iter().partition(|cluster| next.contains(cluster));
-            }
-        } else {
-            decision.kept.extend(going);
+        if let Ok(policy) = &policy
+            && policy.roll_out == RollOut::InstallAndContent
+            && !decision.removed.is_empty()
+        {
+            let leaving = self.leaving(view)?;
+            let batch = policy.removals.of(total).max(1).saturating_sub(leaving.len());
+            let order = RemovalOrder::of(&self.placements(view)?, total);
+            let next = order.next(&decision.removed, &leaving).into_iter().take(batch);
+            let next: BTreeSet<String> = next.collect();
+            (decision.removed, later) =
+                decision.removed.into_iter().partition(|cluster| next.contains(cluster));
         }
         let hold = match &policy {
             Ok(policy) if policy.paused => Some("is paused"),
@@ -236,7 +235,8 @@ impl Installed<'_> {
         view: &impl View,
         now: Timestamp,
     ) -> Read<bool> {
-        let RemovalDecision { removed: _, counted, kept, approval, recheck: _ } = &removal.decision;
+        let RemovalDecision { removed: _, counted, approved: _, kept, approval, recheck: _ } =
+            &removal.decision;
         let before = rollout_policy::removals_of(self.add_on, view)?;
         let (policy, _) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
         let mut recent = still_counting(recent(&before.recent), &policy, now);

@@ -20,8 +20,8 @@ use api::Condition;
 use api::condition::{ConditionStatus, Conditions as _, find_condition};
 use api::names::work_conditions::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING};
 use api::names::{
-    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION,
-    WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL,
+    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+    SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION, WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL,
 };
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -140,7 +140,11 @@ impl DesiredWork<'_> {
     /// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
     pub fn is_met_by(&self, live: &ManifestWork) -> bool {
         let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
-        self.labels().iter().all(has) && WorkRecord::read(live) == *self.record && self.has_template(live)
+        let is_going = live.annotation(REMOVAL_DECIDED_ANNOTATION).is_some();
+        self.labels().iter().all(has)
+            && WorkRecord::read(live) == *self.record
+            && self.has_template(live)
+            && !is_going
     }
 
     /// Returns the work on a cluster. It keeps the metadata of the live work that other clients wrote.
@@ -155,6 +159,8 @@ impl DesiredWork<'_> {
         });
         work.metadata.labels.get_or_insert_default().extend(self.labels());
         let annotations = work.metadata.annotations.get_or_insert_default();
+        // A cluster that is selected again ends the removal that was decided.
+        annotations.remove(REMOVAL_DECIDED_ANNOTATION);
         for (name, value) in self.record.annotations() {
             match value {
                 Some(value) => annotations.insert(name.to_owned(), value),

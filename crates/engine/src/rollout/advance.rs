@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::breach::FleetFailures;
 use super::classify::{classify, finished, has_succeeded, superseded};
-use super::cluster::{Cluster, Group, Hash};
+use super::cluster::{Cluster, Group, Hash, Instance};
 use super::decision::{Assignment, Counts, RolloutDecision, Stage};
 use super::freeze::frozen;
 use super::input::Input;
@@ -31,8 +31,8 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
         member.state = classify(member.cluster, &rules.limits, now);
     }
     let members: BTreeSet<&str> = plans.iter().flat_map(|plan| &plan.members).map(|m| m.name).collect();
-    let left = clusters.keys().filter(|name| !members.contains(**name));
-    let left: Vec<String> = left.map(|name| (*name).to_owned()).collect();
+    let left = clusters.values().filter(|cluster| !members.contains(cluster.name.as_str()));
+    let left = left.map(|cluster| (cluster.name.clone(), cluster.instance.clone())).collect();
     let mut assignments = BTreeMap::new();
     let mut place = |context: &StageContext<'_>, member: &Member<'_>, state: &ClusterState| {
         assignments.insert(member.name.to_owned(), context.assignment(member, state));
@@ -80,6 +80,7 @@ pub(super) fn decide(
         approvals: BTreeSet::new(),
         removed: Vec::new(),
         counted: Vec::new(),
+        approved: Vec::new(),
         kept: Vec::new(),
         recheck: reports_until,
         counts: Counts::default(),
@@ -335,20 +336,22 @@ impl StageContext<'_> {
     }
 
     /// Removes the content of clusters that left their groups, unless they are suspiciously many.
-    fn remove(&self, left: &[String], decision: &mut RolloutDecision) {
+    fn remove(&self, left: &BTreeMap<String, Instance>, decision: &mut RolloutDecision) {
         let Input { owner, recent_removals, policy, granted, .. } = self.input;
         let recent = policy.as_ref().map(|policy| within_window(recent_removals, policy, self.now));
         let recent = recent.unwrap_or_default();
-        let gone = recent.keys().filter(|name| left.binary_search(name).is_err()).count();
+        let gone = recent.keys().filter(|name| !left.contains_key(*name)).count();
         let total = decision.counts.total + left.len() + gone;
         let input = RemovalInput { owner, left, total, recent: &recent, policy, granted };
-        let RemovalDecision { removed, counted, kept, approval, recheck } = remove(&input, self.now);
+        let RemovalDecision { removed, counted, approved, kept, approval, recheck } =
+            remove(&input, self.now);
         decision.approvals.extend(approval);
         // A removal that is on record and not made needs an approval again when it counts no more.
         let recorded = removed.iter().filter_map(|name| recent.get(name));
         let ends = policy.iter().flat_map(|policy| recorded.clone().map(|at| end(*at, policy)));
         decision.recheck = decision.recheck.into_iter().chain(recheck).chain(ends).min();
-        (decision.removed, decision.counted, decision.kept) = (removed, counted, kept);
+        (decision.removed, decision.counted) = (removed, counted);
+        (decision.approved, decision.kept) = (approved, kept);
     }
 }
 

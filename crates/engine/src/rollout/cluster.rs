@@ -92,6 +92,17 @@ pub struct Cluster {
     pub joined: Option<Timestamp>,
     /// Whether the cluster is skipped: the rollout changes nothing on it.
     pub skip: bool,
+    /// The object of its content. Only the removal from a cluster that left its groups reads it.
+    pub instance: Instance,
+}
+
+/// The object on the hub with which a cluster has the content: its add-on or its work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instance {
+    /// The uid of the object. Content that is removed and comes back has another one.
+    pub uid: String,
+    /// Whether the removal was decided before and is not complete.
+    pub is_decided: bool,
 }
 
 impl Cluster {

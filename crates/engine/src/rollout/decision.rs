@@ -40,6 +40,10 @@ pub struct RolloutDecision {
     /// Clusters of `removed` that count against the removal budget and have to be recorded before.
     #[serde(skip)]
     pub counted: Vec<String>,
+    /// Clusters of `removed` that a person approved and that have to be marked before, see
+    /// [`RemovalDecision::approved`](super::removal::RemovalDecision::approved).
+    #[serde(skip)]
+    pub approved: Vec<String>,
     /// Clusters that left the groups and keep their content until the removal is approved, its window has
     /// passed, or the pause is over.
     pub kept: Vec<String>,

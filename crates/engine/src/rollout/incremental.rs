@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::advance::{StageContext, by_name, decide};
 use super::classify::{classify, has_begun};
-use super::cluster::{Cluster, Group};
+use super::cluster::{Cluster, Group, Instance};
 use super::decision::RolloutDecision;
 use super::input::Input;
 use super::rules::{FleetInput, Rules};
@@ -40,7 +40,7 @@ struct Kept {
     members: Vec<KeptMember>,
     /// The position in `members` of each cluster of the input; `None` for one that left.
     positions: Vec<Option<usize>>,
-    left: Vec<String>,
+    left: BTreeMap<String, Instance>,
     decision: Arc<RolloutDecision>,
     /// The clusters that are assigned another hash than they run.
     moves: BTreeSet<String>,
@@ -104,13 +104,17 @@ impl IncrementalRollout {
         let Some(at) = self.position(&cluster.name) else { return false };
         let Some(held) = Arc::make_mut(&mut self.input).clusters.get_mut(at) else { return false };
         *held = cluster;
-        let kept = self.kept.as_mut();
-        let member = kept.and_then(|kept| {
-            let position = (*kept.positions.get(at)?)?;
-            kept.members.get_mut(position)
-        });
-        if let Some(member) = member {
-            (member.is_due, member.shown) = (true, None);
+        let (name, instance) = (held.name.clone(), held.instance.clone());
+        let Some(kept) = self.kept.as_mut() else { return true };
+        match kept.positions.get(at).copied().flatten() {
+            Some(position) => {
+                if let Some(member) = kept.members.get_mut(position) {
+                    (member.is_due, member.shown) = (true, None);
+                }
+            }
+            None => {
+                kept.left.insert(name, instance);
+            }
         }
         true
     }
@@ -189,7 +193,7 @@ impl Kept {
         let left = input.clusters.iter().zip(&positions).filter(|(_, position)| position.is_none());
         Self {
             stages: plans.iter().map(stage).collect(),
-            left: left.map(|(cluster, _)| cluster.name.clone()).collect(),
+            left: left.map(|(cluster, _)| (cluster.name.clone(), cluster.instance.clone())).collect(),
             members,
             positions,
             decision: Arc::default(),

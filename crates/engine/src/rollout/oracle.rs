@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::advance::approval_token;
-use super::cluster::{Cluster, GroupKey, Hash, Report};
+use super::cluster::{Cluster, GroupKey, Hash, Instance, Report};
 use super::decision::{Assignment, RolloutDecision};
 use super::freeze::frozen;
 use super::input::Input;
@@ -180,8 +180,8 @@ struct Checker<'a> {
     deadline: Option<SignedDuration>,
     starts_silent: bool,
     stages: Vec<CheckedStage<'a>>,
-    /// Clusters that are in no group, by name.
-    left: Vec<String>,
+    /// Clusters that are in no group, with their content.
+    left: BTreeMap<String, Instance>,
 }
 
 impl<'a> Checker<'a> {
@@ -204,7 +204,7 @@ impl<'a> Checker<'a> {
             starts_silent: limits.start_unreachable,
             policy,
             stages: Vec::new(),
-            left: Vec::new(),
+            left: BTreeMap::new(),
         };
         let mut known: BTreeMap<&str, &Cluster> = BTreeMap::new();
         for cluster in input.clusters.iter().filter(|cluster| !cluster.name.is_empty()) {
@@ -213,8 +213,8 @@ impl<'a> Checker<'a> {
         }
         checker.lay_out(strategy, &known);
         let members: BTreeSet<&str> = checker.members().map(|member| member.name).collect();
-        checker.left =
-            known.keys().filter(|name| !members.contains(*name)).map(|name| (*name).to_owned()).collect();
+        let left = known.values().filter(|cluster| !members.contains(cluster.name.as_str()));
+        checker.left = left.map(|cluster| (cluster.name.clone(), cluster.instance.clone())).collect();
         checker
     }
 
@@ -517,26 +517,33 @@ impl<'a> Checker<'a> {
         !waited_for().any(is_open) && soaked.is_none_or(|soaked| soaked <= self.now)
     }
 
-    /// Checks promise 9.
+    /// Checks promise 9. A removal that was decided before needs no budget and no approval.
     fn check_removals(&self, decision: &RolloutDecision) -> CheckResult {
         let still_counts = |at: Timestamp| later(at, self.policy.removal_window) > self.now;
         let recent =
             self.input.recent_removals.iter().filter(|(_, at)| self.has_policy && still_counts(**at));
         let recent: BTreeSet<&String> = recent.map(|(name, _)| name).collect();
-        let (counted, new): (Vec<_>, Vec<_>) =
-            self.left.iter().cloned().partition(|name| recent.contains(name));
-        let total = self.members().count() + new.len() + recent.len();
+        let may_go = |(name, instance): &(&String, &Instance)| instance.is_decided || recent.contains(*name);
+        let (going, new): (Vec<_>, Vec<_>) = self.left.iter().partition(may_go);
+        let others: BTreeSet<&String> = self.left.keys().chain(recent.iter().copied()).collect();
+        let total = self.members().count() + others.len();
         let budget = self.policy.removals.of(total);
-        let is_granted = self.input.granted.contains(&removal_token(&self.input.owner, &new));
+        let token = removal_token(&self.input.owner, new.iter().copied());
+        let is_granted = self.input.granted.contains(&token);
         let is_within = budget >= total || new.len() + recent.len() <= budget;
         let may_leave = self.has_policy && !self.policy.paused;
-        let (removed, kept) = match may_leave {
-            true if is_within || is_granted => (self.left.clone(), Vec::new()),
-            true => (counted, new),
-            false => (Vec::new(), self.left.clone()),
+        let names = |left: &[(&String, &Instance)]| -> BTreeSet<String> {
+            left.iter().map(|(name, _)| (*name).clone()).collect()
         };
-        ensure(decision.removed == removed, "removals stay within their budget", "")?;
-        ensure(decision.kept == kept, "a cluster that left keeps its content or loses it", "")
+        let all: BTreeSet<String> = self.left.keys().cloned().collect();
+        let (removed, kept) = match may_leave {
+            true if is_within || is_granted => (all, BTreeSet::new()),
+            true => (names(&going), names(&new)),
+            false => (BTreeSet::new(), all),
+        };
+        let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
+        ensure(set(&decision.removed) == removed, "removals stay within their budget", "")?;
+        ensure(set(&decision.kept) == kept, "a cluster that left keeps its content or loses it", "")
     }
 }
 

@@ -10,13 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::cluster::Group;
+use super::cluster::{Group, Instance};
 use super::policy::Policy;
 use super::refused::Refused;
 use super::stage::{StagePlan, grouped, stages};
 use super::strategy::Strategy;
 use object::duration::later;
 use object::hex;
+
+/// The start of the approval tokens of removals.
+pub const REMOVAL_TOKEN: &str = "remove/";
 
 /// Limit of the removals of a window that are recorded by name: about 100 kB in a status.
 const RECORDED: usize = 1000;
@@ -27,8 +30,8 @@ pub struct RemovalInput<'a> {
     /// What the clusters lose: an add-on, or a ManifestWorkReplicaSet as NAMESPACE/NAME. An approval is for it alone, although the
     /// policy that has it may be about others.
     pub owner: &'a str,
-    /// The clusters that left and still have the content, in order.
-    pub left: &'a [String],
+    /// The clusters that left and still have the content.
+    pub left: &'a BTreeMap<String, Instance>,
     /// The number of clusters that have the content, should have it, or lost it within the window.
     pub total: usize,
     /// The clusters that lost it without an approval, and when.
@@ -46,6 +49,9 @@ pub struct RemovalDecision {
     pub removed: Vec<String>,
     /// Clusters of `removed` that count against the budget and have to be recorded before.
     pub counted: Vec<String>,
+    /// Clusters of `removed` that a person approved. Mark them first ([`Instance::is_decided`]): the approval is
+    /// for all of them together, so it no longer fits once the first has lost the content.
+    pub approved: Vec<String>,
     /// Clusters that keep it until a person approves, the window has passed, or the pause is over.
     pub kept: Vec<String>,
     /// The token that would let the clusters of `kept` lose it.
@@ -56,31 +62,48 @@ pub struct RemovalDecision {
 
 /// Decides which clusters lose their content now.
 ///
-/// Without an approval either all clusters that left lose it, or none that has not been counted yet.
+/// Without an approval either all clusters that left lose it, or none that has not been counted yet. Those
+/// whose removal was decided before come first, and only a pause or an invalid policy holds them.
 pub fn remove(input: &RemovalInput<'_>, now: Timestamp) -> RemovalDecision {
     let RemovalInput { owner, left, total, recent, policy, granted } = *input;
     let policy = match policy {
         Ok(policy) if !policy.paused => policy,
-        Ok(_) | Err(_) => return RemovalDecision { kept: left.to_vec(), ..RemovalDecision::default() },
+        Ok(_) | Err(_) => {
+            return RemovalDecision { kept: left.keys().cloned().collect(), ..RemovalDecision::default() };
+        }
     };
+    let (decided, open): (Vec<_>, Vec<_>) = left.iter().partition(|(_, instance)| instance.is_decided);
+    let removed = names(&[decided.clone(), open.clone()].concat());
+    let everything = RemovalDecision { removed, ..RemovalDecision::default() };
     let allowed = policy.removals.of(total);
     if allowed >= total {
-        return RemovalDecision { removed: left.to_vec(), ..RemovalDecision::default() };
+        return everything;
     }
     let allowed = allowed.min(RECORDED);
     let recent = within_window(recent, policy, now);
-    let (counted, new): (Vec<_>, Vec<_>) = left.iter().cloned().partition(|name| recent.contains_key(name));
-    let token = removal_token(owner, &new);
+    let (counted, new): (Vec<_>, Vec<_>) = open.into_iter().partition(|(name, _)| recent.contains_key(*name));
+    let token = removal_token(owner, new.iter().copied());
     if granted.contains(&token) {
-        return RemovalDecision { removed: left.to_vec(), ..RemovalDecision::default() };
+        return RemovalDecision { approved: names(&new), ..everything };
     }
     let sum = new.len() + recent.len();
-    if sum <= allowed {
-        return RemovalDecision { removed: left.to_vec(), counted: new, ..RemovalDecision::default() };
+    if new.is_empty() || sum <= allowed {
+        return RemovalDecision { counted: names(&new), ..everything };
     }
     let ends = recent.into_values().map(|at| end(at, policy));
     let recheck = first_within(ends, |left| new.len() + left <= allowed);
-    RemovalDecision { removed: counted, counted: Vec::new(), kept: new, approval: Some(token), recheck }
+    let removed = names(&[decided, counted].concat());
+    RemovalDecision {
+        removed,
+        kept: names(&new),
+        approval: Some(token),
+        recheck,
+        ..RemovalDecision::default()
+    }
+}
+
+fn names(left: &[(&String, &Instance)]) -> Vec<String> {
+    left.iter().map(|(name, _)| (*name).clone()).collect()
 }
 
 /// Returns the removals that still count. A time in the future, which a clock that was ahead wrote, counts
@@ -174,10 +197,18 @@ impl RemovalOrder {
     }
 }
 
-/// Returns the approval token with which exactly these clusters lose the content of an owner.
-pub(super) fn removal_token(owner: &str, clusters: &[String]) -> String {
-    let sum = Sha256::digest(format!("{owner}\n{}", clusters.join("\n")));
-    format!("remove/{}", hex(sum.get(..6).unwrap_or_default()))
+/// Returns the approval token with which exactly these clusters lose the content of an owner, once: content
+/// that comes back is another instance.
+pub(super) fn removal_token<'a>(
+    owner: &str,
+    clusters: impl IntoIterator<Item = (&'a String, &'a Instance)>,
+) -> String {
+    let mut text = format!("{owner}\n");
+    for (cluster, Instance { uid, is_decided: _ }) in clusters {
+        text.extend([cluster.as_str(), " ", uid.as_str(), "\n"]);
+    }
+    let sum = Sha256::digest(text);
+    format!("{REMOVAL_TOKEN}{}", hex(sum.get(..6).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -196,12 +227,27 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    /// Returns the content of clusters, each with its own uid.
+    fn instances(names: &[&str]) -> BTreeMap<String, Instance> {
+        let instance = |name: &str| Instance { uid: format!("uid-{name}"), is_decided: false };
+        names.iter().map(|name| ((*name).to_owned(), instance(name))).collect()
+    }
+
     /// Decides for 100 clusters, where two may leave within an hour; `recent` left at the minutes given.
     fn decide(left: &[&str], recent: &[(&str, i64)], granted: &[String], minute: i64) -> RemovalDecision {
+        decide_about(&instances(left), recent, granted, minute)
+    }
+
+    fn decide_about(
+        left: &BTreeMap<String, Instance>,
+        recent: &[(&str, i64)],
+        granted: &[String],
+        minute: i64,
+    ) -> RemovalDecision {
         let recent = recent.iter().map(|(name, minute)| ((*name).to_owned(), at(*minute))).collect();
         let input = RemovalInput {
             owner: "tool",
-            left: &names(left),
+            left,
             total: 100,
             recent: &recent,
             policy: &Ok(Policy::default()),
@@ -245,22 +291,49 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_does_not_count_for_content_that_came_back() {
+        let left = instances(&["c", "d", "e"]);
+        let first = decide_about(&left, &[], &[], 0).approval.unwrap();
+        let granted = std::slice::from_ref(&first);
+        assert_eq!(decide_about(&left, &[], granted, 0).removed, ["c", "d", "e"]);
+        let mut back = left;
+        back.insert("d".to_owned(), Instance { uid: "another".to_owned(), is_decided: false });
+        let again = decide_about(&back, &[], granted, 1440);
+        assert_eq!((again.removed.len(), again.kept), (0, names(&["c", "d", "e"])));
+        assert_ne!(again.approval, Some(first));
+    }
+
+    #[test]
+    fn an_approved_removal_goes_on_when_the_first_clusters_are_gone_and_others_join_it() {
+        let mut left = instances(&["c", "d", "e"]);
+        let token = decide_about(&left, &[], &[], 0).approval.unwrap();
+        let approved = decide_about(&left, &[], std::slice::from_ref(&token), 0);
+        assert_eq!(approved.approved, ["c", "d", "e"]);
+        left.values_mut().for_each(|instance| instance.is_decided = true);
+        left.remove("c");
+        left.extend(instances(&["a", "b", "f"]));
+        let next = decide_about(&left, &[], std::slice::from_ref(&token), 0);
+        assert_eq!((next.removed, next.kept), (names(&["d", "e"]), names(&["a", "b", "f"])));
+        assert!(next.approved.is_empty() && next.approval.is_some_and(|next| next != token));
+    }
+
+    #[test]
     fn an_approval_of_one_add_on_takes_no_other_from_the_same_clusters() {
-        let (left, recent, policy) = (names(&["c", "d", "e"]), BTreeMap::new(), Ok(Policy::default()));
+        let (left, recent, policy) = (instances(&["c", "d", "e"]), BTreeMap::new(), Ok(Policy::default()));
         let decide = |owner, granted: &BTreeSet<String>| {
             let input =
                 RemovalInput { owner, left: &left, total: 100, recent: &recent, policy: &policy, granted };
             remove(&input, at(0))
         };
         let granted: BTreeSet<String> = decide("tool", &BTreeSet::new()).approval.into_iter().collect();
-        assert_eq!(decide("tool", &granted).removed, left);
-        assert_eq!(decide("other", &granted).kept, left);
+        assert_eq!(decide("tool", &granted).removed, ["c", "d", "e"]);
+        assert_eq!(decide("other", &granted).kept, ["c", "d", "e"]);
     }
 
     #[test]
     fn a_budget_of_everything_records_nothing() {
         let policy = Policy { removals: Size::ALL, ..Policy::default() };
-        let (left, recent, granted) = (names(&["a", "b"]), BTreeMap::new(), BTreeSet::new());
+        let (left, recent, granted) = (instances(&["a", "b"]), BTreeMap::new(), BTreeSet::new());
         let input = RemovalInput {
             owner: "tool",
             left: &left,
@@ -269,7 +342,8 @@ mod tests {
             policy: &Ok(policy),
             granted: &granted,
         };
-        assert_eq!(remove(&input, at(0)), RemovalDecision { removed: left.clone(), ..Default::default() });
+        let removed = names(&["a", "b"]);
+        assert_eq!(remove(&input, at(0)), RemovalDecision { removed, ..Default::default() });
     }
 
     #[test]

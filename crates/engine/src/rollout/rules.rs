@@ -1,9 +1,11 @@
 //! The rules of a rollout, and a fleet to decide about under them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::cluster::Instance;
 use super::input::Input;
 use super::policy::Policy;
 use super::strategy::{Limits, Strategy};
@@ -31,8 +33,8 @@ pub(super) struct FleetInput<'a> {
     /// Its clusters are not read: the members of the stages have them.
     pub(super) input: &'a Input,
     pub(super) rules: &'a Rules<'a>,
-    /// The clusters of the input that are in no group, by name.
-    pub(super) left: &'a [String],
+    /// The content of the clusters of the input that are in no group.
+    pub(super) left: &'a BTreeMap<String, Instance>,
     pub(super) now: Timestamp,
 }
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::{CheckResult, CheckedDecision, Checker, Invariant, Violation};
@@ -41,6 +42,43 @@ pub(super) fn policies(addon: &str, view: &impl View) -> Vec<Arc<RolloutPolicy>>
 fn approval(objects: &BTreeMap<ObjectId, &str>) -> String {
     let lines: String = objects.iter().map(|(id, uid)| format!("{id} {uid}\n")).collect();
     hex(Sha256::digest(lines).get(..8).unwrap_or_default())
+}
+
+/// Returns whether a patch records that the removal of its object is decided.
+pub(super) fn is_mark(patch: &Map<String, Value>) -> bool {
+    let annotations = patch.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    annotations
+        .and_then(|annotations| annotations.get(REMOVAL_DECIDED_ANNOTATION))
+        .is_some_and(Value::is_string)
+}
+
+/// Returns the token that approves the removal of an add-on from exactly these clusters, with the uids of
+/// their add-ons.
+fn removal_approval(add_on: &str, clusters: &BTreeMap<String, String>) -> String {
+    let lines: String = clusters.iter().map(|(cluster, uid)| format!("{cluster} {uid}\n")).collect();
+    format!("remove/{}", hex(Sha256::digest(format!("{add_on}\n{lines}")).get(..6).unwrap_or_default()))
+}
+
+/// Returns the clusters whose add-ons a plan marks, with the uids of these. A removal that is on record was
+/// decided without an approval.
+fn marked(
+    decided: &CheckedDecision<'_>,
+    policies: &[Arc<RolloutPolicy>],
+    window: SignedDuration,
+) -> BTreeMap<String, String> {
+    let CheckedDecision { key, view, plan, now, .. } = decided;
+    let removals = policies.iter().filter_map(|policy| policy.status.as_ref()).flat_map(|it| &it.removals);
+    let recent = removals.filter(|removal| removal.add_on == key.name).flat_map(|removal| &removal.recent);
+    let recent = recent.filter(|removal| removal.time.0.saturating_add(window).is_ok_and(|end| end > *now));
+    let recorded: BTreeSet<&str> = recent.map(|removal| removal.cluster.as_str()).collect();
+    let marks = plan.steps.iter().flatten().filter_map(|action| match action {
+        Action::Patch { target, patch, .. } if target.gvk.kind == "ManagedClusterAddOn" && is_mark(patch) => {
+            let addon = view.get::<ManagedClusterAddOn>(&target.key).ok().flatten()?;
+            Some((target.key.namespace.clone(), addon.uid().to_owned()))
+        }
+        _ => None,
+    });
+    marks.filter(|(cluster, _)| !recorded.contains(cluster.as_str())).collect()
 }
 
 impl Checker {
@@ -103,24 +141,31 @@ impl Checker {
         repos.any(|repo| repo.conditions().iter().any(|condition| condition.reason == DELETIONS_HELD))
     }
 
-    /// Checks that an add-on leaves no more clusters within the window than its policy allows, and none under
-    /// a pause.
+    /// Checks that an add-on leaves no more clusters within the window than its policy allows, or that a person
+    /// approved the removal of exactly these instances of it, and that it leaves none under a pause.
     pub(super) fn removals_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-install", key, view, plan, now, .. } = decided else {
             return Ok(());
         };
-        let is_addon = |target: &&ObjectRef| target.gvk.kind == "ManagedClusterAddOn";
-        let removed = deleted(plan).map(|(target, _)| target).filter(is_addon);
-        let removed: BTreeSet<String> = removed.map(|target| target.key.namespace.clone()).collect();
+        let removed = deleted(plan).filter(|(target, _)| target.gvk.kind == "ManagedClusterAddOn");
+        let removed: BTreeMap<String, &str> =
+            removed.map(|(target, uid)| (target.key.namespace.clone(), uid)).collect();
+        let policies = policies(&key.name, *view);
+        let named: Vec<_> = policies.iter().map(|policy| (policy.name(), &policy.spec)).collect();
+        let policy = CombinedPolicy::read(&named).map(|combined| combined.policy);
+        let window = policy.as_ref().map(|policy| policy.removal_window).unwrap_or_default();
+        let marked = marked(decided, &policies, window);
+        let token = removal_approval(&key.name, &marked);
+        if policies.iter().any(|policy| policy.spec.approved.contains(&token)) {
+            self.leaving.extend(marked.into_values());
+        }
         if removed.is_empty() {
             return Ok(());
         }
-        let policies = policies(&key.name, *view);
         let cma = view.get::<ClusterManagementAddOn>(key).ok().flatten().filter(|cma| cma.is_terminating());
-        let approved = policies.iter().any(|policy| !policy.spec.approved.is_empty())
-            || cma.as_ref().is_some_and(|cma| cma.annotation(REMOVAL_DECIDED_ANNOTATION) == Some(cma.uid()));
-        let named: Vec<_> = policies.iter().map(|policy| (policy.name(), &policy.spec)).collect();
-        let Ok(CombinedPolicy { policy, .. }) = CombinedPolicy::read(&named) else {
+        let is_approved =
+            cma.as_ref().is_some_and(|cma| cma.annotation(REMOVAL_DECIDED_ANNOTATION) == Some(cma.uid()));
+        let Ok(policy) = policy else {
             let why = "a policy that cannot be read allows no removal";
             return Err(Violation::new(Invariant::DeletionBudget, key, why));
         };
@@ -132,7 +177,7 @@ impl Checker {
         let named =
             |addon: &&Arc<ManagedClusterAddOn>| addon.metadata.name.as_deref() == Some(key.name.as_str());
         let of_people = installed.iter().filter(named).find(|addon| {
-            removed.contains(addon.namespace()) && addon.annotation(INSTALLED_BY_ANNOTATION).is_none()
+            removed.contains_key(addon.namespace()) && addon.annotation(INSTALLED_BY_ANNOTATION).is_none()
         });
         if let (Some(addon), None) = (of_people, &cma) {
             let why =
@@ -141,12 +186,17 @@ impl Checker {
         }
         let mut all: BTreeSet<String> =
             installed.iter().filter(named).filter_map(|addon| addon.metadata.namespace.clone()).collect();
-        if approved {
+        if is_approved {
             return Ok(());
         }
+        let counted = removed.into_iter().filter(|(_, uid)| !self.leaving.contains(*uid));
+        let counted: Vec<String> = counted.map(|(cluster, _)| cluster).collect();
         let recent = self.removed.entry(key.name.clone()).or_default();
         recent.retain(|_, at| at.saturating_add(policy.removal_window).is_ok_and(|end| end > *now));
-        recent.extend(removed.iter().map(|cluster| (cluster.clone(), *now)));
+        if counted.is_empty() {
+            return Ok(());
+        }
+        recent.extend(counted.into_iter().map(|cluster| (cluster, *now)));
         all.extend(recent.keys().cloned());
         let (lost, total) = (recent.len(), all.len());
         let allowed = policy.removals.of(total);

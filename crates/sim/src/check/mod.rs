@@ -87,6 +87,8 @@ pub(crate) struct Checker {
     approved: BTreeMap<Key, (String, BTreeSet<(ObjectId, String)>)>,
     /// The clusters that lost an add-on without an approval, and when, by add-on.
     removed: BTreeMap<String, BTreeMap<String, Timestamp>>,
+    /// Uids of the add-ons of clusters whose removal a person approved.
+    leaving: BTreeSet<String>,
     /// Add-ons and works of clusters with a write whose answer was lost, until the next one that was
     /// answered.
     unanswered: BTreeSet<Key>,

@@ -76,7 +76,7 @@ impl WorkChanges {
             let work = match action {
                 Action::Create { object, .. } if object.kind() == "ManifestWork" => object.to_typed().ok(),
                 Action::Patch { target, subresource: Subresource::None, patch, .. }
-                    if target.gvk.kind == "ManifestWork" =>
+                    if target.gvk.kind == "ManifestWork" && !super::budget::is_mark(patch) =>
                 {
                     let before = view.get::<ManifestWork>(&target.key).ok().flatten();
                     before.map(|before| after(before.as_ref(), patch))

@@ -180,6 +180,9 @@ pub(super) fn preview_of(
         held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
         held.approval.clear();
     }
+    if !["ManagedClusterAddOn", "ManifestWork"].iter().all(|kind| snapshot.knows_uids_of(kind)) {
+        preview.forget_removals();
+    }
     if matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval) {
         (preview.frozen, preview.opens) = (frozen, opens);
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::content::FieldChange;
+use engine::rollout::removal::REMOVAL_TOKEN;
 use object::{Key, hex};
 
 /// The effects of a commit.
@@ -134,6 +135,7 @@ impl Preview {
             // It names the uids of the objects, which a report may not know.
             held.approval.clear();
         }
+        effects.forget_removals();
         let workloads = effects.add_ons.iter_mut().chain(&mut effects.replica_sets);
         for batch in workloads.flat_map(|workload| &mut workload.batches) {
             batch.after = 0;
@@ -144,6 +146,14 @@ impl Preview {
         }
         let text = serde_json::to_vec(&effects).expect("a preview has no map with keys that are no text");
         hex(Sha256::digest(text).get(..16).unwrap_or_default())
+    }
+
+    /// Clears the tokens of removals. They name the uids of add-ons and works, which a report may not know.
+    pub(super) fn forget_removals(&mut self) {
+        let approvals = self.approvals.iter_mut().map(|approval| &mut approval.token);
+        let of_works = approvals.filter(|token| token.starts_with(REMOVAL_TOKEN));
+        let of_add_ons = self.removals.iter_mut().map(|removal| &mut removal.approval);
+        of_works.chain(of_add_ons).for_each(String::clear);
     }
 
     /// Returns the deletions that wait for approval, of every ConfigRepo.
@@ -299,7 +309,7 @@ pub struct ApprovalRequest {
     /// The ManifestWorkReplicaSet, as `namespace/name`; empty if the rollout is that of an add-on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replica_set: String,
-    /// The token.
+    /// The token; empty for a removal if the snapshot does not know the uids of the works.
     pub token: String,
 }
 
@@ -331,7 +341,7 @@ pub struct HeldRemoval {
     pub add_on: String,
     /// The number of clusters that keep it.
     pub clusters: i32,
-    /// The token.
+    /// The token; empty if the snapshot does not know the uids of the add-ons.
     pub approval: String,
 }
 

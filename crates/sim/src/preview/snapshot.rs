@@ -69,6 +69,11 @@ impl HubSnapshot {
         self.objects.iter().all(|object| !object.uid().is_empty())
     }
 
+    /// Returns whether the uids of all objects of a kind are those of the hub.
+    pub(super) fn knows_uids_of(&self, kind: &str) -> bool {
+        self.objects.iter().all(|object| object.kind() != kind || !object.uid().is_empty())
+    }
+
     /// Returns a store with the objects that a scope loads, and with the definitions of our kinds where the
     /// snapshot has none.
     pub(super) fn load(&self, scope: &PreviewScope, now: Timestamp) -> Store {

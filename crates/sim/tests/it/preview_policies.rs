@@ -19,7 +19,9 @@ use object::tree::FileTree;
 use object::{Key, Metadata as _, Object};
 use sim::World;
 use sim::history::Content;
-use sim::preview::{Preview, ProposedCommit, ReportedHub, Verdict, of_report, with_commits};
+use sim::preview::{
+    HubSnapshot, Preview, ProposedCommit, ReportedHub, Verdict, of_report, preview, with_commits,
+};
 
 fn policy(world: &mut World, spec: Value) {
     put(
@@ -163,6 +165,12 @@ fn removals_above_the_budget_wait_in_the_plan_as_they_then_do() {
     let told = previewed(&world, &second);
     assert_eq!(told.placements[0].leave, ["c0", "c3"]);
     assert_eq!((told.verdict, told.removals.len()), (Verdict::NeedsApproval, 1), "{told:#?}");
+    let mut report = HubSnapshot::of(&world.hub);
+    for object in report.objects.iter_mut().filter(|object| object.kind() == "ManifestWork") {
+        Arc::make_mut(object).metadata_mut().remove("uid");
+    }
+    let without_uids = preview(&report, &second, world.now).unwrap();
+    assert_eq!((without_uids.removals[0].approval.as_str(), without_uids.hash()), ("", told.hash()));
 
     let before = look(&world);
     apply(&mut world, &second);

@@ -18,7 +18,7 @@ use reconcile::{Action, Failure, Outcome};
 use sim::{Servers, Setup, World, execute};
 
 /// When the API server refuses nothing any more; worlds begin 300 s before.
-const END: Timestamp = Timestamp::constant(1_800_000_300, 0);
+pub(crate) const END: Timestamp = Timestamp::constant(1_800_000_300, 0);
 
 const CANNOT_WRITE: &str = "cannot write ManagedClusterAddOn.addon.open-cluster-management.io";
 

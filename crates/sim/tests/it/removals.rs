@@ -1,14 +1,15 @@
 //! A budget of clusters over a window of time holds the removal of add-ons.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::fixtures::{
     ADDON, addon, cluster, config_repo, images, is_completed, join, merged, progress, progressive, put, repo,
     seconds, select_all, template, with, world,
 };
-use crate::refused::refuse;
+use crate::refused::{END, refuse};
 use crate::replica_sets;
-use crate::reports::explanation;
+use crate::reports::{caches, explanation};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::cluster::v1beta2::{ManagedClusterSet, ManagedClusterSetBinding};
@@ -16,9 +17,11 @@ use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, RemovalStatus, RolloutPolicy};
 use api::work::v1::ManifestWork;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
+use controllers::hub::overview::{Mark, Overview};
 use object::tree::FileTree;
 use object::{Key, Metadata as _};
-use sim::{Setup, World};
+use reconcile::{Action, Failure, Outcome};
+use sim::{Servers, Setup, World, execute};
 use store::{Patch, ResourcePath, WriteOptions};
 
 /// Returns a fleet in which all `clusters` have the add-on.
@@ -173,6 +176,76 @@ fn a_held_removal_is_shown_where_people_look() {
     approve(&mut world, json!([held.approval]));
     world.run_for(seconds(30)).unwrap();
     assert_eq!((have(&world), record(&world).held), (1, 0));
+}
+
+#[test]
+fn an_approval_is_for_one_removal_and_the_next_one_from_the_same_clusters_waits() {
+    type Step = fn(&mut World);
+    let delete: Step = |world| world.delete::<ClusterManagementAddOn>(&Key::cluster(ADDON)).unwrap();
+    let install: Step = |world| addon(world, "msa", json!({"type": "All"}));
+    for (remove, restore) in
+        [((|world| select_some(world, 0)) as Step, select_all as Step), (delete, install)]
+    {
+        let mut world = installed(Setup::default(), 3);
+        let mut approvals = Vec::new();
+        for _ in 0..2 {
+            remove(&mut world);
+            world.run_for(seconds(30)).unwrap();
+            assert_eq!((have(&world), record(&world).held), (3, 3), "{approvals:?}");
+            approvals.push(record(&world).approval);
+            approve(&mut world, json!(approvals));
+            world.run_for(seconds(60)).unwrap();
+            assert_eq!(have(&world), 0);
+            restore(&mut world);
+            assert!(world.run_until(seconds(60), |world| have(world) == 3 && is_completed(world)).unwrap());
+        }
+        assert_ne!(approvals[0], approvals[1]);
+    }
+}
+
+#[test]
+fn a_cluster_that_never_got_the_addon_is_not_done_when_no_placement_selects_it_any_longer() {
+    let mut world = world(2);
+    template(&mut world, "msa", "msa:0.4.9");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    world.run_for(seconds(60)).unwrap();
+    select_some(&mut world, 0);
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!((have(&world), record(&world).held), (2, 2), "both have an object of the add-on");
+    let overview = Overview::read(&caches(&world), world.now).unwrap();
+    let [summary] = overview.add_ons.as_slice() else { panic!("{overview:?}") };
+    assert_eq!((summary.settled, summary.total), (0, 2), "{summary:#?}");
+    let waiting = summary.clusters().find(|cluster| cluster.runs.is_empty()).unwrap();
+    assert_eq!((waiting.label(), waiting.mark()), ("Waiting (Unassigned)".to_owned(), Mark::Waiting));
+}
+
+/// Executes an action as an API server that refuses to delete the add-on of a cluster for a while.
+fn refuse_deletion(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
+    match action {
+        Action::Delete { target, .. }
+            if target.gvk.kind == "ManagedClusterAddOn"
+                && target.key.namespace == cluster(2)
+                && now < END =>
+        {
+            Err(Failure::refused(target, 403, [].into_iter(), "denied by a webhook."))
+        }
+        action => execute(servers, manager, action, now),
+    }
+}
+
+#[test]
+fn an_approved_removal_is_completed_after_a_deletion_failed_and_the_operator_started_again() {
+    let mut world = installed(Setup { execute: refuse_deletion, ..Setup::default() }, 4);
+    select_some(&mut world, 0);
+    world.run_for(seconds(30)).unwrap();
+    let approval = record(&world).approval;
+    approve(&mut world, json!([approval]));
+    world.run_for(seconds(30)).unwrap();
+    assert_eq!(have(&world), 1);
+    world.restart_operator();
+    world.run_for(seconds(600)).unwrap();
+    assert_eq!((have(&world), record(&world).held), (0, 0));
 }
 
 #[test]

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use crate::fixtures::{cluster, progressive, put, seconds, select, select_all, world};
 use crate::replica_sets::{bad, condition, get, policy, refs, set, set_with, settle, template, values};
+use crate::reports::caches;
 use api::cluster::v1beta1::Placement;
 use api::condition::Conditions as _;
 use api::work::v1::ManifestWork;
+use controllers::hub::overview::Overview;
 use object::{Key, Metadata as _};
 use sim::World;
 
@@ -57,6 +59,18 @@ fn more_works_than_the_budget_stay_until_their_removal_is_approved() {
     select(&mut world, json!({"canary": "true"}));
     world.run_for(seconds(60)).unwrap();
     assert_eq!(world.list::<ManifestWork>().len(), 4);
+    let overview = Overview::read(&caches(&world), world.now).unwrap();
+    let progress = overview.replica_sets[0].progress();
+    assert_eq!(progress, "1 of 1 cluster done, still on 3 clusters that no placement selects");
+    approve(&mut world);
+    settle(&mut world);
+    assert_eq!(world.list::<ManifestWork>().len(), 1);
+    select_all(&mut world);
+    assert!(world.run_until(seconds(60), |world| world.list::<ManifestWork>().len() == 4).unwrap());
+    settle(&mut world);
+    select(&mut world, json!({"canary": "true"}));
+    world.run_for(seconds(60)).unwrap();
+    assert_eq!(world.list::<ManifestWork>().len(), 4, "the approval was for the first removal");
     approve(&mut world);
     settle(&mut world);
     assert_eq!(world.list::<ManifestWork>().len(), 1);

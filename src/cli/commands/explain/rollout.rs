@@ -137,7 +137,8 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
         .collect();
     let contents: Map<String, Value> =
         explanation.contents.iter().map(|(hash, words)| (hash.to_string(), json!(words))).collect();
-    let RemovalDecision { removed, counted: _, kept, approval, recheck } = &explanation.removal.decision;
+    let RemovalDecision { removed, counted: _, approved: _, kept, approval, recheck } =
+        &explanation.removal.decision;
     let removal = json!({"removed": removed, "kept": kept, "approval": approval, "until": recheck});
     json!({"placements": placements, "contents": contents, "removal": removal, "messages": explanation.messages})
 }

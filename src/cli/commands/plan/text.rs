@@ -70,6 +70,14 @@ pub(super) fn verdict(preview: &Preview) -> String {
     }
 }
 
+/// Returns a token of an approval. A plan from a report may not know that of a removal.
+fn token(token: &str) -> String {
+    match token {
+        "" => "the value that `wheelwright rollout status` shows once the commit is applied".to_owned(),
+        token => plain(token, MESSAGE),
+    }
+}
+
 /// Returns the sections that are not empty: headings and lines.
 pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     let mut sections = Vec::new();
@@ -104,7 +112,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("first: the commit waits until ConfigRepo {repo} has the annotation {APPROVE_PLAN_ANNOTATION}={hash}")
     });
     let approvals = preview.approvals.iter().map(|approval| {
-        let (policy, token) = (plain(&approval.policy, VALUE), plain(&approval.token, MESSAGE));
+        let (policy, token) = (plain(&approval.policy, VALUE), token(&approval.token));
         let workload = workload(&approval.add_on, &approval.replica_set);
         format!(
             "at {}: {workload} waits until spec.approved of RolloutPolicy {policy} has {token}",
@@ -114,7 +122,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     let removals = preview.removals.iter().map(|removal| {
         let HeldRemoval { policy, add_on, clusters, approval } = removal;
         let clusters = counted(usize::try_from(*clusters).unwrap_or_default(), "cluster");
-        let (policy, token) = (plain(policy, VALUE), plain(approval, MESSAGE));
+        let (policy, token) = (plain(policy, VALUE), token(approval));
         format!("in the end: {add_on} stays on {clusters} until spec.approved of RolloutPolicy {policy} has {token}")
     });
     add("Approvals", plans.chain(approvals).chain(removals).collect());

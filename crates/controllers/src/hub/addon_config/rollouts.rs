@@ -3,7 +3,7 @@
 //! A cluster is read again when it, its add-on or a configuration that its add-on names has changed. All
 //! clusters of a placement are read again when their common configurations change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::decide::{AddOnContext, DecidedAddOn};
@@ -48,7 +48,7 @@ impl AddOnInput {
     ) -> Read<()> {
         let KeptRollout { basis, members, contents, incomplete } = kept;
         let changed = std::mem::take(&mut self.changed);
-        let next = NextRollout { clusters: &node.clusters, left: BTreeSet::new(), rules, changed: &changed };
+        let next = NextRollout { clusters: &node.clusters, left: BTreeMap::new(), rules, changed: &changed };
         members.update(next, |name| {
             incomplete.remove(name);
             match self.candidate(name, node, basis.good.as_deref(), pass.view)? {

@@ -37,6 +37,8 @@ pub(super) struct DecidedRollouts {
     pub(super) is_counted: bool,
     /// Clusters that lose their work.
     pub(super) removed: BTreeSet<String>,
+    /// Those of them whose removal a person approved.
+    pub(super) approved: BTreeSet<String>,
     /// Clusters that were read again.
     read: BTreeSet<String>,
 }
@@ -74,6 +76,7 @@ impl SetInput {
             memories: Vec::new(),
             is_counted: false,
             removed: BTreeSet::new(),
+            approved: BTreeSet::new(),
             read: BTreeSet::new(),
         };
         let (mut held, mut kept) = (self.fleet.rollouts_at(now), BTreeMap::new());
@@ -129,6 +132,7 @@ impl SetInput {
         let decision = kept.members.rollout.advance(pass.now);
         let input = Arc::clone(kept.members.rollout.input());
         decided.removed.extend(decision.removed.iter().cloned());
+        decided.approved.extend(decision.approved.iter().cloned());
         decided.is_counted |= !decision.counted.is_empty();
         let mut memory = rollout_policy::rollout_status(subject, &placement, &input, &decision);
         let good = kept.basis.good.as_ref();

@@ -10,12 +10,12 @@ use super::fleet::{SetFleet, SetFleets};
 use crate::placement_reads::group_size;
 use crate::placement_rollout::PlacementClusters;
 use api::cluster::v1beta1::Placement;
-use api::names::{WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
+use api::names::{REMOVAL_DECIDED_ANNOTATION, WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL};
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
 use engine::replica_set;
 use engine::rollout::Size;
-use engine::rollout::cluster::Hash;
+use engine::rollout::cluster::{Hash, Instance};
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
@@ -145,11 +145,11 @@ impl SetInput {
         }
     }
 
-    /// Returns the clusters that have a work of a placement and that no placement selects any more; none
-    /// while that is not known.
-    pub(super) fn left(&self, node: &SetPlacement) -> BTreeSet<String> {
+    /// Returns the works of a placement on the clusters that no placement selects any more; none while that is
+    /// not known.
+    pub(super) fn left(&self, node: &SetPlacement) -> BTreeMap<String, Instance> {
         if !self.settled {
-            return BTreeSet::new();
+            return BTreeMap::new();
         }
         let of_node = |work: &ManifestWork| {
             // The works of a placement that the set no longer names count under its first one, so that no
@@ -158,10 +158,12 @@ impl SetInput {
             work.label(WORK_PLACEMENT_LABEL) == Some(node.placement.name.as_str())
                 || (is_first && !self.has_placement_of(work))
         };
-        let unselected = self.fleet.unselected.iter();
-        let left = unselected
-            .filter(|cluster| self.fleet.works.get(*cluster).is_some_and(|(work, _)| of_node(work)));
-        left.cloned().collect()
+        let left = self.fleet.unselected.iter().filter_map(|cluster| {
+            let (work, _) = self.fleet.works.get(cluster).filter(|(work, _)| of_node(work))?;
+            let is_decided = work.annotation(REMOVAL_DECIDED_ANNOTATION).is_some();
+            Some((cluster.clone(), Instance { uid: work.uid().to_owned(), is_decided }))
+        });
+        left.collect()
     }
 
     /// Returns whether the set still names the placement that a work was made for.

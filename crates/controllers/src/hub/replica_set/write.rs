@@ -9,6 +9,7 @@ use serde_json::{Map, json};
 use super::decide::DecidedRollouts;
 use super::fleet::SetFleet;
 use super::input::{SetInput, SetPlacement};
+use crate::hub::addon_removal::mark_decided;
 use crate::rollout_events::{self, RolloutChange, event};
 use crate::rollout_policy::{self, RolloutOwner};
 use api::condition::ConditionStatus::{False, True};
@@ -98,6 +99,8 @@ impl SetInput {
         let all_known = unreadable.is_empty() && (!works.is_empty() || !is_selected);
         let old = self.snapshots.iter().filter(|(hash, _)| all_known && !kept.contains(*hash));
         writes.extend(old.map(|(_, snapshot)| Action::delete(snapshot.as_ref())));
+        let approved = decided.approved.iter().filter_map(|cluster| works.get(cluster));
+        plan.step(approved.map(|(work, _)| mark_decided(work.as_ref())).collect::<Vec<_>>());
         plan.step(writes);
         let status = self.status(&decided, now);
         let new = ManifestWorkReplicaSet { status: Some(status), ..ManifestWorkReplicaSet::clone(&self.set) };

@@ -203,6 +203,29 @@ fn a_removal_without_a_policy_of_people_names_the_default_one() {
     assert_eq!(removal.policy, DEFAULT_ROLLOUT_POLICY);
 }
 
+#[test]
+fn an_approval_is_for_the_addons_of_the_clusters_and_not_for_those_that_are_installed_again() {
+    let with_uid = |cluster: &str, uid: &str| {
+        let mut addon = addon(cluster);
+        addon["metadata"]["uid"] = json!(uid);
+        addon
+    };
+    let decide = |addons: Vec<Value>, approved: &[String]| {
+        Fleet::new(addons, &json!({"removalBudget": 0, "approved": approved})).removal(&[], None).decision
+    };
+    let installed = || vec![with_uid("c1", "1"), with_uid("c2", "2")];
+    let token = decide(installed(), &[]).approval.unwrap();
+    let approved = decide(installed(), std::slice::from_ref(&token));
+    assert_eq!((approved.removed, approved.approved), (names(&["c1", "c2"]), names(&["c1", "c2"])));
+    let again = decide(vec![with_uid("c1", "1"), with_uid("c2", "3")], std::slice::from_ref(&token));
+    assert_eq!((again.removed, again.kept), (names(&[]), names(&["c1", "c2"])));
+    let [mut gone, mut left] = [with_uid("c1", "1"), with_uid("c2", "2")];
+    gone = terminating(gone);
+    left["metadata"]["annotations"][REMOVAL_DECIDED_ANNOTATION] = json!("true");
+    let next = decide(vec![gone, left, with_uid("c3", "4")], &[token]);
+    assert_eq!((next.removed, next.kept), (names(&["c2"]), names(&["c3"])), "it is completed, and no more");
+}
+
 /// Returns clusters that lose the add-on, as decided, under a policy.
 fn four_decided(policy: &Value) -> Fleet {
     Fleet::new(CLUSTERS[..4].iter().map(|name| decided(name)).collect(), policy)
@@ -277,6 +300,9 @@ fn a_batch_waits_for_the_clusters_that_answer_and_that_the_addon_has_not_left_co
 fn exactly_the_addons_that_leave_later_and_have_no_mark_get_one() {
     let view = Fleet::new(vec![addon("c1"), decided("c2"), addon("c3")], &json!({})).caches();
     let addons = view.list::<ManagedClusterAddOn>(Query::ALL).unwrap();
+    let approved = RemovalDecision { approved: names(&["c1"]), ..RemovalDecision::default() };
+    let removal = Removal { decision: approved, later: names(&["c2"]), ..Removal::default() };
+    assert_eq!(mark(&removal, &addons).len(), 1, "an approved removal is marked before it is made");
     let removal = Removal { later: names(&["c1", "c2"]), ..Removal::default() };
     let patch = json!({"metadata": {"annotations": {REMOVAL_DECIDED_ANNOTATION: "true"}}});
     let patch = patch.as_object().cloned().unwrap();
@@ -299,6 +325,7 @@ fn the_record_tells_what_is_removed_and_what_waits_before_any_removal() {
     let decision = RemovalDecision {
         removed: names(&["c1"]),
         counted: names(&["c1"]),
+        approved: Vec::new(),
         kept: names(&["c2", "c3"]),
         approval: Some("remove/x".to_owned()),
         recheck: None,

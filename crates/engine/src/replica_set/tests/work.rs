@@ -7,8 +7,8 @@ use crate::replica_set::{
 };
 use crate::rollout::cluster::{Cluster, Hash, Report};
 use api::names::{
-    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION,
-    WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL,
+    ASSIGNED_AT_ANNOTATION, LAST_GOOD_TEMPLATE_ANNOTATION, REMOVAL_DECIDED_ANNOTATION,
+    SUCCEEDED_AT_ANNOTATION, TEMPLATE_HASH_ANNOTATION, WORK_PLACEMENT_LABEL, WORK_REPLICA_SET_LABEL,
 };
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
@@ -202,6 +202,14 @@ fn a_work_has_the_labels_of_its_set_but_not_those_of_tools() {
     let mut moved = work.clone();
     moved.metadata.labels.as_mut().unwrap().insert("team".into(), "b".into());
     assert!(!wanted.is_met_by(&moved));
+    let mut leaving = work.clone();
+    leaving
+        .metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(REMOVAL_DECIDED_ANNOTATION.into(), "true".into());
+    assert!(!wanted.is_met_by(&leaving), "a cluster that is selected keeps its work");
+    assert_eq!(wanted.work("c1", Some(&leaving)).annotation(REMOVAL_DECIDED_ANNOTATION), None);
 }
 
 #[test]

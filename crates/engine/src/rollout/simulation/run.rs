@@ -202,6 +202,9 @@ impl SimulationRun<'_> {
         for cluster in &mut self.input.clusters {
             let Some(assignment) = decision.clusters.get(&cluster.name) else { continue };
             if assignment.assigned != cluster.runs {
+                if cluster.runs.is_none() {
+                    cluster.instance.uid = self.now.to_string();
+                }
                 cluster.runs = assignment.assigned.clone();
                 cluster.runs_since = Some(self.now);
                 moved.push(cluster.name.clone());

@@ -246,10 +246,10 @@ impl Scenario {
             health,
             last_good: some(plain.last_good.as_ref().unwrap_or(&self.runs)),
             answers_since: plain.answers_since,
-            refused_since: None,
             joined: plain.joined,
             unreachable: plain.state == PlainState::Unreachable,
             skip: plain.state == PlainState::Skip,
+            ..Cluster::default()
         }
     }
 }

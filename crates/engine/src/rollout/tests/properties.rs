@@ -8,7 +8,7 @@ use proptest::sample::{Index, subsequence};
 use proptest::strategy::Strategy as Strategy2;
 use proptest::test_runner::RngSeed;
 
-use crate::rollout::cluster::{Cluster, Group, GroupKey, Hash, Health, Report};
+use crate::rollout::cluster::{Cluster, Group, GroupKey, Hash, Health, Instance, Report};
 use crate::rollout::policy::{Approval, Joining, OnBreach, Superseding};
 use crate::rollout::strategy::{All, Mandatory, Options, Progressive, ProgressivePerGroup};
 use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strategy, advance, oracle};
@@ -92,7 +92,12 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
         report,
         since,
     }));
-    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.05), prop::bool::weighted(0.1));
+    let flags = (
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.05),
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.2),
+    );
     (
         hash(),
         prop::option::of(hash()),
@@ -109,7 +114,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 runs_since,
                 health,
                 last_good,
-                (unreachable, skip, is_refused),
+                (unreachable, skip, is_refused, is_decided),
                 (answers_since, joined, refused_since),
             )| Cluster {
                 name: format!("c{name:02}"),
@@ -124,6 +129,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 // No cluster has joined yet that will join later.
                 joined: joined.min(Some(NOW)),
                 skip,
+                instance: Instance { uid: String::new(), is_decided },
             },
         )
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
 use crate::bugs::{Bug, hub_with};
@@ -57,6 +58,29 @@ fn a_removal_during_a_pause_is_found() {
     removals::select_some(&mut world, 3);
     let broken = world.run_for(seconds(30)).unwrap_err();
     assert_eq!(broken.invariant, Invariant::PauseHolds, "{broken}");
+}
+
+/// An approval of any removal counts for every removal.
+struct AnyApprovalCounts;
+
+impl Bug for AnyApprovalCounts {
+    const CONTROLLER: &'static str = "addon-install";
+
+    fn see(object: &mut dyn Any) {
+        if let Some(policy) = object.downcast_mut::<RolloutPolicy>().filter(|it| !it.spec.approved.is_empty())
+        {
+            policy.spec.removal_budget = Some(IntOrString::String("100%".into()));
+        }
+    }
+}
+
+#[test]
+fn a_removal_under_the_approval_of_another_one_is_found() {
+    let mut world = removals::installed(hub_with::<AnyApprovalCounts>(), 4);
+    removals::default_policy(&mut world, json!({"approved": ["remove/000000000000"]}));
+    removals::select_some(&mut world, 1);
+    let broken = world.run_for(seconds(30)).unwrap_err();
+    assert_eq!(broken.invariant, Invariant::DeletionBudget, "{broken}");
 }
 
 /// Add-ons that people install count as those of the placement.

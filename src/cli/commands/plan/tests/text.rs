@@ -163,6 +163,16 @@ Nothing more happens
 }
 
 #[test]
+fn a_removal_whose_token_a_report_does_not_know_says_where_to_read_it() {
+    let mut preview = example();
+    preview.removals[0].approval.clear();
+    let page = page(&preview, None);
+    let line = "app stays on 1 cluster until spec.approved of RolloutPolicy p has the value that `wheelwright rollout \
+                status` shows once the commit is applied\n";
+    assert!(page.contains(line), "{page}");
+}
+
+#[test]
 fn a_page_says_when_a_commit_that_waits_for_a_window_is_applied() {
     let night = CommitWindow { window: "night".into(), until: "2026-03-02T08:00:00Z".parse().unwrap() };
     let then = "2026-03-02T08:00:00Z: the commit is applied then, and times count from there\n";

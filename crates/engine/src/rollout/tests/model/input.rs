@@ -84,10 +84,8 @@ impl World {
             health: (c.seen > 0).then(|| Health { of: hash(c.seen), report, since }),
             last_good: (!self.fresh_fleet).then(|| hash(1)),
             unreachable: c.silent,
-            skip: false,
-            answers_since: None,
-            refused_since: None,
             joined: c.late.then(|| self.joined(state, c)),
+            ..Cluster::default()
         }
     }
 
