@@ -12,7 +12,7 @@ use crate::shell::now;
 use api::Condition;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::{ManagedCluster, Taint};
-use api::condition::Conditions;
+use api::condition::{Conditions, find_condition};
 use api::names::{CLUSTER_SET_LABEL, WORK_REPLICA_SET_LABEL, addon_conditions, work_conditions};
 use api::work::v1::{ManifestCondition, ManifestWork};
 use controllers::hub::overview::{ClusterSummary, Overview, WorkloadSummary};
@@ -37,6 +37,15 @@ const OF_WORKS: [(&str, bool); 4] = [
     (work_conditions::APPLIED, true),
     (work_conditions::PROGRESSING, false),
     (work_conditions::DEGRADED, false),
+];
+/// The conditions of an object of a work that say whether it is healthy, those with the best reason first. Others may
+/// mean anything: the author of a rule chooses them.
+const OF_OBJECTS: [(&str, bool); 5] = [
+    (work_conditions::APPLIED, true),
+    (work_conditions::AVAILABLE, true),
+    (work_conditions::PODS_READY, true),
+    (work_conditions::DEGRADED, false),
+    (work_conditions::PROGRESSING, false),
 ];
 
 /// The objects about one cluster.
@@ -272,7 +281,7 @@ impl<'a> Row<'a> {
 struct WorkObject {
     name: String,
     state: State,
-    /// The reason that it is not applied or not available; empty otherwise.
+    /// The reason that it is not healthy; empty otherwise.
     why: String,
 }
 
@@ -281,10 +290,17 @@ fn objects_of(work: &ManifestWork) -> Vec<WorkObject> {
     let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
     let object = |manifest: &ManifestCondition| {
         let meta = &manifest.resource_meta;
-        let bad = manifest.conditions.iter().find(|condition| !condition.is_true());
+        let bad = OF_OBJECTS.iter().find_map(|(type_, good)| {
+            find_condition(&manifest.conditions, type_).filter(|condition| condition.is_true() != *good)
+        });
+        let state = match bad {
+            None => State::Done,
+            Some(condition) if condition.type_ == work_conditions::PROGRESSING => State::InFlight,
+            Some(_) => State::Failed,
+        };
         WorkObject {
             name: format!("{} {}", meta.kind, Key::namespaced(meta.namespace.as_str(), meta.name.as_str())),
-            state: if bad.is_some() { State::Failed } else { State::Done },
+            state,
             why: bad.map(why).unwrap_or_default(),
         }
     };

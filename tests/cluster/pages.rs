@@ -138,7 +138,8 @@ fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
     page.types("kubectl create namespace team-a");
     user.run("kubectl -n team-a create secret generic authority --from-file ca.crt=$REPOSITORIES/ca.crt");
     user.eventually("wheelwright status", "team-a/authority");
-    user.run("wheelwright upgrade --config-namespaces team-a");
+    // The operator's role for the tenant can exist beside the role of the page.
+    user.run("wheelwright upgrade --config-namespaces team-a --service-accounts team-a/deployer");
     user.run("kubectl -n team-a wait configrepo/team-a --for=condition=Ready --timeout=120s");
     let count = "kubectl -n team-a get placement one -o 'jsonpath={.spec.numberOfClusters}'";
     assert_eq!(user.run(count), "1");

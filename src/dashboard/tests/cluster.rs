@@ -34,7 +34,14 @@ fn work(name: &str, namespace: &str, labels: &Value) -> ManifestWork {
         "spec": {"workload": {"manifests": [{"kind": "Secret"}]}}, "status": {"conditions": conditions,
             "resourceStatus": {"manifests": [
                 {"resourceMeta": {"ordinal": 0, "kind": "ConfigMap", "namespace": "n", "name": "good"},
-                    "conditions": [condition("Applied", "True", "AppliedManifestComplete", "")]},
+                    "conditions": [condition("Applied", "True", "AppliedManifestComplete", ""),
+                        condition("Available", "True", "ResourceAvailable", ""),
+                        condition("Progressing", "False", "ConditionRuleEvaluated", ""),
+                        condition("Degraded", "False", "ConditionRuleEvaluated", ""),
+                        condition("Complete", "False", "ConditionRuleEvaluated", "")]},
+                {"resourceMeta": {"ordinal": 2, "kind": "StatefulSet", "namespace": "n", "name": "db"},
+                    "conditions": [condition("Available", "True", "ResourceAvailable", ""),
+                        condition("Progressing", "True", "ConditionRuleEvaluated", "1 of 2 replicas")]},
                 {"resourceMeta": {"ordinal": 1, "kind": "Deployment", "namespace": "n", "name": "web"},
                     "conditions": [condition("Available", "False", "PodsFailed", "CrashLoopBackOff <i>")]}]}}}))
 }
@@ -112,10 +119,11 @@ fn the_page_of_a_cluster_has_its_set_taints_conditions_add_ons_and_works() {
         assert!(!html.contains(foreign), "{foreign}: {html}");
     }
     assert_eq!(page_for(&Rights::every(), "none"), None);
-    let (bad, good) =
-        (html.find(">Deployment n/web</span>").unwrap(), html.find(">ConfigMap n/good</span>").unwrap());
-    assert!(bad < good && html.contains("PodsFailed: CrashLoopBackOff &lt;i&gt;"), "{html}");
-    assert!(html.contains("1 of 2 objects unhealthy"), "{html}");
+    let [bad, busy, good] = ["Deployment n/web", "StatefulSet n/db", "ConfigMap n/good"]
+        .map(|object| html.find(&format!(">{object}</span>")).unwrap());
+    assert!(bad < busy && busy < good && html.contains("PodsFailed: CrashLoopBackOff &lt;i&gt;"), "{html}");
+    assert!(html.contains("ConditionRuleEvaluated: 1 of 2 replicas"), "{html}");
+    assert!(html.contains("1 of 3 objects unhealthy"), "{html}");
 }
 
 #[test]

@@ -50,9 +50,13 @@ impl Egress {
             AddressClass::Public => Ok(()),
             AddressClass::Private if is_named(names, host) => Ok(()),
             AddressClass::Machine if *loopback => Ok(()),
-            AddressClass::Private => Err(refuse(&format!(
-                "{host} has the private address {address}, which the operator's flag --git-hosts={host} allows"
-            ))),
+            AddressClass::Private => {
+                let is = match host.parse() == Ok(address) {
+                    true => format!("{host} is a private address"),
+                    false => format!("{host} has the private address {address}"),
+                };
+                Err(refuse(&format!("{is}; allow it with the operator's flag --git-hosts={host}")))
+            }
             AddressClass::Machine | AddressClass::Special => {
                 Err(refuse(&format!("{host} has the address {address}, which no git server can have")))
             }
@@ -179,7 +183,12 @@ mod tests {
         assert!(!allows(&some, "example.com", "1.1.1.1") && !allows(&some, "xexample.com", "1.1.1.1"));
         assert!(!allows(&some, "git.corp", "169.254.169.254"), "a named host may be no link either");
         assert!(allows(&some, "git.corp", "127.0.0.1"));
-        let error = none.check_address("git.corp", "10.0.0.1".parse().unwrap()).unwrap_err();
-        assert!(error.to_string().contains("--git-hosts=git.corp"), "{error}");
+        for (host, is) in
+            [("git.corp", "has the private address 10.0.0.1"), ("10.0.0.1", "is a private address")]
+        {
+            let error = none.check_address(host, "10.0.0.1".parse().unwrap()).unwrap_err();
+            let why = format!("{host} {is}; allow it with the operator's flag --git-hosts={host}");
+            assert!(error.to_string().ends_with(&why), "{error}");
+        }
     }
 }
