@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::{CommandError, writer};
@@ -66,23 +64,11 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// Lists the objects of a kind on a hub that a label selector selects, all of them if it is empty, and keeps those
-/// that are taken.
+/// Lists the objects of a kind that a label selector selects, all of them if it is empty, and keeps those that are
+/// taken.
 ///
 /// # Errors
-/// The hub does not answer, or does not serve the kind.
-pub(crate) async fn of_hub_taken(
-    hub: &Client,
-    gvk: &Gvk,
-    resource: &ApiResource,
-    labels: &str,
-    takes: impl FnMut(&Object) -> bool,
-) -> Result<Vec<Object>, CommandError> {
-    let listed = of_api(&Api::all_with(hub.clone(), resource), gvk, labels, takes).await?;
-    listed.map_err(writer::failed(format!("list {gvk}")))
-}
-
-/// Lists objects as [`of_hub_taken`] does, of the hub or of a namespace. The inner error is the answer of the hub.
+/// The inner error is the answer of the hub; the outer one, an object that cannot be read.
 pub(crate) async fn of_api(
     api: &Api<DynamicObject>,
     gvk: &Gvk,

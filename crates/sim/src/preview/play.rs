@@ -176,11 +176,12 @@ pub(super) fn preview_of(
     let digests = repos.iter().map(|repo| (Key::of(repo), play.digest(&Key::of(repo)))).collect();
     let touched = play.touched(snapshot);
     let mut preview = Preview { digests, assumptions, ..play.results(commit, own, others) };
-    for held in preview.held_mut().filter(|held| !snapshot.knows_uids() && !held.approval.is_empty()) {
+    for held in preview.held_mut().filter(|held| !held.approval.is_empty() && !snapshot.knows_uids(|_| true))
+    {
         held.why = held.why.replace(&held.approval, APPROVAL_OF_HUB);
         held.approval.clear();
     }
-    if !["ManagedClusterAddOn", "ManifestWork"].iter().all(|kind| snapshot.knows_uids_of(kind)) {
+    if !snapshot.knows_uids(|kind| ["ManagedClusterAddOn", "ManifestWork"].contains(&kind)) {
         preview.forget_removals();
     }
     if matches!(preview.verdict, Verdict::Change | Verdict::NeedsApproval) {

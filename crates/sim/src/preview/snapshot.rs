@@ -63,15 +63,10 @@ impl HubSnapshot {
             || self.objects.iter().any(|object| is(&object.gvk()))
     }
 
-    /// Returns whether the uids are those of the hub. A report lacks those of objects that only a commit
-    /// decides.
-    pub(super) fn knows_uids(&self) -> bool {
-        self.objects.iter().all(|object| !object.uid().is_empty())
-    }
-
-    /// Returns whether the uids of all objects of a kind are those of the hub.
-    pub(super) fn knows_uids_of(&self, kind: &str) -> bool {
-        self.objects.iter().all(|object| object.kind() != kind || !object.uid().is_empty())
+    /// Returns true if every object of some kinds has the uid that it has on the hub. A report leaves out the uids of
+    /// objects that only a commit decides.
+    pub(super) fn knows_uids(&self, is_asked: impl Fn(&str) -> bool) -> bool {
+        self.objects.iter().all(|object| !object.uid().is_empty() || !is_asked(object.kind()))
     }
 
     /// Returns a store with the objects that a scope loads, and with the definitions of our kinds where the

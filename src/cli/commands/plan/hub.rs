@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use super::request::Planned;
 use crate::cli::connect::connect;
 use crate::cli::runtime::block_on;
-use crate::cli::{CommandError, objects};
+use crate::cli::{CommandError, objects, writer};
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Metadata as _, Object, fields};
 use sim::preview::{HubSnapshot, LeftOut, PreviewError};
@@ -83,14 +83,15 @@ async fn read(
 ) -> Result<Vec<Object>, CommandError> {
     let names = kube::core::GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     match discovery::pinned_kind(hub, &names).await {
-        Ok((resource, _)) => objects::of_hub_taken(hub, kind, &resource, "", takes).await.map_err(
-            |CommandError { error, .. }| {
-                CommandError::hinted(
-                    error,
-                    "the kubeconfig must be allowed to list every kind that the operator reads",
-                )
-            },
-        ),
+        Ok((resource, _)) => {
+            let listed = objects::of_api(&Api::all_with(hub.clone(), &resource), kind, "", takes).await;
+            listed.and_then(|listed| listed.map_err(writer::failed(format!("list {kind}")))).map_err(
+                |CommandError { error, .. }| {
+                    let hint = "the kubeconfig must be allowed to list every kind that the operator reads";
+                    CommandError::hinted(error, hint)
+                },
+            )
+        }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(kube::Error::Discovery(_)) => Ok(Vec::new()),
         Err(error) => Err(anyhow!("cannot discover {kind}: {}", crate::shell::message(&error)).into()),
