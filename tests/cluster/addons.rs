@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use super::User;
+use super::{PLACEMENT, User};
 use crate::kube::{built, free_port};
 
 const MANAGED_SERVICE_ACCOUNT: &str = "quay.io/open-cluster-management/managed-serviceaccount:v0.10.0";
@@ -98,7 +98,7 @@ fn requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes() {
     }
 }
 
-/// What the spokes serve for `requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes`. The account of the hub may see it.
+/// The Service of the spokes for `requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes`. The account of the hub may see it.
 const WEB: &str = r#"apiVersion: v1
 kind: Namespace
 metadata: {name: web}
@@ -189,7 +189,7 @@ fn a_policy_reaches_its_clusters_and_their_compliance_comes_back_on_real_nodes()
     user.run("wheelwright install --image wheelwright:0.1.0 --addon-roles governance-policy-framework");
     user.join();
     user.installs_the_propagator();
-    user.write("framework.yaml", FRAMEWORK);
+    user.write("framework.yaml", &(PLACEMENT.replace("NAME", "policies") + FRAMEWORK));
     user.run(
         "definition=$(kubectl create --dry-run=client -o json -f governance/crds/policy.open-cluster-management.io_policies.yaml); \
          text=$(cat framework.yaml); printf '%s\\n' \"${text/DEFINITION/\"- $definition\"}\" | kubectl apply -f -",
@@ -241,22 +241,9 @@ fn a_policy_reaches_its_clusters_and_their_compliance_comes_back_on_real_nodes()
 const COMPLIANCE: &str = "kubectl -n policies get policy banner -o \
     'jsonpath={.status.compliant}: {range .status.status[*]}{.clustername}={.compliant} {end}'";
 
-/// The add-on that OCM calls governance-policy-framework, without its program: the kind Policy on the cluster, the namespace of its policies, and the
-/// permissions that the program needs on the hub.
-const FRAMEWORK: &str = r#"apiVersion: v1
-kind: Namespace
-metadata: {name: policies}
----
-apiVersion: cluster.open-cluster-management.io/v1beta2
-kind: ManagedClusterSetBinding
-metadata: {name: global, namespace: policies}
-spec: {clusterSet: global}
----
-apiVersion: cluster.open-cluster-management.io/v1beta1
-kind: Placement
-metadata: {name: all, namespace: policies}
-spec: {clusterSets: [global]}
----
+/// The add-on that OCM calls governance-policy-framework, without its program: the kind Policy and the namespace of its policies on the cluster, and the
+/// permissions that the program needs on the hub. Its clusters are selected in the namespace `policies`.
+const FRAMEWORK: &str = r#"---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: governance-policy-framework}
@@ -361,12 +348,12 @@ impl User {
 
     /// Takes the credentials for the hub that the add-on has on a cluster.
     fn has_credentials(&self, cluster: &str) {
-        let secret = format!(
-            "kubectl --context {cluster} -n open-cluster-management-agent-addon get secret governance-policy-framework-hub-kubeconfig"
-        );
+        let kubectl = format!("kubectl --context {cluster} -n open-cluster-management-agent-addon");
+        let secret = "secret/governance-policy-framework-hub-kubeconfig";
+        self.run(&format!("{kubectl} wait {secret} --for=create --timeout=60s"));
         self.run(&format!(
             "mkdir {cluster}; for key in kubeconfig tls.crt tls.key; do \
-             {secret} -o go-template=\"{{{{index .data \\\"$key\\\" | base64decode}}}}\" >{cluster}/$key; done"
+             {kubectl} get {secret} -o go-template=\"{{{{index .data \\\"$key\\\" | base64decode}}}}\" >{cluster}/$key; done"
         ));
     }
 
