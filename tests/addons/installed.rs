@@ -20,7 +20,7 @@ pub(crate) fn example(name: &str) -> String {
         let packages = ["-p", "wheelwright", "-p", "helloworld", "-p", "resource-score", "--bins"];
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet"]).args(packages).current_dir(env!("CARGO_MANIFEST_DIR"));
-        // Build scripts such as that of `ring` run again, and everything above it is built again, if these differ
+        // Build scripts such as `ring`'s run again, and everything above it is built again, if these differ
         // from those of a shell.
         for (name, _) in std::env::vars()
             .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))

@@ -50,7 +50,7 @@ use serde_json::Value;
 
 use crate::kube::{assets, helm};
 
-/// The variable with the directories of running beds: that of the fleet, and another one if journeys with new clusters run beside it.
+/// The variable with the directories of running beds: one for the fleet, and another one if journeys with new clusters run beside it.
 const VARIABLE: &str = "WHEELWRIGHT_CLUSTERS";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Longest wait for a state, for a busy machine.

@@ -44,7 +44,7 @@ pub(crate) enum Version {
     Pinned,
     /// The pinned programs serve the APIs and feature gates of this minor version, such as `1.33`.
     Emulated(&'static str),
-    /// kube-apiserver and kube-controller-manager are those of a directory.
+    /// A directory has kube-apiserver and kube-controller-manager.
     Built(PathBuf),
 }
 

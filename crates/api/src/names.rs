@@ -237,9 +237,9 @@ pub const DECORATE_ANNOTATION: &str = "gitops.wheelwright.dev/decorate";
 pub const INSTALLED_BY_ANNOTATION: &str = "gitops.wheelwright.dev/installed-by-placement";
 /// On add-ons of clusters: the annotations that were copied from the cluster, as JSON.
 pub const COPIED_ANNOTATIONS_ANNOTATION: &str = "gitops.wheelwright.dev/copied-annotations";
-/// On add-ons of clusters, and on works of sets: the removal is decided. It goes on when the approval no longer
-/// fits, because other clusters of the removal are gone. On a ClusterManagementAddOn: its removal from all clusters is decided by an approved commit; the value is the
-/// uid of the object.
+/// On add-ons of clusters and on works of sets: the removal is decided, and continues even if its approval no
+/// longer fits because other clusters of the removal are gone. On a ClusterManagementAddOn: an approved commit
+/// decided its removal from all clusters; the value is the uid of the object.
 pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-decided";
 /// On a ClusterManagementAddOn: `"true"` if the clusters own its add-ons too, so that the garbage collector keeps
 /// them when it is deleted in the foreground.

@@ -135,7 +135,7 @@ async fn install(
 ) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.options().over(installed))?;
     let deadline = Deadline::of(args.wait);
-    // What can be checked is checked before the first write.
+    // All checks come before the first write.
     installer.must_have_namespaces(&wanted).await?;
     let present = installer.survey(&wanted).await?;
     let is_quiet = args.output != Format::Text;

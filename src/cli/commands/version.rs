@@ -13,7 +13,7 @@ use crate::cli::writer::find;
 use crate::cli::{CommandError, CommandResult};
 use api::names::{OPERATOR, SYSTEM_NAMESPACE};
 
-/// Print the version of this program, and those of the hub and its operator if there is a kubeconfig.
+/// Print the versions of this program and, if there is a kubeconfig, of the hub and its operator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only the version of this program; no hub is asked.

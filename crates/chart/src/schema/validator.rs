@@ -45,7 +45,7 @@ impl Whole<'_> {
     }
 }
 
-/// What one schema finds.
+/// The violations that one schema finds, and the parts of the value that it evaluates.
 #[derive(Default)]
 struct Findings {
     violations: Vec<Violation>,

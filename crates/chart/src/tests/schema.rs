@@ -1,4 +1,4 @@
-//! Values and `values.schema.json`. The texts are those of helm v4.3.2.
+//! Values and `values.schema.json`. helm v4.3.2 printed the texts.
 
 use super::chart;
 

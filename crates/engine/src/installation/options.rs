@@ -4,13 +4,13 @@ use api::names::INSTALL_OPTIONS_ANNOTATION;
 use object::Object;
 use serde::{Deserialize, Serialize};
 
-/// The defaults of an installation.
+/// The default rules of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// Those of Wheelwright.
+    /// The rules of Wheelwright.
     Default,
-    /// Those of OCM, where they are looser.
+    /// The looser rules of OCM.
     Ocm,
 }
 
@@ -27,7 +27,7 @@ pub struct InstallationOptions {
     /// Controllers to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controllers: Option<String>,
-    /// The defaults of rollouts and removals.
+    /// The default rules of rollouts and removals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
     /// Hosts that repositories may be on.

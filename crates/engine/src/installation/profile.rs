@@ -1,7 +1,7 @@
-//! The profile `ocm`: the defaults of OCM where those of Wheelwright are stricter.
+//! The profile `ocm`: OCM's rules for success, deadlines, silent clusters and removals.
 //!
-//! It is a RolloutPolicy for the whole fleet. Several policies combine to the strictest rules, so a team tightens
-//! one rule after the other with policies of its own, and the profile goes when it decides nothing.
+//! It is a RolloutPolicy for the whole fleet. The strictest of several policies counts, so a team can tighten one
+//! rule after the other with more policies, and remove the profile when it no longer decides anything.
 
 use api::names::{GITOPS_GROUP, OCM_PROFILE};
 use object::{Malformed, Object};

@@ -101,7 +101,7 @@ pub struct Cluster {
 pub struct Instance {
     /// The uid of the object. Content that is removed and comes back has another one.
     pub uid: String,
-    /// Whether the removal was decided before and is not complete.
+    /// True if the removal was decided before and is not complete.
     pub is_decided: bool,
 }
 

@@ -17,7 +17,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     }
 }
 
-/// Returns nothing without the profile. A policy for the whole fleet overrules it where it is stricter.
+/// Returns nothing without the profile. A stricter policy for the whole fleet overrules it.
 fn of(policies: &[RolloutPolicy]) -> Option<Finding> {
     let is_for_all = |spec: &RolloutPolicySpec| spec.add_ons.is_empty() && spec.replica_sets.is_empty();
     let named: Vec<_> = policies

@@ -70,7 +70,7 @@ pub(super) fn verdict(preview: &Preview) -> String {
     }
 }
 
-/// Returns a token of an approval. A plan from a report may not know that of a removal.
+/// Returns the token of an approval. A plan from a report may not know the token of a removal.
 fn token(token: &str) -> String {
     match token {
         "" => "the value that `wheelwright rollout status` shows once the commit is applied".to_owned(),

@@ -145,8 +145,8 @@ impl SetInput {
         }
     }
 
-    /// Returns the works of a placement on the clusters that no placement selects any more; none while that is
-    /// not known.
+    /// Returns the works of a placement on clusters that no placement selects any longer; none while the
+    /// selection is not known.
     pub(super) fn left(&self, node: &SetPlacement) -> BTreeMap<String, Instance> {
         if !self.settled {
             return BTreeMap::new();
