@@ -348,12 +348,13 @@ impl User {
 
     /// Takes the credentials for the hub that the add-on has on a cluster.
     fn has_credentials(&self, cluster: &str) {
-        let kubectl = format!("kubectl --context {cluster} -n open-cluster-management-agent-addon");
-        let secret = "secret/governance-policy-framework-hub-kubeconfig";
-        self.run(&format!("{kubectl} wait {secret} --for=create --timeout=60s"));
+        let secret = format!(
+            "secret/governance-policy-framework-hub-kubeconfig --context {cluster} -n open-cluster-management-agent-addon"
+        );
+        self.run(&format!("kubectl wait {secret} --for=create --timeout=60s"));
         self.run(&format!(
             "mkdir {cluster}; for key in kubeconfig tls.crt tls.key; do \
-             {kubectl} get {secret} -o go-template=\"{{{{index .data \\\"$key\\\" | base64decode}}}}\" >{cluster}/$key; done"
+             kubectl get {secret} -o go-template=\"{{{{index .data \\\"$key\\\" | base64decode}}}}\" >{cluster}/$key; done"
         ));
     }
 

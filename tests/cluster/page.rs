@@ -23,7 +23,7 @@ shared with other journeys or for itself *alone*. `make bless` writes this page 
 ";
 const PROGRAMS: [&str; 5] = ["wheelwright", "kubectl", "helm", "git", "curl"];
 /// Flags that stand before the name of a command, with a value.
-const FLAGS: [&str; 6] = ["--context", "--kube-context", "--namespace", "-n", "-C", "-c"];
+const FLAGS: [&str; 7] = ["--context", "--kube-context", "--kubeconfig", "--namespace", "-n", "-C", "-c"];
 /// Commands whose next word is a part of their name.
 const GROUPS: [&str; 9] =
     ["get", "rollout", "work", "explain", "addon", "clusterset", "create", "policies", "repo"];
