@@ -22,6 +22,8 @@ const MAY: &[(&str, &[&str], &str)] = &[
     ("crates/addon-sdk/src/command.rs", &["async", "net", "stderr"], "it is a command line"),
     ("crates/addon-sdk/src/health.rs", &["async", "net"], "it serves the probes of the kubelet"),
     ("crates/addon-sdk/src/manager.rs", &["async", "env", "net"], "it runs the manager of an add-on"),
+    ("crates/chart/src/funcs/certificates.rs", &["net"], "it parses addresses with the types of the module"),
+    ("crates/chart/src/pki/certificate.rs", &["net"], "the names of a certificate may be addresses"),
     ("crates/chart/src/schema/format.rs", &["net"], "it parses addresses with the types of the module"),
     (
         "crates/engine/src/placement/cluster_secret.rs",

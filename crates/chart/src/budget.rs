@@ -108,6 +108,11 @@ impl Budget {
         }
     }
 
+    /// Returns whether no template runs inside another.
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.depth.get() == 1
+    }
+
     /// Runs a template or a schema inside another.
     pub(crate) fn deeper<T>(&self, body: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth.get() >= MAX_DEPTH {

@@ -1,6 +1,6 @@
 //! Renders the templates of a chart and its subcharts (Helm's `pkg/engine/engine.go`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use crate::budget::{Budget, Work};
 use crate::error::Error;
 use crate::load::{Chart, full_path};
 use crate::object::{Capabilities, Object};
-use crate::random::{Draw, Fresh, Source};
+use crate::random::{Draw, Fresh, Purpose, Source};
 use crate::template::{Env, Set, exec};
 use crate::value::{Fields, Map, MapType, Value};
 
@@ -17,7 +17,7 @@ pub(crate) struct Release {
     pub(crate) release: Value,
     pub(crate) capabilities: Capabilities,
     pub(crate) values: Map,
-    pub(crate) fresh: Fresh,
+    pub(crate) fresh: (Fresh, Purpose),
     pub(crate) limits: Work,
 }
 
@@ -75,12 +75,13 @@ pub(crate) fn render(chart: &Chart, release: &Release) -> Result<Output, Error> 
     Ok(Output { files: outputs, draws: env.fresh.into_draws(), work })
 }
 
-fn env(fresh: Fresh, limits: Work) -> Env {
+fn env((fresh, purpose): (Fresh, Purpose), limits: Work) -> Env {
     Env {
         budget: Budget::new(limits),
         included: RefCell::default(),
-        fresh: Source::new(fresh),
+        fresh: Source::new(fresh, purpose),
         output: RefCell::new(Rc::from("")),
+        action: Cell::default(),
     }
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn text(template: &str, fresh: Fresh) -> Result<(String, Vec<Draw>), 
     const NAME: &str = "name-template";
     let mut set = Set::default();
     set.add(&Rc::from(NAME), template).map_err(|error| Error::new(error.why))?;
-    let env = env(fresh, Work::MAX);
+    let env = env((fresh, Purpose::Comparison), Work::MAX);
     let output = exec::run(&env, &Rc::new(set), NAME, Value::Nil)?;
     Ok((output, env.fresh.into_draws()))
 }

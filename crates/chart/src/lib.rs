@@ -1,7 +1,8 @@
 //! Renders Helm charts as `helm template` v4.3.2 does, without Helm.
 //!
 //! The crate is pure: it gets files, values, a seed for random values and the time, and returns documents. The same
-//! input gives the same output on every machine. Without a seed, it refuses charts whose documents hold random values. It reads no file, asks no cluster and starts no process.
+//! input gives the same output on every machine. Without a seed, it refuses charts whose documents hold random values.
+//! It reads no file, asks no cluster and starts no process.
 //!
 //! `load` reads the chart, `values` and `dependencies` make its values, `engine` runs its templates in Go's language
 //! (`template`, `funcs`, `print`), and `manifest` sorts what they print.
@@ -17,6 +18,7 @@ mod glob;
 mod load;
 mod manifest;
 mod object;
+mod pki;
 mod print;
 mod random;
 mod render;

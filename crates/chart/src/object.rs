@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 
+use crate::pki::Certificate;
 use crate::semver::Version;
 use crate::value::{Element, List, Map, Value};
 
@@ -27,6 +28,8 @@ pub(crate) enum Object {
     Time(jiff::Zoned),
     /// A duration in nanoseconds, as `mustToDuration` returns it.
     Duration(i64),
+    /// A certificate and its key, as `genCA` returns them.
+    Certificate(Certificate),
 }
 
 /// The version of Kubernetes that a chart is rendered for.
@@ -72,6 +75,7 @@ impl Object {
             Self::Version(_) => "*semver.Version",
             Self::Time(_) => "time.Time",
             Self::Duration(_) => "time.Duration",
+            Self::Certificate(_) => "sprig.certificate",
         }
     }
 
@@ -81,7 +85,7 @@ impl Object {
             Self::ApiVersions(_) => "slice",
             Self::Capabilities(_) | Self::Version(_) => "ptr",
             Self::Duration(_) => "int64",
-            Self::KubeVersion(_) | Self::HelmVersion | Self::Time(_) => "struct",
+            Self::KubeVersion(_) | Self::HelmVersion | Self::Time(_) | Self::Certificate(_) => "struct",
         }
     }
 
@@ -113,6 +117,8 @@ impl Object {
             (Self::Duration(nanoseconds), "Seconds") => Some(Value::Float(*nanoseconds as f64 / 1e9)),
             (Self::Duration(nanoseconds), "Minutes") => Some(Value::Float(*nanoseconds as f64 / 6e10)),
             (Self::Duration(nanoseconds), "Hours") => Some(Value::Float(*nanoseconds as f64 / 3.6e12)),
+            (Self::Certificate(made), "Cert") => Some(Value::str(made.cert.as_str())),
+            (Self::Certificate(made), "Key") => Some(Value::str(made.key.as_str())),
             _ => None,
         })
     }
@@ -140,6 +146,7 @@ impl Object {
             Self::Version(version) => version.to_string(),
             Self::Time(time) => crate::funcs::date::print_time(time),
             Self::Duration(nanoseconds) => crate::funcs::date::print_duration(*nanoseconds),
+            Self::Certificate(Certificate { cert, key }) => format!("{{{cert} {key}}}"),
         }
     }
 
@@ -172,6 +179,12 @@ impl Object {
                 .collect(),
             ),
             Self::Duration(nanoseconds) => Value::Int64(*nanoseconds),
+            Self::Certificate(Certificate { cert, key }) => Value::Map(
+                [("Cert", cert), ("Key", key)]
+                    .map(|(key, text)| (key, Value::str(text.as_str())))
+                    .into_iter()
+                    .collect(),
+            ),
             Self::HelmVersion | Self::Version(_) | Self::Time(_) => Value::str(self.print()),
         }
     }

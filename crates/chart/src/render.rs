@@ -6,7 +6,7 @@ use crate::engine::{self, Release};
 use crate::error::Error;
 use crate::load::{Tree, bytes, load};
 use crate::manifest::{Document, sorted};
-use crate::random::{Draw, Fresh};
+use crate::random::{Draw, Fresh, Purpose};
 use crate::semver::{Version, satisfies};
 use crate::value::{Fields, Map, Value};
 use crate::values::{coalesce_values, merged, set};
@@ -97,13 +97,14 @@ const COMPARED: [Fresh; 2] = [
 /// whose value differs at each rendering.
 pub fn render(request: &Request<'_>) -> Result<Rendered, Error> {
     if let Some(fresh) = request.fresh {
-        return Ok(render_with(request, fresh)?.0);
+        return Ok(render_with(request, fresh, Purpose::Documents)?.0);
     }
     let [one, other] = COMPARED;
-    let (first, draws) = render_with(request, one)?;
+    let (first, draws) = render_with(request, one, Purpose::Comparison)?;
     let Some(draw) = draws.first() else { return Ok(first) };
     let limits = request.limits.without(first.work);
-    let second = match render_with(&Request { limits, ..request.clone() }, other) {
+    let again = Request { limits, ..request.clone() };
+    let second = match render_with(&again, other, Purpose::Comparison) {
         Ok((second, _)) => second,
         Err(error) if error.budget.is_some() => return Err(error),
         Err(_) => return Err(Error::fresh(draw)),
@@ -138,7 +139,11 @@ pub fn release_name(template: &str) -> Result<String, Error> {
 }
 
 /// Renders a chart with random values. Also returns the calls that asked for them.
-fn render_with(request: &Request<'_>, fresh: Fresh) -> Result<(Rendered, Vec<Draw>), Error> {
+fn render_with(
+    request: &Request<'_>,
+    fresh: Fresh,
+    purpose: Purpose,
+) -> Result<(Rendered, Vec<Draw>), Error> {
     let mut chart = load(request.files)?;
     let given = given_values(request)?;
     if chart.metadata.is_library {
@@ -156,6 +161,7 @@ fn render_with(request: &Request<'_>, fresh: Fresh) -> Result<(Rendered, Vec<Dra
     schema::check(&chart, &values, &budget)?;
     let checked = read.and(budget.done());
     let limits = request.limits.without(checked);
+    let fresh = (fresh, purpose);
     let output = engine::render(&chart, &Release { release, capabilities, values, fresh, limits })?;
     let files = output.files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt"));
     let (manifests, mut hooks) = sorted(files)?;

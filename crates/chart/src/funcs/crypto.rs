@@ -1,4 +1,4 @@
-//! Functions that draw random values (Sprig's `crypto.go`, `strings.go`). The seed of the rendering decides them.
+//! Functions that draw random texts and numbers (Sprig's `crypto.go`, `strings.go`). The seed of the rendering decides them.
 
 use super::strings::text;
 use super::{Call, Function, Outcome, Type};
@@ -15,7 +15,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("randAscii", &[Type::Int], |call| drawn(call, &(' '..='~').collect::<String>())),
     Function::new("randBytes", &[Type::Int], |call| {
         use base64::Engine as _;
-        let bytes = call.env.fresh.random().bytes(count(call)?);
+        let bytes = call.random()?.bytes(count(call)?);
         text(&base64::engine::general_purpose::STANDARD.encode(bytes))
     }),
     Function::new("randInt", &[Type::Int, Type::Int], |call| {
@@ -23,13 +23,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let Ok(span @ 1..) = u64::try_from(high.saturating_sub(low)) else {
             return Err("invalid argument to Intn".into());
         };
-        let drawn = call.env.fresh.random().below(span);
+        let drawn = call.random()?.below(span);
         Ok(Value::Int(low + i64::try_from(drawn).unwrap_or(0)))
     }),
     Function::new("shuffle", &[Type::Str], |call| {
         let mut chars: Vec<char> = call.str(0).chars().collect();
         call.env.budget.work(chars.len() as u64)?;
-        let mut random = call.env.fresh.random();
+        let mut random = call.random()?;
         for at in (1..chars.len()).rev() {
             let other = usize::try_from(random.below(at as u64 + 1)).unwrap_or(0);
             chars.swap(at, other);
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         text(&chars.into_iter().collect::<String>())
     }),
     Function::new("uuidv4", &[], |call| {
-        let mut bytes = call.env.fresh.random().bytes(16);
+        let mut bytes = call.random()?.bytes(16);
         for (at, keep, set) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = *byte & keep | set;
@@ -50,38 +50,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Functions that make keys, certificates or password hashes. They are known, so that charts which do not reach
-/// them render.
-pub(super) const UNSUPPORTED: &[Function] = &[
-    Function::new("genPrivateKey", &[Type::Str], unsupported),
-    Function::new("genCA", &[Type::Str, Type::Int], unsupported),
-    Function::new("genCAWithKey", &[Type::Str, Type::Int, Type::Str], unsupported),
-    Function::new("genSelfSignedCert", &[Type::Str, Type::Any, Type::Any, Type::Int], unsupported),
-    Function::new(
-        "genSelfSignedCertWithKey",
-        &[Type::Str, Type::Any, Type::Any, Type::Int, Type::Str],
-        unsupported,
-    ),
-    Function::new("genSignedCert", &[Type::Str, Type::Any, Type::Any, Type::Int, Type::Any], unsupported),
-    Function::new(
-        "genSignedCertWithKey",
-        &[Type::Str, Type::Any, Type::Any, Type::Int, Type::Any],
-        unsupported,
-    )
-    .rest(Type::Str),
-    Function::new("buildCustomCert", &[Type::Str, Type::Str], unsupported),
-    Function::new("bcrypt", &[Type::Str], unsupported),
-    Function::new("htpasswd", &[Type::Str, Type::Str], unsupported),
-    Function::new("derivePassword", &[Type::Int, Type::Str, Type::Str, Type::Str, Type::Str], unsupported),
-    Function::new("encryptAES", &[Type::Str, Type::Str], unsupported),
-    Function::new("decryptAES", &[Type::Str, Type::Str], unsupported),
-    Function::new("fromToml", &[Type::Str], unsupported),
-];
-
-fn unsupported(_: Call<'_>) -> Outcome {
-    Err(crate::fault::Fault::unsupported("this function is not supported yet"))
-}
-
 fn count(call: Call<'_>) -> Result<usize, crate::fault::Fault> {
     let count = usize::try_from(call.int(0)).unwrap_or(0);
     call.env.budget.bytes(count)?;
@@ -92,7 +60,7 @@ fn count(call: Call<'_>) -> Result<usize, crate::fault::Fault> {
 fn drawn(call: Call<'_>, alphabet: &str) -> Outcome {
     let alphabet: Vec<char> = alphabet.chars().collect();
     let count = count(call)?;
-    let mut random = call.env.fresh.random();
+    let mut random = call.random()?;
     let draw = |_| {
         let at = usize::try_from(random.below(alphabet.len() as u64)).unwrap_or(0);
         alphabet.get(at).copied().unwrap_or_default()

@@ -44,6 +44,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("mustFromJson", &[Type::Str], |call| Ok(yaml::json::read(call.str(0))?)),
     Function::new("fromJsonArray", &[Type::Str], from_json_array),
     Function::new("toToml", &[Type::Any], |call| text(&toml::print(call.arg(0)).unwrap_or_else(|why| why))),
+    Function::new("fromToml", &[Type::Str], |_| {
+        Err(Fault::unsupported("this function is not supported yet"))
+    }),
     Function::new("mustToToml", &[Type::Any], |call| text(&toml::print(call.arg(0))?)),
 ];
 

@@ -1,6 +1,7 @@
 //! The functions of templates: Go's own, Sprig's and Helm's. Each module lists its own in a table.
 
-pub(crate) mod crypto;
+mod certificates;
+mod crypto;
 pub(crate) mod date;
 mod dicts;
 mod encoding;
@@ -9,6 +10,7 @@ mod lists;
 mod logic;
 mod math;
 mod merge;
+mod passwords;
 mod paths;
 pub(crate) mod regexes;
 mod strings;
@@ -21,6 +23,10 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 
 use crate::fault::Fault;
+use crate::object::Object;
+use crate::random::Random;
+use crate::template::node::Pos;
+use crate::template::parse::Tree;
 use crate::template::{Env, Set};
 use crate::value::{List, Map, Value};
 
@@ -35,6 +41,7 @@ pub(crate) enum Type {
     Map,
     List,
     Time,
+    Certificate,
 }
 
 impl Type {
@@ -48,6 +55,7 @@ impl Type {
             Self::Map => "map[string]interface {}",
             Self::List => "[]interface {}",
             Self::Time => "time.Time",
+            Self::Certificate => "sprig.certificate",
         }
     }
 
@@ -60,7 +68,8 @@ impl Type {
             | (Self::Float, Value::Float(_))
             | (Self::Map, Value::Map(_))
             | (Self::List, Value::List(_)) => true,
-            (Self::Time, Value::Object(object)) => matches!(**object, crate::object::Object::Time(_)),
+            (Self::Time, Value::Object(object)) => matches!(**object, Object::Time(_)),
+            (Self::Certificate, Value::Object(object)) => matches!(**object, Object::Certificate(_)),
             _ => false,
         }
     }
@@ -98,6 +107,8 @@ pub(crate) struct Call<'a> {
     pub(crate) env: &'a Env,
     pub(crate) set: &'a Rc<Set>,
     pub(crate) args: &'a [Value],
+    /// Where the call stands.
+    pub(crate) site: (&'a Tree, Pos),
 }
 
 impl<'a> Call<'a> {
@@ -129,6 +140,19 @@ impl<'a> Call<'a> {
         self.map(at).ok_or_else(|| Fault::text("assignment to entry in nil map"))
     }
 
+    /// Returns the random bytes of the call.
+    ///
+    /// They depend on the file that is rendered, on the action of this file, and on the action with the call, which may
+    /// stand in another template. Lines do not count, so that most upgrades of a chart keep the values.
+    fn random(&self) -> Result<Random, Fault> {
+        let output = self.env.output.borrow();
+        let outer = self.set.get(&output).map(|tree| tree.action(self.env.action.get()));
+        let (tree, pos) = self.site;
+        let key = [output.as_bytes(), outer.unwrap_or_default(), tree.name.as_bytes(), tree.action(pos)];
+        self.env.budget.work(key.iter().map(|part| part.len() as u64 / 64).sum())?;
+        Ok(self.env.fresh.random(&key))
+    }
+
     fn from(&self, at: usize) -> &'a [Value] {
         self.args.get(at..).unwrap_or_default()
     }
@@ -154,8 +178,9 @@ static FUNCTIONS: LazyLock<BTreeMap<&'static str, &'static Function>> = LazyLock
         types::FUNCTIONS,
         regexes::FUNCTIONS,
         encoding::FUNCTIONS,
+        certificates::FUNCTIONS,
         crypto::FUNCTIONS,
-        crypto::UNSUPPORTED,
+        passwords::FUNCTIONS,
         date::FUNCTIONS,
         paths::FUNCTIONS,
         versions::FUNCTIONS,

@@ -35,7 +35,7 @@ impl Exec<'_> {
             let node = args.last().unwrap_or(first);
             values.push(self.checked(function.parameter(args.len()), last, node)?);
         }
-        let call = Call { env: self.env, set: &self.set, args: &values };
+        let call = Call { env: self.env, set: &self.set, args: &values, site: (&self.tree, command.pos) };
         let result = (function.run)(call).and_then(|value| {
             self.env.budget.value(&value)?;
             Ok(value)
@@ -118,7 +118,7 @@ impl Exec<'_> {
                     Type::Map | Type::List => format!("can't handle {arg} for arg of type {}", typ.name()),
                     Type::Int => format!("expected integer; found {arg}"),
                     Type::Float => format!("expected float; found {arg}"),
-                    Type::Any | Type::Str | Type::Bool | Type::Time => {
+                    Type::Any | Type::Str | Type::Bool | Type::Time | Type::Certificate => {
                         format!("expected {}; found {arg}", typ.name())
                     }
                 };

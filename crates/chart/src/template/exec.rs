@@ -1,6 +1,6 @@
 //! Runs templates, after Go's `text/template/exec.go` with the option `missingkey=zero`, as Helm sets it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -22,6 +22,8 @@ pub(crate) struct Env {
     pub(crate) fresh: Source,
     /// The file that is being rendered.
     pub(crate) output: RefCell<Rc<str>>,
+    /// The action of that file that runs.
+    pub(crate) action: Cell<Pos>,
 }
 
 /// The run of one template.
@@ -230,6 +232,9 @@ impl Exec<'_> {
     }
 
     pub(super) fn pipeline(&mut self, dot: &Value, pipe: &Pipe) -> Result<Value> {
+        if self.env.budget.is_outermost() {
+            self.env.action.set(pipe.pos);
+        }
         let mut value = None;
         for command in &pipe.commands {
             value = Some(match self.command(dot, command, value)? {

@@ -33,6 +33,20 @@ impl Tree {
         let column = before.iter().rev().take_while(|byte| **byte != b'\n').count();
         format!("{}:{line}:{column}", self.file)
     }
+
+    /// Returns the text of the action that a node belongs to, from the beginning of the line, where the key of its value
+    /// stands. Of a long one, it is the part next to the node.
+    pub(crate) fn action(&self, pos: Pos) -> &[u8] {
+        const REACH: usize = 2 << 10;
+        let (bytes, pos) = (self.text.as_bytes(), pos as usize);
+        let from = pos.saturating_sub(REACH);
+        let before = bytes.get(from..pos).unwrap_or_default();
+        let after = bytes.get(pos..bytes.len().min(pos + REACH)).unwrap_or_default();
+        let action = before.windows(2).rposition(|two| two == b"{{").unwrap_or(0);
+        let line = before.iter().take(action).rposition(|byte| *byte == b'\n').unwrap_or(0);
+        let end = after.windows(2).position(|two| two == b"}}").unwrap_or(after.len());
+        bytes.get(from + line..pos + end).unwrap_or_default().trim_ascii()
+    }
 }
 
 /// Text that cannot be parsed as a template.

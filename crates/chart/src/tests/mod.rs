@@ -3,6 +3,7 @@
 mod budget;
 mod charts;
 mod fresh;
+mod keys;
 mod micro;
 mod schema;
 
