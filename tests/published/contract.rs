@@ -1,6 +1,6 @@
 //! The requests of the published managers to a hub, sent with their service accounts.
 //!
-//! The managers are Go programs, which run on real nodes only (`tests/cluster/addons.rs`). The requests are the rows of `docs/addons.md`.
+//! The managers are Go programs, which run on real nodes only (`tests/cluster/addons.rs`). The requests are the rows of `docs/addon-managers.md`.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@
 //! The wire is that of Open Cluster Management (OCM), so a manager runs beside its addon-manager as well as
 //! beside our operator. Everything is a pure function but `agent.rs`, `command.rs`, `manager.rs` and `health.rs`, which
 //! act.
-//! `docs/design/addon-sdk.md` has the reasons, `docs/addons.md` the way from nothing to an add-on.
+//! `docs/design/addon-sdk.md` has the reasons, `docs/addon-managers.md` the way from nothing to an add-on.
 
 mod addon;
 pub mod agent;
