@@ -167,7 +167,7 @@ fn registration_operators_take_the_fleet_from_each_other_on_real_nodes() {
     user.run("kubectl create namespace wheelwright-system");
     let mut page = Reader::new(
         &user,
-        "docs/operating.md",
+        "docs/registration-operator.md",
         &[("registry.example.com/wheelwright", "wheelwright"), ("[\"git.example.com\"]", "[\"'$GIT'\"]")],
     );
 

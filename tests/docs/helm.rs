@@ -201,7 +201,7 @@ async fn helm_installs_upgrades_and_uninstalls_a_hub_as_the_pages_say_and_its_fl
     assert!(operator(&kubectl).starts_with("registry.example.com/wheelwright:"));
     assert_eq!(fleet(&kubectl), before);
     run(&block_with("README.md", "wheelwright get token"));
-    run(&block_with("docs/operating.md", "charts/wheelwright-agent"));
+    run(&block_with("docs/agents.md", "charts/wheelwright-agent"));
     kubectl.run(&["get", "deployment", "wheelwright-agent", "-n", "open-cluster-management-agent"]);
     for install in commands("helm install registration-operator") {
         run(&install);
