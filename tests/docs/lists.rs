@@ -28,6 +28,7 @@ pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
     ("docs/addon-templates.md", ""),
     ("docs/argocd.md", ""),
     ("docs/repositories.md", ""),
+    ("docs/deletions.md", ""),
     ("docs/git-access.md", ""),
     ("docs/signatures.md", ""),
     ("docs/reports.md", ""),
