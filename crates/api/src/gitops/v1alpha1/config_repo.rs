@@ -8,8 +8,8 @@ use crate::{Unknown, names};
 use object::Key;
 
 kind! {
-    /// A directory of a git repository whose objects are rendered and applied to the hub, and what is
-    /// reported back.
+    /// A directory of a git repository that the operator renders and applies to the hub. The operator can
+    /// also push reports to a branch.
     ConfigRepo {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -29,7 +29,7 @@ kind! {
     }
 }
 
-/// The repository, and how it is applied and reported.
+/// The repository, and the rules for applying and reporting it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -43,103 +43,119 @@ kind! {
     }
 ]))]
 pub struct ConfigRepoSpec {
-    /// URL of the repository, with https or ssh; with the operator's flag `--local-repositories` also a
-    /// directory of its machine, and http and git on its loopback.
+    /// URL of the repository, with `https` or `ssh`. If the operator runs with `--local-repositories`, it can
+    /// also be a directory of the operator's machine, or an `http` or `git` URL of its loopback address.
     #[schemars(length(min = 1, max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
-    /// The branch, tag, range of versions or commit that is followed.
+    /// The branch, tag, version range or commit to follow. Set exactly one. Default: the branch `main`.
     #[serde(default)]
     #[schemars(extend("default" = {"branch": "main"}))]
     pub r#ref: GitRef,
-    /// Directory that is rendered: a kustomization, or plain manifests; empty or `.` for the root.
+    /// Directory to render: a kustomization, or plain manifests. If it is empty or `.`, the root of the
+    /// repository is rendered.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,
-    /// Time between two fetches, such as 1m. Notifications come on top.
+    /// Time between two fetches, such as `1m`. Shorter times than `1s` count as `1s`. Webhooks and the
+    /// annotation `gitops.wheelwright.dev/reconcile-at` trigger additional fetches.
     #[serde(default = "one_minute")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub interval: String,
-    /// Secret of the same namespace with the credentials to read: username and password or token, or
-    /// ssh-privatekey and known_hosts; for https also ca.crt, tls.crt and tls.key, and proxy.
+    /// Secret in the same namespace with the credentials to read the repository. HTTPS uses `username` and
+    /// `password`, `token`, `bearerToken`, or the keys of a GitHub App. It also uses `ca.crt`, `tls.crt` and
+    /// `tls.key`, and `proxy`. SSH uses `ssh-privatekey` and `known_hosts`. Without a Secret, the operator
+    /// sends no credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// The signatures that commits must have; commits need none if it is absent.
+    /// Signatures that commits must have. If absent, commits need no signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// Lets webhooks of the git server ask for a fetch, at the address that the operator's flag
-    /// --git-webhook-listen names and the path /webhooks/NAMESPACE/NAME. A webhook is a hint: nothing of it
-    /// is applied.
+    /// Enables push webhooks at the path `/webhooks/NAMESPACE/NAME` of the address in the operator's flag
+    /// `--git-webhook-listen`. The payload only triggers a fetch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
-    /// Whether the objects are applied, or only watched because another tool applies them.
+    /// Mode of the operator. `Apply`: it applies the objects to the hub. `Observe`: another tool applies
+    /// them. The operator still selects clusters, rolls out changes and reports.
     #[serde(default)]
     pub mode: ConfigRepoMode,
-    /// Whether a commit that changes objects waits until a person approves its plan, with the annotation
-    /// gitops.wheelwright.dev/approve-plan. Its value is the hash that `status.heldPlan` and `wheelwright plan`
-    /// show.
+    /// Approval of commits that change objects. `NotRequired`: commits need no approval. `Required`: a commit
+    /// waits until a person approves its plan. To approve it, set the annotation
+    /// `gitops.wheelwright.dev/approve-plan` to the hash in `status.heldPlan`, which `wheelwright plan` also
+    /// shows.
     #[serde(default)]
     pub plan_approval: PlanApproval,
-    /// Times at which no commit is applied that changes objects. Drift from the applied commit is
-    /// corrected, but not of objects that a new commit changes, and rollouts go on: the freezeWindows of a
-    /// RolloutPolicy hold those.
+    /// Times during which commits that change objects are not applied. Drift is still corrected, except on
+    /// objects that a waiting commit changes. Rollouts continue. To hold them, set `freezeWindows` of a
+    /// RolloutPolicy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub freeze_windows: Vec<TimeWindow>,
-    /// The times at which commits that change objects are applied; any time if there is no window. A freeze
-    /// window has precedence. Between the windows, drift is corrected and rollouts go on, as in a freeze.
+    /// The only times during which commits that change objects are applied. If the list is empty, they are
+    /// applied at any time. Outside the windows, drift is corrected and rollouts continue, as in a freeze
+    /// window. A freeze window takes precedence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub apply_windows: Vec<TimeWindow>,
-    /// Deletes objects that left the repository, within the deletion budget.
+    /// Deletes objects that were removed from the repository, within the deletion budget. If false, they stay
+    /// on the hub.
     #[serde(default = "yes")]
     pub prune: bool,
-    /// The number of deletions within a window of time that need no approval.
+    /// Number of deletions within a time window that need no approval: the larger of `objects` and `percent`.
+    /// If a generated ConfigMap or Secret gets a new hash, it is replaced, which does not count as a
+    /// deletion.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub deletion_budget: DeletionBudget,
-    /// The rule for an object of the repository that somebody else created.
+    /// Rule for an object of the repository that already exists on the hub and that no ConfigRepo owns.
+    /// `IfNoDiff`: it is taken over if it matches the repository. Otherwise, the commit is refused. `Always`:
+    /// it is taken over. `Never`: the commit is refused. An object that an Argo CD Application tracks is
+    /// taken over only with `Always`.
     #[serde(default)]
     pub takeover: Takeover,
-    /// Fields that are left as they are on the hub, because others set them. An object is created with the
-    /// values of the repository.
+    /// Fields that keep their values on the hub, because another client sets them. An object is created with
+    /// the values of the repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub ignore: Vec<IgnoredFields>,
-    /// The rule for a reference that moves to a commit that does not descend from the one applied.
+    /// Rule for a reference that moves to a commit that does not descend from the accepted one. `Refuse`: the
+    /// applied commit stays until a person accepts the move. `Allow`: the new commit is applied.
     #[serde(default)]
     pub rewind: RewindPolicy,
-    /// The rule for the objects when this object is deleted.
+    /// Effect on the objects if this ConfigRepo is deleted. `Orphan`: they stay on the hub. `Delete`: they
+    /// are deleted. In mode `Observe`, they always stay.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Time that the objects of a stage may take to become healthy, as kstatus judges them, such as 5m. A
-    /// stage that is not healthy holds the next; after that time a person is needed. With 0s, no stage waits.
+    /// Time in which the objects of a stage must become healthy, such as `5m`. The next stage waits until
+    /// they are. After this time, the ConfigRepo is `Stalled` until they become healthy or another commit
+    /// repairs them. With `0s`, no stage waits.
     #[serde(default = "five_minutes")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub health_timeout: String,
-    /// ConfigRepos of the same namespace that must be ready before a new commit is applied. Those of the same
-    /// repository and reference must have applied the same commit.
+    /// ConfigRepos in the same namespace that must be ready before a new commit is applied. A ConfigRepo with
+    /// the same `url` and `ref` must also have applied the same commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 50),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub depends_on: Vec<Dependency>,
-    /// Stops fetching, applying and reporting; rollouts under way go on.
+    /// Stops fetching, applying and reporting. Rollouts in progress continue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// Service account of the same namespace that the operator impersonates to apply and delete the objects.
-    /// It confines the ConfigRepo to its namespace. Empty: the operator acts as itself, if the namespace has
-    /// the label gitops.wheelwright.dev/operator-identity: allowed.
+    /// Service account in the same namespace that the operator impersonates to apply and delete the objects.
+    /// The repository can then contain only objects in this namespace, and none of the API group
+    /// `gitops.wheelwright.dev`. If empty, the operator acts as itself. This requires the label
+    /// `gitops.wheelwright.dev/operator-identity: allowed` on the namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub service_account_name: String,
-    /// The branch that gets reports; there are none if it is absent.
+    /// Reports and commit statuses to push. If absent, none are pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ConfigRepoReport>,
     /// Fields this version does not know.
@@ -192,33 +208,34 @@ impl Default for ConfigRepoSpec {
 }
 
 impl ConfigRepo {
-    /// Returns whether the objects are deleted with their ConfigRepo. In mode Observe they belong to another
-    /// tool.
+    /// Returns true if the objects are deleted with their ConfigRepo. In mode `Observe`, they belong to
+    /// another tool.
     pub fn deletes_objects(&self) -> bool {
         self.spec.deletion_policy == DeletionPolicy::Delete && self.spec.mode != ConfigRepoMode::Observe
     }
 }
 
-/// The branch, tag, range of versions or commit that is followed: one of the four.
+/// The branch, tag, version range or commit to follow. Exactly one is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = [{
     "rule": "[has(self.branch), has(self.tag), has(self.semver), has(self.commit)].filter(set, set).size() == 1",
     "message": "name one of branch, tag, semver and commit"
 }]))]
 pub struct GitRef {
-    /// The tip of a branch.
+    /// Branch to follow.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub branch: String,
-    /// A tag, which should not move.
+    /// Tag to follow. It should not move.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub tag: String,
-    /// The highest tag within a range of versions, such as ">=1.2, <2".
+    /// Version range, such as `>=1.2, <2`. The highest tag in the range is followed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub semver: String,
-    /// One commit, by its whole name. Repositories whose names are SHA-256 cannot be fetched.
+    /// Full hash of the commit to follow, 40 hexadecimal digits. Repositories with SHA-256 hashes are not
+    /// supported.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("pattern" = "^[0-9a-f]{40}$"))]
     pub commit: String,
@@ -229,7 +246,7 @@ pub struct GitRef {
 }
 
 impl GitRef {
-    /// Returns the branch, tag, range of versions or commit that is followed.
+    /// Returns the branch, tag, version range or commit to follow.
     pub fn name(&self) -> &str {
         let named = [&self.commit, &self.semver, &self.tag, &self.branch];
         named.into_iter().find(|name| !name.is_empty()).map_or("main", String::as_str)
@@ -239,7 +256,7 @@ impl GitRef {
 /// A ConfigRepo that another one depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dependency {
-    /// Its name.
+    /// Name of the ConfigRepo.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// Fields this version does not know.
@@ -248,10 +265,10 @@ pub struct Dependency {
     pub unknown: Unknown,
 }
 
-/// A secret of the same namespace.
+/// A Secret in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretRef {
-    /// Name of the secret.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// Fields this version does not know.
@@ -268,11 +285,12 @@ impl SecretRef {
     }
 }
 
-/// The webhooks that are taken.
+/// The webhooks that are accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
-    /// Secret of the same namespace with the key token: 16 bytes or more that the git server knows too.
+    /// Secret in the same namespace. Its key `token` contains the secret of the webhook in the git server, at
+    /// least 16 bytes.
     pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -280,16 +298,18 @@ pub struct Webhook {
     pub unknown: Unknown,
 }
 
-/// The signatures that commits must have. A commit without them is neither rendered nor applied.
+/// Signatures that commits must have. A commit without them is neither rendered nor applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verify {
-    /// The Git objects that must be signed.
+    /// Git objects that must be signed. `Range`: every commit since the last accepted one, and the annotated
+    /// tag if there is one. The first fetch verifies only the tip. `Tip`: only the object that the reference
+    /// points to, which is the annotated tag or the commit.
     #[serde(default)]
     pub mode: VerifyMode,
-    /// Secret of the same namespace with the public keys that are trusted: OpenPGP keys in names that end
-    /// with .asc, SSH keys in allowed_signers (ssh-keygen(1)), and SSH keys that are revoked in revoked_keys.
-    /// A key must be valid now, whatever time the signature claims.
+    /// Secret in the same namespace with the trusted public keys. Names that end with `.asc` contain OpenPGP
+    /// keys, `allowed_signers` contains SSH keys (ssh-keygen(1)), and `revoked_keys` contains revoked SSH
+    /// keys. A key must be valid at the time of the check. The time in the signature does not count.
     pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -298,10 +318,10 @@ pub struct Verify {
 }
 
 open_enum! {
-    /// The Git objects that must be signed.
+    /// Git objects that must be signed.
     pub enum VerifyMode {
-        /// Every commit since the one that was accepted last, and the annotated tag if there is one. A first
-        /// fetch verifies the tip.
+        /// Every commit since the last accepted one, and the annotated tag if there is one. The first fetch
+        /// verifies only the tip.
         Range = "Range",
         /// The object that the reference points to: the annotated tag, or the commit. A signed merge vouches
         /// for what it merges.
@@ -310,39 +330,39 @@ open_enum! {
 }
 
 open_enum! {
-    /// Whether the operator or another tool applies the objects of a repository.
+    /// The tool that applies the objects of a repository.
     pub enum ConfigRepoMode {
-        /// They are applied to the hub.
+        /// The operator applies them to the hub.
         Apply = "Apply",
-        /// Another tool applies them; clusters are chosen, changes rolled out and reported all the same.
+        /// Another tool applies them. The operator still selects clusters, rolls out changes and reports.
         Observe = "Observe",
     }
 }
 
 open_enum! {
-    /// Whether a commit waits for the approval of its plan.
+    /// Approval of the plan of a commit.
     pub enum PlanApproval {
-        /// It is applied at once.
+        /// The commit needs no approval.
         NotRequired = "NotRequired",
-        /// It is applied when a person has approved its plan.
+        /// The commit waits until a person has approved its plan.
         Required = "Required",
     }
 }
 
-/// The number of deletions within a window of time that need no approval: the larger of the two numbers. A
-/// generated ConfigMap or Secret whose hash has changed is replaced, and counts as no deletion.
+/// Number of deletions within a time window that need no approval: the larger of the two numbers. If a
+/// generated ConfigMap or Secret gets a new hash, it is replaced, which does not count as a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeletionBudget {
-    /// Number of objects.
+    /// Number of objects that can be deleted.
     #[serde(default = "five")]
     #[schemars(range(min = 0))]
     pub objects: i32,
-    /// Percentage of the objects that were applied. At most 300 objects are deleted without an approval
-    /// within the window, but 100 sets no limit.
+    /// Percentage of the objects that the ConfigRepo owns, rounded down. At most 300 deletions within the
+    /// window need no approval, unless the budget covers all objects, as 100 does.
     #[serde(default = "five")]
     #[schemars(range(min = 0, max = 100))]
     pub percent: i32,
-    /// How long a deletion counts, such as 1h. With 0s, each commit counts alone.
+    /// Time for which a deletion counts, such as `1h`. With `0s`, each commit is counted separately.
     #[serde(default = "one_hour")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub window: String,
@@ -368,31 +388,31 @@ impl Default for DeletionBudget {
 }
 
 open_enum! {
-    /// The rule for an object of the repository that somebody else created.
+    /// Rule for an object of the repository that already exists on the hub and that no ConfigRepo owns.
     pub enum Takeover {
-        /// It is taken over if it is as the repository wants it.
+        /// It is taken over if it matches the repository. Otherwise, the commit is refused.
         IfNoDiff = "IfNoDiff",
         /// It is taken over.
         Always = "Always",
-        /// It is left alone, and a condition says so.
+        /// The commit is refused.
         Never = "Never",
     }
 }
 
 open_enum! {
-    /// The rule for a reference that moves to a commit that does not descend from the one applied.
+    /// Rule for a reference that moves to a commit that does not descend from the accepted one.
     pub enum RewindPolicy {
-        /// The commit that is applied stays, until a person accepts the new one.
+        /// The applied commit stays until a person accepts the move.
         Refuse = "Refuse",
-        /// The commit is applied.
+        /// The new commit is applied.
         Allow = "Allow",
     }
 }
 
 open_enum! {
-    /// The rule for the objects when their ConfigRepo is deleted.
+    /// Effect on the objects if their ConfigRepo is deleted.
     pub enum DeletionPolicy {
-        /// They stay.
+        /// They stay on the hub.
         Orphan = "Orphan",
         /// They are deleted.
         Delete = "Delete",

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::Unknown;
 
-/// The last commit status.
+/// Last commit status that was sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastCommitStatus {
-    /// Name of the commit.
+    /// Hash of the commit.
     pub commit: String,
-    /// The state that the provider has taken; absent if it has taken none.
+    /// Last state that the provider accepted. Absent if it has accepted none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<CommitState>,
-    /// Hash of the provider, the repository and the context.
+    /// Hash of the provider, the repository and the name of the status.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub destination: String,
-    /// Number of states that the provider has taken for the commit.
+    /// Number of states that the provider has accepted for the commit.
     #[serde(default)]
     pub sent: i32,
     /// Time of the last attempt.
@@ -28,7 +28,7 @@ pub struct LastCommitStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub time: Option<Time>,
-    /// The reason why the newest state could not be set; empty if it was.
+    /// Error that prevented the newest state from being set. Empty if it was set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
     /// Fields this version does not know.
@@ -38,13 +38,13 @@ pub struct LastCommitStatus {
 }
 
 open_enum! {
-    /// The state of a commit, in the words of GitHub and Gitea.
+    /// State of a commit, with the names of GitHub and Gitea.
     pub enum CommitState {
-        /// The commit is not on the hub and its clusters yet.
+        /// The commit is not on the hub or not on all clusters yet.
         Pending = "pending",
-        /// The hub and all clusters are as the commit says.
+        /// The hub and all clusters match the commit.
         Success = "success",
-        /// The commit is refused, or failed on a cluster.
+        /// The hub refused the commit, or it failed on a cluster.
         Failure = "failure",
     }
 }

@@ -6,53 +6,60 @@ use serde::{Deserialize, Serialize};
 use super::SecretRef;
 use crate::{Unknown, names};
 
-/// The branch that gets reports.
+/// Reports and commit statuses of a ConfigRepo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigRepoReport {
-    /// Repository to write to; if empty, the one that is read.
+    /// URL of the repository to push to. If empty, `spec.url`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048), extend("pattern" = r"^[^-\s]\S*$"))]
     pub url: String,
-    /// Branch to write to. Nothing else follows it. Hubs may share it.
+    /// Branch to push to. In the repository of `spec.url`, it must be another branch than the one in
+    /// `spec.ref`. Several hubs can share it.
     #[serde(default = "status_branch")]
     #[schemars(length(min = 1, max = 255))]
     pub branch: String,
-    /// Directory of the branch that reports are written to; `/` for the root. If empty, `hubs/` and the first
-    /// eight characters of the uid of the namespace kube-system, so that each hub has its own.
+    /// Directory on the branch to write reports to. `/` is the root. If empty, it is `hubs/` and the first
+    /// eight characters of the uid of the namespace `kube-system`, so that each hub has its own directory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,
-    /// Secret of the same namespace with the credentials to write.
+    /// Secret in the same namespace with the credentials to push. It has the same keys as the Secret in
+    /// `spec.secretRef`, but must be another Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// Secret of the same namespace with the key that signs the commits: ssh-privatekey or openpgp.asc, and
-    /// the password of either. They are not signed if it is absent.
+    /// Secret in the same namespace with the key that signs the commits: `ssh-privatekey` or `openpgp.asc`,
+    /// and `password` if the key is encrypted. If absent, the commits are not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key_ref: Option<SecretRef>,
-    /// Author and committer of the commits; Wheelwright if it is absent.
+    /// Author and committer of the commits. Default: Wheelwright.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<CommitAuthor>,
-    /// Sets the state of each commit at the service that hosts the repository, beside the commit: pending,
-    /// success or failure.
+    /// Sends the state of each commit (pending, success or failure) to the service that hosts the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_status: Option<CommitStatusProvider>,
-    /// Adds the objects of the fleet, without the values of Secrets, for `wheelwright plan --report`. Who
-    /// reads the branch sees them. A snapshot of more than 64 MiB is left out.
+    /// Adds a snapshot of the fleet for `wheelwright plan --report`, without the values of Secrets. Everyone
+    /// who can read the branch can read the snapshot. It is omitted if it would be larger than 64 MiB, if an
+    /// object cannot be read, or if the ConfigRepo acts as a service account.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub snapshot: bool,
-    /// The rule for a branch that is deleted after a report was pushed to it.
+    /// Rule for a branch that is deleted after a report was pushed to it. `Recreate`: the next report creates
+    /// it again. `Stop`: no reports are pushed until the branch exists again, or the spec changes.
     #[serde(default)]
     pub on_branch_deleted: BranchDeletedPolicy,
-    /// The rule for a branch that no longer holds the commit that was pushed last.
+    /// Rule for a branch that no longer contains the last commit that was pushed. `Adopt`: the next report is
+    /// added to the current tip. `Stop`: no reports are pushed until the branch contains that commit again,
+    /// or the spec changes.
     #[serde(default)]
     pub on_rewritten: RewrittenPolicy,
-    /// Most commits of the branch. The next one has no parent; the server keeps the commits before it below
-    /// refs/wheelwright/archive. A server that refuses either gets one more commit.
+    /// Maximum number of commits on the branch, at least 10. The next commit has no parent, and the server
+    /// keeps the earlier ones under `refs/wheelwright/archive`. If the server refuses this, the commit is
+    /// added to the branch.
     #[serde(default = "thousand")]
     #[schemars(range(min = 10))]
     pub history_limit: i32,
-    /// Shortest time between two commits, such as 30s.
+    /// Minimum time between two commits, such as `30s`. The end of a rollout is reported immediately, once
+    /// per interval.
     #[serde(default = "thirty_seconds")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub interval: String,
@@ -95,13 +102,13 @@ impl Default for ConfigRepoReport {
     }
 }
 
-/// The author of commits.
+/// Author of commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommitAuthor {
-    /// Name, such as Fleet Reports.
+    /// Name, such as `Fleet Reports`.
     #[schemars(length(max = 200), extend("pattern" = r"^[^<>\x00-\x20\x7f]([^<>\x00-\x1f\x7f]*[^<>\x00-\x20\x7f])?$"))]
     pub name: String,
-    /// E-mail address, such as fleet@example.com.
+    /// Email address, such as `fleet@example.com`.
     #[schemars(length(max = 254), extend("pattern" = r"^[^<>\x00-\x20\x7f]+$"))]
     pub email: String,
     /// Fields this version does not know.
@@ -110,19 +117,21 @@ pub struct CommitAuthor {
     pub unknown: Unknown,
 }
 
-/// The service that gets the states of commits, with the fields of a Provider of Flux.
+/// Service that receives the states of commits. The fields are the same as in Flux's Provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitStatusProvider {
-    /// The API of the service.
+    /// API of the service. `github` includes GitHub Enterprise Server, and `gitea` includes Forgejo. `notes`
+    /// needs no API. The states are then git notes in `refs/notes/wheelwright` of the repository.
     pub r#type: ProviderType,
-    /// Address of the API, such as https://git.example.com/api/v4; if empty, the usual one on the host of
-    /// spec.url.
+    /// Address of the API, such as `https://git.example.com/api/v4`. If empty, it is the standard address for
+    /// the host of `spec.url`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024), extend("pattern" = r"^[^-\s]\S*$"))]
     pub address: String,
-    /// Secret of the same namespace with the token: token or password, or the keys of a GitHub App; also
-    /// ca.crt, tls.crt and tls.key, and proxy. For notes, with the keys of spec.report.secretRef.
+    /// Secret in the same namespace with `token` or `password`, or the keys of a GitHub App. It can also
+    /// contain `ca.crt`, `tls.crt` and `tls.key`, and `proxy`. For `notes`, it has the same keys as the
+    /// Secret in `spec.report.secretRef`.
     pub secret_ref: SecretRef,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -131,7 +140,7 @@ pub struct CommitStatusProvider {
 }
 
 open_enum! {
-    /// The API of a service that hosts repositories.
+    /// API of a service that hosts repositories.
     pub enum ProviderType {
         /// GitHub, and GitHub Enterprise Server.
         GitHub = "github",
@@ -139,27 +148,27 @@ open_enum! {
         GitLab = "gitlab",
         /// Gitea and Forgejo.
         Gitea = "gitea",
-        /// None: the states are git notes of the repository, in refs/notes/wheelwright.
+        /// None. The states are git notes in `refs/notes/wheelwright` of the repository.
         Notes = "notes",
     }
 }
 
 open_enum! {
-    /// The rule for a report branch that is deleted after a report was pushed to it.
+    /// Rule for a report branch that is deleted after a report was pushed to it.
     pub enum BranchDeletedPolicy {
         /// The next report creates it again.
         Recreate = "Recreate",
-        /// There are no reports until the branch is back, or the rule is changed.
+        /// No reports are pushed until the branch exists again, or the spec changes.
         Stop = "Stop",
     }
 }
 
 open_enum! {
-    /// The rule for a report branch that no longer holds the commit that was pushed last.
+    /// Rule for a report branch that no longer contains the last commit that was pushed.
     pub enum RewrittenPolicy {
-        /// The next report follows the commit that the branch is at.
+        /// The next report is added to the current tip of the branch.
         Adopt = "Adopt",
-        /// There are no reports until the branch holds the commit again, or the rule is changed.
+        /// No reports are pushed until the branch contains that commit again, or the spec changes.
         Stop = "Stop",
     }
 }

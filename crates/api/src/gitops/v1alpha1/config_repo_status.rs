@@ -7,76 +7,78 @@ use serde::{Deserialize, Serialize};
 use super::LastCommitStatus;
 use crate::{Condition, Unknown};
 
-/// The revisions of a repository that were seen and applied, and the objects on the hub.
+/// Revisions of the repository that were fetched and applied, and the objects on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigRepoStatus {
-    /// The metadata.generation the status is about.
+    /// The `metadata.generation` that the status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready, Reconciling and Stalled, as kstatus reads them.
+    /// Conditions of the ConfigRepo. `Ready`, `Reconciling` and `Stalled` have the meaning that kstatus gives
+    /// them. `Reported` and `CommitStatusReported` describe reports and commit statuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The newest revision that was fetched.
+    /// Newest revision that was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Revision>,
-    /// The last revision that was rendered and applied without an error.
+    /// Last revision that was rendered and applied completely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Revision>,
-    /// The last revision that was applied in part: later stages wait for the health of earlier ones, a write
-    /// failed, or an object waits for its namespace or for an approval. Absent once a revision is applied as
-    /// a whole.
+    /// Last revision that was applied only in part, because later stages wait for the health of earlier ones,
+    /// a write failed, or an object waits for its namespace or an approval. Absent as soon as a revision is
+    /// applied completely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Revision>,
-    /// The last revision whose objects were all healthy, as kstatus judges them.
+    /// Last revision whose objects were all healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<Revision>,
-    /// The last results of commits, the newest first: five at most.
+    /// Results of the last commits, newest first, up to 5.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub history: Vec<RecentResult>,
     /// Number of objects that the ConfigRepo owns. Its ConfigRepoInventories list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<i32>,
-    /// Owned objects as earlier versions recorded them. Their next plan moves them into
+    /// Owned objects as earlier versions of the operator recorded them. The next plan moves them into
     /// ConfigRepoInventories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub inventory: Vec<InventoryEntry>,
-    /// Deletions that are over the budget and wait for approval.
+    /// Deletions that wait for an approval, or until the budget allows them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletions: Option<HeldDeletions>,
-    /// The approved deletions of which some are not made yet.
+    /// Approved deletions, if some of them have not been made yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_deletions: Option<ApprovedDeletions>,
-    /// The objects that were deleted lately without an approval. They count against the deletion budget.
+    /// Objects that were deleted recently without an approval. They count against the deletion budget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     pub recent_deletions: Vec<RecentDeletion>,
-    /// Hash of the plan that waits for its approval; empty if none waits.
+    /// Hash of the plan that waits for an approval. Empty if none waits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub held_plan: String,
-    /// What the plan that waits does to objects of the hub; absent if none waits.
+    /// Changes that the waiting plan makes on the hub. Absent if none waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_changes: Option<HeldChanges>,
-    /// Objects that are applied and not healthy.
+    /// Applied objects that are not healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<UnhealthyObjects>,
-    /// Objects that somebody changed on the hub and that were corrected.
+    /// Objects that another client changed on the hub and that the operator corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftStatus>,
-    /// Objects with fields that cannot change. They are deleted and created again, as their annotation says.
+    /// Objects with a changed immutable field. They are deleted and created again, which their annotation
+    /// allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub recreate: Vec<UnchangeableObject>,
-    /// The last report.
+    /// Last report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ReportStatus>,
-    /// The last commit status.
+    /// Last commit status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_status: Option<LastCommitStatus>,
-    /// The last value of the reconcile-at annotation that was answered.
+    /// Last value of the annotation `gitops.wheelwright.dev/reconcile-at` that was handled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_handled_reconcile_at: String,
     /// Fields this version does not know.
@@ -88,18 +90,18 @@ pub struct ConfigRepoStatus {
 /// A commit, and the hash of the objects that were rendered from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Revision {
-    /// Name of the commit.
+    /// Hash of the commit.
     pub commit: String,
-    /// The URL it was fetched from.
+    /// URL that the commit was fetched from.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// The branch or tag that led to it.
+    /// Branch or tag that pointed to the commit.
     #[serde(default, rename = "ref", skip_serializing_if = "String::is_empty")]
     pub reference: String,
     /// Hash of the objects that were rendered from it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Time at which it was first seen, applied or healthy.
+    /// Time at which the revision was first seen, applied or healthy.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -112,17 +114,17 @@ pub struct Revision {
     pub unknown: Unknown,
 }
 
-/// What became of a commit.
+/// Result of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecentResult {
-    /// Name of the commit.
+    /// Hash of the commit.
     pub commit: String,
-    /// Hash of its objects; empty if it is not known.
+    /// Hash of the objects of the commit. Empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// The reason of the condition Ready, such as Applied.
+    /// Reason of the condition `Ready`, such as `Applied`.
     pub reason: String,
-    /// Time at which it last got this result.
+    /// Time at which the commit last got this result.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -138,14 +140,14 @@ pub struct RecentResult {
 /// An object that the ConfigRepo owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InventoryEntry {
-    /// API group; empty for the core group.
+    /// API group. Empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// API version it was applied in.
+    /// API version in which the object was applied.
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// Namespace; empty for cluster-scoped objects.
+    /// Namespace. Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Name.
@@ -156,17 +158,18 @@ pub struct InventoryEntry {
     pub unknown: Unknown,
 }
 
-/// Deletions that wait for approval.
+/// Deletions that wait for an approval, or until the budget allows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldDeletions {
-    /// The value of the annotation gitops.wheelwright.dev/approve-deletions that approves exactly these.
+    /// Value of the annotation `gitops.wheelwright.dev/approve-deletions` that approves exactly these
+    /// deletions.
     pub approval: String,
-    /// Number of objects that would be deleted.
+    /// Number of objects to delete.
     pub total: i32,
-    /// The first of them.
+    /// First of these objects, up to 10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,
-    /// Time at which they are within the budget; absent if only an approval allows them.
+    /// Time at which the budget allows the deletions. Absent if only an approval allows them.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -179,12 +182,13 @@ pub struct HeldDeletions {
     pub unknown: Unknown,
 }
 
-/// Approved deletions. The approval holds for those that are left, until the ConfigRepo has other objects.
+/// Approved deletions. The approval stays valid for the remaining ones until the ConfigRepo has a commit with
+/// other objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovedDeletions {
-    /// The value of the annotation gitops.wheelwright.dev/approve-deletions that approved them.
+    /// Value of the annotation `gitops.wheelwright.dev/approve-deletions` that approved the deletions.
     pub approval: String,
-    /// The digest of the objects of the commit with which they leave.
+    /// Hash of the objects of the commit that removes them from the repository.
     pub digest: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -192,17 +196,16 @@ pub struct ApprovedDeletions {
     pub unknown: Unknown,
 }
 
-/// What a plan that waits for its approval does to objects of the hub.
+/// Changes that a waiting plan makes on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldChanges {
-    /// Objects that are created, or taken over.
+    /// Objects that are created or taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<ListedObjects>,
     /// Objects that are changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<ListedObjects>,
-    /// Objects that are deleted. If they are over the deletion budget, they wait for an approval of their own
-    /// afterwards.
+    /// Objects that are deleted. If they exceed the deletion budget, they need another approval afterward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<ListedObjects>,
     /// Fields this version does not know.
@@ -211,12 +214,12 @@ pub struct HeldChanges {
     pub unknown: Unknown,
 }
 
-/// The first of some objects, and their number.
+/// Number of some objects, and the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListedObjects {
     /// Number of the objects.
     pub total: i32,
-    /// The first of them, up to 10.
+    /// First of these objects, up to 10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,
     /// Fields this version does not know.
@@ -225,12 +228,12 @@ pub struct ListedObjects {
     pub unknown: Unknown,
 }
 
-/// An object that was deleted because it left the repository.
+/// An object that was deleted because it was removed from the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecentDeletion {
     /// The object, as `group/Kind/namespace/name`.
     pub object: String,
-    /// When.
+    /// Time of the deletion.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub time: Time,
     /// Fields this version does not know.
@@ -239,12 +242,12 @@ pub struct RecentDeletion {
     pub unknown: Unknown,
 }
 
-/// An object with a field that cannot change.
+/// An object with a changed immutable field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnchangeableObject {
     /// uid of the object.
     pub uid: String,
-    /// Hash of the object as it is wanted.
+    /// Hash of the wanted object.
     pub digest: String,
     /// Fields this version does not know.
     #[serde(flatten)]
@@ -252,12 +255,12 @@ pub struct UnchangeableObject {
     pub unknown: Unknown,
 }
 
-/// Objects that are applied and not healthy.
+/// Applied objects that are not healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnhealthyObjects {
-    /// Hash of the objects of the commit, as in a revision.
+    /// Hash of the objects of the commit, as in `digest` of a revision.
     pub digest: String,
-    /// Time since which some object of the commit is not healthy.
+    /// Time since which at least one object of the commit is not healthy.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -266,7 +269,7 @@ pub struct UnhealthyObjects {
     pub since: Option<Time>,
     /// Number of the objects.
     pub total: i32,
-    /// The first of them.
+    /// First of these objects, up to 10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<InventoryEntry>,
     /// Fields this version does not know.
@@ -275,15 +278,15 @@ pub struct UnhealthyObjects {
     pub unknown: Unknown,
 }
 
-/// Objects that somebody changed on the hub and that were corrected.
+/// Objects that another client changed on the hub and that the operator corrected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftStatus {
-    /// The objects that were corrected lately, up to 20.
+    /// Recently corrected objects, up to 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["object"]))]
     pub corrected: Vec<CorrectedObject>,
-    /// Number of corrections in a row of the objects that are not listed.
+    /// Number of consecutive corrections of the objects that are not listed.
     pub corrections: i32,
     /// Time of the last of these corrections.
     #[serde(
@@ -298,16 +301,16 @@ pub struct DriftStatus {
     pub unknown: Unknown,
 }
 
-/// An object that somebody changed on the hub and that was corrected.
+/// An object that another client changed on the hub and that the operator corrected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CorrectedObject {
     /// The object, as `group/Kind/namespace/name`.
     pub object: String,
-    /// Number of corrections in a row; the wait before the next one doubles with each.
+    /// Number of consecutive corrections. The wait before the next correction doubles with each.
     pub corrections: i32,
-    /// The field managers that changed it before the last correction, with the fields, and the Argo CD application
-    /// that tracks it.
+    /// Field managers that changed the object before the last correction, with the fields, and the Argo CD
+    /// Application that tracks it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub changed_by: String,
     /// Time of the last correction.
@@ -323,18 +326,18 @@ pub struct CorrectedObject {
     pub unknown: Unknown,
 }
 
-/// The last report.
+/// Last report of a ConfigRepo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportStatus {
-    /// The URL of the repository it is in.
+    /// URL of the repository with the report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// The branch it is on.
+    /// Branch with the report.
     pub branch: String,
-    /// The directory of the branch; empty for the root.
+    /// Directory on the branch. Empty for the root.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Name of the commit that was pushed last.
+    /// Hash of the last commit that was pushed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub commit: String,
     /// Hash of the files of the report.
@@ -354,10 +357,10 @@ pub struct ReportStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub flushed: Option<Time>,
-    /// The reason why the newest state could not be reported; empty if it was.
+    /// Error that prevented the newest state from being reported. Empty if it was reported.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// The last reports that were pushed there, the newest first: ten at most.
+    /// Last reports that were pushed there, newest first, up to 10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub history: Vec<PushedReport>,
@@ -370,7 +373,7 @@ pub struct ReportStatus {
 /// A report that was pushed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PushedReport {
-    /// Name of its commit.
+    /// Hash of the commit.
     pub commit: String,
     /// Time of the push.
     #[serde(
@@ -379,7 +382,7 @@ pub struct PushedReport {
         skip_serializing_if = "Option::is_none"
     )]
     pub time: Option<Time>,
-    /// Its content in one line, as in its commit message.
+    /// Summary in one line, as in the message of the commit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
     /// Fields this version does not know.

@@ -5,26 +5,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::Unknown;
 
-/// Fields of some objects that are left as they are on the hub.
+/// Fields of some objects that keep their values on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IgnoredFields {
-    /// Paths such as /spec/replicas. The item of a list is addressed by its keys, as in
-    /// /spec/template/spec/containers/[name=web]/image.
+    /// Paths of the fields, such as `/spec/replicas`. `[name=web]` selects the list item with this key, as in
+    /// `/spec/template/spec/containers/[name=web]/image`. `~1` stands for a slash in a name.
     #[schemars(length(min = 1, max = 100), inner(length(min = 2, max = 1024)), extend("x-kubernetes-list-type" = "atomic"))]
     pub paths: Vec<String>,
-    /// API group of the objects; empty for any.
+    /// API group of the objects. If empty, any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub group: String,
-    /// Kind of the objects; empty for any.
+    /// Kind of the objects. If empty, any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub kind: String,
-    /// Namespace of the objects; empty for any.
+    /// Namespace of the objects. If empty, any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub namespace: String,
-    /// Name of the object; empty for any.
+    /// Name of the object. If empty, any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub name: String,
