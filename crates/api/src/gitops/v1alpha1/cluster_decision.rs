@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::{Unknown, names};
 
 kind! {
-    /// The clusters of the Placement of the same name, with what is known of each. The operator writes it; an
-    /// annotation of the Placement asks for it.
+    /// Clusters of the Placement with the same name, for ApplicationSets of Argo CD. An annotation of the
+    /// Placement requests it. Only the operator writes it.
     ///
-    /// The cluster decision resource generator of an ApplicationSet reads it, as it reads PlacementDecisions.
-    /// All clusters stand in one object that is written in one write, so no list is ever partial.
+    /// The cluster decision resource generator of an ApplicationSet reads it like a PlacementDecision. All
+    /// clusters are in one object that is written at once, so the list is never incomplete.
     ClusterDecision {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -27,24 +27,25 @@ kind! {
     }
 }
 
-/// The clusters of a placement.
+/// Clusters of a Placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecisionStatus {
-    /// A map for each cluster, by name: `clusterName`; `group` and `wave`, the name and the index of its
-    /// decision group; `revision`, the commit of the ConfigRepo that applies the Placement; and `labels.NAME`
-    /// and `claims.NAME` for each label and claim that the annotation of the Placement names and the cluster
-    /// has.
+    /// One map for each cluster, sorted by the name of the cluster. `clusterName` is the name. `group` and
+    /// `wave` are the name and the index of its decision group. `revision` is the commit of the ConfigRepo
+    /// that applies the Placement. `labels.NAME` and `claims.NAME` are the labels and claims that the
+    /// annotation of the Placement names and the cluster has.
     #[schemars(length(max = 5000), extend("x-kubernetes-list-type" = "atomic"))]
     pub decisions: Vec<BTreeMap<String, String>>,
     /// Number of clusters in the list.
     #[serde(default)]
     pub clusters: i32,
-    /// Clusters that the placement does not select any more and that stay in the list until a person
-    /// approves.
+    /// Clusters that the Placement no longer selects, and that stay in the list until a person approves their
+    /// removal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldDecisions>,
-    /// The approval that was used last. The value of the next one depends on it, so that none counts twice.
+    /// Last approval that was used. The value of the next one depends on it, so that each approval counts
+    /// once.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_approval: String,
     /// Fields this version does not know.
@@ -56,15 +57,15 @@ pub struct ClusterDecisionStatus {
 /// Removals from the list that wait for an approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldDecisions {
-    /// The value of the annotation gitops.wheelwright.dev/approve-deletions of the Placement that approves
-    /// exactly these.
+    /// Value of the annotation `gitops.wheelwright.dev/approve-deletions` of the Placement that approves
+    /// exactly these removals.
     pub approval: String,
-    /// Number of clusters.
+    /// Number of clusters that wait for removal.
     pub total: i32,
-    /// The first of them.
+    /// First of these clusters, up to 10.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<String>,
-    /// The reason why they wait.
+    /// Reason for the wait.
     pub message: String,
     /// Fields this version does not know.
     #[serde(flatten)]

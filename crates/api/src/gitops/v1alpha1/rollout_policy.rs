@@ -8,12 +8,12 @@ use super::rollout_policy_status::RolloutPolicyStatus;
 use crate::{Unknown, names};
 
 kind! {
-    /// Rules that hold, stop and undo the rollouts of add-ons and of ManifestWorkReplicaSets.
+    /// Rules that hold, stop and undo the rollouts of add-ons and ManifestWorkReplicaSets.
     ///
-    /// It comes on top of the strategy of a placement. If no policy is for an add-on or a set, the strategy
-    /// alone counts. If several are, those that name it and those that name nothing combine to the strictest
-    /// rules; a field that a policy does not set contributes nothing. The condition InForce of each policy
-    /// says what it contributes.
+    /// The rules apply in addition to the rollout strategy of a placement. A policy applies to the add-ons
+    /// and sets that it names, or to all of them if it names none. If several policies apply, the strictest
+    /// value of each field counts. If no policy sets a field, its default applies, even if there is no
+    /// policy. The condition `InForce` of each policy shows the rules that it contributes.
     RolloutPolicy {
         group: names::GITOPS_GROUP,
         version: "v1alpha1",
@@ -38,52 +38,56 @@ kind! {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("default" = {}))]
 pub struct RolloutPolicySpec {
-    /// The add-ons that the policy is for. A policy that names no add-on and no set is for all of them, also
-    /// for those that another policy names.
+    /// Names of the add-ons that the policy applies to. A policy that names no add-on and no set applies to
+    /// all of them, including those that other policies name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 1, max = 253)))]
     pub add_ons: Vec<String>,
-    /// The ManifestWorkReplicaSets that the policy is for, as NAMESPACE/NAME.
+    /// ManifestWorkReplicaSets that the policy applies to, as `NAMESPACE/NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), inner(length(min = 3, max = 317)))]
     pub replica_sets: Vec<String>,
-    /// Changes nothing anywhere: no start, no rollback, no removal. Clusters in flight arrive. One policy that
-    /// pauses is enough.
+    /// Stops all changes: no cluster starts, is rolled back, or loses an add-on or a work. Clusters in flight
+    /// finish. One policy with `true` is enough.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// The rule for more failed clusters than are tolerated; Pause if no policy sets it. Of several policies
-    /// one with Pause wins.
+    /// Effect if more clusters fail than the strategy tolerates. `Pause`: no cluster starts until the
+    /// failures are within the limit again. `Rollback`: the revision is quarantined, and its clusters return
+    /// to the last revision that succeeded. Default: `Pause`. If several policies set it, `Pause` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_breach: Option<OnBreach>,
-    /// The condition under which a change has succeeded on a cluster; Available if no policy sets it. Of
-    /// several policies one with Available wins.
+    /// Condition for the success of a change on a cluster. `Available`: the objects are applied and healthy,
+    /// or the condition `Available` of an add-on with its own manager is True. `Applied`: the objects are
+    /// applied and exist. Default: `Available`. If several policies set it, `Available` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
-    /// The rule for clusters in flight to the revision before a new one. Of several policies one with
-    /// FinishCurrent wins.
+    /// Effect of a new revision if clusters are in flight to the previous one. `Latest`: the new revision
+    /// starts immediately. `FinishCurrent`: it starts when these clusters have an outcome or reach their
+    /// deadline. If any policy sets `FinishCurrent`, it counts.
     #[serde(default)]
     pub superseding: Superseding,
-    /// The revision that a cluster without any gets until its turn. Of several policies one with LastGood
-    /// wins.
+    /// Revision that a cluster without a revision gets before its turn. `InTurn`: none. `LastGood`: the last
+    /// revision that succeeded. If any policy sets `LastGood`, it counts.
     #[serde(default)]
     pub joining: Joining,
-    /// Longest time a cluster may take if the strategy sets no deadline, such as 10m; None waits for ever.
-    /// 10m if no policy sets it; of several policies the shortest wins.
+    /// Time after which a cluster that has not succeeded counts as failed, such as `10m`, if the strategy
+    /// sets no deadline. `None`: there is no deadline. Default: `10m`. If several policies set it, the
+    /// shortest counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = names::DURATION_OR_NONE_PATTERN))]
     pub default_deadline: Option<String>,
-    /// Shortest time a cluster must have succeeded before its place goes to the next one; a longer one of the
-    /// strategy or of another policy wins.
+    /// Minimum time that a cluster must stay healthy before it is done and the next one can start, such as
+    /// `5m`. The longest time of the policies and the strategy counts.
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub soak: String,
-    /// Time between the end of the last cluster of a group and the start of the next group. Of several
-    /// policies the longest wins.
+    /// Time between the end of the last cluster of a group and the start of the next group, such as `1h`. If
+    /// several policies set it, the longest counts.
     #[serde(default = "no_time")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub group_soak: String,
-    /// Number or percentage of clusters that may be unreachable before nothing more is started; they are not
-    /// failures. 10% if no policy sets it; of several policies the smallest wins.
+    /// Number or percentage of clusters that can be unreachable before no further cluster starts. Unreachable
+    /// clusters do not count as failed. Default: `10%`. If several policies set it, the smallest counts.
     #[serde(
         deserialize_with = "crate::lenient::optional_int_or_string",
         default,
@@ -91,9 +95,10 @@ pub struct RolloutPolicySpec {
     )]
     #[schemars(extend("pattern" = names::COUNT_PATTERN))]
     pub unreachable_budget: Option<IntOrString>,
-    /// Number or percentage, rounded up, of clusters that may lose an add-on, or their works of a set, within
-    /// the window; more wait for approval. At most 1,000 do without one, but 100% sets no limit. 2% if no
-    /// policy sets it; of several policies the smallest wins.
+    /// Number or percentage (rounded up) of clusters that can lose an add-on, or their works of a set, within
+    /// `removalWindow`. If more clusters would lose it, the removal waits for an approval. At most 1,000
+    /// removals need no approval, unless the budget covers all clusters, as `100%` does. Default: `2%`. If
+    /// several policies set it, the smallest counts.
     #[serde(
         deserialize_with = "crate::lenient::optional_int_or_string",
         default,
@@ -101,31 +106,31 @@ pub struct RolloutPolicySpec {
     )]
     #[schemars(extend("pattern" = names::COUNT_PATTERN))]
     pub removal_budget: Option<IntOrString>,
-    /// How long a removal counts against the budget. 1h if no policy sets it; of several policies the longest
-    /// wins.
+    /// Time for which a removal counts against the budget. Default: `1h`. If several policies set it, the
+    /// longest counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub removal_window: Option<String>,
-    /// The changes that follow the rollout strategy of a placement. Of several policies one with
-    /// InstallAndContent wins.
+    /// Changes that follow the rollout strategy of a placement. `Content`: the configurations of add-ons. An
+    /// add-on is installed on all clusters of a placement at once. `InstallAndContent`: also the installation
+    /// and removal of add-ons. If any policy sets `InstallAndContent`, it counts.
     #[serde(default)]
     pub roll_out: RollOut,
-    /// The groups that start only when a person approves. Those of several policies add up.
+    /// Groups that start only after an approval. The groups of all policies count.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub approval: Approval,
-    /// Tokens that persons have approved; the status shows those that wait. An approval in one of several
-    /// policies is enough.
+    /// Tokens of approvals that people have given. The status lists the tokens that wait. An entry in one
+    /// policy is enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 256), inner(length(max = 512)))]
     pub approved: Vec<String>,
-    /// Times at which nothing is started. Rollbacks go on: a freeze protects what works. Those of several
-    /// policies add up.
+    /// Times during which no cluster starts. Rollbacks continue. The windows of all policies count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub freeze_windows: Vec<TimeWindow>,
-    /// Revisions that may be rolled out again although they failed. A release in one of several policies is
-    /// enough.
+    /// Hashes of revisions that can be rolled out again although they failed or were undone. An entry in one
+    /// policy is enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 64), inner(length(max = 255)))]
     pub released_revisions: Vec<String>,
@@ -167,64 +172,66 @@ impl Default for RolloutPolicySpec {
 }
 
 open_enum! {
-    /// The changes that follow the rollout strategy of a placement.
+    /// Changes that follow the rollout strategy of a placement.
     pub enum RollOut {
         /// The configurations of add-ons. An add-on is installed on all clusters of a placement at once.
         Content = "Content",
-        /// An add-on is installed on a cluster and removed from it when its turn comes. No more clusters lose
-        /// it at a time than the removal budget.
+        /// Also the installation and removal of add-ons. No more clusters lose an add-on at a time than the
+        /// removal budget allows.
         InstallAndContent = "InstallAndContent",
     }
 }
 
 open_enum! {
-    /// The rule for more failed clusters than are tolerated.
+    /// Effect if more clusters fail than the strategy tolerates.
     pub enum OnBreach {
-        /// Nothing more is started until failures are within the budget again.
+        /// No cluster starts until the failures are within the limit again.
         Pause = "Pause",
-        /// The revision is quarantined, and its clusters return to the last one that succeeded.
+        /// The revision is quarantined, and its clusters return to the last revision that succeeded.
         Rollback = "Rollback",
     }
 }
 
 open_enum! {
-    /// The condition under which a change has succeeded on a cluster.
+    /// Condition for the success of a change on a cluster.
     pub enum Success {
-        /// The add-on is available with it.
+        /// The objects are applied and healthy, or the condition `Available` of an add-on with its own
+        /// manager is True.
         Available = "Available",
-        /// Its objects are applied and exist.
+        /// The objects are applied and exist.
         Applied = "Applied",
     }
 }
 
 open_enum! {
-    /// The rule for clusters in flight to the revision before a new one.
+    /// Effect of a new revision if clusters are in flight to the previous one.
     pub enum Superseding {
-        /// It starts at once: a fix is never held back by what it fixes.
+        /// The new revision starts immediately, so that a fix does not wait for what it fixes.
         Latest = "Latest",
-        /// It waits for their outcome or their deadline.
+        /// The new revision starts when these clusters have an outcome or reach their deadline.
         FinishCurrent = "FinishCurrent",
     }
 }
 
 open_enum! {
-    /// The revision that a cluster without any gets until its turn.
+    /// Revision that a cluster without a revision gets before its turn.
     pub enum Joining {
-        /// Nothing.
+        /// None.
         InTurn = "InTurn",
         /// The last revision that succeeded.
         LastGood = "LastGood",
     }
 }
 
-/// The groups that start only when a person approves, for each revision anew.
+/// Groups that start only after an approval. Each revision needs its own approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
-    /// The rule that selects the groups.
+    /// Selection of the groups. `Never`: no group. `BetweenGroups`: every group except the first to start.
+    /// `Groups`: the groups in `groups`.
     #[serde(default)]
     pub mode: ApprovalMode,
-    /// Names of the groups, for the mode Groups. The clusters outside the mandatory groups of a Progressive
-    /// strategy are the group rest.
+    /// Names of the groups for the mode `Groups`. With a `Progressive` strategy, the clusters outside the
+    /// mandatory groups are the group `rest`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"), length(max = 64), inner(length(min = 1, max = 63)))]
     pub groups: Vec<String>,
@@ -235,32 +242,32 @@ pub struct Approval {
 }
 
 open_enum! {
-    /// The groups that start only when a person approves.
+    /// Selection of the groups that start only after an approval.
     pub enum ApprovalMode {
-        /// None.
+        /// No group.
         Never = "Never",
-        /// Every group but the first to start.
+        /// Every group except the first to start.
         BetweenGroups = "BetweenGroups",
-        /// Those that are named.
+        /// The groups in `groups`.
         Groups = "Groups",
     }
 }
 
-/// A window of time that begins again and again.
+/// A recurring time window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TimeWindow {
-    /// Name of the window, for people.
+    /// Name of the window, shown in messages.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// Cron expression for its beginnings, such as "0 18 * * fri".
+    /// Cron expression for the start of the window, such as `0 18 * * fri`.
     #[schemars(length(min = 1, max = 255))]
     pub schedule: String,
-    /// Time zone of the schedule, such as Europe/Berlin; empty for UTC.
+    /// IANA time zone of the schedule, such as `Europe/Berlin`. If empty, UTC.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub time_zone: String,
-    /// Time from its beginning to its end, such as 62h.
+    /// Length of the window, such as `62h`, at most 8784h (366 days).
     #[schemars(extend("pattern" = names::DURATION_PATTERN))]
     pub duration: String,
     /// Fields this version does not know.

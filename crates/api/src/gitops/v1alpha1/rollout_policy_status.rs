@@ -7,27 +7,28 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::v1alpha1::RolloutStrategy;
 use crate::{Condition, Unknown};
 
-/// The state of the rollouts under the policy.
+/// State of the rollouts that the policy applies to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutPolicyStatus {
-    /// The metadata.generation the status is about.
+    /// The `metadata.generation` that the status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether the policy can be read, what it contributes to the rules in force, and whether something waits
-    /// for a person.
+    /// Conditions of the policy. They show if it can be read, which rules it contributes, and if something
+    /// waits for an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The rollouts under the policy.
+    /// Rollouts that are recorded in this policy. If several policies apply to a rollout, one of them records
+    /// it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn", "replicaSet", "placementNamespace", "placementName"]))]
     pub rollouts: Vec<RolloutStatus>,
-    /// Add-ons that clusters lost within the window, or that wait to be removed.
+    /// Add-ons that clusters lost within `removalWindow`, or whose removal waits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn"]))]
     pub removals: Vec<RemovalStatus>,
-    /// Add-ons that the API server refuses to create on clusters; at most 500.
+    /// Add-ons that the API server refuses to create on clusters, up to 500.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["addOn", "cluster"]))]
     pub refused: Vec<RefusedAddOn>,
@@ -37,13 +38,13 @@ pub struct RolloutPolicyStatus {
     pub unknown: Unknown,
 }
 
-/// One rollout: an add-on or a ManifestWorkReplicaSet on the clusters of a placement.
+/// Rollout of an add-on or a ManifestWorkReplicaSet on the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
-    /// Name of the add-on; empty in the rollout of a set.
+    /// Name of the add-on. Empty for a set.
     pub add_on: String,
-    /// The ManifestWorkReplicaSet as NAMESPACE/NAME; empty in the rollout of an add-on.
+    /// ManifestWorkReplicaSet, as `NAMESPACE/NAME`. Empty for an add-on.
     #[serde(default)]
     pub replica_set: String,
     /// Namespace of the placement.
@@ -53,39 +54,40 @@ pub struct RolloutStatus {
     /// Hash of the revision that is rolled out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// The last strategy of the add-on that is valid. It stays in force while that of the placement is not.
+    /// Last valid strategy of the add-on. It stays in force while the strategy of the placement is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<RolloutStrategy>,
-    /// Hash of the last revision that succeeded everywhere.
+    /// Hash of the last revision that succeeded on all clusters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_good: String,
-    /// Hash that failed and is not rolled out again until it is released or another one comes.
+    /// Hash of the revision in quarantine. It is not rolled out again until it is released or another
+    /// revision follows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub quarantined: String,
-    /// The first cluster on which the quarantined hash failed, and its report.
+    /// First cluster on which the quarantined revision failed, and its report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failure: String,
-    /// Since when more clusters than are tolerated have failed, where some of them are only late and may
-    /// still report. When they had the time to, `revision` is quarantined.
+    /// Time since which more clusters have failed than the strategy tolerates, if some of them are only late.
+    /// If they do not report in time, `revision` is quarantined.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub late_since: Option<Time>,
-    /// The clusters that lost a work of the set within the window without an approval. Those of an add-on are
-    /// in `removals`.
+    /// Clusters that lost a work of the set within `removalWindow` without an approval. The removals of an
+    /// add-on are in `removals`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
     pub recent_removals: Vec<RecentRemoval>,
-    /// The reason why nothing more is started, and the time until which that holds.
+    /// Reason that no cluster starts, and its end if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hold: String,
-    /// Tokens that wait for a person; to approve one, add it to spec.approved.
+    /// Tokens that wait for an approval. To approve one, add it to `spec.approved`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub waiting_approvals: Vec<String>,
-    /// Number of clusters by state.
+    /// Number of clusters in each state.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub counts: RolloutCounts,
@@ -95,20 +97,20 @@ pub struct RolloutStatus {
     pub unknown: Unknown,
 }
 
-/// The removal of an add-on from clusters that no placement selects any more.
+/// Removal of an add-on from clusters that no placement selects any longer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovalStatus {
     /// Name of the add-on.
     pub add_on: String,
-    /// Number of clusters that keep it until a person approves or the window has passed.
+    /// Number of clusters that keep the add-on until a person approves the removal or the window has passed.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub held: i32,
-    /// The token that approves their removal; add it to spec.approved.
+    /// Token that approves the removal. To approve it, add the token to `spec.approved`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub approval: String,
-    /// The clusters that lost it within the window without an approval.
+    /// Clusters that lost the add-on within `removalWindow` without an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
     pub recent: Vec<RecentRemoval>,
@@ -123,7 +125,7 @@ pub struct RemovalStatus {
 pub struct RecentRemoval {
     /// Name of the cluster.
     pub cluster: String,
-    /// When.
+    /// Time of the removal.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub time: Time,
     /// Fields this version does not know.
@@ -132,7 +134,8 @@ pub struct RecentRemoval {
     pub unknown: Unknown,
 }
 
-/// An add-on that the API server refuses to create on a cluster, as with an admission webhook or a quota.
+/// An add-on that the API server refuses to create on a cluster, for example because of an admission webhook
+/// or a quota.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusedAddOn {
@@ -140,19 +143,20 @@ pub struct RefusedAddOn {
     pub add_on: String,
     /// Name of the cluster.
     pub cluster: String,
-    /// Since when the API server refuses it.
+    /// Time since which the API server refuses the add-on.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub since: Time,
-    /// When it was refused last. It is tried again until it is created, each minute at last.
+    /// Time of the last attempt. The operator tries again, finally once a minute, until the add-on is
+    /// created.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub tried: Time,
-    /// The first answer of the API server.
+    /// First answer of the API server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Hash of the revision for which the turn of the cluster came last.
+    /// Hash of the revision for which it was last the turn of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// When that turn came. The deadline of the cluster counts from then.
+    /// Start of that turn. The deadline of the cluster counts from then.
     #[serde(
         deserialize_with = "crate::lenient::optional_time",
         default,
@@ -165,7 +169,7 @@ pub struct RefusedAddOn {
     pub unknown: Unknown,
 }
 
-/// Number of clusters by state of the rollout.
+/// Number of clusters in each state of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutCounts {
@@ -173,11 +177,11 @@ pub struct RolloutCounts {
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub total: i32,
-    /// Clusters that run the revision and succeeded.
+    /// Clusters that run the revision and have succeeded.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub done: i32,
-    /// Clusters that succeeded and have not soaked for long enough.
+    /// Clusters that have succeeded and whose soak time is not over.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub soaking: i32,
@@ -193,7 +197,7 @@ pub struct RolloutCounts {
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub failed: i32,
-    /// Clusters that had no success before their deadline.
+    /// Clusters that did not succeed before their deadline.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub timed_out: i32,
@@ -201,19 +205,20 @@ pub struct RolloutCounts {
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub unreachable: i32,
-    /// Clusters whose revision is quarantined, and that are returning to another one.
+    /// Clusters whose revision is quarantined, and that return to another one.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub returning: i32,
-    /// Clusters whose revision is quarantined, and that run another one with success.
+    /// Clusters whose revision is quarantined, and that run another one successfully.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub returned: i32,
-    /// Clusters whose revision is quarantined, and on which nothing succeeded before.
+    /// Clusters whose revision is quarantined, and on which nothing succeeded before. They keep what they
+    /// run.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub quarantined: i32,
-    /// Clusters that are left alone.
+    /// Clusters that the rollout does not change.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub skipped: i32,
