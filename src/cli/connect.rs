@@ -18,13 +18,17 @@ use object::text::first_line;
 /// which a kubelet ends a process whose health is not served.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
+/// Help of `--kubeconfig` for commands that connect to a managed cluster.
+pub(super) const CLUSTER_KUBECONFIG: &str =
+    "Kubeconfig of the cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod";
+
 /// The hub that a command connects to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct HubArgs {
     /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig.
+    /// Context in the kubeconfig. Default: the current context.
     #[arg(long)]
     context: Option<String>,
 }

@@ -12,7 +12,7 @@ use super::agent::NAME_HINT;
 use super::join_stage::{AwaitedCluster, until_available};
 use super::switch_hub::{HubKubeconfig, hub_config};
 use crate::cli::bootstrap::BootstrapArgs;
-use crate::cli::connect::{answering, check_version, is_embedded};
+use crate::cli::connect::{CLUSTER_KUBECONFIG, answering, check_version, is_embedded};
 use crate::cli::duration::{Wait, wait};
 use crate::cli::installation::image;
 use crate::cli::output::Ui;
@@ -28,13 +28,14 @@ pub(super) fn cluster_role(namespace: &str) -> String {
     format!("{AGENT}:{namespace}")
 }
 
-/// Join a cluster to a hub: install the agent on it, which asks the hub to be let in.
+/// Join a cluster to a hub: install the agent, which asks the hub to accept the cluster.
 ///
-/// `--kubeconfig` names the cluster here. `wheelwright get token` on the hub prints the command. With
-/// `--dry-run -o yaml` the objects are printed for a repository. An agent that is there keeps its requests
-/// and limits. It refuses where the agent of the namespace has joined another hub or as another cluster, or
-/// belongs to a helm release.
+/// `--kubeconfig` names the cluster. `wheelwright get token` on the hub prints the complete command. With
+/// `--dry-run -o yaml`, the command prints the objects for a repository. An installed agent keeps its
+/// resource requests and limits. The command refuses if the agent in the namespace has joined another hub,
+/// has joined under another name, or belongs to a Helm release.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("kubeconfig", |arg| arg.help(CLUSTER_KUBECONFIG)))]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
     #[arg(long, value_name = "NAME")]
@@ -44,14 +45,14 @@ pub(crate) struct Args {
     /// Image of the agent.
     #[arg(long, default_value = concat!("wheelwright:", env!("CARGO_PKG_VERSION")), value_parser = image)]
     image: String,
-    /// Secret in the agent's namespace with which its image is pulled. It can be repeated.
+    /// Secret in the agent's namespace to pull its image with. Can be repeated.
     #[arg(long = "image-pull-secret", value_name = "NAME")]
     image_pull_secrets: Vec<String>,
-    /// Namespace of the agent. A cluster of several hubs has one for each agent.
+    /// Namespace of the agent. A cluster with several hubs has one namespace for each agent.
     #[arg(short, long, default_value = AGENT_NAMESPACE)]
     namespace: String,
-    /// How long to wait until the hub reports that the cluster is available, such as 5m; 0 does not wait.
-    /// This machine asks the hub, with the bootstrap kubeconfig.
+    /// Time to wait until the hub reports that the cluster is available, such as `5m`. 0 does not wait. The
+    /// command asks the hub with the bootstrap kubeconfig.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = wait)]
     wait: Wait,
     #[command(flatten)]

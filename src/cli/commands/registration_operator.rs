@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::agent_flags::UnknownFlags;
 use crate::agent;
 use crate::cli::CommandResult;
-use crate::cli::connect::HubArgs;
+use crate::cli::connect::{CLUSTER_KUBECONFIG, HubArgs};
 use crate::cli::election::ElectionArgs;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
@@ -18,32 +18,37 @@ use crate::shell::stop_on_signal;
 use api::crds;
 use api::names::OCM_NAMESPACE;
 
-/// Run a registration operator: `klusterlet` installs the agent of each Klusterlet of a cluster, and `hub` installs
-/// the hub side that a ClusterManager names. Each goes with its object.
+/// Run a registration operator: `klusterlet` for agents, or `hub` for the hub side.
 ///
-/// It takes the place of OCM's registration operator, and takes over what that one installed: a pod of OCM's
-/// runs with this image, because `/registration-operator klusterlet` and `/registration-operator hub` mean this command.
+/// With `klusterlet`, it installs the agent of each Klusterlet on a cluster. With `hub`, it installs the hub
+/// side that a ClusterManager describes. If the object is deleted, the operator removes that agent or hub
+/// side.
+///
+/// It replaces OCM's registration operator, and takes over what that operator installed. A pod of OCM's
+/// operator also runs with this image, because `/registration-operator klusterlet` and
+/// `/registration-operator hub` mean this command.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("kubeconfig", |arg| arg.help(CLUSTER_KUBECONFIG)))]
 pub(crate) struct Args {
-    /// The side that it installs.
+    /// Part to install.
     #[arg(value_enum)]
     component: Component,
     #[command(flatten)]
     cluster: HubArgs,
     #[command(flatten)]
     election: ElectionArgs,
-    /// Image of what it installs where the Klusterlet or the ClusterManager names none [default: wheelwright
-    /// with the version of this program, which no registry has].
+    /// Image to install if the Klusterlet or the ClusterManager names none [default: wheelwright with the
+    /// version of this program, which no registry has].
     #[arg(long)]
     image: Option<String>,
-    /// Namespace of the Lease of the election.
+    /// Namespace of the Lease for the leader election.
     #[arg(long, default_value = OCM_NAMESPACE)]
     namespace: String,
-    /// Address for health and metrics, such as `127.0.0.1:8080`: `/livez`, `/healthz`, `/readyz`, `/metrics`.
-    #[arg(long)]
+    /// Address that serves `/livez`, `/healthz`, `/readyz` and `/metrics`, such as `127.0.0.1:8080`.
+    #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Serve them over HTTPS, with a certificate that the operator makes at its start, as the probes of OCM's
-    /// pods want it.
+    /// Serve `--listen` over HTTPS, as the probes of OCM's pods require. The operator creates the certificate
+    /// when it starts.
     #[arg(long, requires = "listen")]
     listen_tls: bool,
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
@@ -54,7 +59,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Component {
-    /// The agent, from a Klusterlet.
+    /// The agent, from Klusterlets.
     Klusterlet,
     /// The hub side, from a ClusterManager.
     Hub,

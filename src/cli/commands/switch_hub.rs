@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::bootstrap::BootstrapArgs;
-use crate::cli::connect::{answering, parse};
+use crate::cli::connect::{CLUSTER_KUBECONFIG, answering, parse};
 use crate::cli::duration::{Wait, wait};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
@@ -35,15 +35,16 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// Hand a cluster over to another hub: its agent leaves its hub and joins the other one.
 ///
-/// `--kubeconfig` names the cluster here, and the other options the new hub. The command puts the bootstrap
-/// kubeconfig of the new hub in the place of the old one, and waits until the agent has joined and renews its
-/// lease there. What the old hub applied stays until a work of the new hub takes it over, or until the grace
-/// period of the agent is over, which is an hour by default.
+/// `--kubeconfig` names the cluster, and the other options name the new hub. The command replaces the
+/// bootstrap kubeconfig of the old hub, and waits until the agent has joined the new hub and renews its lease
+/// there. Objects of the old hub stay until a work of the new hub takes them over, or until the grace period
+/// of the agent ends, which is an hour by default.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("kubeconfig", |arg| arg.help(CLUSTER_KUBECONFIG)))]
 pub(crate) struct Args {
     #[command(flatten)]
     bootstrap: BootstrapArgs,
-    /// How long to wait for the agent, such as 5m; 0 does not wait.
+    /// Time to wait for the agent, such as `5m`. 0 does not wait.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = wait)]
     wait: Wait,
     /// Namespace of the agent.

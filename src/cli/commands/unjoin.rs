@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 
 use super::join::cluster_role;
+use crate::cli::connect::CLUSTER_KUBECONFIG;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, list};
@@ -17,11 +18,13 @@ use controllers::agent_identity::{AgentIdentity, claim_name};
 use engine::plural::counted;
 use object::Key;
 
-/// Remove the agent from a cluster. The kubeconfig is that of the cluster.
+/// Remove the agent from a cluster.
 ///
-/// It refuses while works of the agent's hub are applied, because no agent would remove their objects later:
-/// delete the ManagedCluster on the hub first. It refuses an agent of a cluster with another name, too.
+/// `--kubeconfig` names the cluster. The command refuses while works of the agent's hub are applied, because
+/// no agent would remove their objects later. Delete the ManagedCluster on the hub first. It also refuses if
+/// the agent belongs to a cluster with another name.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("kubeconfig", |arg| arg.help(CLUSTER_KUBECONFIG)))]
 pub(crate) struct Args {
     /// Name of the cluster on the hub.
     #[arg(long, value_name = "NAME")]
