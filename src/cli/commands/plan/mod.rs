@@ -24,60 +24,60 @@ use object::{Key, Object};
 use request::Request;
 use sim::preview::{HubSnapshot, Preview, PreviewError, Verdict};
 
-/// Say what a commit does to a hub and its fleet, before it is merged.
+/// Show what a commit would do to a hub and its fleet, before you merge it.
 ///
-/// The command reads the hub, gives the commit to the operator's controllers on a copy of it, and lets time
-/// pass. It writes nothing. Clusters that answer are assumed to succeed, and approvals of rollouts to be
-/// granted at once.
+/// The command reads the hub, lets the operator's controllers apply the commit to a copy, and lets time pass
+/// there. It writes nothing. It assumes that clusters that answer succeed, and that approvals of rollouts are
+/// given immediately.
+///
+/// The exit status is 0 if nothing changes, 10 if something changes, 11 if part of the change waits for an
+/// approval, 12 if the commit is refused, 13 if the plan does not match `--expect`, 1 if there is no plan,
+/// and 2 if the arguments are wrong.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status:\n  0   nothing changes\n  1   there is no plan: the error says why\n  2   the arguments are wrong\n  \
-    10  something changes\n  11  something changes, and a part of it waits for an approval\n  12  the commit is refused and does nothing\n  \
-    13  the plan is another one than --expect names"
-)]
 pub(crate) struct Args {
-    /// The commit: a branch, a tag or a commit id; the checked-out commit by default.
+    /// Commit to plan: a branch, a tag or a commit hash.
     #[arg(long, value_name = "REF", default_value = HEAD)]
     head: String,
-    /// The commit to compare with. Default: the hub as it is.
+    /// Commit to compare with. Default: the current state of the hub.
     #[arg(long, value_name = "REF")]
     base: Option<String>,
     #[command(flatten)]
     repository: RepositoryArgs,
-    /// The ConfigRepo that follows the repository, where the hub has several.
+    /// ConfigRepo that follows the repository, if the hub has several.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key)]
     config_repo: Option<Key>,
     /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
-    #[arg(long, visible_alias = "hub", value_name = "KUBECONFIG")]
+    #[arg(long, visible_alias = "hub", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig.
+    /// Context in the kubeconfig. Default: the current context.
     #[arg(long)]
     context: Option<String>,
-    /// Read the objects of the hub from this file (YAML documents or a List, as kubectl prints it).
+    /// Read the objects of the hub from this file. It contains YAML documents or a List, as kubectl prints
+    /// it.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,
-    /// Read the fleet from the report on this branch of the repository, which needs `report.snapshot` in the
-    /// ConfigRepo. The plan is against the commit that was applied at the time of the report.
+    /// Read the fleet from the report on this branch of the repository, which requires `report.snapshot` in
+    /// the ConfigRepo. The plan compares with the commit that was applied at the time of the report.
     #[arg(long, value_name = "BRANCH", conflicts_with_all = ["snapshot", "kubeconfig", "context"])]
     report: Option<String>,
-    /// Directory of the report on the branch, where it has several.
+    /// Directory of the report on the branch, if the branch has several.
     #[arg(long, value_name = "DIR", requires = "report")]
     report_path: Option<String>,
-    /// The repository of the report, where it is another one (`spec.report.url` of the ConfigRepo). It gets
-    /// the same credentials.
+    /// Directory or URL of the repository with the report, if it is another one (`spec.report.url` of the
+    /// ConfigRepo). The credentials are the same.
     #[arg(long, value_name = "DIR|URL", requires = "report")]
     report_repo: Option<String>,
-    /// How long a cluster is assumed to take for a change. Default: 35s, or half of the shortest
-    /// progressDeadline of a rollout if that deadline is not longer.
+    /// Time that a cluster is assumed to need for a change, at least 1s. Default: 35s, or half of the
+    /// shortest `progressDeadline` if that deadline is 35s or less.
     #[arg(long, value_name = "DURATION", value_parser = at_least(SignedDuration::from_secs(1)))]
     succeeds_after: Option<SignedDuration>,
-    /// The time it is, such as 2026-03-02T08:00:00Z; the clock's where absent.
+    /// Time at which the plan starts, such as `2026-03-02T08:00:00Z`. Default: now.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
-    /// The hash of the plan that was approved. Another plan is an error.
+    /// Hash of the approved plan. If the plan has another hash, the exit status is 13.
     #[arg(long, value_name = "HASH")]
     expect: Option<String>,
-    /// How the plan is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -87,7 +87,7 @@ enum Format {
     /// For people.
     #[default]
     Text,
-    /// For a pull request; at most 60,000 bytes.
+    /// For a pull request, at most 60,000 bytes.
     Markdown,
     /// For programs.
     Json,
