@@ -33,9 +33,10 @@ use engine::cluster_manager::{NAMESPACE, OWNER};
 use engine::installation::InstallationOptions;
 use engine::plural::counted;
 
-/// Uninstall the operator from a hub. The fleet stays: clusters, repositories, placements, add-ons and works keep what they have.
+/// Uninstall the operator from a hub. The fleet stays.
 ///
-/// `wheelwright install` takes the fleet up again.
+/// Clusters, repositories, placements, add-ons and works keep what they have, and `wheelwright install`
+/// manages them again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -43,16 +44,17 @@ pub(crate) struct Args {
     /// Namespace of the operator.
     #[arg(short, long, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
-    /// Delete the definitions too, and every object of their kinds. It is refused while there are ConfigRepos, clusters or works.
+    /// Also delete the definitions, and with them every object of their kinds. Refused while ConfigRepos,
+    /// clusters or works exist.
     #[arg(long)]
     delete_definitions: bool,
-    /// How long to wait until the operator has stopped and its objects are gone, such as 5m.
+    /// Time to wait until the operator has stopped and its objects are gone, such as `5m`.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = wait)]
     wait: Wait,
-    /// Say what would be deleted, and delete nothing.
+    /// Show what would be deleted, and delete nothing.
     #[arg(long)]
     dry_run: bool,
-    /// How the result is printed: `json`, `yaml` and `name` print the names of the deleted objects.
+    /// Output format. `json`, `yaml` and `name` print the names of the deleted objects.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

@@ -33,13 +33,13 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::find;
 use crate::cli::{CommandError, CommandResult};
 
-/// Check a hub, and say what is wrong and what to do.
+/// Check a hub, and show what is wrong and what to do.
 ///
-/// It checks definitions, the operator and its permissions, admission policies, certificates, clocks,
-/// repositories, clusters, rollouts, and looks for other controllers that decide the same: Open Cluster
-/// Management's and Argo CD. It asks the git server of each ConfigRepo for the reference that it follows,
-/// from this machine and with the credentials of its Secret. It writes nothing. The exit code is 1 when
-/// something is wrong or could not be checked.
+/// The command checks definitions, the operator and its permissions, admission policies, certificates,
+/// clocks, repositories, clusters and rollouts. It looks for other controllers that make the same decisions:
+/// OCM's, and Argo CD. It asks the git server of each ConfigRepo for the reference that it follows, from this
+/// machine and with the credentials in its Secret. It writes nothing. The exit status is 1 if something is
+/// wrong or could not be checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Namespace of the operator.
     #[arg(long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     operator_namespace: String,
-    /// How the findings are printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }

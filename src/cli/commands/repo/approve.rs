@@ -17,16 +17,15 @@ use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 
-/// Approve what a repository waits for: the plan of a commit, deletions above the budget, or a rewritten
-/// branch.
+/// Approve what a repository waits for: the plan of a commit, deletions, or a rewound branch.
 ///
-/// Without a value, the one approval that waits is given. An approval is for exactly what it names and for
-/// nothing later.
+/// Without a value, the command gives the one approval that waits. An approval is valid only for exactly what
+/// it names.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     repo: RepoName,
-    /// Value to approve, such as the hash of a plan. `wheelwright status` prints it.
+    /// Value to approve, such as the hash of a plan, as `wheelwright status` prints it.
     value: Option<String>,
     #[command(flatten)]
     write: WriteArgs,

@@ -16,15 +16,15 @@ use crate::cli::writer::{Format, list, print};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 
-/// List ConfigRepos with their commits and their state.
+/// List ConfigRepos with their commits and states.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only the ConfigRepo of this name.
+    /// Name of the ConfigRepo to show.
     name: Option<String>,
-    /// Only ConfigRepos of this namespace.
+    /// Namespace of the ConfigRepos. Default: all namespaces.
     #[arg(short, long)]
     namespace: Option<String>,
-    /// How the result is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
     #[command(flatten)]

@@ -42,7 +42,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 /// The ConfigRepo that a command is about.
 #[derive(Debug, clap::Args)]
 struct RepoName {
-    /// Name of the ConfigRepo. The namespace is needed only if several namespaces have one of this name.
+    /// Name of the ConfigRepo. The namespace is required only if several namespaces have a ConfigRepo with
+    /// this name.
     #[arg(value_name = "[NAMESPACE/]NAME")]
     name: String,
     /// Namespace of the ConfigRepo, if NAME does not start with it.

@@ -28,12 +28,12 @@ use crate::shell::now;
 /// Time before an ended watch is started again.
 const REWATCH: Duration = Duration::from_millis(100);
 
-/// Fetch a repository now, and wait until its commit is applied or rejected.
+/// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     repo: RepoName,
-    /// How long to wait for the result, such as 5m; 0 does not wait.
+    /// Time to wait for the result, such as `5m`. 0 does not wait.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = wait)]
     timeout: Wait,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::WriteArgs;
 
-/// Stop fetching, applying and reporting a repository. Rollouts under way go on.
+/// Stop fetching, applying and reporting a repository. Rollouts in progress continue.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub(super) struct Args {
     write: WriteArgs,
 }
 
-/// Follow a suspended repository again.
+/// Resume a suspended repository.
 #[derive(Debug, clap::Args)]
 pub(super) struct ResumeArgs {
     #[command(flatten)]

@@ -14,9 +14,11 @@ use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::{PolicyScope, waiting_approvals};
 
-/// Approve what a rollout waits for: the start of a group with a revision, or the removal of an add-on from clusters.
+/// Approve what a rollout waits for: the start of a group with a revision, or the removal of an add-on from
+/// clusters.
 ///
-/// Without a token, the one approval that waits is given. An approval is for exactly what it names and for nothing later.
+/// Without a token, the command gives the one approval that waits. An approval is valid only for exactly what
+/// it names.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

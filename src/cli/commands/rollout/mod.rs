@@ -9,9 +9,10 @@ mod undo;
 
 use crate::cli::{CommandResult, output::Ui};
 
-/// Show rollouts, hold them, resume them, and take them back.
+/// Show, pause, resume, approve and undo rollouts.
 ///
-/// Decisions of people stand in RolloutPolicies on the hub; the command creates one if none is about the add-on or the set.
+/// The decisions of people are in RolloutPolicies on the hub. If no policy names the add-on or the set, the
+/// command creates one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -10,7 +10,9 @@ use crate::cli::writer::WriteArgs;
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::PolicyScope;
 
-/// Pause a rollout, or with `--all` every rollout of the hub. No cluster starts, is rolled back or loses the add-on; clusters in flight finish.
+/// Pause a rollout, or with `--all` every rollout of the hub.
+///
+/// No cluster starts, is rolled back or loses the add-on. Clusters in flight finish.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -18,14 +18,15 @@ use crate::cli::writer::{WriteArgs, Writer};
 use crate::cli::{CommandError, CommandResult};
 use controllers::hub::policy_change::{PolicyScope, is_for_everything, pausing, resume_everything};
 
-/// Resume a paused rollout. With `--release`, roll a quarantined revision out again. With `--all`, end the pause of `pause --all`.
+/// Resume a paused rollout.
 ///
-/// If another RolloutPolicy pauses the rollout too, it stays paused, and the answer names that policy.
+/// With `--release`, a quarantined revision is rolled out again. With `--all`, the pause of `pause --all`
+/// ends. If another RolloutPolicy also pauses the rollout, it stays paused, and the answer names that policy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     subject: RolloutNames,
-    /// Roll a quarantined revision out again, although it failed or was undone.
+    /// Roll out a quarantined revision again, although it failed or was undone.
     #[arg(long, conflicts_with = "all")]
     release: bool,
     #[command(flatten)]

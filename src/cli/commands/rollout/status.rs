@@ -28,10 +28,11 @@ use crate::shell::stop_on_signal;
 /// Interval in which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Show a rollout group by group: the version and state of each cluster, why it does not go on, and what to do.
+/// Show a rollout group by group: the version and state of each cluster, what blocks it, and what to do.
 ///
-/// A cluster that reports an error is named with it, before its deadline. With `--watch` the command ends when
-/// every cluster is done; the exit code is 1 when failures have stopped the rollout, and 2 after `--timeout`.
+/// If a cluster reports an error, the error is shown before the deadline of the cluster. With `--watch`, the
+/// command ends when every cluster is done. The exit status is 1 if failures have stopped the rollout, and 2
+/// after `--timeout`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -41,10 +42,10 @@ pub(crate) struct Args {
     /// Follow the rollout until it is done or stopped by failures.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
-    /// How long to follow it, such as 30m [default: without an end].
+    /// Time to follow the rollout, such as `30m` [default: no limit].
     #[arg(long, value_name = "DURATION", requires = "watch", value_parser = at_least(SignedDuration::ZERO))]
     timeout: Option<SignedDuration>,
-    /// How the rollout is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }

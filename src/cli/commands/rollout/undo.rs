@@ -17,11 +17,12 @@ use controllers::hub::policy_change::{PolicyScope, pausing};
 use controllers::hub::undo::{self, NoUndo, Undo, UndoEffect, quarantine, releasing, undo_of};
 use engine::plural::counted;
 
-/// Take a rollout back: quarantine the revision that is rolled out, so that its clusters return to what succeeded on them before.
+/// Undo a rollout: quarantine its revision, so that its clusters return to what last succeeded on them.
 ///
-/// It takes effect at once, and the answer names the clusters that have nothing to return to: they keep the revision. The repository still
-/// has it. It stays in quarantine until another revision comes or `resume --release` lets it out, so revert or fix the commit too. A
-/// rollout that is done is refused: revert its commit.
+/// The command takes effect immediately. The answer names the clusters that have nothing to return to and
+/// keep the revision. The repository still contains the revision, so also revert or fix the commit. The
+/// revision stays in quarantine until another one follows, or until `resume --release` releases it. If the
+/// rollout is done, the command refuses: revert the commit instead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
