@@ -17,11 +17,11 @@ use crate::shell::{self, ElectionOptions};
 const ADVICE: &str = "name another namespace with --namespace, grant get, create and update of leases there, \
                       or run the only operator with --leader-elect=false";
 
-/// Whether a command takes part in an election.
+/// Leader election of a command.
 #[derive(Debug, clap::Args)]
 pub(super) struct ElectionArgs {
-    /// Write only as the elected leader, which holds a Lease. An operator with `--leader-elect=false` must be
-    /// the only one, and nothing on the API server says whether it lives.
+    /// Write only while elected as leader, which holds a Lease. With `--leader-elect=false`, no other
+    /// operator may run, and no Lease shows that this one is alive.
     #[arg(
         long,
         value_name = "BOOL",

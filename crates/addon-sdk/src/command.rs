@@ -12,16 +12,16 @@ use shell::Registrar;
 
 #[derive(Parser)]
 enum Command {
-    /// Run on the hub: deploy the agent to every cluster that has the add-on.
+    /// Run on the hub, and deploy the agent to every cluster that has the add-on.
     Manager {
         /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
-        /// Namespace of the Lease by which several managers choose the one that writes.
+        /// Namespace of the Lease with which managers elect the one that writes.
         #[arg(long, value_name = "NAMESPACE")]
         lease_namespace: Option<String>,
-        /// Address of health and metrics.
-        #[arg(long, value_name = "ADDR")]
+        /// Address that serves health and metrics.
+        #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
     /// Run on a cluster.
@@ -32,7 +32,7 @@ enum Command {
         /// Namespace of the agent.
         #[arg(long)]
         namespace: String,
-        /// Kubeconfig of the hub, which the registration agent keeps in a Secret.
+        /// Kubeconfig of the hub, from the Secret that the registration agent writes.
         #[arg(long, env = "HUB_KUBECONFIG", value_name = "FILE")]
         hub_kubeconfig: PathBuf,
         /// Kubeconfig of the cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.

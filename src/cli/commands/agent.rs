@@ -34,16 +34,17 @@ const WORK_CONTROLLERS: [&str; 2] = ["work-agent", "unmanaged-applied-work"];
 
 /// Run the agent of a managed cluster.
 ///
-/// It joins the hub, renews the lease of the cluster, applies works and reports their status. The hub is any
-/// hub of Open Cluster Management. The agent waits until the hub accepts the cluster and approves its
+/// The agent joins the hub, renews the lease of the cluster, applies works and reports their status. It works
+/// with any hub of Open Cluster Management (OCM). It waits until the hub accepts the cluster and approves its
 /// certificate request.
 ///
-/// The flags are those of OCM's agents, and a pod of theirs runs with this image: `/registration agent` is
+/// The flags are those of OCM's agents, so pods of OCM's agents run with this image. `/registration agent` is
 /// the registration agent, `/work agent` the work agent, and `/registration-operator agent` both.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Bootstrap kubeconfig, for the hub as long as the cluster has not joined. With several, the agent goes
-    /// to the next hub that takes it when its hub denies the cluster or is away for too long.
+    /// Bootstrap kubeconfig of the hub, which the agent uses until the cluster has joined. Can be repeated.
+    /// With several, the agent switches to the next hub that accepts it if its hub denies the cluster or is
+    /// away for too long.
     #[arg(
         long,
         visible_alias = "bootstrap-kubeconfigs",
@@ -51,35 +52,36 @@ pub(crate) struct Args {
         required_unless_present_any = ["hub_kubeconfig", "leave"]
     )]
     bootstrap_kubeconfig: Vec<PathBuf>,
-    /// Kubeconfig of the hub with the identity beside it, for a work agent without the registration part.
-    /// Otherwise it is the bootstrap kubeconfig.
+    /// Kubeconfig of the hub, with the identity in the same directory, for a work agent without the
+    /// registration part. Otherwise, it is the bootstrap kubeconfig.
     #[arg(long, value_name = "FILE")]
     hub_kubeconfig: Option<PathBuf>,
-    /// Directory with the files of the identity: kubeconfig, tls.key, tls.crt, cluster-name and agent-name.
-    /// The agent writes it beside the secret; a work agent without the registration part reads it.
+    /// Directory with the files of the identity: `kubeconfig`, `tls.key`, `tls.crt`, `cluster-name` and
+    /// `agent-name`. The agent writes it in addition to the Secret. A work agent without the registration
+    /// part reads it.
     #[arg(long, value_name = "DIR")]
     hub_kubeconfig_dir: Option<PathBuf>,
-    /// How long the hub may be away until the agent goes to another one, in seconds.
+    /// Time in seconds after which the agent switches to another hub if its hub is away, at least 180.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     hub_connection_timeout_seconds: u64,
     /// Kubeconfig of the managed cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of
     /// the pod.
     #[arg(long, value_name = "FILE")]
     spoke_kubeconfig: Option<PathBuf>,
-    /// The agent runs on another cluster than the managed one, which `--spoke-kubeconfig` names. It keeps its
-    /// secrets on its own cluster, in a namespace that exists.
+    /// Run on another cluster than the managed one, which `--spoke-kubeconfig` names. The agent keeps its
+    /// Secrets on its own cluster, in a namespace that must exist.
     #[arg(long, requires = "spoke_kubeconfig")]
     hosted: bool,
-    /// Kubeconfig of the cluster that a hosted agent keeps its secrets on. Default: `KUBECONFIG`,
+    /// Kubeconfig of the cluster on which a hosted agent keeps its Secrets. Default: `KUBECONFIG`,
     /// `~/.kube/config`, or the service account of the pod.
     #[arg(long, value_name = "FILE", requires = "hosted")]
     kubeconfig: Option<PathBuf>,
-    /// Leave the managed cluster, and then delete the identity: no finalizer and no claim of the agent
-    /// stays. The objects of works stay. The command then waits until it is stopped, so that it can run as a
-    /// pod. It fails if the cluster refuses it repeatedly.
+    /// Leave the managed cluster: remove the finalizers and the claim of the agent, and then its identity.
+    /// The objects of works stay. The command then waits until it is stopped, so that it can run as a pod. It
+    /// fails if the cluster refuses five attempts in a row.
     #[arg(long)]
     leave: bool,
-    /// Name of the cluster on the hub. Default: the name in the identity that is kept, else a random one.
+    /// Name of the cluster on the hub. Default: the name in the stored identity, or else a random one.
     #[arg(
         long,
         visible_alias = "cluster-name",
@@ -89,62 +91,62 @@ pub(crate) struct Args {
     )]
     spoke_cluster_name: String,
     /// Name of the agent in its identity on the hub. An identity with another name is replaced. Default: the
-    /// name in the identity that is kept, else a random one.
+    /// name in the stored identity, or else a random one.
     #[arg(long, value_name = "ID")]
     agent_id: Option<String>,
-    /// Namespace of the secrets that keep the identity and the works. Default: that of
-    /// the pod, else open-cluster-management-agent.
+    /// Namespace of the Secrets with the identity and the works. Default: the namespace of the pod, or else
+    /// `open-cluster-management-agent`.
     #[arg(long)]
     namespace: Option<String>,
-    /// Name of the secret that keeps the identity, in the form of OCM's agent.
+    /// Name of the Secret with the identity, in the format of OCM's agent.
     #[arg(long, value_name = "NAME", default_value = HUB_KUBECONFIG_SECRET)]
     hub_kubeconfig_secret: String,
-    /// How add-ons prove their identity to the API server of the hub: by a client certificate, or by a token
-    /// of a service account that the hub makes for each of them.
+    /// Credentials of add-ons for the API server of the hub: `csr` for a client certificate, or `token` for a
+    /// token of a service account that the hub creates for each add-on.
     #[arg(long, value_name = "DRIVER", default_value = "csr", value_parser = ["csr", "token"])]
     addon_kubeclient_registration_auth: String,
-    /// Lifetime that the agent asks for in its certificate requests, in seconds, at least 3600. Default: that
-    /// of the signer.
+    /// Lifetime in seconds that the agent requests for its certificates, at least 3600. Default: 0, which
+    /// means the lifetime of the signer.
     #[arg(long, value_name = "SECONDS")]
     client_cert_expiration_seconds: Option<i32>,
-    /// URLs of the API server of the cluster, for its ManagedCluster.
+    /// HTTPS URLs of the API server of the cluster, for its ManagedCluster, separated by commas.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     spoke_external_server_urls: Vec<String>,
-    /// Annotations of a ManagedCluster that the agent creates, as KEY=VALUE. Keys begin with
-    /// agent.open-cluster-management.io/; others are dropped.
+    /// Annotations of the ManagedCluster that the agent creates, separated by commas. Keys that do not start
+    /// with `agent.open-cluster-management.io/` are ignored.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     cluster_annotations: Vec<String>,
-    /// Labels of a ManagedCluster that the agent creates, as KEY=VALUE. Labels of a cluster that exists stay
-    /// as they are.
+    /// Labels of the ManagedCluster that the agent creates, separated by commas. The labels of an existing
+    /// cluster are not changed.
     #[arg(long, env = CLUSTER_LABELS_VARIABLE, value_name = "KEY=VALUE", value_delimiter = ',')]
     cluster_labels: Vec<String>,
-    /// Limit of the reported ClusterClaims beside the reserved ones.
+    /// Maximum number of ClusterClaims that are reported in addition to the reserved ones.
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     max_custom_cluster_claims: usize,
-    /// Ends of the names of further reserved ClusterClaims.
+    /// Suffixes of the names of additional reserved ClusterClaims, separated by commas.
     #[arg(long, value_name = "SUFFIX", value_delimiter = ',')]
     reserved_cluster_claim_suffixes: Vec<String>,
-    /// How long the agent keeps what it applied from a work that the hub has lost, such as 1h30m. Default: an
-    /// hour.
+    /// Time for which the agent keeps the objects of a work that no longer exists on the hub, such as
+    /// `1h30m`. Default: 1h.
     #[arg(long, value_name = "DURATION", default_value = "", hide_default_value = true)]
     appliedmanifestwork_eviction_grace_period: String,
-    /// Feature gates, as NAME=true or NAME=false. ClusterClaim and AddonManagement can be turned off;
-    /// MultipleHubs is on when there are several bootstrap kubeconfigs; other gates of OCM's agents change
-    /// nothing.
+    /// Feature gates, as `NAME=true` or `NAME=false`, separated by commas. You can turn off ClusterClaim and
+    /// AddonManagement. MultipleHubs is on if there are several bootstrap kubeconfigs. Other gates of OCM's
+    /// agents have no effect.
     #[arg(long, value_name = "NAME=BOOL", value_delimiter = ',')]
     feature_gates: Vec<String>,
-    /// Address for health and metrics, such as `127.0.0.1:8080`: `/livez`, `/healthz`, `/readyz`, `/metrics`.
+    /// Address that serves `/livez`, `/healthz`, `/readyz` and `/metrics`, such as `127.0.0.1:8080`.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Serve them over HTTPS, with a certificate that the agent makes at its start, as the probes of OCM's
-    /// pods want it.
+    /// Serve `--listen` over HTTPS, as the probes of OCM's pods require. The agent creates the certificate
+    /// when it starts.
     #[arg(long, requires = "listen")]
     listen_tls: bool,
-    /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out.
-    /// `-work-agent,-unmanaged-applied-work,*` is a registration agent beside OCM's work agent;
-    /// `work-agent,unmanaged-applied-work` is a work agent that uses the identity which OCM's registration
-    /// agent keeps in the secret.
-    #[arg(long, default_value = "*", allow_hyphen_values = true)]
+    /// Controllers to run: `*` means all, `name` adds one, `-name` omits one.
+    /// `-work-agent,-unmanaged-applied-work,*` is a registration agent that runs next to OCM's work agent.
+    /// `work-agent,unmanaged-applied-work` is a work agent that uses the identity in the Secret of OCM's
+    /// registration agent.
+    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
     controllers: String,
     #[command(flatten)]
     ocm: Box<OcmArgs>,

@@ -28,33 +28,33 @@ use object::Key;
 
 /// Show the fleet in a browser, as it changes.
 ///
-/// Without --listen the page is for this machine: it shows what the kubeconfig may read, listens on 127.0.0.1
-/// alone, and opens only with the secret in its address. With --listen it is for everybody with a token of
-/// the hub: it shows each visitor what the hub lets the visitor list, and has buttons for what the hub lets
-/// the visitor change. The chart runs it so.
+/// Without `--listen`, the page is for this machine. It shows what the kubeconfig can read, listens only on
+/// 127.0.0.1, and opens only with the secret in its URL. With `--listen`, the page is for everyone with a
+/// token of the hub. It shows what the visitor can list on the hub, with buttons for what the visitor can
+/// change. The chart runs it this way.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     hub: HubArgs,
-    /// Port to listen on. Default: a free one.
+    /// Port to listen on. Default: a free port.
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// Serve people with tokens of the hub, over HTTPS at this address, such as `0.0.0.0:9445`.
-    #[arg(long, value_name = "ADDR", conflicts_with = "port")]
+    /// Address that serves people with tokens of the hub over HTTPS, such as `0.0.0.0:9445`.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
     listen: Option<SocketAddr>,
-    /// Namespace of the Secret wheelwright-dashboard with the certificate, which the dashboard makes and
+    /// Namespace of the Secret `wheelwright-dashboard`, with the certificate that the dashboard creates and
     /// renews.
     #[arg(long, requires = "listen", default_value = SYSTEM_NAMESPACE)]
     namespace: String,
-    /// Names in the certificate, by which browsers reach the page [default: the Service of the chart, and
-    /// localhost].
+    /// Names in the certificate, by which browsers reach the page, separated by commas [default: the Service
+    /// of the chart, and localhost].
     #[arg(long, requires = "listen", value_name = "HOST", value_delimiter = ',')]
     hosts: Vec<String>,
-    /// File with a certificate of your own, in PEM, in place of one that the dashboard makes. A change counts
-    /// within a minute.
+    /// File with your own certificate, in PEM format, instead of the one that the dashboard creates. A change
+    /// takes effect within a minute.
     #[arg(long, value_name = "FILE", requires_all = ["listen", "key"])]
     cert: Option<PathBuf>,
-    /// File with the key of that certificate, in PEM.
+    /// File with the private key of that certificate, in PEM format.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
 }

@@ -15,20 +15,20 @@ use crate::shell::{memory_limit, now, stop_on_signal};
 use api::crds;
 use object::Object;
 
-/// Run the embedded hub: an API server for kubectl, the operator and agents that needs nothing installed.
+/// Run the embedded hub: an API server for kubectl, the operator and agents.
 ///
-/// It keeps its objects in the data directory and writes a kubeconfig for the administrator there. It serves
-/// the kinds of OCM and Wheelwright from the start. It runs no workloads. It is meant for a laptop, CI or a
-/// small site.
+/// It needs no other software. It stores its objects in the data directory, and writes a kubeconfig for the
+/// administrator there. It serves the kinds of OCM and Wheelwright from the start, but runs no workloads. It
+/// is intended for a laptop, CI or a small site.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Directory for keys, data and `admin.kubeconfig`. It is created when it does not exist.
+    /// Directory for keys, data and `admin.kubeconfig`. It is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Address to listen on; port 0 takes a free one.
-    #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDR")]
+    /// Address to listen on. Port 0 selects a free port.
+    #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Further names or addresses of the hub. The first one is the server of the kubeconfig.
+    /// Additional name or address of the hub. Can be repeated. The first one is the server in the kubeconfig.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
 }

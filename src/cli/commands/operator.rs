@@ -32,86 +32,88 @@ use api::names::{
 
 /// Run the operator against a hub.
 ///
-/// The hub is `wheelwright hub`, or a Kubernetes API server with the custom resource definitions of
-/// Wheelwright or OCM.
+/// The hub is an embedded hub (`wheelwright hub`), or a Kubernetes API server with the custom resource
+/// definitions of Wheelwright or OCM.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     hub: HubArgs,
-    /// Controllers to run: `*` means all, `name` adds one, `-name` leaves one out.
-    #[arg(long, default_value = "*", allow_hyphen_values = true)]
+    /// Controllers to run: `*` means all, `name` adds one, `-name` omits one.
+    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
     controllers: String,
     #[command(flatten)]
     election: ElectionArgs,
-    /// Namespace of the Lease of the election, and of the `ConfigRepo` that --repo creates.
+    /// Namespace of the operator. It contains the Lease for the leader election, the Service of
+    /// `--webhook-listen`, and the ConfigRepo that `--repo` creates.
     #[arg(long, default_value = SYSTEM_NAMESPACE)]
     namespace: String,
-    /// Create or update a `ConfigRepo` for this repository: a URL, or a directory of this machine.
+    /// URL or local directory of a repository. The operator creates or updates a ConfigRepo for it.
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// Directory of the repository to render.
-    #[arg(long, requires = "repo", default_value = "")]
+    /// Directory in the repository to render. Default: the root.
+    #[arg(long, value_name = "DIR", requires = "repo", default_value = "")]
     path: String,
     /// Branch of the repository to follow.
     #[arg(long, requires = "repo", default_value = "main")]
     branch: String,
-    /// Branch of the same repository to push status reports to. Without it, no reports are pushed.
-    #[arg(long, requires = "repo", default_value = "")]
+    /// Branch of the same repository to push reports to. Without it, no reports are pushed.
+    #[arg(long, value_name = "BRANCH", requires = "repo", default_value = "")]
     report_branch: String,
-    /// Address for health and metrics, such as `127.0.0.1:8080`.
-    #[arg(long)]
+    /// Address that serves health and metrics, such as `127.0.0.1:8080`.
+    #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Take webhooks of git servers at this address, over HTTPS: POST /webhooks/NAMESPACE/NAME of a
-    /// ConfigRepo with spec.webhook.
+    /// Address that receives webhooks of git servers over HTTPS, such as `0.0.0.0:9444`. The path for a
+    /// ConfigRepo with `spec.webhook` is `/webhooks/NAMESPACE/NAME`.
     #[arg(long, value_name = "ADDRESS", requires_all = ["git_webhook_cert", "git_webhook_key"])]
     git_webhook_listen: Option<SocketAddr>,
-    /// File with the certificate for webhooks of git servers, in PEM.
+    /// File with the certificate for webhooks of git servers, in PEM format.
     #[arg(long, value_name = "FILE", requires = "git_webhook_listen")]
     git_webhook_cert: Option<PathBuf>,
-    /// File with the key of that certificate, in PEM.
+    /// File with the private key of that certificate, in PEM format.
     #[arg(long, value_name = "FILE", requires = "git_webhook_listen")]
     git_webhook_key: Option<PathBuf>,
-    /// Convert between the versions of OCM's add-on kinds: serve the webhook at this address, such as
-    /// `0.0.0.0:9443`, and name it in their definitions. Without it, a Kubernetes hub serves their version
-    /// v1alpha1 only.
-    #[arg(long, value_name = "ADDR")]
+    /// Address of the conversion webhook for OCM's add-on kinds, such as `0.0.0.0:9443`. The operator adds
+    /// the webhook to their definitions. Without it, a Kubernetes hub serves only their version v1alpha1.
+    #[arg(long, value_name = "ADDRESS")]
     webhook_listen: Option<SocketAddr>,
-    /// Service of the operator's namespace through which API servers reach the webhook.
+    /// Service in the operator's namespace through which API servers reach the conversion webhook.
     #[arg(long, requires = "webhook_listen", default_value = WEBHOOK, value_name = "NAME")]
     webhook_service: String,
-    /// `https://host:port` at which API servers reach the webhook, instead of the Service.
+    /// URL at which API servers reach the conversion webhook, instead of the Service, such as
+    /// `https://host:port`.
     #[arg(long, requires = "webhook_listen", value_name = "URL", value_parser = webhook_url)]
     webhook_url: Option<String>,
-    /// Write a ClusterProfile (multicluster.x-k8s.io) for each cluster of a set into the namespaces that bind
-    /// the set. The hub must have the definition of the kind.
+    /// Write a ClusterProfile (multicluster.x-k8s.io) for each cluster of a set into the namespaces that the
+    /// set is bound to. The hub must have the definition of the kind.
     #[arg(long)]
     cluster_profiles: bool,
     /// Namespace of Argo CD on the hub.
     #[arg(long, value_name = "NAMESPACE")]
     argocd_namespace: Option<String>,
-    /// Write a secret of Argo CD for each cluster of a placement that asks for secrets.
+    /// Write an Argo CD Secret for each cluster of a placement that requests Secrets.
     #[arg(long, requires = "argocd_namespace")]
     argocd_cluster_secrets: bool,
-    /// ManagedServiceAccount of each cluster whose token these secrets may have.
+    /// ManagedServiceAccount of each cluster whose token these Secrets can contain.
     #[arg(long, value_name = "NAME", requires = "argocd_cluster_secrets", default_value = "")]
     argocd_account: String,
-    /// Put the Applications of that namespace that ask for it into works of their clusters. Whoever writes
-    /// them has the Argo CD of any cluster run them.
+    /// Put the Applications in the namespace of Argo CD that request it into works of their clusters. Anyone
+    /// who can write Applications there can have the Argo CD of any cluster run them.
     #[arg(long, requires = "argocd_namespace")]
     argocd_pull_model: bool,
-    /// Directory for mirrors of repositories, for one operator alone [default:
-    /// `$XDG_CACHE_HOME/wheelwright/mirrors`, else `~/.cache/wheelwright/mirrors`].
+    /// Directory for mirrors of repositories. Only one operator can use it [default:
+    /// `$XDG_CACHE_HOME/wheelwright/mirrors`, or else `~/.cache/wheelwright/mirrors`].
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
-    /// Hosts that repositories may be on, such as `git.example.com` and `*.example.com`. They may have
-    /// private addresses. Without the flag, all hosts with public addresses.
+    /// Hosts that repositories can be on, such as `git.example.com` and `*.example.com`. They can have
+    /// private addresses. Default: all hosts with public addresses.
     #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = git_host)]
     git_hosts: Vec<String>,
-    /// Let everybody who may write a ConfigRepo name repositories of this machine: directories, and http and git on loopback.
+    /// Allow repositories on this machine: directories, and http and git URLs on loopback addresses. Anyone
+    /// who can write a ConfigRepo can then use them.
     #[arg(long)]
     local_repositories: bool,
-    /// Send traces of commits to this collector of OpenTelemetry, such as `http://collector:4318`, over
-    /// OTLP/HTTP. Variables such as `OTEL_EXPORTER_OTLP_ENDPOINT` are read too.
+    /// OpenTelemetry collector that receives traces of commits over OTLP/HTTP, such as
+    /// `http://collector:4318`. Variables such as `OTEL_EXPORTER_OTLP_ENDPOINT` are read too.
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
 }
