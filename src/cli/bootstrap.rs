@@ -45,22 +45,22 @@ impl Bootstrap {
 /// The bootstrap kubeconfig as the options of a command give it.
 #[derive(Debug, clap::Args)]
 pub(super) struct BootstrapArgs {
-    /// Bootstrap kubeconfig for the hub, in the place of token, URL and certificate authorities.
+    /// Bootstrap kubeconfig of the hub, instead of a token, a URL and certificate authorities.
     #[arg(long, value_name = "FILE", required_unless_present = "hub_token", conflicts_with_all = ["hub_token", "hub_apiserver", "hub_ca_data", "ca_file"])]
     hub_kubeconfig: Option<PathBuf>,
     /// Token of the bootstrap identity.
     #[arg(long, value_name = "TOKEN", requires = "hub_apiserver")]
     hub_token: Option<String>,
-    /// URL of the hub.
+    /// URL of the API server of the hub.
     #[arg(long, value_name = "URL", requires = "hub_token")]
     hub_apiserver: Option<String>,
-    /// Certificate authorities of the hub, PEM in base64.
+    /// Certificate authorities of the hub, as base64-encoded PEM.
     #[arg(long, value_name = "BASE64", conflicts_with = "ca_file")]
     hub_ca_data: Option<String>,
-    /// File with the certificate authorities of the hub, in PEM.
+    /// File with the certificate authorities of the hub, in PEM format.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Proxy in front of the hub.
+    /// URL of the proxy in front of the hub.
     #[arg(long, value_name = "URL", conflicts_with = "hub_kubeconfig")]
     proxy_url: Option<String>,
 }

@@ -69,11 +69,11 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
 /// The repository of a command, and the credentials for its URL.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RepositoryArgs {
-    /// The repository: a directory or a URL; the one around the working directory unless it is named.
+    /// Directory or URL of the repository. Default: the repository that contains the working directory.
     #[arg(long, value_name = "DIR|URL")]
     pub(crate) repo: Option<String>,
-    /// Directory with the credentials of URLs, in files that are named as the keys of a credentials Secret.
-    /// Without it, the environment variable `WHEELWRIGHT_GIT_TOKEN` may hold a token for https.
+    /// Directory with the credentials for URLs, with one file for each key of a credentials Secret. Without
+    /// it, the variable `WHEELWRIGHT_GIT_TOKEN` can contain a token for HTTPS.
     #[arg(long, value_name = "DIR")]
     git_secret: Option<PathBuf>,
 }

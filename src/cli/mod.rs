@@ -55,11 +55,11 @@ const GLOBAL: &str = "Global options";
 /// Options of every command.
 #[derive(Debug, clap::Args)]
 struct Global {
-    /// Log more: -v shows debug lines, -vv traces. `WHEELWRIGHT_LOG` takes a filter such as
-    /// `info,shell=debug`.
+    /// Log more: `-v` logs debug messages, `-vv` also traces. The variable `WHEELWRIGHT_LOG` takes
+    /// precedence, with a filter such as `info,shell=debug`.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = GLOBAL)]
     verbose: u8,
-    /// Format of log lines.
+    /// Format of log messages.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WHEELWRIGHT_LOG_FORMAT", help_heading = GLOBAL)]
     log_format: LogFormat,
 }
@@ -68,7 +68,7 @@ struct Global {
 enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

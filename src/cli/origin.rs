@@ -21,8 +21,8 @@ use reconcile::{
 /// The place from which a command reads objects.
 #[derive(Debug, clap::Args)]
 pub(super) struct Origin {
-    /// Read the objects from this file (YAML documents or a List, as kubectl prints it) instead of from a
-    /// hub.
+    /// Read the objects from this file instead of a hub. It contains YAML documents or a List, as kubectl
+    /// prints it.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,
     #[command(flatten)]

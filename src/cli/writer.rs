@@ -25,10 +25,10 @@ const CONFLICT_WAITS: [Duration; 3] =
 pub(super) struct WriteArgs {
     #[command(flatten)]
     pub(super) hub: HubArgs,
-    /// Ask the API server whether it would take the change, and change nothing.
+    /// Send the change as a dry run: the API server validates it, but does not store it.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// How the result is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -43,7 +43,7 @@ pub(super) enum Format {
     Json,
     /// The objects as YAML documents.
     Yaml,
-    /// The names of the objects, as kubectl takes them.
+    /// The names of the objects, in the format of kubectl.
     Name,
 }
 

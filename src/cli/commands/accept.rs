@@ -23,17 +23,17 @@ use object::{Key, Metadata as _};
 /// Interval in which the hub is read while a cluster is awaited.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Accept clusters that ask to join: approve their certificate requests and let them in.
+/// Accept clusters that ask to join: approve their certificate requests, and let them in.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Names of the clusters.
+    /// Names of the clusters, separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
     clusters: Vec<String>,
-    /// Users whose requests are approved. They must be named when several ask for a cluster, and when it has
-    /// joined before.
+    /// Users whose requests are approved, separated by commas. Required if several users ask for a cluster,
+    /// or if the cluster has joined before.
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     requesters: Vec<String>,
-    /// How long to wait for clusters that have not asked to join yet, such as 1m; 0 does not wait.
+    /// Time to wait for clusters that have not asked to join yet, such as `1m`. 0 does not wait.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = wait)]
     wait: Wait,
     #[command(flatten)]

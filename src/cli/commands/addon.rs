@@ -23,7 +23,8 @@ enum Verb {
     Enable {
         #[command(flatten)]
         which: AddOnArgs,
-        /// Namespace of the agent of the add-on on the cluster; where absent, that of the configuration of the add-on.
+        /// Namespace of the agent of the add-on on the cluster. Default: the namespace in the configuration
+        /// of the add-on.
         #[arg(short, long)]
         namespace: Option<String>,
     },
@@ -36,10 +37,10 @@ enum Verb {
 
 #[derive(Debug, clap::Args)]
 struct AddOnArgs {
-    /// Names of the add-ons.
+    /// Names of the add-ons, separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
     names: Vec<String>,
-    /// Names of the clusters.
+    /// Names of the clusters, separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
     clusters: Vec<String>,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use api::cluster::v1beta2::{
 use api::names::CLUSTER_SET_LABEL;
 use object::{Key, Metadata as _};
 
-/// Create cluster sets, put clusters into them, and bind them to namespaces.
+/// Create cluster sets, add clusters to them, and bind them to namespaces.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,31 +26,31 @@ pub(crate) struct Args {
 enum Verb {
     /// Create a cluster set.
     Create(Create),
-    /// Put clusters into a set. A cluster is in one set, beside those that select clusters by their labels.
+    /// Add clusters to a set. A cluster is in one set, in addition to those that select clusters by labels.
     Set {
         /// Name of the set.
         set: String,
-        /// Names of the clusters.
+        /// Names of the clusters, separated by commas.
         #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
         clusters: Vec<String>,
         #[command(flatten)]
         write: WriteArgs,
     },
-    /// Let the placements of a namespace choose from a set.
+    /// Bind a set to a namespace, so that placements there can select its clusters.
     Bind {
         /// Name of the set.
         set: String,
-        /// The namespace.
+        /// Name of the namespace.
         #[arg(short, long, default_value = "default")]
         namespace: String,
         #[command(flatten)]
         write: WriteArgs,
     },
-    /// Take a set from a namespace; its placements lose the clusters of the set.
+    /// Unbind a set from a namespace. Placements there lose the clusters of the set.
     Unbind {
         /// Name of the set.
         set: String,
-        /// The namespace.
+        /// Name of the namespace.
         #[arg(short, long, default_value = "default")]
         namespace: String,
         #[command(flatten)]

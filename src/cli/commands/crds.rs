@@ -11,7 +11,7 @@ use object::Object;
 /// Print the custom resource definitions of a hub, for `kubectl apply --server-side -f -`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print one JSON List instead of YAML documents.
+    /// Print a JSON List instead of YAML documents.
     #[arg(long)]
     json: bool,
 }

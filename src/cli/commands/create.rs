@@ -15,7 +15,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Create a work on each of some clusters, or for the clusters of a placement a set that keeps one on each of them.
+    /// Create a work on each of the named clusters, or a ManifestWorkReplicaSet for the clusters of a
+    /// placement.
     Work(work::Create),
     /// Create a cluster set.
     Clusterset(clusterset::Create),

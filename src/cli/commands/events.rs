@@ -31,25 +31,26 @@ const LONGEST_NOTE: usize = 1_024;
 /// Longest name that is shown: that of an object.
 const LONGEST_NAME: usize = 253;
 
-/// Show the events about the fleet: repositories, placements, clusters, add-ons, works, requests for
-/// certificates and operators of registrations. The newest is last.
+/// Show the events of the fleet, newest last.
 ///
-/// An API server keeps events for an hour, unless it is configured otherwise.
+/// The events are about repositories, placements, clusters, add-ons, works, certificate requests and
+/// registration operators. An API server keeps events for an hour, unless it is configured otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only events about this object, such as configrepo/fleet or managedcluster/aws-1.
+    /// Object whose events to show, such as `configrepo/fleet` or `managedcluster/aws-1`. Default: all
+    /// objects.
     #[arg(long = "for", value_name = "KIND/NAME")]
     about: Option<String>,
-    /// Only events about objects of this namespace.
+    /// Namespace of the objects. Default: all namespaces.
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Only warnings.
+    /// Show only warnings.
     #[arg(long)]
     warnings: bool,
-    /// Go on until Ctrl-C, and show each new event.
+    /// Keep running until Ctrl-C, and show each new event.
     #[arg(short, long, conflicts_with = "output")]
     watch: bool,
-    /// How the events are printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
     #[command(flatten)]

@@ -25,11 +25,11 @@ use engine::plural::counted;
 /// Seconds after which the wait for the served definitions fails.
 const DEFINITIONS: u64 = 60;
 
-/// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as the chart has
-/// them.
+/// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as in the chart.
 ///
-/// It can be repeated: options that are not given stay as they were installed. The command waits until the
-/// operator runs. With `--dry-run -o yaml` the objects are printed for a repository, and no hub is asked.
+/// You can run the command again. Options that you omit keep their installed values, and an empty value
+/// clears a list. The command waits until the operator runs. With `--dry-run -o yaml`, it prints the objects
+/// for a repository without connecting to a hub.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -40,17 +40,16 @@ pub(crate) struct Args {
     namespace: String,
     #[command(flatten)]
     options: OptionArgs,
-    /// Take over objects that exist already, such as the definitions of Open Cluster Management and their
-    /// conversion.
+    /// Take over existing objects, such as the definitions of OCM and their conversion webhook.
     #[arg(long)]
     take_ownership: bool,
-    /// How long to wait until the operator runs, such as 5m; 0 does not wait.
+    /// Time to wait until the operator runs, such as `5m`. 0 does not wait.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = wait)]
     wait: Wait,
-    /// Say what would change, and change nothing.
+    /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// How the result is printed: `json`, `yaml` and `name` print the objects.
+    /// Output format. `json`, `yaml` and `name` print the objects.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

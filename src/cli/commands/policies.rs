@@ -7,7 +7,8 @@ use crate::cli::{CommandResult, output::Ui};
 
 /// Print the admission policies of a hub, for `kubectl apply --server-side -f -`.
 ///
-/// The chart installs them, and the embedded hub has them from the start. They need Kubernetes 1.30.
+/// The chart installs them, and the embedded hub has them from the start. They require Kubernetes 1.30 or
+/// later.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

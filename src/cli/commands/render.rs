@@ -24,26 +24,26 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Print the objects of an overlay, as `kubectl kustomize` would, or of a Helm chart.
 ///
-/// A directory without a kustomization renders its manifests in name order. Nothing is fetched and nothing is
-/// run: remote bases, charts that are not in the repository and plugins that are programs are refused.
+/// A directory without a kustomization renders its manifests in the order of their names. The command
+/// downloads and runs nothing: it refuses remote bases, charts that are not in the repository, and plugins
+/// that are programs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The directory of the overlay; with --revision or --repo, from the repository's root.
+    /// Directory of the overlay. With `--revision` or `--repo`, it is relative to the root of the repository.
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Render a branch, tag, commit or HEAD, which it is when only --repo is given, instead of the files as
-    /// they are.
+    /// Branch, tag or commit to render, instead of the files in the directory. Default with `--repo`: HEAD.
     #[arg(long, value_name = "REV")]
     revision: Option<String>,
     #[command(flatten)]
     repository: RepositoryArgs,
-    /// The format of the output. With json, errors are JSON too.
+    /// Output format. With `json`, errors are also JSON.
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     output: Format,
     /// Print the files that the objects depend on, with their SHA-256 digests, instead of the objects.
     #[arg(long)]
     closure: bool,
-    /// Render again whenever a file changes.
+    /// Render again each time a file changes.
     #[arg(long, conflicts_with_all = ["revision", "repo"])]
     watch: bool,
     #[command(flatten)]
@@ -52,11 +52,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Documents, the text that `kubectl kustomize` prints.
+    /// YAML documents, as `kubectl kustomize` prints them.
     Yaml,
     /// One List.
     Json,
-    /// One line an object: `Kind.group namespace/name`.
+    /// One line per object: `Kind.group namespace/name`.
     Names,
 }
 

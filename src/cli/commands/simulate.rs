@@ -24,7 +24,7 @@ use engine::rollout::{Input, advance};
 use object::Key;
 use sim::preview::{ReportedHub, of_report, with_commits};
 
-/// Simulate decisions of the operator, without a hub and without clusters.
+/// Simulate decisions of the operator, without a hub or clusters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -36,26 +36,26 @@ enum Simulation {
     Rollout(Rollout),
 }
 
-/// Ask the rollout engine what it would do, once or until nothing more happens.
+/// Simulate a rollout: show what the rollout engine decides, once or until nothing more happens.
 ///
 /// docs/simulate.md describes the files.
 #[derive(Debug, clap::Args)]
 struct Rollout {
-    /// Strategy, groups and clusters, in YAML or JSON.
+    /// File with the strategy, groups and clusters, in YAML or JSON.
     #[arg(long, value_name = "FILE", required_unless_present_any = ["snapshot", "report"])]
     input: Option<PathBuf>,
     #[command(flatten)]
     recorded: Recorded,
-    /// The time it is, such as 2026-03-02T08:00:00Z; the clock's where absent.
+    /// Time at which the simulation starts, such as `2026-03-02T08:00:00Z`. Default: now.
     #[arg(long, value_name = "TIME")]
     now: Option<Timestamp>,
-    /// Play the rollout to its end.
+    /// Simulate the rollout until its end.
     #[arg(long)]
     until_done: bool,
-    /// The outcomes of clusters, in YAML or JSON; where absent, all succeed after 35 seconds.
+    /// File with the outcomes of clusters, in YAML or JSON. Default: every cluster succeeds after 35 seconds.
     #[arg(long, value_name = "FILE", requires = "until_done")]
     outcomes: Option<PathBuf>,
-    /// How to print the answer.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -63,22 +63,22 @@ struct Rollout {
 /// A fleet as it was recorded, instead of an input.
 #[derive(Debug, clap::Args)]
 struct Recorded {
-    /// Take groups, clusters and policy from the objects of a hub in this file (YAML documents or a List, as
-    /// kubectl prints it).
+    /// Read groups, clusters and policies from the objects of a hub in this file. It contains YAML documents
+    /// or a List, as kubectl prints it.
     #[arg(long, value_name = "FILE", group = "fleet", conflicts_with = "input", requires = "name")]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
     reported: Reported,
-    /// The rollout: name of an add-on, or NAMESPACE/NAME of a ManifestWorkReplicaSet.
+    /// Rollout to simulate: the name of an add-on, or NAMESPACE/NAME of a ManifestWorkReplicaSet.
     #[arg(long = "rollout", value_name = "ADDON|NAMESPACE/NAME", requires = "fleet")]
     name: Option<String>,
-    /// The placement, where the rollout has several.
+    /// Placement, as NAMESPACE/NAME, if the rollout has several.
     #[arg(long, value_name = "NAMESPACE/NAME", requires = "fleet")]
     placement: Option<String>,
-    /// The strategy to play instead of the recorded one, in YAML or JSON.
+    /// File with the strategy to simulate instead of the recorded one, in YAML or JSON.
     #[arg(long, value_name = "FILE", requires = "fleet")]
     strategy: Option<PathBuf>,
-    /// Roll this revision out: any name. Default: the recorded rollout goes on.
+    /// Revision to roll out, which can have any name. Default: the recorded rollout continues.
     #[arg(long, value_name = "REVISION", requires = "fleet")]
     revision: Option<String>,
 }
@@ -86,16 +86,17 @@ struct Recorded {
 /// A fleet as a report has it.
 #[derive(Debug, clap::Args)]
 struct Reported {
-    /// Take them from the report on this branch of the repository, as `wheelwright plan --report` does.
+    /// Read groups, clusters and policies from the report on this branch of the repository, as `wheelwright
+    /// plan --report` does.
     #[arg(long, value_name = "BRANCH", group = "fleet", conflicts_with = "input", requires = "name")]
     report: Option<String>,
-    /// The commit of the branch of the report, for an earlier moment; the newest one unless it is named.
+    /// Commit on the branch of the report, for an earlier moment. Default: the newest one.
     #[arg(long, value_name = "COMMIT", requires = "report")]
     at: Option<String>,
-    /// Directory of the report on the branch, where it has several.
+    /// Directory of the report on the branch, if the branch has several.
     #[arg(long, value_name = "DIR", requires = "report")]
     report_path: Option<String>,
-    /// The ConfigRepo that follows the repository, where the hub has several.
+    /// ConfigRepo that follows the repository, if the hub has several.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key, requires = "report")]
     config_repo: Option<Key>,
     #[command(flatten)]
@@ -132,7 +133,7 @@ enum Format {
     Text,
     /// For programs.
     Json,
-    /// A picture of the whole rollout (with --until-done).
+    /// A picture of the whole rollout, with `--until-done`.
     Svg,
 }
 

@@ -26,26 +26,26 @@ const LEASE_TICKS: usize = 10;
 
 /// Show the fleet: repositories, clusters, placements, and each add-on cluster by cluster.
 ///
-/// The states are those of `wheelwright explain rollout`, read with the rights of the kubeconfig; the operator need not run.
-/// Where no operator leads, the first line says so.
+/// The states are the same as in `wheelwright explain rollout`. The command reads them with the permissions
+/// of the kubeconfig, so the operator does not need to run. If no operator leads, the first line says so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     origin: Origin,
-    /// Show only the repositories, placements and sets of this namespace, without the add-ons of the fleet. If you may list a
-    /// kind only in this namespace, it is read there.
+    /// Namespace of the repositories, placements and sets to show. Add-ons of the fleet are then omitted.
+    /// Kinds that you can list only in this namespace are read there. Default: all namespaces.
     #[arg(short, long)]
     namespace: Option<String>,
     /// Namespace of the operator.
     #[arg(long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     operator_namespace: String,
-    /// Go on until Ctrl-C, and show each change.
+    /// Keep running until Ctrl-C, and show each change.
     #[arg(short, long, conflicts_with_all = ["snapshot", "output"])]
     watch: bool,
-    /// Show the last results of the commits of each ConfigRepo too.
+    /// Also show the last results of the commits of each ConfigRepo.
     #[arg(long)]
     history: bool,
-    /// How the fleet is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }

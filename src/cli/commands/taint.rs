@@ -11,13 +11,13 @@ use api::cluster::v1::{ManagedCluster, Taint, TaintEffect};
 use engine::plural::counted;
 use object::Key;
 
-/// Taint a cluster, so that placements without a toleration leave it, or take a taint back.
+/// Taint a cluster, so that placements without a toleration do not select it, or remove a taint.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster.
     cluster: String,
-    /// KEY[=VALUE]:EFFECT sets a taint, and KEY- or KEY:EFFECT- removes it. The effects are NoSelect,
-    /// PreferNoSelect and NoSelectIfNew.
+    /// Taint to set, as `KEY[=VALUE]:EFFECT`, or to remove, as `KEY-` or `KEY:EFFECT-`. The effects are
+    /// NoSelect, PreferNoSelect and NoSelectIfNew.
     #[arg(required = true, value_parser = parse)]
     taints: Vec<TaintChange>,
     #[command(flatten)]

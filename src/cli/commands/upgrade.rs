@@ -7,8 +7,8 @@ use crate::cli::output::Ui;
 /// Upgrade the hub side to the version of this program: definitions, roles, and the Deployment of the
 /// operator.
 ///
-/// Options that are not given stay as they were installed, the image too: give that of this version by
-/// --image. Objects that this version does not have any more are deleted.
+/// Options that you omit keep their installed values. This includes the image, so name the image of this
+/// version with `--image`. Objects that this version no longer has are deleted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -13,16 +13,16 @@ use crate::cli::writer::find;
 use crate::cli::{CommandError, CommandResult};
 use api::names::{OPERATOR, SYSTEM_NAMESPACE};
 
-/// Print the versions of this program and, if there is a kubeconfig, of the hub and its operator.
+/// Print the version of this program and, if there is a kubeconfig, of the hub and its operator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the version of this program; no hub is asked.
+    /// Print only the version of this program, without connecting to a hub.
     #[arg(long)]
     client: bool,
     /// Namespace of the operator.
     #[arg(long, value_name = "NAMESPACE", default_value = SYSTEM_NAMESPACE)]
     operator_namespace: String,
-    /// How the versions are printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
     #[command(flatten)]

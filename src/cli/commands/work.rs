@@ -33,9 +33,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Create a work on each of some clusters, or for the clusters of a placement a set that keeps one on each of them.
+    /// Create a work on each of the named clusters, or a ManifestWorkReplicaSet for the clusters of a
+    /// placement.
     Create(Create),
-    /// Print the rules that the agent of a cluster needs for its works, as values of its chart.
+    /// Print the RBAC rules that the agent of a cluster needs for its works, as values of its chart.
     Rules(Rules),
 }
 
@@ -50,18 +51,18 @@ struct Rules {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Create {
-    /// Name of the work or of the set.
+    /// Name of the work or of the ManifestWorkReplicaSet.
     name: String,
-    /// File with the manifests, as YAML documents or JSON; - reads standard input.
+    /// File with the manifests, as YAML documents or JSON. `-` reads standard input.
     #[arg(short, long, value_name = "FILE")]
     filename: PathBuf,
-    /// Names of the clusters.
+    /// Names of the clusters, separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required_unless_present = "placement")]
     clusters: Vec<String>,
-    /// The placement, as NAMESPACE/NAME. The work follows its decisions as a ManifestWorkReplicaSet of that namespace.
+    /// Placement, as NAMESPACE/NAME. A ManifestWorkReplicaSet in its namespace follows its decisions.
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "clusters")]
     placement: Option<String>,
-    /// Change works or a set of that name that exist.
+    /// Change existing works, or an existing set, with this name.
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]

@@ -13,53 +13,55 @@ pub(in crate::cli) struct OptionArgs {
     /// Image of the operator [default: wheelwright, with the version of this program].
     #[arg(long, value_parser = image)]
     image: Option<String>,
-    /// Number of operators; one leads and the others wait [default: 2].
+    /// Number of replicas. One leads, and the others stand by [default: 2].
     #[arg(long, value_name = "NUMBER")]
     replicas: Option<u32>,
-    /// Controllers to run: `*` means all, `-name` leaves one out, so that OCM can run it [default: *].
+    /// Controllers to run: `*` means all, `-name` omits one, so that OCM can run it [default: *].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, value_parser = controllers)]
     controllers: Option<String>,
-    /// Default rules of rollouts and removals: `default`, or `ocm` for the looser rules of OCM [default:
+    /// Default rules for rollouts and removals: `default`, or `ocm` for OCM's looser rules [default:
     /// default].
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     profile: Option<Profile>,
-    /// Hosts that repositories may be on; only these may have private addresses [default: all public hosts].
+    /// Hosts that repositories can be on. Only these hosts can have private addresses [default: all hosts
+    /// with public addresses].
     #[arg(long, value_name = "HOST", value_delimiter = ',', value_parser = git_host)]
     git_hosts: Option<Vec<String>>,
-    /// Collector of OpenTelemetry that gets traces of commits, such as `http://collector.monitoring:4318`
+    /// OpenTelemetry collector that receives traces of commits, such as `http://collector.monitoring:4318`
     /// [default: none].
     #[arg(long, value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// Namespaces that hold ConfigRepos, besides that of the operator: it may read Secrets there [default:
-    /// none].
+    /// Namespaces with ConfigRepos, in addition to the namespace of the operator. The operator can read
+    /// Secrets there [default: none].
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
     config_namespaces: Option<Vec<String>>,
-    /// Service accounts as which ConfigRepos of their namespace act [default: none].
+    /// Service accounts that ConfigRepos in the same namespace can act as [default: none].
     #[arg(long, value_name = "NAMESPACE/NAME", value_delimiter = ',', value_parser = account)]
     service_accounts: Option<Vec<String>>,
-    /// ClusterRoles and Roles that the operator may give to the agents of add-ons [default: none].
+    /// ClusterRoles and Roles that the operator can grant to the agents of add-ons [default: none].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     addon_roles: Option<Vec<String>>,
-    /// Signers of templates (`customSigner`) that the operator approves and signs for [default: none].
+    /// Signers in add-on templates (`customSigner`) for which the operator approves and signs requests
+    /// [default: none].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     custom_signers: Option<Vec<String>>,
-    /// Add-ons whose agents may register by token: the operator then may get tokens of their accounts
-    /// [default: none].
+    /// Add-ons whose agents can register by token. The operator can then get tokens for their service
+    /// accounts [default: none].
     #[arg(long = "token-addons", value_name = "NAME", value_delimiter = ',')]
     token_add_ons: Option<Vec<String>>,
-    /// Write ClusterProfiles of the clusters of bound sets, and install their definition;
-    /// `--cluster-profiles=false` ends it [default: false].
+    /// Write ClusterProfiles for the clusters of bound sets, and install their definition.
+    /// `--cluster-profiles=false` stops this [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     cluster_profiles: Option<bool>,
-    /// Run the dashboard too, for people with tokens of the hub; `--dashboard=false` removes it [default:
+    /// Run the dashboard too, for people with tokens of the hub. `--dashboard=false` removes it [default:
     /// false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     dashboard: Option<bool>,
-    /// Variable of the environment of the operator and the dashboard, such as
-    /// `HTTPS_PROXY=http://proxy:3128`; may be repeated [default: none].
+    /// Environment variable of the operator and the dashboard, such as `HTTPS_PROXY=http://proxy:3128`. Can
+    /// be repeated [default: none].
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Option<Vec<String>>,
-    /// Another argument of `wheelwright operator`; may be repeated.
+    /// Additional argument of `wheelwright operator`. Can be repeated.
     #[arg(long = "extra-arg", value_name = "ARG", allow_hyphen_values = true)]
     extra_args: Option<Vec<String>>,
 }

@@ -21,22 +21,23 @@ use crate::shell::stop_on_signal;
 use screen::Screen;
 use setup::Background;
 
-/// Show everything on this machine: a hub, twelve clusters, three commits.
+/// Run a demo on this machine: a hub, twelve clusters, three commits.
 ///
-/// The demo starts an embedded hub and twelve clusters. Each cluster is an API server with an agent; its pods
-/// are played, and no image is pulled. It makes a config repository and commits three times: an add-on, a new
-/// version of it, and a version that does not work and is rolled back.
+/// The demo starts an embedded hub and twelve clusters. Each cluster is an API server with an agent. Its pods
+/// are simulated, and no image is pulled. The demo creates a config repository and commits three times: an
+/// add-on, a new version of it, and a broken version that is rolled back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Keep everything running at the end, also after a failure, and print how kubectl reaches the hub and
+    /// Keep everything running at the end, even after a failure, and print how kubectl reaches the hub and
     /// each cluster.
     #[arg(long)]
     stay: bool,
-    /// Number of clusters, half of them on aws and half on gcp.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u8).range(2..=40))]
+    /// Number of clusters, from 2 to 40, half of them on aws and half on gcp.
+    #[arg(long, value_name = "NUMBER", default_value_t = 12, value_parser = clap::value_parser!(u8).range(2..=40))]
     clusters: u8,
-    /// Directory for the repository, the kubeconfigs and the log. Default: a temporary directory, removed at the end, and a log that stays.
-    #[arg(long)]
+    /// Directory for the repository, the kubeconfigs and the log. Default: a temporary directory that is
+    /// removed at the end, and a log that is kept.
+    #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 

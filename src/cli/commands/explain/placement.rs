@@ -12,16 +12,16 @@ use controllers::hub::placement::{PlacementController, explain};
 use engine::placement::explain::{ClusterExplanation, Explanation};
 use object::Key;
 
-/// Explain which clusters a placement selects: which filter removed a cluster, and what each prioritizer gave
-/// the others.
+/// Explain which clusters a placement selects: the filter that removed a cluster, and the score that each
+/// prioritizer gave the others.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The placement, as NAMESPACE/NAME.
+    /// Placement, as NAMESPACE/NAME.
     #[arg(value_name = "NAMESPACE/NAME", value_parser = key)]
     placement: Key,
     #[command(flatten)]
     origin: Origin,
-    /// How the explanation is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }

@@ -21,8 +21,8 @@ use engine::rollout::removal::RemovalDecision;
 use engine::rollout::simulation::{decision_json, decision_table};
 use object::Key;
 
-/// Explain where the rollout of an add-on or of works stands: what each cluster runs, why it waits, for what
-/// and until when.
+/// Explain the state of a rollout of an add-on or of works: what each cluster runs, what it waits for, and
+/// until when.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the add-on (its ClusterManagementAddOn), or NAMESPACE/NAME of a ManifestWorkReplicaSet.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     name: String,
     #[command(flatten)]
     origin: Origin,
-    /// How the explanation is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }

@@ -12,9 +12,10 @@ use crate::cli::CommandResult;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 
-/// Show clusters, placements, add-ons or works of a hub, or get a token for a cluster to join with.
+/// Show clusters, cluster sets, placements, add-ons or works, or get a token to join clusters with.
 ///
-/// A list is a table. One object, by its name, is a tree with the reason of each condition that is not as it should be.
+/// A list is a table. With a NAME, the command shows one object as a tree, with the reason of each condition
+/// that is not as expected.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -23,22 +24,22 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Kind {
-    /// Show clusters: whether they are accepted and available, their set, taints and version.
+    /// Show clusters, with their acceptance, availability, set, taints and version.
     #[command(visible_alias = "cluster")]
     Clusters(ShowOptions),
-    /// Show cluster sets: their clusters, and the namespaces that they are bound to.
+    /// Show cluster sets, with their clusters and the namespaces that they are bound to.
     #[command(visible_alias = "clusterset")]
     Clustersets(ShowOptions),
-    /// Show placements: how many clusters they select, which, and their conditions.
+    /// Show placements, with the number and names of the selected clusters, and their conditions.
     #[command(visible_alias = "placement")]
     Placements(ShowOptions),
-    /// Show add-ons: the clusters that have them, and how they do there.
+    /// Show add-ons, with the clusters that have them and their state there.
     #[command(visible_alias = "addon")]
     Addons(ShowOptions),
-    /// Show works: the clusters that have them, and each of their objects.
+    /// Show works, with their clusters and objects.
     #[command(visible_alias = "work")]
     Works(works::Args),
-    /// Get a token with which clusters join, and the command to run there.
+    /// Get a token for clusters to join with, and the command to run on them.
     Token(token::Args),
 }
 

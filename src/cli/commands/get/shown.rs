@@ -17,15 +17,15 @@ use object::{Kind, Metadata as _, Object};
 /// The selection of objects, and the format.
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowOptions {
-    /// Only objects of this name, with their details.
+    /// Name of the object to show in detail.
     name: Option<String>,
-    /// Only objects of this namespace; that of a work is its cluster.
+    /// Namespace of the objects. The namespace of a work is its cluster. Default: all namespaces.
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Only objects with these labels, such as env=prod,!edge.
+    /// Label selector, such as `env=prod,!edge`.
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// How the result is printed. Default: a table, or a tree if there is a name.
+    /// Output format. Default: a table, or a tree if NAME is given.
     #[arg(short, long, value_enum)]
     output: Option<ShowFormat>,
     #[command(flatten)]
@@ -35,15 +35,15 @@ pub(super) struct ShowOptions {
 /// `--output` of the commands that show objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ShowFormat {
-    /// A line for each object.
+    /// One line per object.
     Table,
-    /// Each object with its conditions, and the reason of what is not as it should be.
+    /// Each object with its conditions, and the reason of each condition that is not as expected.
     Tree,
     /// The objects as a JSON list.
     Json,
     /// The objects as YAML documents.
     Yaml,
-    /// The names of the objects, as kubectl takes them.
+    /// The names of the objects, in the format of kubectl.
     Name,
 }
 

@@ -30,14 +30,14 @@ const BINDING: &str = "open-cluster-management:bootstrap:agent-registration";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How long the token is good for, such as 24h.
+    /// Lifetime of the token, such as `24h`, at least 10m.
     #[arg(long, default_value = "24h", value_parser = at_least(SHORTEST))]
     duration: SignedDuration,
-    /// URL at which clusters reach the hub [default: that of the kubeconfig]. Its certificate must be for
-    /// this host.
+    /// URL at which clusters reach the hub. Its certificate must be valid for this host [default: the URL in
+    /// the kubeconfig].
     #[arg(long, value_name = "URL")]
     hub_apiserver: Option<String>,
-    /// How the token is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: TokenFormat,
     #[command(flatten)]
@@ -50,9 +50,9 @@ enum TokenFormat {
     /// The token, and the command to run on a cluster.
     #[default]
     Text,
-    /// Token, URL and certificate authorities of the hub.
+    /// The token, the URL and the certificate authorities of the hub.
     Json,
-    /// A bootstrap kubeconfig, as `wheelwright agent` takes it.
+    /// A bootstrap kubeconfig for `wheelwright agent`.
     Kubeconfig,
 }
 

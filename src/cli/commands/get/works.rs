@@ -24,10 +24,10 @@ use object::duration::later;
 #[command(mut_arg("namespace", |arg| arg
     .visible_alias("cluster")
     .visible_short_alias('c')
-    .help("Only works of this cluster, which is their namespace; --cluster means the same.")))]
+    .help("Cluster of the works, which is their namespace. `--cluster` is the same option. Default: all clusters")))]
 pub(super) struct Args {
-    /// Show what is left of works that the hub does not have any more, since when, and when the agent deletes
-    /// it. The kubeconfig is that of the managed cluster.
+    /// Show the remains of works that no longer exist on the hub: their objects, since when the work is
+    /// missing, and when the agent deletes them. Use the kubeconfig of the managed cluster.
     #[arg(long, conflicts_with = "namespace")]
     orphans: bool,
     #[command(flatten)]

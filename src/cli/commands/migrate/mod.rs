@@ -22,31 +22,31 @@ use api::cluster::v1::TaintEffect;
 use api::names::MIGRATE_TAINT;
 use controllers::hub::placement::PlacementController;
 
-/// Move workloads off a cluster: show which placements leave it and where their decisions go, and with --yes
-/// do it.
+/// Move workloads off a cluster: show which placements leave it and where their decisions go, and with
+/// `--yes` move them.
 ///
-/// The plan is what the scheduler decides for the cluster with one taint more. With --yes the command sets
-/// the taint, and watches until the decisions have moved, the add-ons and ManifestWorkReplicaSets work on
-/// the new clusters, and those of the old cluster are gone.
+/// The plan is what the scheduler decides if the cluster has one more taint. With `--yes`, the command sets
+/// the taint. It watches until the decisions have moved, the add-ons and ManifestWorkReplicaSets work on the
+/// new clusters, and they are gone from the old cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster.
     cluster: String,
-    /// Set the taint and watch the moves.
+    /// Set the taint, and watch the moves.
     #[arg(long, conflicts_with = "snapshot")]
     yes: bool,
-    /// Change nothing. Without --undo the plan is printed, as without --yes.
+    /// Change nothing. Without `--undo`, the command prints the plan, as without `--yes`.
     #[arg(long)]
     dry_run: bool,
-    /// Take the taint back, so that placements can choose the cluster again.
+    /// Remove the taint, so that placements can select the cluster again.
     #[arg(long, conflicts_with_all = ["yes", "snapshot", "output"])]
     undo: bool,
-    /// How long to wait for the moves after the last toleration of the taint has ended, such as 10m.
+    /// Time to wait for the moves after the last toleration of the taint has ended, such as `10m`.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = wait)]
     wait: Wait,
     #[command(flatten)]
     origin: Origin,
-    /// How the plan is printed; with --yes, after the moves.
+    /// Output format of the plan. With `--yes`, `json` is printed after the moves.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 }

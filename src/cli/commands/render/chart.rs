@@ -18,28 +18,28 @@ const MAX_DEPTH: usize = 32;
 #[derive(Debug, clap::Args)]
 #[group(id = "chart_flags")]
 pub(super) struct ChartArgs {
-    /// Print the objects of the Helm chart in this directory, as `helm template` would.
+    /// Directory of a Helm chart. The command prints its objects, as `helm template` would.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "revision", "repo", "output", "closure", "watch"])]
     pub(super) chart: Option<PathBuf>,
-    /// A file with values for the chart. Later files override earlier ones.
+    /// File with values for the chart. Can be repeated: later files override earlier ones.
     #[arg(short = 'f', long, value_name = "FILE", requires = "chart")]
     values: Vec<PathBuf>,
-    /// Set values of the chart, such as image.tag=v2,replicas=3. They override the values of files.
+    /// Values of the chart, such as `image.tag=v2,replicas=3`. They override the values in files.
     #[arg(long, value_name = "KEY=VALUE", requires = "chart")]
     set: Vec<String>,
-    /// The name of the release of the chart.
+    /// Name of the release of the chart.
     #[arg(long, value_name = "NAME", default_value = "release-name")]
     release: String,
-    /// The namespace of the release of the chart.
+    /// Namespace of the release of the chart.
     #[arg(long, default_value = "default")]
     namespace: String,
-    /// The version of Kubernetes that the chart is rendered for.
+    /// Kubernetes version to render the chart for.
     #[arg(long, value_name = "VERSION", default_value = KUBE_VERSION)]
     kube_version: String,
-    /// API versions that the cluster serves in addition to Kubernetes' own.
+    /// API versions that the cluster serves in addition to those of Kubernetes, separated by commas.
     #[arg(long, value_name = "VERSION", value_delimiter = ',', requires = "chart")]
     api_versions: Vec<String>,
-    /// Print the custom resource definitions of the chart too.
+    /// Also print the custom resource definitions of the chart.
     #[arg(long, requires = "chart")]
     include_crds: bool,
 }
