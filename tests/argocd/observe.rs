@@ -7,16 +7,17 @@ use crate::kube::{Cluster, Kubectl};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// kube-apiserver stores each of these in another form: `1`, `500m`, `512Mi`, `data`, a variable without a value.
+/// Objects without a namespace. kube-apiserver stores each of their values in another form: `1`, `500m`, `512Mi`, `data`, a variable
+/// without a value.
 pub(super) const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Secret
-metadata: {name: secret, namespace: shop}
+metadata: {name: secret}
 stringData: {a: b}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: web, namespace: shop}
+metadata: {name: web}
 spec:
   replicas: 0
   selector: {matchLabels: {app: web}}
@@ -72,35 +73,35 @@ async fn a_config_repo_observes_what_kubectl_applies() {
     repository.write("hook.yaml", HOOK);
     repository.commit("one");
     // Nothing runs the Deployment, so it never becomes healthy.
-    let spec = json!({"url": repository.path, "mode": "Observe", "interval": "1h", "healthTimeout": "0s"});
+    let spec = |mode: &str| json!({"url": repository.path, "mode": mode, "defaultNamespace": "shop", "interval": "1h", "healthTimeout": "0s"});
     let follow = |spec: &serde_json::Value| {
         let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "spec": spec,
             "metadata": {"name": "shop", "namespace": "wheelwright-system"}});
         kubectl.run_with(&["apply", "--server-side", "-f", "-"], &repo.to_string());
     };
-    follow(&spec);
+    follow(&spec("Observe"));
     let kubeconfig = hub.kubeconfig_for("operator", &[]);
     let args = ["operator", "--kubeconfig", kubeconfig.to_str().unwrap(), "--local-repositories"];
     let operator = Running::start("operator", dir.path(), &args);
 
     becomes(&kubectl, "2 of 2 objects are not as").await;
-    kubectl.run_with(&["apply", "-f", "-"], OBJECTS);
+    kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
     becomes(&kubectl, "the hub is as").await;
     let limits = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/resources/limits/cpu", "value": "2"}]);
     kubectl.run(&["patch", "deployment", "web", "-n", "shop", "--type=json", "-p", &limits.to_string()]);
     becomes(&kubectl, "Deployment.apps shop/web for one: it differs at spec.template.spec.containers").await;
-    kubectl.run_with(&["apply", "-f", "-"], OBJECTS);
+    kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
     becomes(&kubectl, "the hub is as").await;
     kubectl.run(&["delete", "secret", "secret", "-n", "shop"]);
     becomes(&kubectl, "Secret shop/secret for one: it does not exist").await;
-    kubectl.run_with(&["apply", "-f", "-"], OBJECTS);
+    kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
     becomes(&kubectl, "the hub is as").await;
     let managers = "jsonpath={.metadata.managedFields[*].manager}";
     let managers = kubectl.run(&["get", "deployment", "web", "-n", "shop", "-o", managers]);
     assert!(!managers.contains("wheelwright"), "a dry run writes nothing: {managers}");
 
     // The default of `takeover` takes over what does not differ.
-    follow(&json!({"mode": "Apply", "url": repository.path, "interval": "1h", "healthTimeout": "0s"}));
+    follow(&spec("Apply"));
     becomes(&kubectl, "ArgoHook Job.batch shop/migrate- is a PreSync hook of Argo CD").await;
     repository.edit("hook.yaml", "{argocd", "{gitops.wheelwright.dev/apply: Ignore, argocd");
     repository.commit("two");

@@ -145,14 +145,15 @@ impl Desired {
         self.objects.iter().map(|object| ObjectId::of(&object.reference)).collect()
     }
 
-    /// Checks and completes the rendered objects of a commit of `repo`. A confined repository may only hold
-    /// objects of its namespace. Objects that are the same in `last`, an earlier commit of the same
+    /// Checks and completes the rendered objects of a commit of `repo`. Those that name no namespace get `namespace`. A confined
+    /// repository may only hold objects of the namespace of `repo`. Objects that are the same in `last`, an earlier commit of the same
     /// repository, are taken from it.
     ///
     /// # Errors
     /// All problems of the objects; nothing of the commit may be applied then.
     pub fn complete(
         repo: &Key,
+        namespace: &str,
         rendered: Vec<Arc<RenderedObject>>,
         is_confined: bool,
         last: Option<&Self>,
@@ -165,7 +166,7 @@ impl Desired {
             let origin = rendered.origin.clone();
             let completed = match known.get(&Arc::as_ptr(&rendered)) {
                 Some(known) => Ok(Arc::clone(known)),
-                None => DesiredObject::complete(repo, &rendered, &scopes).map(Arc::new),
+                None => DesiredObject::complete(namespace, &rendered, &scopes).map(Arc::new),
             };
             let desired = match completed {
                 Ok(desired) => desired,
@@ -257,7 +258,7 @@ impl DesiredObject {
         object
     }
 
-    fn complete(repo: &Key, rendered: &Arc<RenderedObject>, scopes: &Scopes) -> Result<Self, String> {
+    fn complete(namespace: &str, rendered: &Arc<RenderedObject>, scopes: &Scopes) -> Result<Self, String> {
         let mut object = rendered.object.clone();
         let reference = object.reference();
         if reference.gvk.version.is_empty() || reference.gvk.kind.is_empty() {
@@ -282,8 +283,8 @@ impl DesiredObject {
                 metadata.remove("namespace");
             }
             Some(true) if reference.key.namespace.is_empty() => {
-                let namespace = rendered.release_namespace.as_ref().unwrap_or(&repo.namespace);
-                metadata.insert("namespace".into(), namespace.clone().into());
+                let namespace = rendered.release_namespace.as_deref().unwrap_or(namespace);
+                metadata.insert("namespace".into(), namespace.into());
             }
             Some(true) | None => {}
         }

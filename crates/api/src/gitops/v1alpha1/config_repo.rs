@@ -56,6 +56,11 @@ pub struct ConfigRepoSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,
+    /// Namespace of the namespaced objects that name none, except objects of a Helm release, which has its own namespace. If empty, the
+    /// namespace of the ConfigRepo. Argo CD calls this `destination.namespace`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub default_namespace: String,
     /// Time between two fetches, such as `1m`. Shorter times than `1s` count as `1s`. Webhooks and the
     /// annotation `gitops.wheelwright.dev/reconcile-at` trigger additional fetches.
     #[serde(default = "one_minute")]
@@ -183,6 +188,7 @@ impl Default for ConfigRepoSpec {
             url: String::new(),
             r#ref: GitRef { branch: "main".into(), ..GitRef::default() },
             path: String::new(),
+            default_namespace: String::new(),
             interval: one_minute(),
             secret_ref: None,
             verify: None,

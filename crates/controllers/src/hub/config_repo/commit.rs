@@ -9,9 +9,9 @@ use super::identity::RepoIdentity;
 use crate::followed::{follows, url_of};
 use api::gitops::v1alpha1::ConfigRepo;
 use engine::sync::{Desired, ObjectId, Problem};
-use object::Key;
 use object::text;
 use object::tree::Checkout;
+use object::{Key, Metadata as _};
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, Source, SourceIdentity, View};
 use render::{Closure, RenderError, RenderMemo, render_again};
 
@@ -40,6 +40,8 @@ struct Completion {
     repo: Key,
     /// The directory to render.
     path: String,
+    /// The namespace of objects that name none.
+    namespace: String,
     /// Whether the objects must be in the namespace of the ConfigRepo.
     is_confined: bool,
     checkout: Arc<Checkout>,
@@ -127,8 +129,8 @@ impl Memo for Completion {
     type Output = CompletedCommit;
 
     fn input(&self) -> String {
-        let Self { repo, path, is_confined, checkout } = self;
-        format!("{repo} {path} {is_confined} {}", checkout.revision)
+        let Self { repo, path, namespace, is_confined, checkout } = self;
+        format!("{repo} {path} {namespace} {is_confined} {}", checkout.revision)
     }
 
     fn deadline(&self) -> SignedDuration {
@@ -152,9 +154,14 @@ impl Memo for Completion {
 
 impl Completion {
     fn of(repo: &ConfigRepo, checkout: &Arc<Checkout>) -> Self {
+        let namespace = match repo.spec.default_namespace.as_str() {
+            "" => repo.namespace(),
+            namespace => namespace,
+        };
         Self {
             repo: Key::of(repo),
             path: directory(repo),
+            namespace: namespace.to_owned(),
             is_confined: !repo.spec.service_account_name.is_empty(),
             checkout: Arc::clone(checkout),
         }
@@ -184,9 +191,14 @@ impl Completion {
             );
             return Err(Problem::of_commit("TooManyObjects", message));
         }
-        let last = last.filter(|last| last.completion.repo == self.repo);
+        let last = last.filter(|last| {
+            let completion = &last.completion;
+            (&completion.repo, &completion.namespace) == (&self.repo, &self.namespace)
+        });
         let last = last.and_then(|last| last.completed.as_deref().ok());
-        Ok((rendered.closure, Desired::complete(&self.repo, rendered.objects, self.is_confined, last)))
+        let desired =
+            Desired::complete(&self.repo, &self.namespace, rendered.objects, self.is_confined, last);
+        Ok((rendered.closure, desired))
     }
 }
 
@@ -194,9 +206,9 @@ impl CompletedCommit {
     /// Returns whether a completion with other inputs has the same result. A failed rendering holds for its
     /// own commit only.
     fn holds_for(&self, completion: &Completion) -> bool {
-        let Completion { repo, path, is_confined, checkout } = &self.completion;
-        let is_same_spec =
-            (repo, path, is_confined) == (&completion.repo, &completion.path, &completion.is_confined);
+        let Completion { repo, path, namespace, is_confined, checkout } = &self.completion;
+        let is_same_spec = (repo, path, namespace, is_confined)
+            == (&completion.repo, &completion.path, &completion.namespace, &completion.is_confined);
         let is_same_tree = Arc::ptr_eq(checkout, &completion.checkout)
             || self.closure.as_ref().is_some_and(|closure| closure.holds_in(&completion.checkout.tree));
         is_same_spec && is_same_tree
@@ -246,6 +258,7 @@ mod tests {
         Completion {
             repo: Key::namespaced("config", "fleet"),
             path: path.into(),
+            namespace: "config".into(),
             is_confined: false,
             checkout,
         }
@@ -274,6 +287,17 @@ mod tests {
         let confined = Completion { is_confined: true, ..first.completion.clone() }
             .compute(Some(&first), &Cancel::default());
         assert!(!Arc::ptr_eq(first.completed.as_ref().unwrap(), confined.completed.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn another_default_namespace_completes_the_same_commit_again() {
+        let first = completion("prod", &[("prod/a.yaml", A)]).compute(None, &Cancel::default());
+        let moved = Completion { namespace: "shop".into(), ..first.completion.clone() };
+        let moved = moved.compute(Some(&first), &Cancel::default());
+        let namespace = |memo: &CompletedCommit| {
+            memo.completed.as_ref().unwrap().objects[0].reference.key.namespace.clone()
+        };
+        assert_eq!((namespace(&first), namespace(&moved)), ("config".into(), "shop".into()));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         // `commit` reads these.
         r#ref: _,
         path: _,
+        default_namespace: _,
         service_account_name,
         // `plan` and `deletion` read these.
         mode: _,

@@ -8,7 +8,7 @@ use api::names;
 use object::RenderedObject;
 
 fn complete(value: Value, is_confined: bool) -> Result<Desired, Vec<Problem>> {
-    Desired::complete(&repo(), vec![rendered(object(value), "x.yaml", 3)], is_confined, None)
+    Desired::complete(&repo(), "ns", vec![rendered(object(value), "x.yaml", 3)], is_confined, None)
 }
 
 #[test]
@@ -107,13 +107,13 @@ fn a_duplicate_object_is_refused_by_both_places() {
         rendered(object(value), file, line)
     };
     let objects = vec![deployment("apps/v1", "a.yaml", 1), deployment("apps/v1beta1", "b.yaml", 9)];
-    let problems = Desired::complete(&repo(), objects, false, None).unwrap_err();
+    let problems = Desired::complete(&repo(), "ns", objects, false, None).unwrap_err();
     assert_eq!(problems[0].reason, "DuplicateObject");
     assert!(problems[0].to_string().ends_with("(the other: a.yaml:1) (b.yaml:9)"), "{}", problems[0]);
 }
 
 #[test]
-fn an_object_of_a_release_that_names_no_namespace_is_in_the_one_of_the_release() {
+fn an_object_without_a_namespace_is_in_the_one_of_its_release_or_the_one_that_is_stated() {
     let completed = |metadata: Value, kind: &str, release: Option<&str>| {
         let version = if kind == "ConfigMap" { "v1" } else { "rbac.authorization.k8s.io/v1" };
         let value = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
@@ -122,12 +122,12 @@ fn an_object_of_a_release_that_names_no_namespace_is_in_the_one_of_the_release()
             release_namespace: release.map(str::to_owned),
             ..RenderedObject::default()
         };
-        let desired = Desired::complete(&repo(), vec![Arc::new(made)], false, None).unwrap();
+        let desired = Desired::complete(&repo(), "stated", vec![Arc::new(made)], false, None).unwrap();
         desired.objects[0].reference.key.namespace.clone()
     };
     let bare = || json!({"name": "a"});
     assert_eq!(completed(bare(), "ConfigMap", Some("shop")), "shop");
-    assert_eq!(completed(bare(), "ConfigMap", None), "ns");
+    assert_eq!(completed(bare(), "ConfigMap", None), "stated");
     assert_eq!(completed(json!({"name": "a", "namespace": "own"}), "ConfigMap", Some("shop")), "own");
     assert_eq!(completed(bare(), "ClusterRole", Some("shop")), "");
 }
@@ -191,7 +191,7 @@ fn the_place_of_an_object_is_found_by_its_reference() {
         rendered(object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})), name, 7)
     });
     let other = objects[1].object.reference();
-    let desired = Desired::complete(&repo(), objects[..1].to_vec(), false, None).unwrap();
+    let desired = Desired::complete(&repo(), "ns", objects[..1].to_vec(), false, None).unwrap();
     let place = desired.origin(&objects[0].object.reference()).unwrap();
     assert_eq!((place.file.as_str(), place.line, desired.origin(&other)), ("a", 7, None));
 }
@@ -253,7 +253,7 @@ fn a_definition_of_the_commit_lets_no_cluster_scoped_object_of_the_hub_out_of_th
         let fake = definition("apiextensions.k8s.io", "CustomResourceDefinition");
         let objects =
             [fake, definition(group, kind), wanted].map(|value| rendered(object(value), "x.yaml", 3));
-        let problems = Desired::complete(&repo(), objects.to_vec(), true, None).unwrap_err();
+        let problems = Desired::complete(&repo(), "ns", objects.to_vec(), true, None).unwrap_err();
         let is_named = |problem: &Problem| problem.message.contains(&format!("{kind}.{group} a "));
         assert!(problems.iter().any(is_named), "{problems:?}");
     };
@@ -264,7 +264,8 @@ fn a_definition_of_the_commit_lets_no_cluster_scoped_object_of_the_hub_out_of_th
 #[test]
 fn objects_that_stay_the_same_are_taken_from_the_last_commit() {
     let objects: Vec<_> = ["a", "b"].map(|name| rendered(config_map(name, "1"), "x.yaml", 1)).to_vec();
-    let complete = |objects: &[_], last| Desired::complete(&repo(), objects.to_vec(), false, last).unwrap();
+    let complete =
+        |objects: &[_], last| Desired::complete(&repo(), "ns", objects.to_vec(), false, last).unwrap();
     let first = complete(&objects, None);
     let changed = rendered(config_map("b", "2"), "x.yaml", 1);
     let next = [objects[0].clone(), changed];
@@ -290,7 +291,7 @@ fn a_definition_that_changes_its_scope_completes_its_objects_again() {
     );
     let complete = |scope, last| {
         let objects = vec![rendered(definition(scope), "x.yaml", 9), thing.clone()];
-        Desired::complete(&repo(), objects, false, last).unwrap()
+        Desired::complete(&repo(), "ns", objects, false, last).unwrap()
     };
     let namespaced = complete("Namespaced", None);
     let namespaces = |desired: &Desired| -> Vec<_> {

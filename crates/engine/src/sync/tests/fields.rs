@@ -180,7 +180,7 @@ fn the_annotation_of_an_object_names_fields_that_are_left_as_they_are() {
     let desired = commit(&[wanted(1, ignoring("/spec/replicas  /spec/template"))]);
     assert_eq!(desired.objects[0].compared(&[]).0["spec"], json!({}));
     let wrong = vec![rendered(wanted(1, ignoring("/spec/replicas spec")), "x.yaml", 1)];
-    let problems = Desired::complete(&repo(), wrong, false, None).unwrap_err();
+    let problems = Desired::complete(&repo(), "ns", wrong, false, None).unwrap_err();
     let start = format!(
         "the annotation {} of Deployment.apps ns/d: \"spec\" is no path of a field",
         names::IGNORE_FIELDS_ANNOTATION

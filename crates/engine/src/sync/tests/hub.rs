@@ -38,7 +38,7 @@ pub(super) fn rendered(object: Object, file: &str, line: u32) -> Arc<RenderedObj
 
 pub(super) fn commit(objects: &[Object]) -> Desired {
     let rendered = objects.iter().map(|object| rendered(object.clone(), "a.yaml", 1));
-    Desired::complete(&repo(), rendered.collect(), false, None).unwrap()
+    Desired::complete(&repo(), "ns", rendered.collect(), false, None).unwrap()
 }
 
 /// A hub that executes plans.

@@ -56,7 +56,10 @@ fn only_the_config_repos_that_observe_an_object_are_woken_by_it() {
                 "metadata": {"namespace": "config", "name": name}}));
             Arc::new(object::RenderedObject { object, ..object::RenderedObject::default() })
         });
-        Arc::new(engine::sync::Desired::complete(&key(), rendered.collect(), false, None).unwrap())
+        Arc::new(
+            engine::sync::Desired::complete(&key(), &key().namespace, rendered.collect(), false, None)
+                .unwrap(),
+        )
     };
     let (one, two) = (Key::namespaced("config", "one"), Key::namespaced("config", "two"));
     index.observe(&one, Some(&commit(&["a", "b"])));
