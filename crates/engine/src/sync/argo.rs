@@ -45,9 +45,15 @@ pub(super) fn has_sync_option(object: &Object, name: &str, value: &str) -> bool 
         .any(|option| option == (name, value))
 }
 
-/// Returns the Argo CD application that tracks an object; `None` if none does.
-pub fn argo_application(live: &Object) -> Option<&str> {
-    application(live).map(|(app, _)| app)
+/// Returns the Argo CD application that tracks an object, as the commands of Argo CD name it; `None` if no application does.
+pub fn argo_application(live: &Object) -> Option<String> {
+    application(live).map(|(app, _)| command_name(app))
+}
+
+/// Returns the name of an application for the commands of Argo CD. Outside of Argo CD's namespace it is NAMESPACE/NAME, and
+/// NAMESPACE_NAME in marks of objects.
+pub(super) fn command_name(app: &str) -> String {
+    app.replacen('_', "/", 1)
 }
 
 /// Returns the Argo CD application of an object, and how it tracks it; `None` if no application tracks it.

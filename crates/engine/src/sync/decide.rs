@@ -146,7 +146,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             return ObjectDecision::Unchanged(health);
         }
         let changed_by = owned_by_others(live, &compared, names::CONFIG_REPO_MANAGER);
-        let application = argo_application(live).map(str::to_owned);
+        let application = argo_application(live);
         ObjectDecision::Correct(Correction {
             apply: self.apply(desired, true, Some(live)),
             changed_by,

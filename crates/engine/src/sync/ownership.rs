@@ -63,6 +63,7 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
             "take it out of that Application without deleting it and remove its {mark}, or set spec.takeover: \
              Always, or spec.mode: Observe"
         );
+        let app = argo::command_name(app);
         return refuse("OwnedByArgo", format!("is managed by the Argo CD application {app}; {hint}"));
     }
     match takeover {

@@ -27,7 +27,9 @@ fn an_application_is_recognised_in_all_three_tracking_modes() {
     let annotation = json!({ID: "shop:apps/Deployment:ns/web"});
     let shop = |by| Some(("shop".to_owned(), by));
     assert_eq!(tracked(json!({"annotations": annotation})), shop(Tracking::Annotation));
-    assert_eq!(argo_application(&live(json!({"annotations": annotation}))), Some("shop"));
+    assert_eq!(argo_application(&live(json!({"annotations": annotation}))), Some("shop".into()));
+    let of_a_team = json!({ID: "team-a_shop:apps/Deployment:ns/web"});
+    assert_eq!(argo_application(&live(json!({"annotations": of_a_team}))), Some("team-a/shop".into()));
     assert_eq!(argo_application(&live(json!({}))), None);
     let both = json!({"annotations": annotation, "labels": {LABEL: "cut-at-63"}});
     assert_eq!(tracked(both), shop(Tracking::Annotation), "the label beside it is for people");
