@@ -1,8 +1,8 @@
-//! Argo CD itself beside our operator: its application controller, repo-server and ApplicationSet controller follow the same git
-//! repositories on the same hub.
+//! Argo CD itself beside our operator: its controllers, repo-server and server follow the same git repositories on the same hub.
 //!
 //! `make neighbors` runs these tests. They are not part of `make test`, because Argo CD takes twelve minutes of a core to build.
 
+mod commands;
 mod deletions;
 mod embedded;
 mod fight;
@@ -12,6 +12,7 @@ mod health;
 mod observe;
 mod program;
 mod pull;
+mod sources;
 
 use std::path::{Path, PathBuf};
 

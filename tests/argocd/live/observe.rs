@@ -28,11 +28,13 @@ fn hooks() -> String {
 async fn a_config_repo_observes_what_argo_cd_applies() {
     let hub = Hub::start("argo-observe").await;
     let mut repository = hub.repository("observed");
-    repository.write("objects.yaml", &OBJECTS.replace("namespace: shop", &format!("namespace: {FLEET}")));
+    repository.write("objects.yaml", OBJECTS);
     repository.write("hooks.yaml", &hooks());
     repository.write("settings.yaml", &config_map("settings", "1", json!({})));
     let first = repository.commit("one");
     hub.follow("fleet", &repository, "Observe").await;
+    let of_the_application = json!({"spec": {"defaultNamespace": FLEET}});
+    hub.patch("ConfigRepo", crate::kube::helm::NAMESPACE, "fleet", of_the_application).await;
     hub.becomes("fleet", "False NotApplied 3 of 3 objects are not as").await;
 
     // Nothing corrects what people change.

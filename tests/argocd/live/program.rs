@@ -52,11 +52,13 @@ pub(super) async fn install(kubectl: &Kubectl) {
     kubectl.run_with(&["apply", "-f", "-"], &project.to_string());
 }
 
-/// Argo CD without its server: `kubectl` on Applications does what its commands do.
+/// Argo CD.
 pub(super) struct ArgoCd {
     dir: PathBuf,
     repo_server: String,
     redis: String,
+    /// The namespace whose Applications it runs, beside its own.
+    teams: Option<&'static str>,
     /// Application controller, ApplicationSet controller, repo-server and redis.
     processes: Vec<Running>,
 }
@@ -77,9 +79,30 @@ impl ArgoCd {
         fs::write(dir.join(CONTROLLER), in_namespace(admin)).unwrap();
         fs::write(dir.join(GENERATOR), in_namespace(generator)).unwrap();
         let [redis, repo_server] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
-        let mut argo_cd = Self { dir: dir.to_owned(), repo_server, redis, processes: Vec::new() };
+        let mut argo_cd =
+            Self { dir: dir.to_owned(), repo_server, redis, teams: None, processes: Vec::new() };
         argo_cd.start_all();
         argo_cd
+    }
+
+    /// Starts it again with its server, and runs the Applications of another namespace, too. Returns the address of the server.
+    pub(super) fn serve(&mut self, teams: &'static str) -> String {
+        self.teams = Some(teams);
+        self.restart();
+        let (port, metrics) = (free_port().to_string(), free_port().to_string());
+        let listen = ["--insecure", "--address", "127.0.0.1", "--port", &port, "--metrics-port", &metrics];
+        let peers = ["--redis", &self.redis, "--repo-server", &self.repo_server];
+        let args =
+            [&listen[..], &peers, &["--namespace", NAMESPACE, "--application-namespaces", teams]].concat();
+        self.processes.push(self.component("argocd-server", CONTROLLER, &args));
+        format!("127.0.0.1:{port}")
+    }
+
+    /// Returns Argo CD's own command line.
+    pub(super) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(assets().join("argocd"));
+        command.args(args).env("HOME", &self.dir).env_remove("XDG_CONFIG_HOME");
+        command
     }
 
     /// Ends every process as `kill -9` does, and starts them again.
@@ -111,8 +134,9 @@ impl ArgoCd {
         // The health of each object is in the status of its Application, where tests read it.
         let controller =
             ["--namespace", NAMESPACE, "--redis", &self.redis, "--repo-server", &self.repo_server];
-        let controller =
+        let mut controller =
             [&controller[..], &["--metrics-port", &metrics, "--persist-resource-health"]].concat();
+        controller.extend(self.teams.iter().flat_map(|teams| ["--application-namespaces", teams]));
         let [metrics, probes, webhooks] = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
         let generator = ["--namespace", NAMESPACE, "--argocd-repo-server", &self.repo_server];
         let listen = ["--metrics-addr", &metrics, "--probe-addr", &probes, "--webhook-addr", &webhooks];
@@ -129,7 +153,9 @@ impl ArgoCd {
     fn component(&self, name: &str, kubeconfig: &str, args: &[&str]) -> Running {
         let mut command = Command::new(assets().join("argocd"));
         let path = std::env::var("PATH").unwrap();
-        command.args(args).env("PATH", format!("{}:{path}", assets().display()));
+        // repo-server calls kustomize and helm.
+        let tools = built("tests/kustomize/build");
+        command.args(args).env("PATH", format!("{}:{}:{path}", assets().display(), tools.display()));
         command.env("ARGOCD_BINARY_NAME", name).env("KUBECONFIG", self.dir.join(kubeconfig));
         command.env("ARGOCD_FAKE_IN_CLUSTER", "true").env("ARGOCD_GPG_ENABLED", "false");
         for (variable, part) in [
