@@ -2,7 +2,7 @@
 //!
 //! A deadline runs by the clock, also while clusters cannot report because the hub is away. So a breach that
 //! needs clusters which are only late quarantines its revision after it was on record for a while: a record
-//! needs a hub that answers. See docs/design/rollout-states.md.
+//! needs a hub that answers. See docs/design/rollback.md.
 
 use jiff::{SignedDuration, Timestamp};
 use object::duration::{later, whole_second};

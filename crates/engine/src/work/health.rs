@@ -1,7 +1,7 @@
 //! The health of objects, by condition rules that the hub puts into works and agents evaluate.
 //!
 //! OCM's agents know such rules too. A work gets them with its next content, so an upgrade of the hub writes
-//! none. See docs/design/rollout-states.md.
+//! none. See docs/design/rollout-health.md.
 
 use std::borrow::Borrow;
 
