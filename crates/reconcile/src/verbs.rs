@@ -32,7 +32,7 @@ impl Action {
 
     /// Applies an object without its status, on the precondition that the live one is as it was read: a
     /// former leader that still runs must not replace a newer object by an older one
-    /// (`docs/design/dispatcher.md`).
+    /// (`docs/design/leader-election.md`).
     pub fn apply_unchanged<K: Kind>(wanted: &K, live: Option<&K>) -> Self {
         let mut wanted = Object::from_typed(wanted);
         wanted.0.remove("status");

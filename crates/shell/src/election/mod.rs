@@ -2,8 +2,8 @@
 //! judged by this process's own monotonic clock and never by the time that another process wrote.
 //!
 //! A leader may write until a [deadline](Leadership) that is counted from before its last renewal was sent,
-//! and that comes well before another one can be elected. `docs/design/dispatcher.md` says which writes are
-//! fenced after it.
+//! and that comes well before another one can be elected. `docs/design/leader-election.md` says which
+//! writes are fenced after it.
 
 mod candidate;
 mod leadership;
