@@ -2,7 +2,8 @@
 //!
 //! That an object exists says nothing about its pods. So the works of a set get rules for each object that its
 //! author does not judge, which OCM's agents know too. They are no part of the template: its hash, its
-//! snapshots and the comparison with live works leave them out. See docs/design/rollout-health.md.
+//! snapshots and the comparison with live works leave them out. See
+//! docs/design/rollout-health.md.
 
 use crate::work::health::add_rules;
 use api::names::WORKLOAD_HEALTH_ANNOTATION;
