@@ -142,7 +142,7 @@ impl Hub {
 
     fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
         let group_version = match kind {
-            "Application" | "ApplicationSet" => "argoproj.io/v1alpha1",
+            "Application" | "ApplicationSet" | "AppProject" => "argoproj.io/v1alpha1",
             "ConfigRepo" | "ClusterDecision" | "RolloutPolicy" => "gitops.wheelwright.dev/v1alpha1",
             "ManifestWorkReplicaSet" => "work.open-cluster-management.io/v1alpha1",
             "ManifestWork" => "work.open-cluster-management.io/v1",

@@ -72,12 +72,15 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     let hub = Hub::start("argo-sources").await;
     let mut repository = hub.repository("sources");
     let first = write(&mut repository, "1000m");
-    for path in ["prod", "shop"] {
+    // A directory with a chart is rendered as the release of its name in the namespace `default`.
+    for (path, namespace) in [("prod", FLEET), ("shop", "default")] {
         hub.follow(path, &repository, "Observe").await;
-        let spec = json!({"spec": {"path": path, "defaultNamespace": FLEET}});
+        let spec = json!({"spec": {"path": path, "defaultNamespace": namespace}});
         hub.patch("ConfigRepo", helm::NAMESPACE, path, spec).await;
         hub.becomes(path, "False NotApplied 2 of 2 objects are not as").await;
-        hub.application(path, &repository, json!({"source": {"path": path, "directory": null}})).await;
+        let source = json!({"path": path, "directory": null});
+        let more = json!({"source": source, "destination": {"namespace": namespace}});
+        hub.application(path, &repository, more).await;
     }
     judged(&hub, &first).await;
     let second = write(&mut repository, "2000m");
@@ -87,8 +90,8 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     judged(&hub, &second).await;
 
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "example.com/other"}]}}}});
-    hub.patch("Deployment", FLEET, "shop", image).await;
-    hub.becomes("shop", "Deployment.apps fleet/shop for one: it differs at spec.template.spec.containers")
+    hub.patch("Deployment", "default", "shop", image).await;
+    hub.becomes("shop", "Deployment.apps default/shop for one: it differs at spec.template.spec.containers")
         .await;
     hub.patch("Application", NAMESPACE, "shop", json!({"operation": {"sync": {"revision": second}}})).await;
     hub.becomes("shop", "the hub is as").await;
