@@ -19,7 +19,8 @@ impl Repository {
 
     pub(crate) fn empty(dir: &Path) -> Self {
         let path = dir.join("fleet.git");
-        git2::Repository::init_bare(&path).unwrap();
+        let mut options = git2::RepositoryInitOptions::new();
+        git2::Repository::init_opts(&path, options.bare(true).initial_head("main")).unwrap();
         Self { path, files: BTreeMap::new() }
     }
 

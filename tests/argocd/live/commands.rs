@@ -74,7 +74,7 @@ async fn argo_cds_commands_hand_objects_over_from_an_application_of_a_team() {
     hub.patch("ConfigRepo", helm::NAMESPACE, "shop", takeover("IfNoDiff")).await;
     let ours = hub.get("ConfigMap", FLEET, "settings").await;
     assert_eq!(ours["metadata"]["uid"], first["metadata"]["uid"]);
-    assert!(!ours["metadata"]["annotations"].to_string().contains("argocd"), "{ours:#}");
+    assert!(ours["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"].is_null(), "{ours:#}");
 
     hub.patch("ConfigRepo", helm::NAMESPACE, "shop", json!({"spec": {"mode": "Observe"}})).await;
     argocd(&hub, &create);
