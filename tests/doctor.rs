@@ -4,14 +4,17 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use ::kube::Api;
-use ::kube::api::{Patch, PatchParams, PostParams};
+use ::kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use api::cluster::v1beta2::ManagedClusterSet;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::CONFIG_REPO_ANNOTATION;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use object::Metadata as _;
 use serde_json::{Value, json};
 
 use crate::kube::{Cluster, helm};
+use crate::running::Running;
 use crate::sources;
 use crate::wait::eventually;
 
@@ -221,6 +224,76 @@ async fn a_repository_that_went_to_argo_cd_is_no_finding_and_takes_nothing_back(
     })
     .await;
     assert_eq!(shared()["health"], "Good");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_the_operator_may_not_list_is_named_until_it_may() {
+    let hub = sources::Hub::start().await;
+    let url = hub.repository("config");
+    let (dir, client) = (hub.dir.path(), hub.server.client());
+    let wheelwright = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        command.args(arguments.split_whitespace()).arg("--kubeconfig").arg(dir.join("kubeconfig"));
+        command.output().unwrap()
+    };
+    let printed: Value = serde_json::from_slice(&wheelwright("install --dry-run -o json").stdout).unwrap();
+    let kinds = ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+    for kind in kinds {
+        for object in printed["items"].as_array().unwrap().iter().filter(|object| object["kind"] == kind) {
+            let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+            let types = object.types.as_ref().unwrap();
+            let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types).unwrap());
+            let api: Api<DynamicObject> = match &object.metadata.namespace {
+                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+                None => Api::all_with(client.clone(), &resource),
+            };
+            let name = object.metadata.name.as_deref().unwrap();
+            api.patch(name, &PatchParams::apply("test"), &Patch::Apply(&object)).await.unwrap();
+        }
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let label = json!({"metadata": {"labels": {"gitops.wheelwright.dev/operator-identity": "allowed"}}});
+    namespaces.patch(sources::NAMESPACE, &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    let account = format!("system:serviceaccount:{}:wheelwright-operator", sources::NAMESPACE);
+    let kubeconfig = dir.join("operator.kubeconfig");
+    std::fs::write(&kubeconfig, hub.server.kubeconfig_yaml(&account, &[]).unwrap()).unwrap();
+    let args = ["operator", "--kubeconfig", kubeconfig.to_str().unwrap(), "--local-repositories"];
+    let _operator = Running::start("operator", dir, &args);
+    let repos: Api<ConfigRepo> = Api::namespaced(client.clone(), sources::NAMESPACE);
+    let repo = json!({"metadata": {"name": "config"}, "spec": {"url": url, "ref": {"branch": "main"}}});
+    repos.create(&PostParams::default(), &serde_json::from_value(repo).unwrap()).await.unwrap();
+
+    eventually("the commit is refused", async || {
+        let status = repos.get("config").await.unwrap().status.unwrap_or_default();
+        status
+            .conditions
+            .iter()
+            .any(|one| one.type_ == "Stalled" && one.is_true() && one.reason == "Forbidden")
+    })
+    .await;
+    let findings: Vec<Value> = serde_json::from_slice(&wheelwright("doctor -o json").stdout).unwrap();
+    let finding = findings.iter().find(|finding| finding["check"] == "repositories").unwrap();
+    let named = format!(
+        "cannot read ConfigMap: configmaps is forbidden: User \"{account}\" cannot list resource \"configmaps\""
+    );
+    assert!(finding["message"].as_str().unwrap().contains(&named), "{finding}");
+    assert!(
+        finding["advice"].as_str().unwrap().contains("docs/how-to.md#permissions-for-more-kinds"),
+        "{finding}"
+    );
+
+    let verbs = ["get", "list", "watch", "create", "patch", "delete"];
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+    let role = json!({"metadata": {"name": "fleet-kinds"}, "rules": rules});
+    let subject =
+        json!({"kind": "ServiceAccount", "name": "wheelwright-operator", "namespace": sources::NAMESPACE});
+    let role_ref =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "fleet-kinds"});
+    let binding = json!({"metadata": {"name": "fleet-kinds"}, "roleRef": role_ref, "subjects": [subject]});
+    let (roles, bindings) = (Api::<ClusterRole>::all(client.clone()), Api::<ClusterRoleBinding>::all(client));
+    roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    eventually("the commit is applied", async || hub.exists("config").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,8 @@ use object::{Gvk, Key, Kind, Object, ObjectRef, version};
 pub struct Caches {
     kinds: BTreeMap<(Site, TypeId), Arc<dyn AnyCached>>,
     observed: BTreeMap<Gvk, Arc<Cached<Object>>>,
+    /// Why the API server refuses to list an observed kind.
+    refused: BTreeMap<Gvk, String>,
     sources: RedBlackTreeMapSync<Key, Arc<Source>>,
     lookups: RedBlackTreeMapSync<Lookup, LookupResult>,
     settings: Option<Arc<dyn Any + Send + Sync>>,
@@ -87,8 +89,9 @@ impl Caches {
 
     /// Returns the cache of an observed kind; `create` makes one where there is none.
     pub(crate) fn observed_mut(&mut self, gvk: &Gvk, create: bool) -> Option<&mut Cached<Object>> {
-        if create && !self.observed.contains_key(gvk) {
-            self.observed.insert(gvk.clone(), Arc::default());
+        if create {
+            self.refused.remove(gvk);
+            self.observed.entry(gvk.clone()).or_default();
         }
         self.observed.get_mut(gvk).map(Arc::make_mut)
     }
@@ -96,6 +99,15 @@ impl Caches {
     /// Returns whether the first list of an observed kind has been read.
     pub(crate) fn is_observed(&self, gvk: &Gvk) -> bool {
         self.observed.get(gvk).is_some_and(|cached| cached.is_complete())
+    }
+
+    /// Keeps the refusal to list an observed kind, unless what was read of it still counts. Returns whether it is news.
+    pub(crate) fn refuse_observed(&mut self, gvk: &Gvk, why: String) -> bool {
+        let is_news = !self.is_observed(gvk) && self.refused.get(gvk) != Some(&why);
+        if is_news {
+            self.refused.insert(gvk.clone(), why);
+        }
+        is_news
     }
 
     /// Applies a report of a watch or a write to a typed object; `None` if the cache is as new or newer.
@@ -132,6 +144,7 @@ impl Caches {
     /// Drops an observed kind that no plan asks for any more.
     pub(crate) fn forget_observed(&mut self, gvk: &Gvk) {
         self.observed.remove(gvk);
+        self.refused.remove(gvk);
     }
 
     /// Stores the state of a repository; `false` when nothing changed.
@@ -206,8 +219,13 @@ impl View for Caches {
 
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>> {
         let kind = || object.gvk.to_string();
-        let cached = self.observed.get(&object.gvk).ok_or_else(|| ReadError::not_listed(kind()))?;
-        cached.complete(kind)?.get(&object.key, kind)
+        if let Some(cached) = self.observed.get(&object.gvk).filter(|cached| cached.is_complete()) {
+            return cached.get(&object.key, kind);
+        }
+        Err(match self.refused.get(&object.gvk) {
+            Some(why) => ReadError::refused(kind(), why.clone()),
+            None => ReadError::not_listed(kind()),
+        })
     }
 
     fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer> {

@@ -55,7 +55,8 @@ pub trait View {
     /// it in [`Plan::observe`](super::Plan::observe).
     ///
     /// # Errors
-    /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it.
+    /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it;
+    /// [`ReadErrorReason::Failed`] where the API server refuses to list it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
 
     /// Returns the answer to a question to the observed cluster. The dispatcher answers the question, and
@@ -289,7 +290,7 @@ pub enum ReadErrorReason {
     Unreadable,
     /// A [`Memo`] is being computed.
     Pending,
-    /// A [`Memo`] could not be computed.
+    /// A [`Memo`] could not be computed, or the API server refuses the read.
     Failed,
 }
 

@@ -75,8 +75,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             }
             Err(error) => {
                 return ObjectDecision::Unread(format!(
-                    "{error}; if this stays, the definition of {gvk} is missing, or the operator lacks the permission \
-                     to get, list and watch {gvk}, which a rule in extraRules of the chart gives"
+                    "{error}; if this stays, the definition of {gvk} is missing"
                 ));
             }
         };

@@ -154,8 +154,13 @@ impl Dispatcher {
             Feed::Watch(_) | Feed::Kept(_) => self.wake_of_others(now),
         };
         let is_list = matches!(feed, Feed::Watch(WatcherEvent::Listed { .. }));
-        if is_list {
-            // A key that waits for the kind may be planned now, whether or not the kind has objects.
+        let is_refused = match &feed {
+            Feed::Watch(WatcherEvent::Refused(why)) => self.caches.refuse_observed(&kind.gvk, why.clone()),
+            Feed::Watch(_) | Feed::Own(_) | Feed::Kept(_) => false,
+        };
+        if is_list || is_refused {
+            // A key that waits for the kind may be planned now, whether or not the kind has objects, or reads
+            // the refusal.
             let requesters: Vec<_> = self.observed.requesters(&kind.gvk).cloned().collect();
             self.wake(requesters, wake);
         }

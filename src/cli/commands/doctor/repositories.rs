@@ -134,11 +134,14 @@ fn condition(repo: &ConfigRepo) -> Finding {
     let message = plain(&ready.message, MESSAGE);
     if !ready.is_true() {
         let message = format!("{key}: {}: {message}", ready.reason);
-        return Finding::bad(
-            CHECK,
-            message,
-            format!("kubectl describe configrepo {} -n {}", key.name, key.namespace),
-        );
+        let advice = match ready.reason.as_str() {
+            "Forbidden" => {
+                "grant the permission that the message names (docs/how-to.md#permissions-for-more-kinds)"
+                    .into()
+            }
+            _ => format!("kubectl describe configrepo {} -n {}", key.name, key.namespace),
+        };
+        return Finding::bad(CHECK, message, advice);
     }
     let reported = find_condition(&status.conditions, gitops_conditions::REPORTED);
     if let Some(reported) = reported.filter(|reported| reported.is_false()) {

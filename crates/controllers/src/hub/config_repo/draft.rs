@@ -110,6 +110,12 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Reports that a commit waits for a read.
+    pub(super) fn wait_for_read(&mut self, commit: &str, why: &str) {
+        let applied = still_applied(&self.status);
+        self.wait(commit, "Waiting", &format!("{} waits: {why}; {applied}", short_commit(commit)));
+    }
+
     /// Reports that no commit is applied, and why.
     pub(super) fn refuse(&mut self, problems: &[Problem]) {
         self.status.held_plan.clear();

@@ -21,6 +21,7 @@ mod inventory;
 mod loosening;
 mod moves;
 mod observe;
+mod permission;
 mod plan;
 mod policy;
 mod refusal;

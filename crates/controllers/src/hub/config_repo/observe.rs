@@ -62,7 +62,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
         }
     }
     if let Some(error) = unread {
-        draft.wait(name, "Waiting", &error.to_string());
+        draft.wait_for_read(name, &error.to_string());
         return;
     }
     let (total, commit_name) = (expected.len(), short_commit(name));

@@ -16,7 +16,7 @@ use super::moves::Moves;
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, TRANSIENT, is_about, is_forbidden, record, seen, still_applied};
 use super::write::write;
-use super::{approval, compare, deletion, depends, event, observe};
+use super::{approval, compare, deletion, depends, event, observe, permission};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
 use api::names::approval_reasons::PLAN_NOT_APPROVED;
 use engine::sync::{self, Claimant, Desired, ObjectId, SyncInput, SyncPolicy};
@@ -105,6 +105,13 @@ fn reconcile_commit(
     };
     draft.plan.observe = sync::kinds(&desired.objects, inventory);
     let commit = Commit { checkout, desired: &desired, identity };
+    if draft.unmet.is_none()
+        && let Some(forbidden) = permission::missing(draft, &commit, view)
+    {
+        draft.status.held_plan.clear();
+        draft.readiness = Some(forbidden);
+        return Ok(());
+    }
     let policy = match sync_policy(repo) {
         Ok(policy) => policy,
         Err(problem) => {
@@ -146,14 +153,14 @@ fn apply(
     let Others { claimed, moves, missing_namespaces } = match others {
         Ok(others) => others,
         Err(error) => {
-            draft.wait(&checkout.revision, "Waiting", &error.to_string());
+            draft.wait_for_read(&checkout.revision, &error.to_string());
             return Ok(());
         }
     };
     let compared = match compare::of_others(&draft.key, commit, &policy, view) {
         Ok(compared) => compared,
         Err(error) => {
-            draft.wait(&checkout.revision, "Waiting", &error.to_string());
+            draft.wait_for_read(&checkout.revision, &error.to_string());
             return Ok(());
         }
     };

@@ -30,6 +30,7 @@ mod moves;
 mod moves_awaited;
 mod observe;
 mod partial;
+mod permission;
 mod rendering;
 mod restart;
 mod rules;

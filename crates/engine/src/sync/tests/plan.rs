@@ -62,8 +62,7 @@ fn a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
     assert_eq!(
         plan.unread,
         ["cannot read ConfigMap: its first list has not been read yet; if this stays, the definition of \
-             ConfigMap is missing, or the operator lacks the permission to get, list and watch ConfigMap, which a rule \
-             in extraRules of the chart gives"]
+             ConfigMap is missing"]
     );
 }
 

@@ -113,3 +113,29 @@ fn after_a_restore_observed_kinds_are_unknown_until_they_are_listed_again() {
     assert_eq!(held.resource_version(), "30");
     assert!(harness.dispatcher.caches().get_on::<Map>(Site::Hub, &key("a")).is_err());
 }
+
+#[test]
+fn a_plan_that_observes_a_kind_that_may_not_be_listed_reads_the_refusal_until_it_may() {
+    let mut harness = Harness::new::<Observer>();
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    harness.ended.clear();
+    let kind = Arc::clone(&harness.kinds["Deployment"]);
+    let refused = || WatcherEvent::Refused("forbidden".into());
+    harness.dispatcher.watched(&kind, refused(), harness.now);
+    harness.after(1);
+    let read = |harness: &Harness| harness.dispatcher.caches().observed(&deployment());
+    let error = read(&harness).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read Deployment.apps: forbidden");
+    assert!(harness.ended.iter().any(|ended| ended.read_error == Some(error.clone())), "{:?}", harness.ended);
+
+    harness.listed("Deployment", &[]);
+    harness.ended.clear();
+    harness.after(1);
+    assert_eq!((harness.ended(), read(&harness)), (vec!["a".to_owned()], Ok(None)));
+    harness.dispatcher.watched(&kind, refused(), harness.now);
+    assert_eq!(read(&harness), Ok(None), "what was read counts until it is stale");
+    harness.dispatcher.watched(&kind, WatcherEvent::Stale, harness.now);
+    harness.dispatcher.watched(&kind, refused(), harness.now);
+    assert_eq!(read(&harness), Err(error));
+}

@@ -1,0 +1,36 @@
+//! Kinds of a commit that the operator may not read.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::commit::Commit;
+use super::draft::Draft;
+use super::status::{FORBIDDEN, Phase, Readiness, still_applied};
+use engine::sync::{self, ApplyRule, DesiredObject, Problem};
+use object::text::short_commit;
+use reconcile::{ReadErrorReason, View};
+
+/// Refuses a commit with kinds that the API server does not let the operator list, whatever else the commit waits for.
+pub(super) fn missing(draft: &Draft<'_>, commit: &Commit<'_>, view: &impl View) -> Option<Readiness> {
+    let mut kinds = BTreeSet::new();
+    let applied = commit.desired.objects.iter().filter(|object| object.apply != ApplyRule::Ignore);
+    let first_of_kinds = applied.filter(|object| kinds.insert(&object.reference.gvk));
+    let problems: Vec<_> = first_of_kinds.filter_map(|object| refusal(object, view)).collect();
+    (!problems.is_empty()).then(|| {
+        let (name, summary) = (short_commit(&commit.checkout.revision), sync::summary(&problems));
+        let message = format!("cannot apply {name}: {summary}; {}", still_applied(&draft.status));
+        Readiness::new(Phase::Stalled, FORBIDDEN, message)
+    })
+}
+
+/// Returns the problem of an object whose kind the API server refuses to list. The words of the API server name the verb,
+/// the resource and the identity.
+fn refusal(object: &Arc<DesiredObject>, view: &impl View) -> Option<Problem> {
+    let error = view.observed(&object.reference).err()?;
+    let message = format!(
+        "{error}; the operator needs get, list and watch of each kind that a repository applies, and \
+         docs/how-to.md#permissions-for-more-kinds says how to grant them"
+    );
+    let problem = Problem { reason: FORBIDDEN, message, origin: object.origin.clone() };
+    (error.reason == ReadErrorReason::Failed).then_some(problem)
+}
