@@ -48,17 +48,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     for stage in &sync.delete {
         draft.plan.step(stage.iter().map(|one| identity.delete(one)));
     }
-    if sync.is_held {
-        if !sync.apply.is_empty() {
-            draft.status.partial.clone_from(&draft.status.seen);
-        }
-    } else {
-        let applied =
-            revision(draft.status.applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now);
-        draft.status.applied = Some(applied);
-        let lacks_objects = !sync.pending_namespace.is_empty() || draft.held_policies.is_some();
-        draft.status.partial = draft.status.seen.clone().filter(|_| lacks_objects);
-    }
+    record_applied(draft, commit, sync);
     let found = Found {
         unhealthy: &sync.unhealthy,
         is_held: sync.is_held,
@@ -76,7 +66,10 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
         Readiness::new(Phase::Stalled, approval_reasons::POLICY_HELD, message)
     });
     let stuck = terminating::stuck(draft, &sync.terminating);
-    let state = draft.applied(name);
+    let state = match waits_as_a_whole(commit, sync) {
+        true => format!("nothing of {name} is applied"),
+        false => draft.applied(name),
+    };
     draft.readiness = Some(match waiting {
         Some(waiting) if sync.is_held => waiting,
         waiting => moves::awaiting(draft, &state, sync.awaiting_requests)
@@ -87,6 +80,31 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     {
         draft.readiness = Some(repeated);
     }
+}
+
+/// Records how much of a commit is applied after its writes.
+fn record_applied(draft: &mut Draft<'_>, commit: &Commit<'_>, sync: &SyncPlan<'_>) {
+    let Commit { checkout, desired, identity: _ } = *commit;
+    if sync.is_held || waits_as_a_whole(commit, sync) {
+        if !sync.apply.is_empty() || !sync.delete.is_empty() {
+            draft.status.partial.clone_from(&draft.status.seen);
+        }
+        return;
+    }
+    let applied = revision(draft.status.applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now);
+    draft.status.applied = Some(applied);
+    let lacks_objects = !sync.pending_namespace.is_empty() || draft.held_policies.is_some();
+    draft.status.partial = draft.status.seen.clone().filter(|_| lacks_objects);
+}
+
+/// Returns true if every object of a commit waits for its namespace.
+fn waits_as_a_whole(commit: &Commit<'_>, sync: &SyncPlan<'_>) -> bool {
+    !sync.pending_namespace.is_empty() && sync.pending_namespace.len() == wanted(commit)
+}
+
+/// Returns the number of objects that a commit applies.
+fn wanted(commit: &Commit<'_>) -> usize {
+    commit.desired.objects.iter().filter(|one| one.apply != ApplyRule::Ignore).count()
 }
 
 /// Returns the objects that the API server judges in a dry run before anything of the commit is written. `records` are the
@@ -115,7 +133,7 @@ fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     let refused = || Readiness::refused(&sync.problems, &draft.status);
     let waiting = draft.unmet.clone().or_else(|| (!sync.problems.is_empty()).then(refused));
     if let (None, Some(first)) = (&waiting, sync.unread.first()) {
-        draft.wait(&checkout.revision, "Waiting", first);
+        draft.wait_for_read(&checkout.revision, first);
         return true;
     }
     draft.status.held_plan.clear();
@@ -158,9 +176,13 @@ fn readiness(state: &str, commit: &Commit<'_>, sync: &SyncPlan<'_>, waiting: Opt
     if let Some(first) = sync.pending_namespace.first() {
         let more = sync.pending_namespace.len().saturating_sub(1);
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let (part, rest) = match waits_as_a_whole(commit, sync) {
+            true => (format!("{state}, {first}{others} wait"), "They are"),
+            false => (format!("{name} is applied except {first}{others}"), "The rest is"),
+        };
         let message = format!(
-            "{name} is applied except {first}{others}: namespace {} does not exist. The rest is applied when it does: the \
-             namespace of a cluster comes with the cluster; add any other to the repository",
+            "{part}: namespace {} does not exist. {rest} applied when it does: the namespace of a cluster comes with the \
+             cluster; add any other to the repository",
             first.key.namespace
         );
         return Readiness::new(Phase::Reconciling, "NamespaceNotFound", message);
@@ -168,7 +190,6 @@ fn readiness(state: &str, commit: &Commit<'_>, sync: &SyncPlan<'_>, waiting: Opt
     if let Some(deleting) = terminating::progress(state, &sync.terminating) {
         return deleting;
     }
-    let applied = commit.desired.objects.iter().filter(|one| one.apply != ApplyRule::Ignore);
-    let message = format!("{} of {name}", counted(applied.count(), "object"));
+    let message = format!("{} of {name}", counted(wanted(commit), "object"));
     Readiness::new(Phase::Ready, "Applied", message)
 }

@@ -72,3 +72,27 @@ fn a_commit_with_an_object_that_waits_for_its_namespace_is_applied_in_part() {
     assert!(hub.run().starts_with("Ready"), "{}", hub.message());
     assert_eq!(hub.applied(), [Some(3), None]);
 }
+
+#[test]
+fn a_commit_whose_objects_all_wait_for_a_namespace_is_not_applied() {
+    let elsewhere = |name: &str| map(name, "1").replace("metadata:", "metadata:\n  namespace: cluster-1");
+    let (b, c) = (elsewhere("b"), elsewhere("c"));
+    let files = [("b.yaml", b.as_str()), ("c.yaml", c.as_str())];
+    let mut hub = Hub::new(json!({}));
+    let message = hub.commit(&files);
+    let waits = "Reconciling NamespaceNotFound: nothing of 000000000000 is applied, ConfigMap cluster-1/b and 1 more wait: \
+                 namespace cluster-1 does not exist. They are applied when it does";
+    assert!(message.starts_with(waits), "{message}");
+    assert_eq!(hub.applied(), [None, None]);
+    hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cluster-1"}}));
+    assert_eq!((hub.run().as_str(), hub.applied()), ("Ready: 2 objects of 000000000000", [Some(1), None]));
+
+    let mut hub = Hub::new(json!({}));
+    assert!(hub.commit(&[("a.yaml", &map("a", "1"))]).starts_with("Ready"));
+    assert!(hub.commit(&files).starts_with(waits), "{}", hub.message());
+    assert_eq!(
+        (hub.names(), hub.applied()),
+        (Vec::new(), [Some(1), Some(2)]),
+        "the deletion is a part of the commit"
+    );
+}
