@@ -8,6 +8,8 @@ use std::time::Duration;
 use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use git2::{Index, Oid, Repository, Signature};
+use jiff::SignedDuration;
+use jiff::tz::TimeZone;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -300,6 +302,36 @@ async fn a_repository_that_is_reconciled_by_command_is_fetched_before_the_comman
         assert!(printed.contains(&format!("is ready at {}", &head.to_string()[..12])), "{printed}");
         assert!(hub.exists(name).await, "{name}");
     }
+}
+
+/// Runs `wheelwright repo reconcile`, and returns what it prints.
+fn reconcile(hub: &Hub, timeout: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    command.args(["repo", "reconcile", "a", "-n", NAMESPACE, "--timeout", timeout, "--kubeconfig"]);
+    let output = command.arg(hub.dir.path().join("kubeconfig")).output().unwrap();
+    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repository_that_waits_for_a_time_ends_the_command_with_the_time() {
+    let hub = Hub::start().await;
+    let url = hub.repository("a");
+    let operator = hub.operator(&url);
+    eventually("the first commit is applied", async || hub.exists("a").await).await;
+    let began = (now() - SignedDuration::from_mins(1)).to_zoned(TimeZone::UTC);
+    let schedule = format!("{} {} * * *", began.minute(), began.hour());
+    let freeze =
+        json!({"spec": {"freezeWindows": [{"name": "night", "schedule": schedule, "duration": "3h"}]}});
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
+    repos.patch("a", &PatchParams::default(), &Patch::Merge(freeze)).await.unwrap();
+    commit_map(Path::new(&url), "b");
+    let printed = reconcile(&hub, "2m");
+    assert!(printed.contains("is not ready: Frozen: "), "{printed}");
+    assert!(printed.contains(" waits for the freeze night to end at 2"), "{printed}");
+
+    drop(operator);
+    let printed = reconcile(&hub, "1s");
+    assert!(printed.contains("has no result after 1s; its condition Ready is Frozen: "), "{printed}");
 }
 
 /// Commits another ConfigMap.

@@ -1,8 +1,12 @@
-//! Reasons of the conditions Stalled and Ready of a ConfigRepo that waits for an approval.
+//! Reasons of the condition Ready of a ConfigRepo that waits for an approval or for a time.
 
 /// The plan of the commit needs an approval.
 pub const PLAN_NOT_APPROVED: &str = "PlanNotApproved";
-/// Deletions need an approval.
+/// Deletions need an approval, or wait for a time.
 pub const DELETIONS_HELD: &str = "DeletionsHeld";
 /// A RolloutPolicy waits for a deletion of another ConfigRepo.
 pub const POLICY_HELD: &str = "PolicyHeld";
+/// A freeze window is open.
+pub const FROZEN: &str = "Frozen";
+/// No apply window is open.
+pub const OUTSIDE_APPLY_WINDOWS: &str = "OutsideApplyWindows";

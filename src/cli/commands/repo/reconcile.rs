@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use api::condition::find_condition;
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus};
 use api::names::RECONCILE_AT_ANNOTATION;
+use api::names::approval_reasons::{DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS};
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use futures::StreamExt as _;
 use kube::Api;
@@ -28,7 +29,13 @@ use crate::shell::now;
 /// Time before an ended watch is started again.
 const REWATCH: Duration = Duration::from_millis(100);
 
-/// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person.
+/// Reasons of a commit that waits for a time; its message says until when.
+const TIMED: [&str; 3] = [DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS];
+
+/// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person or a time.
+///
+/// If the commit waits, for example for the end of a freeze, the command prints what it waits for and until
+/// when. The exit code is 1 unless the commit is applied.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -51,57 +58,72 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         }
         let asked = now().to_string();
         let patch = json!({"metadata": {"annotations": {RECONCILE_AT_ANNOTATION: asked}}});
-        let written = writer.merge::<ConfigRepo>(&key, patch).await?;
+        let mut repo = writer.merge::<ConfigRepo>(&key, patch).await?;
         ui.line(format!("asked for a fetch of ConfigRepo {key}"))?;
         if args.timeout.is_zero() {
             return Ok(ExitCode::SUCCESS);
         }
-        let answered = answer(writer.client(), written, &asked);
-        let Ok(repo) = timeout_at(args.timeout.deadline(), answered).await else {
-            let error = anyhow!("ConfigRepo {key} has no result after {}", args.timeout);
-            return Err(CommandError::hinted(error, "wheelwright status shows what it waits for"));
-        };
-        report(&key, &repo?.status.unwrap_or_default(), ui)
+        let answered = timeout_at(args.timeout.deadline(), answer(writer.client(), &mut repo, &asked)).await;
+        let status = repo.status.unwrap_or_default();
+        match answered {
+            Ok(answered) => answered?,
+            Err(_) => {
+                let (reason, message) = ready(&status);
+                let error = anyhow!(
+                    "ConfigRepo {key} has no result after {}; its condition Ready is {reason}: {message}",
+                    args.timeout
+                );
+                return Err(CommandError::hinted(error, "wheelwright status shows what it does"));
+            }
+        }
+        report(&key, &status, ui)
     })
 }
 
-/// Returns whether the request was answered, and the commit is applied, rejected or waits for a person.
+/// Returns true if the request was answered, and the commit is applied, rejected or waits for a person or a time.
 fn is_settled(repo: &ConfigRepo, asked: &str) -> bool {
     let Some(status) = &repo.status else { return false };
     let is = |type_| find_condition(&status.conditions, type_).is_some_and(|condition| condition.is_true());
-    status.last_handled_reconcile_at == asked && (is(READY) || is(STALLED) || !is(RECONCILING))
+    let is_over = is(READY) || is(STALLED) || TIMED.contains(&ready(status).0) || !is(RECONCILING);
+    status.last_handled_reconcile_at == asked && is_over
 }
 
 /// Follows the ConfigRepo until it is settled.
-async fn answer(hub: &kube::Client, mut repo: ConfigRepo, asked: &str) -> Result<ConfigRepo, CommandError> {
+async fn answer(hub: &kube::Client, repo: &mut ConfigRepo, asked: &str) -> Result<(), CommandError> {
     let repos: Api<ConfigRepo> = Api::namespaced(hub.clone(), repo.namespace());
     let fields = WatchParams::default().fields(&format!("metadata.name={}", repo.name()));
     let name = repo.name().to_owned();
     let failed = || failed(format!("watch ConfigRepo {name}"));
-    while !is_settled(&repo, asked) {
+    while !is_settled(repo, asked) {
         let version = repo.metadata.resource_version.clone().unwrap_or_default();
         let mut events = repos.watch(&fields, &version).await.map_err(failed())?.boxed();
         while let Some(event) = events.next().await {
             match event.map_err(failed())? {
-                WatchEvent::Added(seen) | WatchEvent::Modified(seen) => repo = seen,
+                WatchEvent::Added(seen) | WatchEvent::Modified(seen) => *repo = seen,
                 WatchEvent::Deleted(_) => {
                     return Err(anyhow!("ConfigRepo {name} was deleted").into());
                 }
                 WatchEvent::Bookmark(_) => {}
                 // The version is too old: the next round begins with the present object.
                 WatchEvent::Error(_) => {
-                    repo = repos.get(&name).await.map_err(failed())?;
+                    *repo = repos.get(&name).await.map_err(failed())?;
                     break;
                 }
             }
-            if is_settled(&repo, asked) {
-                return Ok(repo);
+            if is_settled(repo, asked) {
+                return Ok(());
             }
         }
         // API servers end each watch after some minutes.
         sleep(REWATCH).await;
     }
-    Ok(repo)
+    Ok(())
+}
+
+/// Returns the reason and the message of the condition Ready.
+fn ready(status: &ConfigRepoStatus) -> (&str, &str) {
+    let ready = find_condition(&status.conditions, READY);
+    ready.map_or(("Unknown", "no operator has read it yet"), |ready| (&ready.reason, &ready.message))
 }
 
 /// Prints the result.
@@ -109,13 +131,42 @@ async fn answer(hub: &kube::Client, mut repo: ConfigRepo, asked: &str) -> Result
 /// # Errors
 /// The commit is not applied.
 fn report(key: &Key, status: &ConfigRepoStatus, ui: &mut Ui) -> CommandResult {
-    let ready = find_condition(&status.conditions, READY);
-    let message = ready.map_or("", |ready| ready.message.as_str());
-    if ready.is_some_and(|ready| ready.is_true()) {
+    let (reason, message) = ready(status);
+    if find_condition(&status.conditions, READY).is_some_and(|ready| ready.is_true()) {
         let commit = status.applied.as_ref().map_or("", |applied| short_commit(&applied.commit));
         ui.line(format!("ConfigRepo {key} is ready at {commit}: {message}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reason = ready.map_or("", |ready| ready.reason.as_str());
     Err(anyhow!("ConfigRepo {key} is not ready: {reason}: {message}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_time_or_a_person_is_an_answer_and_a_wait_for_health_is_none() {
+        let settled = |reason: &str, condition: &str, handled: &str| {
+            let conditions = ["Ready", "Reconciling", "Stalled"].map(|type_| {
+                let status = if type_ == condition { "True" } else { "False" };
+                json!({"type": type_, "status": status, "reason": reason, "message": "",
+                    "lastTransitionTime": "2026-01-02T03:04:05Z"})
+            });
+            let status = json!({"lastHandledReconcileAt": handled, "conditions": conditions});
+            let repo = json!({"metadata": {"name": "fleet"}, "spec": {"url": "x"}, "status": status});
+            is_settled(&serde_json::from_value(repo).unwrap(), "now")
+        };
+        for (reason, condition) in [
+            ("Applied", "Ready"),
+            ("InvalidObject", "Stalled"),
+            ("DeletionsHeld", "Stalled"),
+            ("DeletionsHeld", "Reconciling"),
+            ("Frozen", "Reconciling"),
+            ("OutsideApplyWindows", "Reconciling"),
+        ] {
+            assert!(settled(reason, condition, "now"), "{reason}");
+            assert!(!settled(reason, condition, "before"), "{reason} of an earlier request");
+        }
+        assert!(!settled("WaitingForHealth", "Reconciling", "now"));
+    }
 }

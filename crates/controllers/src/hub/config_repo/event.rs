@@ -14,22 +14,23 @@ fn note(message: &str) -> String {
     text::plain(message, if message.is_ascii() { 1000 } else { 256 })
 }
 
-/// Returns the event of a new result: a commit is applied, or waits for a person. A result that passes by
-/// itself, such as a git server that does not answer, has none.
+/// Returns the event of a new result: a commit is applied, or waits for a person, or its deletions wait. A state
+/// that passes by itself, such as a git server that does not answer, has none.
 pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readiness) -> Option<Event> {
     let Readiness { phase, reason, message } = readiness;
     let before = repo.status.clone().unwrap_or_default();
     let commit = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.commit.clone());
     let ready = repo.condition(READY);
     let (is_new, event_type) = match phase {
-        Phase::Reconciling => return None,
+        Phase::Reconciling if !readiness.is_result() => return None,
         Phase::Ready => {
             let was_ready =
                 ready.is_some_and(|ready| ready.is_true() || TRANSIENT.contains(&ready.reason.as_str()));
             (!was_ready || commit(&before.applied) != commit(&new.applied), EventType::Normal)
         }
-        Phase::Stalled => {
-            let was_told = ready.is_some_and(|ready| ready.reason == *reason) && !repo.holds(RECONCILING);
+        Phase::Reconciling | Phase::Stalled => {
+            let was_told = ready.is_some_and(|ready| ready.reason == *reason)
+                && repo.holds(RECONCILING) == (*phase == Phase::Reconciling);
             (!was_told || commit(&before.seen) != commit(&new.seen), EventType::Warning)
         }
     };
@@ -110,6 +111,8 @@ mod tests {
             (("False", "DeletionsHeld"), ("a", "b"), Stalled, "DeletionsHeld", &held),
             (("False", "RenderFailed"), ("a", "a"), Stalled, "DeletionsHeld", &held),
             (("True", "Applied"), ("a", "b"), Reconciling, "Rendering", &None),
+            (("True", "Applied"), ("a", "b"), Reconciling, "DeletionsHeld", &held),
+            (("True", "Applied"), ("a", "b"), Reconciling, "Frozen", &None),
         ] {
             assert_eq!(
                 &told(ready, commits, phase.clone(), reason),

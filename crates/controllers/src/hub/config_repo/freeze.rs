@@ -3,6 +3,7 @@
 use super::commit::Commit;
 use super::draft::Draft;
 use super::status::{Phase, Readiness, still_applied};
+use api::names::approval_reasons::{FROZEN, OUTSIDE_APPLY_WINDOWS};
 use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::Problem;
 use object::text::short_commit;
@@ -23,15 +24,15 @@ pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Result<Option
     draft.plan.wake(wait.until());
     let (phase, reason, what) = match wait {
         ApplyWait::Freeze { window, until } => {
-            (Phase::Reconciling, "Frozen", format!("the freeze {window} to end at {until}"))
+            (Phase::Reconciling, FROZEN, format!("the freeze {window} to end at {until}"))
         }
         ApplyWait::Window { window, until } => {
             let what = format!("the apply window {window} to open at {until}");
-            (Phase::Reconciling, "OutsideApplyWindows", what)
+            (Phase::Reconciling, OUTSIDE_APPLY_WINDOWS, what)
         }
         ApplyWait::NoWindow { until: _ } => {
             let what = "an apply window, and none opens within a year".to_owned();
-            (Phase::Stalled, "OutsideApplyWindows", what)
+            (Phase::Stalled, OUTSIDE_APPLY_WINDOWS, what)
         }
     };
     let revision = short_commit(&commit.checkout.revision);

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use api::condition::{Conditions as _, Observation, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoStatus, RecentResult, Revision};
+use api::names::approval_reasons::DELETIONS_HELD;
 use api::names::gitops_conditions::{READY, RECONCILING, STALLED};
 use engine::sync::{self, Problem};
 use object::duration::whole_second;
@@ -49,6 +50,11 @@ pub(super) struct Readiness {
 impl Readiness {
     pub(super) fn new(phase: Phase, reason: &str, message: impl AsRef<str>) -> Self {
         Self { phase, reason: reason.into(), message: message.as_ref().into() }
+    }
+
+    /// Returns true if people have to know of it: a commit is applied, or waits for a person, or its deletions wait.
+    pub(super) fn is_result(&self) -> bool {
+        self.phase != Phase::Reconciling || self.reason == DELETIONS_HELD
     }
 
     /// Returns a commit that is refused for its problems.
@@ -123,9 +129,8 @@ pub(super) fn conclude(
 /// Adds the result of the commit that was fetched last to the history. A commit that is still on its way has
 /// none yet.
 pub(super) fn record(status: &mut ConfigRepoStatus, readiness: &Readiness, now: Timestamp) {
-    let Readiness { phase, reason, message: _ } = readiness;
-    let Some(Revision { commit, digest, .. }) = status.seen.as_ref().filter(|_| *phase != Phase::Reconciling)
-    else {
+    let reason = &readiness.reason;
+    let Some(Revision { commit, digest, .. }) = status.seen.as_ref().filter(|_| readiness.is_result()) else {
         return;
     };
     let is_it = |one: &RecentResult| (&one.commit, &one.digest, &one.reason) == (commit, digest, reason);

@@ -32,6 +32,7 @@ fn small_commits_one_after_the_other_are_held_until_the_window_is_over() {
     assert_eq!(hub.status().recent_deletions[0].object, "/ConfigMap/config/m0");
     let until = hub.status().recent_deletions[0].time.0 + SignedDuration::from_hours(1);
     hub.world.restart_operator();
+    hub.world.take_events();
     let held = hub.commit_numbers(&numbers(6..30));
     let why = format!(
         "deletions wait until {until}: 3 deletions, after 3 others within 1h, are over the budget of 5"
@@ -39,7 +40,13 @@ fn small_commits_one_after_the_other_are_held_until_the_window_is_over() {
     assert!(held.starts_with("Reconciling DeletionsHeld") && held.contains(&why), "{held}");
     assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (27, 3));
     assert!(hub.status().held_deletions.unwrap().until.is_some());
-    let over = hub.wait_minutes(60);
+    let reasons = |hub: &Hub| hub.status().history.into_iter().map(|one| one.reason).collect::<Vec<_>>();
+    assert_eq!(reasons(&hub), ["DeletionsHeld", "Applied", "Applied"]);
+    hub.wait_minutes(10);
+    let events = hub.world.take_events().into_iter().filter(|event| event.reason == "DeletionsHeld");
+    let [event] = <[_; 1]>::try_from(events.collect::<Vec<_>>()).unwrap();
+    assert!(event.message.contains(&why), "{}", event.message);
+    let over = hub.wait_minutes(50);
     assert!(over.starts_with("Ready"), "{over}");
     assert_eq!((hub.names().len(), hub.status().recent_deletions.len()), (24, 3));
 }
