@@ -334,19 +334,61 @@ async fn a_repository_that_waits_for_a_time_ends_the_command_with_the_time() {
     assert!(printed.contains("has no result after 1s; its condition Ready is Frozen: "), "{printed}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_file_that_was_taken_back_needs_an_approval_at_most() {
+    let hub = Hub::start().await;
+    let (dir, path) = (hub.dir.path(), hub.repository("a"));
+    let git = free_port();
+    let _daemon = Running::git_daemon(dir, git);
+    let connects = async || tokio::net::TcpStream::connect(("127.0.0.1", git)).await.is_ok();
+    eventually("the daemon listens", connects).await;
+    let _operator = hub.operator(&format!("git://127.0.0.1:{git}/a.git"));
+    eventually("the first commit is applied", async || hub.exists("a").await).await;
+    let large = |content: &str| commit_file(Path::new(&path), "movie.mp4", content);
+    let zeros = "0".repeat(40 << 20);
+    large(&zeros);
+    let printed = reconcile(&hub, "2m");
+    assert!(
+        printed.contains("SourceRefused") && printed.contains("an object of more than 32 MiB"),
+        "{printed}"
+    );
+    large("");
+    let printed = reconcile(&hub, "2m");
+    assert!(
+        printed.contains("annotate the ConfigRepo: gitops.wheelwright.dev/accept-revision="),
+        "{printed}"
+    );
+    let mut approve = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+    approve.args(["repo", "approve", "a", "-n", NAMESPACE, "--kubeconfig"]).arg(dir.join("kubeconfig"));
+    assert!(approve.output().unwrap().status.success());
+    assert!(reconcile(&hub, "2m").contains("is ready at "));
+
+    let mut config = Repository::open_bare(&path).unwrap().config().unwrap();
+    config.set_bool("uploadpack.allowFilter", true).unwrap();
+    large(&zeros);
+    commit_map(Path::new(&path), "b");
+    let printed = reconcile(&hub, "2m");
+    assert!(printed.contains("is ready at ") && hub.exists("b").await, "{printed}");
+}
+
 /// Commits another ConfigMap.
 pub(crate) fn commit_map(path: &Path, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
+    commit_file(path, &format!("{name}.yaml"), &map);
+}
+
+/// Commits a file.
+fn commit_file(path: &Path, file: &str, content: &str) {
     let repo = Repository::open_bare(path).unwrap();
     let parent = repo.find_commit(repo.refname_to_id("refs/heads/main").unwrap()).unwrap();
     let mut index = Index::new().unwrap();
     index.read_tree(&parent.tree().unwrap()).unwrap();
-    let metadata = json!({"name": name, "namespace": "default"});
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
-    let file = format!("{name}.yaml");
-    index.add(&wheelwright::git::entry(file, repo.blob(map.as_bytes()).unwrap())).unwrap();
+    let blob = repo.blob(content.as_bytes()).unwrap();
+    index.add(&wheelwright::git::entry(file.to_owned(), blob)).unwrap();
     let tree = repo.find_tree(index.write_tree_to(&repo).unwrap()).unwrap();
     let me = Signature::now("Test", "test@example.com").unwrap();
-    repo.commit(Some("refs/heads/main"), &me, &me, name, &tree, &[&parent]).unwrap();
+    repo.commit(Some("refs/heads/main"), &me, &me, file, &tree, &[&parent]).unwrap();
 }
 
 /// Returns the commit of a branch.

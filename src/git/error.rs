@@ -76,6 +76,18 @@ pub enum Error {
         /// The commit found now.
         to: String,
     },
+    /// The commits between the accepted one and the new one cannot be fetched, so nobody knows whether it follows.
+    #[error("{what} moved from {from} to {to}, and the commits between them cannot be fetched: {why}")]
+    HistoryRefused {
+        /// Kind and name of the reference.
+        what: String,
+        /// The commit that was accepted last.
+        from: String,
+        /// The commit found now.
+        to: String,
+        /// What is refused.
+        why: String,
+    },
     /// A commit or tag is not signed by a trusted key.
     #[error("{what} is refused: {why}")]
     NotVerified {
@@ -231,6 +243,7 @@ impl Error {
             Self::Rewound { .. } => "SourceRewound",
             Self::NotVerified { why, .. } => why.reason(),
             Self::Content(_)
+            | Self::HistoryRefused { .. }
             | Self::RequestTooLarge { .. }
             | Self::NotOurs { .. }
             | Self::Fenced { .. }
@@ -269,10 +282,15 @@ impl Error {
         Self::Unreachable { url: url.to_owned(), why: text::plain(why, QUOTED) }
     }
 
+    /// Returns true if libgit2 refuses what a server sends.
+    pub(super) fn is_refused_pack(e: &git2::Error) -> bool {
+        matches!(e.class(), ErrorClass::Indexer | ErrorClass::Zlib | ErrorClass::Invalid)
+    }
+
     /// Reads an error of libgit2 by its code and class, never by its text.
     pub(super) fn remote(url: &str, e: &git2::Error) -> Self {
         let (url, why) = (url.to_owned(), text::plain(e.message(), QUOTED));
-        if matches!(e.class(), ErrorClass::Indexer | ErrorClass::Zlib | ErrorClass::Invalid) {
+        if Self::is_refused_pack(e) {
             return Self::Content(format!(
                 "{url} sends a pack that is refused: {why}; a pack must be whole, with at most {} million objects of at most {} MiB",
                 MAX_PACK_OBJECTS / 1_000_000,

@@ -16,7 +16,7 @@ use super::read::{self, Blobs, Bounds, TreeLimits};
 use super::refs::{RefSpec, Target};
 use super::report_commits::below_reports;
 use super::report_history::Counted;
-use super::rewind::{History, guard, guard_step, is_allowed};
+use super::rewind::{History, guard, guard_step, history_refused, is_allowed};
 use super::shallow::{self, Boundary, WHOLE};
 use super::signature::{self, RefTarget, SignedPart, Verification};
 use super::transport::{PushedReference, Session, SessionLimits};
@@ -281,7 +281,9 @@ impl Mirror {
         {
             refspecs.push(format!("+{other}:{}", self::kept(other)));
         }
-        self.deepen(&refspecs, |repo| self.lacks_commits(repo, want, commit, history))?;
+        let lacks_commits = |repo: &Repository| self.lacks_commits(repo, want, commit, history);
+        self.deepen(&refspecs, lacks_commits)
+            .map_err(|error| history_refused(error, want, commit, history))?;
         if history.accepted.is_some_and(|accepted| want.has_lost(accepted, &advertised)) {
             guard_step(want, commit, history)?;
         }
@@ -408,6 +410,7 @@ impl Mirror {
             error.class() == ErrorClass::Indexer && !repo.is_shallow() && !session.has_failed()
         };
         match session.scope(|| fetch(depth)) {
+            Err(error) if session.leaves_out_large_files(&error) => session.scope(|| fetch(depth)),
             Err(error) if depth > 0 && (error.code() == ErrorCode::Invalid || is_misread(&error)) => {
                 session.scope(|| fetch(0))
             }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use git2::{ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
+use git2::{ErrorCode, ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
 use icu_normalizer::DecomposingNormalizerBorrowed;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
+use super::pack_limits::MAX_FILE_BYTES;
 use object::text;
 use object::tree::{Collision, FileTree};
 
@@ -18,7 +19,7 @@ pub struct TreeLimits {
     pub entries: usize,
     /// Files and links.
     pub files: usize,
-    /// Bytes of one file.
+    /// Bytes of one file. Larger files are named in the tree and not read.
     pub file_bytes: usize,
     /// Bytes of all files together.
     pub total_bytes: usize,
@@ -36,7 +37,7 @@ impl Default for TreeLimits {
         Self {
             entries: 100_000,
             files: 50_000,
-            file_bytes: 8 << 20,
+            file_bytes: MAX_FILE_BYTES,
             total_bytes: 256 << 20,
             depth: 64,
             path_bytes: 4096,
@@ -211,15 +212,18 @@ impl Reader<'_> {
                 self.bounds.limits.files
             )));
         }
-        // The header has the size, so a large blob is refused before it is read.
         let known = self.used.get(&id).or_else(|| self.known.get(&id)).cloned();
         let size = match &known {
             Some(bytes) => bytes.len(),
-            None => self.odb.read_header(id).map_err(|e| Error::cache(&e))?.0,
+            None => self.size(id)?,
         };
-        let most = if link { self.bounds.limits.path_bytes } else { self.bounds.limits.file_bytes };
-        if size > most {
-            return Err(refuse(&path, &format!("it has {size} bytes and the limit is {most}")));
+        let TreeLimits { file_bytes, path_bytes, .. } = *self.bounds.limits;
+        if link && size > path_bytes {
+            return Err(refuse(&path, &format!("the target of the link has more than {path_bytes} bytes")));
+        }
+        if size > file_bytes {
+            self.found.insert_large(path, file_bytes);
+            return Ok(());
         }
         self.bytes = self.bytes.saturating_add(size);
         if self.bytes > self.bounds.limits.total_bytes {
@@ -242,6 +246,16 @@ impl Reader<'_> {
         self.used.insert(id, Arc::clone(&bytes));
         self.found.insert(path, bytes);
         Ok(())
+    }
+
+    /// Returns the size of a blob from its header. One that the mirror lacks was larger than a file may be, so the
+    /// server left it out.
+    fn size(&self, id: Oid) -> Result<usize, Error> {
+        match self.odb.read_header(id) {
+            Ok((size, _)) => Ok(size),
+            Err(error) if error.code() == ErrorCode::NotFound => Ok(usize::MAX),
+            Err(error) => Err(Error::cache(&error)),
+        }
     }
 }
 

@@ -47,6 +47,17 @@ pub(super) fn guard_step(want: &RefSpec, commit: Oid, history: History<'_>) -> R
     Err(Error::Rewound { what: want.to_string(), from: from.to_owned(), to })
 }
 
+/// Says that the history of a commit cannot be fetched, unless a person allowed the step to it without.
+pub(super) fn history_refused(error: Error, want: &RefSpec, commit: Oid, history: History<'_>) -> Error {
+    match (error, history.accepted) {
+        (Error::Content(why), Some(from)) if !is_allowed(commit, history) => {
+            let (what, from, to) = (want.to_string(), from.to_owned(), commit.to_string());
+            Error::HistoryRefused { what, from, to, why }
+        }
+        (error, _) => error,
+    }
+}
+
 /// Returns true if a person allowed exactly the step from the accepted commit to another one.
 pub(super) fn is_allowed(commit: Oid, history: History<'_>) -> bool {
     let step = history.accepted.map(|from| rewind(from, &commit.to_string()));

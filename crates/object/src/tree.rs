@@ -17,7 +17,7 @@ const PATH: usize = 200;
 /// Regular files of a directory tree, by path.
 ///
 /// Paths are relative to the repository's root, with `/` between parts, without `.`, `..`, empty parts or a
-/// leading `/`. Symbolic links and submodules are kept apart so that a reader can refuse one by name.
+/// leading `/`. Symbolic links, submodules and large files are kept apart so that a reader can refuse one by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
     files: BTreeMap<String, TreeEntry>,
@@ -33,6 +33,11 @@ pub enum TreeEntry {
     Link(String),
     /// A submodule: a commit of another repository, which is not fetched.
     Submodule,
+    /// A file of more bytes than the limit, which is not read.
+    Large {
+        /// The most bytes of a file that is read.
+        limit: usize,
+    },
 }
 
 /// Two paths that differ only in the case or in the Unicode form of their last name. A tree holds both, and a
@@ -80,6 +85,11 @@ impl FileTree {
         self.files.insert(path.into(), TreeEntry::Submodule);
     }
 
+    /// Adds or replaces a file that is too large to be read.
+    pub fn insert_large(&mut self, path: impl Into<String>, limit: usize) {
+        self.files.insert(path.into(), TreeEntry::Large { limit });
+    }
+
     /// Notes two paths that collide, up to a limit.
     pub fn insert_collision(&mut self, collision: Collision) {
         if self.collisions.len() < MAX_COLLISIONS {
@@ -97,11 +107,11 @@ impl FileTree {
         self.files.get(path)
     }
 
-    /// Returns the bytes of the file at a path; `None` for links and submodules too.
+    /// Returns the bytes of the file at a path; `None` for links, submodules and large files too.
     pub fn file(&self, path: &str) -> Option<&Arc<[u8]>> {
         match self.files.get(path)? {
             TreeEntry::File(bytes) => Some(bytes),
-            TreeEntry::Link(_) | TreeEntry::Submodule => None,
+            TreeEntry::Link(_) | TreeEntry::Submodule | TreeEntry::Large { .. } => None,
         }
     }
 

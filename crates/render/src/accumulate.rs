@@ -29,7 +29,7 @@ impl Build<'_> {
     /// The first mistake, with its place.
     pub(super) fn run(&mut self, dir: &str) -> Result<Vec<Resource>> {
         let Some((file, kustomization)) = self.kustomization_of(dir)? else {
-            return if self.is_chart(dir) { self.chart_alone(dir) } else { self.plain(dir) };
+            return if self.is_chart(dir)? { self.chart_alone(dir) } else { self.plain(dir) };
         };
         self.metadata = kustomization.build_metadata;
         let frame = Frame::new(dir, file, String::new());
@@ -84,11 +84,11 @@ impl Build<'_> {
     /// Reads the kustomization of a directory; `None` if it has none.
     pub(super) fn kustomization_of(&self, dir: &str) -> Result<Option<(String, Kustomization)>> {
         let path = |name: &&str| if dir.is_empty() { (*name).to_owned() } else { format!("{dir}/{name}") };
-        let found: Vec<(String, Arc<[u8]>)> = FILE_NAMES
-            .iter()
-            .map(path)
-            .filter_map(|file| Some((file.clone(), self.source.file_at(&file)?)))
-            .collect();
+        let mut found: Vec<(String, Arc<[u8]>)> = Vec::new();
+        for file in FILE_NAMES.iter().map(path) {
+            let bytes = self.source.file_at(&file)?;
+            found.extend(bytes.map(|bytes| (file, bytes)));
+        }
         let (file, bytes) = match found.as_slice() {
             [] => return Ok(None),
             [one] => one,

@@ -26,7 +26,9 @@ pub enum PathEntry {
     Link(String),
     /// A submodule.
     Submodule,
-    /// Neither file, link nor submodule.
+    /// A file of more bytes than this, which was not read.
+    Large(usize),
+    /// None of these.
     Absent,
     /// A directory whose file names were read.
     Names(Vec<String>),
@@ -40,11 +42,13 @@ impl PartialEq for PathEntry {
             (Self::File(a), Self::File(b)) => Arc::ptr_eq(a, b) || a == b,
             (Self::Link(a), Self::Link(b)) => a == b,
             (Self::Submodule, Self::Submodule) | (Self::Absent, Self::Absent) => true,
+            (Self::Large(a), Self::Large(b)) => a == b,
             (Self::Names(a), Self::Names(b)) | (Self::Paths(a), Self::Paths(b)) => a == b,
             (
                 Self::File(_)
                 | Self::Link(_)
                 | Self::Submodule
+                | Self::Large(_)
                 | Self::Absent
                 | Self::Names(_)
                 | Self::Paths(_),
@@ -63,6 +67,7 @@ impl Closure {
             PathEntry::File(bytes) => Some((path.as_str(), bytes)),
             PathEntry::Link(_)
             | PathEntry::Submodule
+            | PathEntry::Large(_)
             | PathEntry::Absent
             | PathEntry::Names(_)
             | PathEntry::Paths(_) => None,
@@ -77,6 +82,7 @@ impl Closure {
                 PathEntry::File(bytes) => ("file", Sha256::digest(bytes).to_vec()),
                 PathEntry::Link(target) => ("link", target.clone().into_bytes()),
                 PathEntry::Submodule => ("submodule", Vec::new()),
+                PathEntry::Large(limit) => ("large", limit.to_string().into_bytes()),
                 PathEntry::Absent => ("absent", Vec::new()),
                 PathEntry::Names(names) => ("names", names.join("\0").into_bytes()),
                 PathEntry::Paths(paths) => ("paths", paths.join("\0").into_bytes()),
@@ -94,9 +100,11 @@ impl Closure {
         self.seen.iter().all(|(path, seen)| match seen {
             PathEntry::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
             PathEntry::Paths(paths) => *paths == all_paths(tree, path.trim_end_matches('/')),
-            PathEntry::File(_) | PathEntry::Link(_) | PathEntry::Submodule | PathEntry::Absent => {
-                entry(tree, path) == *seen
-            }
+            PathEntry::File(_)
+            | PathEntry::Link(_)
+            | PathEntry::Submodule
+            | PathEntry::Large(_)
+            | PathEntry::Absent => entry(tree, path) == *seen,
         })
     }
 }
@@ -107,6 +115,7 @@ pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
         Some(TreeEntry::File(bytes)) => PathEntry::File(bytes.clone()),
         Some(TreeEntry::Link(target)) => PathEntry::Link(target.clone()),
         Some(TreeEntry::Submodule) => PathEntry::Submodule,
+        Some(TreeEntry::Large { limit }) => PathEntry::Large(*limit),
         None => PathEntry::Absent,
     }
 }

@@ -155,15 +155,21 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the file at a path; links of its directories are not followed.
-    pub(super) fn file_at(&self, path: &str) -> Option<Arc<[u8]>> {
-        match self.entry(path) {
+    ///
+    /// # Errors
+    /// The file is too large to be read, so that nothing follows from its absence.
+    pub(super) fn file_at(&self, path: &str) -> Result<Option<Arc<[u8]>>> {
+        let in_place = |error: Box<RenderError>| RenderError { file: path.to_owned(), ..*error };
+        Ok(match self.entry(path) {
             PathEntry::File(bytes) => Some(bytes),
+            PathEntry::Large(limit) => return Err(in_place(too_large(path, limit)).into()),
             PathEntry::Link(_) => match self.follow(path) {
                 Ok(Some(PathTarget::File(_, bytes))) => Some(bytes),
+                Err(error) if error.reason == Reason::TooLarge => return Err(in_place(error).into()),
                 Ok(Some(PathTarget::Directory(_)) | None) | Err(_) => None,
             },
             PathEntry::Submodule | PathEntry::Absent | PathEntry::Names(_) | PathEntry::Paths(_) => None,
-        }
+        })
     }
 
     /// Finds the target of a path in a file of directory `dir`; `None` if it does not exist.
@@ -219,9 +225,9 @@ impl<'a> Source<'a> {
             };
             match seen {
                 PathEntry::File(bytes) if bytes.len() > MAX_FILE_BYTES => {
-                    let message = format!("{next:?} has more than {MAX_FILE_BYTES} bytes");
-                    return Err(bare(Reason::TooLarge, message));
+                    return Err(too_large(&next, MAX_FILE_BYTES));
                 }
+                PathEntry::Large(limit) => return Err(too_large(&next, limit)),
                 PathEntry::File(bytes) => return Ok(Some(PathTarget::File(next, bytes))),
                 PathEntry::Link(target) => {
                     links += 1;
@@ -241,6 +247,10 @@ impl<'a> Source<'a> {
         }
         Ok(self.tree.is_dir(&at).then_some(PathTarget::Directory(at)))
     }
+}
+
+fn too_large(path: &str, limit: usize) -> Box<RenderError> {
+    bare(Reason::TooLarge, format!("{path:?} has more than {limit} bytes"))
 }
 
 fn submodule(path: &str) -> Box<RenderError> {

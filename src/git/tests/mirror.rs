@@ -285,10 +285,6 @@ fn what_is_too_large_is_refused_by_name() {
     let forge = Forge::new();
     forge.commit("main", &[("deep/er/file", "12345"), ("link-like", "1")]);
     let cases = [
-        (
-            TreeLimits { file_bytes: 4, ..TreeLimits::default() },
-            "deep/er/file is refused: it has 5 bytes and the limit is 4",
-        ),
         (TreeLimits { files: 1, ..TreeLimits::default() }, "more than 1 files"),
         (TreeLimits { total_bytes: 5, ..TreeLimits::default() }, "larger than 0 MiB together"),
         (TreeLimits { depth: 1, ..TreeLimits::default() }, "deep/er is refused: more than 1 directories"),

@@ -6,6 +6,7 @@ pub(crate) mod forge;
 mod github;
 mod hostile;
 mod hostile_branch;
+mod large;
 mod mirror;
 mod notes;
 mod openpgp;

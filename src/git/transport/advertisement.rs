@@ -69,6 +69,12 @@ impl Advertisement {
         Ok(passed)
     }
 
+    /// Returns true if the server has named a capability.
+    pub(super) fn has(&self, capability: &[u8]) -> bool {
+        let capabilities = self.capabilities.as_deref().unwrap_or_default();
+        capabilities.split(u8::is_ascii_whitespace).any(|one| one == capability)
+    }
+
     /// Reads a line, with its length, and passes on what libgit2 gets of it.
     fn line(&mut self, line: &[u8], passed: &mut Vec<u8>) -> Result<(), IsSha256> {
         let content = line.get(4..).unwrap_or_default();
@@ -139,7 +145,8 @@ fn with_capabilities(reference: &[u8], capabilities: &[u8]) -> Vec<u8> {
     pkt(&[reference, b"\0", capabilities.trim_ascii_end()].concat())
 }
 
-fn pkt(content: &[u8]) -> Vec<u8> {
+/// Returns a line with its length and a line feed.
+pub(super) fn pkt(content: &[u8]) -> Vec<u8> {
     let length = format!("{:04x}", content.len() + 5);
     [length.as_bytes(), content, b"\n"].concat()
 }

@@ -93,8 +93,9 @@ impl Write for Duplex {
         let Self { session, wire, part, .. } = self;
         // The server sends the list of references before it reads a request.
         *part = Part::PackReader;
-        session.wait(wire.write(bytes, session))?;
-        session.sent(bytes.len());
+        let request = session.request(bytes);
+        session.wait(wire.write(&request, session))?;
+        session.sent(request.len());
         Ok(bytes.len())
     }
 

@@ -106,7 +106,7 @@ impl Write for Exchange {
         if self.request.len() + bytes.len() > MAX_REQUEST {
             return Err(io::Error::other(format!("a request is larger than {} MiB", MAX_REQUEST >> 20)));
         }
-        self.request.extend_from_slice(bytes);
+        self.request.extend_from_slice(&self.session.request(bytes));
         Ok(bytes.len())
     }
 

@@ -15,6 +15,7 @@ mod client;
 mod daemon;
 mod duplex;
 mod egress;
+mod filter;
 mod http;
 mod login;
 mod pack;

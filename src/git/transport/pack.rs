@@ -141,6 +141,14 @@ fn without_line_feed(line: &[u8]) -> Vec<u8> {
     [format!("{:04x}", line.len() + 4).as_bytes(), line].concat()
 }
 
+fn too_large() -> String {
+    format!(
+        "an object of more than {} MiB; take the file out of the repository, or let the server leave it out \
+         (uploadpack.allowFilter)",
+        MAX_OBJECT_BYTES >> 20
+    )
+}
+
 impl Pack {
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while let Some((first, after)) = bytes.split_first() {
@@ -165,7 +173,7 @@ impl Pack {
                     }
                     *shift += if *shift == 0 { 4 } else { 7 };
                     if *size > MAX_OBJECT_BYTES as u64 {
-                        return Err(format!("an object of more than {} MiB", MAX_OBJECT_BYTES >> 20));
+                        return Err(too_large());
                     }
                     if first & 128 == 0 {
                         self.state = match *kind {
@@ -207,7 +215,7 @@ impl Pack {
         let status = status.map_err(|error| format!("an object that cannot be unpacked: {error}"))?;
         let taken = usize::try_from(self.inflate.total_in() - read).unwrap_or(bytes.len());
         if self.inflate.total_out() > MAX_OBJECT_BYTES as u64 {
-            return Err(format!("an object of more than {} MiB", MAX_OBJECT_BYTES >> 20));
+            return Err(too_large());
         }
         if status == Status::StreamEnd {
             self.inflate.reset(true);

@@ -1,9 +1,10 @@
 //! One fetch or push: its server, the credentials, and the limits.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Egress;
 use super::advertisement::{Advertisement, IsSha256, PushedReference};
 use super::arrivals::{Arrival, Arrivals};
+use super::filter::{FILTER, without_large_files};
 use super::report_status;
 use crate::git::{Credentials, Error, Remote};
 
@@ -85,6 +87,9 @@ pub(in crate::git) struct Session {
     /// The bytes of `received` among those of all sessions.
     arrival: Arrival,
     failure: Mutex<Option<Error>>,
+    /// Whether the server can leave large files out, and whether it is asked to.
+    can_filter: AtomicBool,
+    is_filtered: AtomicBool,
     pushed: OnceLock<PushedReference>,
     /// The path that a redirect led to.
     path: Mutex<Option<String>>,
@@ -120,6 +125,8 @@ impl Session {
             received,
             arrival,
             failure,
+            can_filter: AtomicBool::default(),
+            is_filtered: AtomicBool::default(),
             pushed: OnceLock::new(),
             path: Mutex::default(),
             push_answer: Mutex::default(),
@@ -162,6 +169,29 @@ impl Session {
     /// Returns true if a connection has failed, and so not libgit2.
     pub(in crate::git) fn has_failed(&self) -> bool {
         self.failure.lock().expect("no thread panics while it holds the failure").is_some()
+    }
+
+    /// Asks the server to leave out large files from now on, if it can and its pack was refused. Returns true if the
+    /// operation is to be repeated.
+    pub(in crate::git) fn leaves_out_large_files(&self, error: &git2::Error) -> bool {
+        let mut failure = self.failure.lock().expect("no thread panics while it holds the failure");
+        let is_refused = failure
+            .as_ref()
+            .map_or(Error::is_refused_pack(error), |failure| matches!(failure, Error::Content(_)));
+        let can_filter = self.can_filter.load(Ordering::Relaxed);
+        let begins = is_refused && can_filter && !self.is_filtered.swap(true, Ordering::Relaxed);
+        if begins {
+            *failure = None;
+        }
+        begins
+    }
+
+    /// Returns what the server gets of a request.
+    pub(super) fn request<'r>(&self, bytes: &'r [u8]) -> Cow<'r, [u8]> {
+        match self.is_filtered.load(Ordering::Relaxed) {
+            true => without_large_files(bytes),
+            false => Cow::Borrowed(bytes),
+        }
     }
 
     /// Hides the credentials in a text of a server.
@@ -358,7 +388,9 @@ impl Session {
     /// # Errors
     /// Returns [`Error::Content`] if the repository has a format that libgit2 does not read.
     pub(super) fn pass(&self, advertisement: &mut Advertisement, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-        advertisement.take(bytes).map_err(|IsSha256| Error::sha256(self.remote.url()))
+        let passed = advertisement.take(bytes).map_err(|IsSha256| Error::sha256(self.remote.url()))?;
+        self.can_filter.fetch_or(advertisement.has(FILTER), Ordering::Relaxed);
+        Ok(passed)
     }
 }
 

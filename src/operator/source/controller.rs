@@ -314,7 +314,7 @@ async fn fetch(
 /// Returns the error, and the hint that needs a name of the hub API.
 pub(crate) fn message(error: &git::Error) -> String {
     match error {
-        git::Error::Rewound { from, to, .. } => {
+        git::Error::Rewound { from, to, .. } | git::Error::HistoryRefused { from, to, .. } => {
             let (annotation, rewind) = (names::ACCEPT_REVISION_ANNOTATION, git::rewind(from, to));
             format!("{error}. To accept, annotate the ConfigRepo: {annotation}={rewind}")
         }

@@ -15,6 +15,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         | Error::Ref(_)
         | Error::Credentials(_)
         | Error::Content(_)
+        | Error::HistoryRefused { .. }
         | Error::NotVerified { .. }
         | Error::NotOurs { .. } => FailureKind::Invalid,
         // The report is one field, and another hub owns it.

@@ -70,8 +70,11 @@ impl Build<'_> {
     }
 
     /// Returns true for a directory that is a chart.
-    pub(crate) fn is_chart(&self, dir: &str) -> bool {
-        self.source.file_at(&joined(dir, CHART_FILE)).is_some()
+    ///
+    /// # Errors
+    /// The file that says so is too large to be read.
+    pub(crate) fn is_chart(&self, dir: &str) -> Result<bool> {
+        Ok(self.source.file_at(&joined(dir, CHART_FILE))?.is_some())
     }
 
     /// Renders a directory that is a chart, with its own values.

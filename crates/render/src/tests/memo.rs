@@ -28,7 +28,7 @@ fn edit(tree: &FileTree, paths: &[String], random: &mut Random) -> FileTree {
     let draw = |random: &mut Random, of: usize| usize::try_from(random.below(of as u64)).unwrap();
     let text = |path: &String| match tree.entry(path) {
         Some(TreeEntry::File(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
-        Some(TreeEntry::Link(_) | TreeEntry::Submodule) | None => String::new(),
+        Some(TreeEntry::Link(_) | TreeEntry::Submodule | TreeEntry::Large { .. }) | None => String::new(),
     };
     let (path, other) = (&paths[draw(random, paths.len())], &paths[draw(random, paths.len())]);
     let (old, foreign) = (text(path), text(other));
@@ -59,6 +59,7 @@ fn collect<'a>(entries: impl Iterator<Item = (&'a str, &'a TreeEntry)>) -> FileT
             TreeEntry::File(bytes) => tree.insert(path, Arc::clone(bytes)),
             TreeEntry::Link(target) => tree.insert_link(path, target.as_str()),
             TreeEntry::Submodule => tree.insert_submodule(path),
+            TreeEntry::Large { limit } => tree.insert_large(path, *limit),
         }
     }
     tree

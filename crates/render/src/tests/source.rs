@@ -80,6 +80,29 @@ fn chains_circles_and_odd_targets_of_links_are_refused() {
 }
 
 #[test]
+fn a_file_that_was_not_read_is_refused_where_it_is_used_and_never_absent() {
+    for large in ["Kustomization", "kustomization.yaml", "Chart.yaml", "a.yaml", "config.txt"] {
+        let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+        let generator = "configMapGenerator: [{name: c, files: [config.txt]}]";
+        let mut tree: FileTree = [("app/a.yaml", map)].into_iter().map(|(p, b)| (p, b.as_bytes())).collect();
+        if large == "config.txt" {
+            tree.insert("app/kustomization.yaml", generator.as_bytes());
+        }
+        tree.insert_large(format!("app/{large}"), 10);
+        let error = crate::render(&tree, "app").unwrap_err().to_string();
+        assert!(error.contains(&format!("\"app/{large}\" has more than 10 bytes")), "{error}");
+        tree.insert_link("linked/Kustomization", format!("../app/{large}"));
+        tree.insert("linked/a.yaml", map.as_bytes());
+        let error = crate::render(&tree, "linked").unwrap_err().to_string();
+        assert!(error.contains("has more than 10 bytes"), "{error}");
+    }
+    let mut tree: FileTree =
+        [("app/a.yaml", &b"{apiVersion: v1, kind: Secret, metadata: {name: a}}"[..])].into_iter().collect();
+    tree.insert_large("app/movie.mp4", 10);
+    assert!(crate::render(&tree, "app").is_ok(), "nothing uses it");
+}
+
+#[test]
 fn a_submodule_is_refused_where_it_is_used() {
     let mut tree = tree();
     tree.insert_submodule("app/module");
@@ -103,7 +126,7 @@ fn a_closure_holds_until_something_it_saw_changes() {
     let mut tree = tree();
     let source = Source::new(&tree, MemoryBudget::new(&|| false));
     source.read("app", "link/c.yaml").unwrap();
-    assert!(source.file_at("app/absent").is_none());
+    assert!(source.file_at("app/absent").unwrap().is_none());
     source.names("app");
     let closure = source.into_closure();
     let digest = closure.digest();

@@ -122,6 +122,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
         Error::Content(_)
         // No question, but only a fetch or a push ends in one of these.
         | Error::Rewound { .. }
+        | Error::HistoryRefused { .. }
         | Error::NotVerified { .. }
         | Error::Abandoned { .. }
         | Error::PushRejected { .. }

@@ -52,7 +52,11 @@ pub(in crate::cli::commands) fn read(
     let place = if directory.is_empty() { SNAPSHOT.to_owned() } else { format!("{directory}/{SNAPSHOT}") };
     let (mut objects, mut reader) = (Vec::new(), SnapshotReader::default());
     for (path, entry) in tip.tree.below(&place) {
-        let TreeEntry::File(file) = entry else { continue };
+        let file = match entry {
+            TreeEntry::File(file) => file,
+            TreeEntry::Large { limit } => return Err(anyhow!("{path} has more than {limit} bytes").into()),
+            TreeEntry::Link(_) | TreeEntry::Submodule => continue,
+        };
         let text = std::str::from_utf8(file).with_context(|| format!("cannot read {path}"))?;
         objects.extend(read(&mut reader, text).with_context(|| format!("cannot read {path}"))?);
     }

@@ -72,14 +72,14 @@ fn pending(status: &ConfigRepoStatus) -> Vec<Pending> {
     [plan, deletions, rewind(status)].into_iter().flatten().collect()
 }
 
-/// Returns the step to a commit that does not descend from the accepted one. The condition Ready has it as the
+/// Returns the step to a commit that does not descend from the accepted one, as far as is known. The condition Ready has it as the
 /// value of the annotation that accepts it.
 fn rewind(status: &ConfigRepoStatus) -> Option<Pending> {
     let ready = find_condition(&status.conditions, READY)?;
     let (_, value) = ready.message.split_once(&format!("{ACCEPT_REVISION_ANNOTATION}="))?;
     let value: String = value.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.').collect();
     let (from, to) = value.split_once("..")?;
-    let about = format!("the branch goes from {from} to {to}, which does not descend from it");
+    let about = format!("the branch goes from {from} to {to}, and no known history leads there");
     Some(Pending { annotation: ACCEPT_REVISION_ANNOTATION, value, about })
 }
 
