@@ -138,6 +138,26 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watch_ends_when_failures_have_stopped_the_rollout_long_before_the_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_hub, client, cli) = stopped_hub(dir.path()).await;
+    let group = "addon.open-cluster-management.io/v1alpha1";
+    let path = "/spec/installStrategy/placements/0/rolloutStrategy/progressive/progressDeadline";
+    let patch = json!([{"op": "replace", "path": path, "value": "876000h"}]);
+    let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
+    let params = PatchParams::default();
+    access(&client, "ClusterManagementAddOn", group, "").patch(ADD_ON, &params, &patch).await.unwrap();
+    let patch = json!([{"op": "replace", "path": "/status/conditions/2/reason", "value": "Failed"}]);
+    let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
+    let addons = access(&client, "ManagedClusterAddOn", group, "aws-1");
+    addons.patch_status(ADD_ON, &params, &patch).await.unwrap();
+    let watched = cli.output(&format!("rollout status {ADD_ON} --watch --timeout 1m"), "");
+    assert_eq!(watched.status.code(), Some(1), "failures have stopped it");
+    let watched = String::from_utf8(watched.stdout).unwrap();
+    assert!(watched.contains("too many failures in canary: 1, 0 allowed"), "{watched}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     let dir = tempfile::tempdir().unwrap();
     let (_hub, client, cli) = stopped_hub(dir.path()).await;

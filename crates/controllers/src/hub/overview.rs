@@ -157,6 +157,9 @@ pub struct WorkloadSummary {
     /// `wheelwright status` does not have them.
     #[serde(skip)]
     pub undo: Vec<Undo>,
+    /// The placements on which too many failures have stopped its rollout. The JSON of `wheelwright status` does not have them.
+    #[serde(skip)]
+    pub stopped: BTreeSet<String>,
     /// The stages of its rollouts, by placement in the order in which they start.
     pub stages: Vec<StageSummary>,
     /// Its clusters, by placement and decision group in the order in which they start.
@@ -427,9 +430,14 @@ fn summary(
         rules: rollouts.iter().filter_map(rules_of).collect(),
         paused_by: paused_by.map(|policy| policy.name().to_owned()).collect(),
         approvals: waiting_approvals(rollouts, removal),
+        stopped: rollouts.iter().filter(is_stopped).map(|rollout| rollout.placement.to_string()).collect(),
         stages: stages(rollouts),
         ..WorkloadSummary::of(groups.into_iter().map(group).collect())
     }
+}
+
+fn is_stopped(rollout: &&PlacementRollout) -> bool {
+    rollout.decision.as_ref().is_ok_and(|decision| decision.is_stopped())
 }
 
 /// Returns the stages of rollouts, each with its placement.

@@ -145,6 +145,11 @@ impl RolloutDecision {
             .map(|(name, _)| name.as_str())
     }
 
+    /// Returns whether too many failures have stopped the rollout, and no late report is waited for.
+    pub fn is_stopped(&self) -> bool {
+        self.breach.as_ref().is_some_and(|breach| breach.reports_until.is_none())
+    }
+
     /// Returns the corrections that the user should make, in words.
     pub fn corrections(&self) -> impl Iterator<Item = String> {
         let absent = |group| {

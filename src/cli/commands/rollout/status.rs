@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use api::names::DEFAULT_ROLLOUT_POLICY;
-use controllers::hub::overview::{Overview, OverviewController, WorkloadSummary};
+use controllers::hub::overview::{ClusterSummary, Overview, OverviewController, WorkloadSummary};
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
 
@@ -205,20 +205,30 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
     Ok(end)
 }
 
-/// Returns how a rollout has ended; `None` before its end.
+/// Returns how a rollout has ended; `None` before its end. Clusters to which no rollout assigns anything do not
+/// keep it open once every placement is decided.
 fn end(summary: &WorkloadSummary) -> Option<WatchEnd> {
-    if summary.settled == summary.total && summary.unselected == 0 {
+    let WorkloadSummary { settled, total, unselected, holds, .. } = summary;
+    let unassigned = summary.clusters().filter(|one| one.state == ClusterState::Waiting(Wait::Unassigned));
+    let is_done = match unassigned.count() {
+        0 => settled == total,
+        unassigned => *settled > 0 && settled + unassigned == *total && holds.is_empty(),
+    };
+    if is_done && *unselected == 0 {
         return Some(WatchEnd::Done);
     }
-    let mut clusters = summary.clusters();
-    (summary.failed + summary.returned + summary.quarantined > 0
-        && clusters.all(|cluster| stands_still(&cluster.state)))
-    .then_some(WatchEnd::Stopped)
+    let has_failed = summary.failed + summary.returned + summary.quarantined > 0;
+    let stands_still = summary.groups.iter().all(|group| {
+        let is_stopped = summary.stopped.contains(&group.placement);
+        group.clusters.iter().all(|cluster| stands_still(cluster, is_stopped))
+    });
+    (has_failed && stands_still).then_some(WatchEnd::Stopped)
 }
 
-/// Returns whether the state of a cluster lasts until a person acts.
-fn stands_still(state: &ClusterState) -> bool {
-    match state {
+/// Returns whether the state of a cluster lasts until a person acts. If too many failures have stopped its
+/// rollout, nobody waits for the deadline of a cluster that reports an error.
+fn stands_still(cluster: &ClusterSummary, is_stopped: bool) -> bool {
+    match &cluster.state {
         ClusterState::Done
         | ClusterState::Skipped
         | ClusterState::TimedOut
@@ -226,18 +236,19 @@ fn stands_still(state: &ClusterState) -> bool {
         | ClusterState::Unreachable { .. }
         | ClusterState::Returned { .. }
         | ClusterState::Quarantined => true,
+        ClusterState::Failed { deadline: Some(_) } => is_stopped,
+        ClusterState::Progressing { .. } => is_stopped && cluster.reports_error,
         ClusterState::Waiting(hold) => release(hold, "").is_stopped,
-        ClusterState::Failed { deadline: Some(_) }
-        | ClusterState::Returning { .. }
-        | ClusterState::Starting
-        | ClusterState::Progressing { .. }
-        | ClusterState::Soaking { .. } => false,
+        ClusterState::Returning { .. } | ClusterState::Starting | ClusterState::Soaking { .. } => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use controllers::hub::overview::GroupSummary;
+    use engine::rollout::state::Breach;
+    use jiff::Timestamp;
 
     #[test]
     fn a_watched_rollout_says_with_which_command_a_person_lets_it_go_on() {
@@ -257,5 +268,60 @@ mod tests {
             let paused = watched(&WorkloadSummary { paused_by, ..summary.clone() }, Style::PLAIN);
             assert!(paused.ends_with(&format!("\n  wheelwright rollout {command}\n")), "{paused}");
         }
+    }
+
+    /// Returns how a watch of the clusters of one placement ends.
+    fn end_of(states: &[ClusterState], is_stopped: bool) -> Option<WatchEnd> {
+        let cluster = |state: &ClusterState| ClusterSummary {
+            name: "c".into(),
+            runs: String::new(),
+            state: state.clone(),
+            available: true,
+            reports_error: false,
+            message: String::new(),
+            since: None,
+        };
+        let clusters = states.iter().map(cluster).collect();
+        let group = GroupSummary { placement: "fleet/aws".into(), name: "all".into(), clusters };
+        let stopped = if is_stopped { ["fleet/aws".to_owned()].into() } else { BTreeSet::new() };
+        end(&WorkloadSummary { stopped, ..WorkloadSummary::of(vec![group]) })
+    }
+
+    #[test]
+    fn a_watch_ends_when_failures_have_stopped_the_rollout_and_not_while_clusters_wait() {
+        let until = Timestamp::UNIX_EPOCH;
+        let failed = ClusterState::Failed { deadline: Some(until) };
+        let breach = Breach {
+            stage: "canary".into(),
+            failures: 1,
+            allowed: 0,
+            first: "c".into(),
+            reports_until: None,
+        };
+        let late = Wait::Breach(Breach { reports_until: Some(until), ..breach.clone() });
+        let waiting = ClusterState::Waiting;
+        assert_eq!(end_of(&[failed.clone(), ClusterState::Done], true), Some(WatchEnd::Stopped));
+        assert_eq!(end_of(&[failed.clone(), ClusterState::Done], false), None, "its failures are tolerated");
+        for (state, end) in [
+            (waiting(Wait::Breach(breach)), Some(WatchEnd::Stopped)),
+            (waiting(Wait::Unassigned), Some(WatchEnd::Stopped)),
+            (waiting(late), None),
+            (waiting(Wait::Approval { token: "t".into() }), None),
+            (waiting(Wait::StageSoak { stage: "canary".into(), until }), None),
+            (waiting(Wait::Frozen { window: "night".into(), until }), None),
+            (ClusterState::Progressing { deadline: None, reported: true }, None),
+            (ClusterState::Soaking { until }, None),
+        ] {
+            assert_eq!(end_of(&[failed.clone(), state.clone()], true), end, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_to_which_no_rollout_assigns_anything_keeps_no_watch_open() {
+        let unassigned = ClusterState::Waiting(Wait::Unassigned);
+        assert_eq!(end_of(&[ClusterState::Done, unassigned.clone()], false), Some(WatchEnd::Done));
+        assert_eq!(end_of(&[unassigned.clone()], false), None, "nothing has been rolled out yet");
+        let soaking = ClusterState::Soaking { until: Timestamp::UNIX_EPOCH };
+        assert_eq!(end_of(&[soaking, unassigned], false), None);
     }
 }
