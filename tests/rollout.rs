@@ -123,12 +123,15 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     let follow = format!("\nNext: wheelwright rollout status {ADD_ON} --watch follows the return.\n");
     assert!(output.contains(&follow), "{output}");
     let output = status();
-    assert!(output.contains(&format!("wheelwright rollout resume {ADD_ON} --release\n")), "{output}");
+    let remedy = format!(
+        "fix or revert the commit first; wheelwright rollout resume {ADD_ON} --release rolls the same revision out again"
+    );
+    assert!(output.contains(&format!("\n  {remedy}\n")), "{output}");
     assert!(output.contains("\n  it failed on aws-1: deployments open-cluster-management-"), "{output}");
     let json: Value = serde_json::from_str(&cli.run(&format!("rollout status {ADD_ON} -o json"))).unwrap();
     assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "Returning");
     assert!(cli.refused(&format!("rollout undo {ADD_ON}")).contains("no rollout that could be taken back"));
-    assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("--release"));
+    assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains(&remedy));
     cli.run(&format!("rollout resume {ADD_ON} --release"));
     assert_eq!(policy(&client, ADD_ON).await.spec.released_revisions.len(), 1);
     let output = status();

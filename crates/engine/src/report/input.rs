@@ -289,14 +289,21 @@ pub(super) fn holds(record: &RolloutStatus, workload: &str, desired: &str) -> Ve
     let failed = if failure.is_empty() { String::new() } else { format!(": it failed on {failure}") };
     let quarantine = (!quarantined.is_empty()).then(|| {
         format!(
-            "{name} is quarantined on {placement_namespace}/{placement_name}{failed}; commit other content, or \
-             release it: wheelwright rollout resume {workload} --release"
+            "{name} is quarantined on {placement_namespace}/{placement_name}{failed}; {}",
+            quarantine_remedy(workload)
         )
     });
     let wait = Wait::Quarantine { revision: Hash(quarantined.clone()) }.to_string();
     let hold = Some(hold).filter(|hold| !hold.is_empty() && **hold != wait).cloned();
     let approvals = record.waiting_approvals.iter().map(|token| format!("waits for the approval {token}"));
     hold.into_iter().chain(quarantine).chain(approvals).collect()
+}
+
+/// Returns what a person does about a quarantined revision of a workload.
+pub fn quarantine_remedy(workload: &str) -> String {
+    format!(
+        "fix or revert the commit first; wheelwright rollout resume {workload} --release rolls the same revision out again"
+    )
 }
 
 /// Returns the removal that waits for a person or for time to pass.

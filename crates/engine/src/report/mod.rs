@@ -23,7 +23,8 @@ pub use commit_state::{commit_state, is_news};
 pub use config_repo::ConfigRepoState;
 pub use files::{digest, files};
 pub use input::{
-    FleetReport, Rollout, Workload, WorkloadCluster, has_turn, last_change, ready_since, version_of,
+    FleetReport, Rollout, Workload, WorkloadCluster, has_turn, last_change, quarantine_remedy, ready_since,
+    version_of,
 };
 pub use message::message;
 pub use placement::PlacementState;

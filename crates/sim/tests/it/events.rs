@@ -92,8 +92,10 @@ fn a_rollback_says_which_cluster_failed_and_why_also_when_no_cluster_runs_it_any
     let overview = Overview::read(&caches(&world), world.now).unwrap();
     let holds = &overview.add_ons[0].holds;
     assert!(holds.len() == 1 && holds[0].contains(": it failed on cluster1: "), "{holds:?}");
-    let way_out = format!("wheelwright rollout resume {ADDON} --release");
-    assert!(holds[0].ends_with(&way_out), "{holds:?}");
+    let remedy = format!(
+        "fix or revert the commit first; wheelwright rollout resume {ADDON} --release rolls the same revision out again"
+    );
+    assert!(holds[0].ends_with(&remedy), "{holds:?}");
 }
 
 /// Refuses to delete a work, as the policy of somebody on the hub.

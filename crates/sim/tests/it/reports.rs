@@ -21,6 +21,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use controllers::hub::addon_config::{AddOnRollouts, explain};
 use controllers::hub::overview::{ClusterSummary, Mark, Overview};
 use controllers::hub::replica_set;
+use engine::report::quarantine_remedy;
 use engine::rollout::simulation::decision_table;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use object::duration::later;
@@ -208,7 +209,7 @@ fn a_report_tells_of_a_replica_set_in_the_words_of_add_ons() {
     );
     let hold = &set.holds[0];
     assert!(hold.contains(" is quarantined on default/fleet: it failed on cluster1: "), "{hold}");
-    assert!(hold.ends_with("wheelwright rollout resume default/settings --release"), "{hold}");
+    assert!(hold.ends_with(&quarantine_remedy("default/settings")), "{hold}");
     let runs = |cluster: &ClusterSummary| (cluster.mark(), json!(cluster.version(&set.name)));
     let clusters = || set.groups.iter().flat_map(|group| &group.clusters);
     assert!(clusters().all(|cluster| runs(cluster) == (Mark::Returned, good.clone())), "{set:?}");

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::anyhow;
 use api::gitops::v1alpha1::RolloutPolicy;
 use api::names::DEFAULT_ROLLOUT_POLICY;
+use engine::report::quarantine_remedy;
 use engine::rollout::cluster::Hash;
 use object::Metadata as _;
 
@@ -126,7 +127,7 @@ fn refusal(name: &str, everything: Option<&RolloutPolicy>, is_quarantined: bool)
     }
     let hint = match is_quarantined {
         false => format!("wheelwright rollout status {name}"),
-        true => format!("its revision is quarantined: wheelwright rollout resume {name} --release"),
+        true => format!("its revision is quarantined: {}", quarantine_remedy(name)),
     };
     CommandError::hinted(anyhow!("{name} is not paused"), hint)
 }

@@ -10,6 +10,7 @@ use jiff::SignedDuration;
 
 use api::names::DEFAULT_ROLLOUT_POLICY;
 use controllers::hub::overview::{ClusterSummary, Overview, OverviewController, WorkloadSummary};
+use engine::report::quarantine_remedy;
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
 
@@ -95,10 +96,10 @@ fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o WorkloadSummary, C
     all.find(|workload| workload.name == name).ok_or_else(|| missing(name))
 }
 
-/// Returns the reasons why nothing starts, and the commands that change that.
+/// Returns the reasons why nothing starts, and what a person does about them.
 fn next(name: &str, explained: &Explained) -> String {
     let mut page = String::new();
-    let mut commands = BTreeSet::new();
+    let mut remedies = BTreeSet::new();
     for rollout in &explained.rollouts {
         let (placement, Ok(decision)) = (&rollout.placement, &rollout.decision) else { continue };
         let Some(hold) = &decision.hold else { continue };
@@ -107,10 +108,10 @@ fn next(name: &str, explained: &Explained) -> String {
         if !rollout.failure.is_empty() {
             let _ = writeln!(page, "  it failed on {}", rollout.failure);
         }
-        commands.extend(release(hold, name).command);
+        remedies.extend(release(hold, name).remedy);
     }
-    for command in commands {
-        let _ = writeln!(page, "  {command}");
+    for remedy in remedies {
+        let _ = writeln!(page, "  {remedy}");
     }
     page + &approvals(name, &waiting(explained))
 }
@@ -147,16 +148,17 @@ fn resume(policies: &[String], name: &str) -> String {
 struct Release {
     /// Failures or a mistake caused the hold, and it lasts until a person acts.
     is_stopped: bool,
-    /// The command with which a person ends it.
-    command: Option<String>,
+    /// What a person does about it.
+    remedy: Option<String>,
 }
 
 fn release(hold: &Wait, name: &str) -> Release {
-    let (is_stopped, command) = match hold {
+    let command = |arguments: String| Some(format!("wheelwright rollout {arguments}"));
+    let (is_stopped, remedy) = match hold {
         Wait::Refused | Wait::Unassigned => (true, None),
-        Wait::Breach(breach) => (breach.reports_until.is_none(), Some(format!("undo {name}"))),
-        Wait::Quarantine { .. } => (true, Some(format!("resume {name} --release"))),
-        Wait::Paused { policies } => (false, Some(resume(policies, name))),
+        Wait::Breach(breach) => (breach.reports_until.is_none(), command(format!("undo {name}"))),
+        Wait::Quarantine { .. } => (true, Some(quarantine_remedy(name))),
+        Wait::Paused { policies } => (false, command(resume(policies, name))),
         Wait::Frozen { .. }
         | Wait::Unreachable { .. }
         | Wait::Superseded { .. }
@@ -165,7 +167,7 @@ fn release(hold: &Wait, name: &str) -> Release {
         | Wait::Approval { .. }
         | Wait::Slot { .. } => (false, None),
     };
-    Release { is_stopped, command: command.map(|command| format!("wheelwright rollout {command}")) }
+    Release { is_stopped, remedy }
 }
 
 /// Follows a rollout by watches.
