@@ -43,15 +43,25 @@ pub(super) struct RolloutChange<'a> {
 impl RolloutChange<'_> {
     /// Returns the events of the object that is rolled out.
     pub(super) fn events<K: Kind>(&self, object: &K) -> Vec<Event> {
+        let about = format!("{} on placement {}", self.named(), self.placement);
         let event = |(event_type, reason, message): (EventType, &str, String)| Event {
             related: Some((ObjectRef::of::<Placement>(self.placement.clone()), String::new())),
-            ..event(object, event_type, reason, format!("on placement {}: {message}", self.placement))
+            ..event(object, event_type, reason, format!("{about}: {message}"))
         };
         let rolled_back = self.rolled_back().map(|message| (EventType::Warning, ROLLED_BACK, message));
         let started = self.starts.then(|| (EventType::Normal, "RolloutStarted", self.state()));
         let completed = self.completes.then(|| (EventType::Normal, "RolloutCompleted", self.state()));
         let stages = rolled_back.into_iter().chain(started).chain(self.stopped()).chain(self.held());
         stages.chain(self.failing()).chain(self.approvals()).chain(completed).map(event).collect()
+    }
+
+    /// Returns the revision in the words of people, with the start of its hash.
+    fn named(&self) -> String {
+        let hash = self.input.revision.short();
+        match self.revision {
+            "" => hash.to_owned(),
+            revision => format!("{revision} ({hash})"),
+        }
     }
 
     /// Returns the message of the condition without OCM's numbers or, if nothing is left, the number of clusters that start or are done.
@@ -67,14 +77,12 @@ impl RolloutChange<'_> {
 
     fn rolled_back(&self) -> Option<String> {
         let revision = self.decision.quarantine.as_ref();
-        let revision = revision.filter(|new| self.input.quarantined.as_ref() != Some(*new))?;
+        revision.filter(|new| self.input.quarantined.as_ref() != Some(*new))?;
         let states = self.decision.clusters.values().map(|assignment| &assignment.state);
         let returning = states.filter(|state| matches!(state, ClusterState::Returning { .. }));
         let failed = if self.failure.is_empty() { String::new() } else { format!(" on {}", self.failure) };
         Some(format!(
-            "{} ({}) is quarantined, and what ran before returns on {}; it failed{failed}",
-            self.revision,
-            revision.short(),
+            "it is quarantined, and what ran before returns on {}; it failed{failed}",
             counted(returning.count(), "cluster")
         ))
     }

@@ -170,7 +170,8 @@ fn an_event_says_how_many_clusters_are_done_without_the_words_of_ocm() {
     world.run_for(seconds(1)).unwrap();
     let events = world.take_events();
     let completed = events.iter().find(|event| event.reason == "RolloutCompleted").unwrap();
-    assert_eq!(completed.message, "on placement default/fleet: 2 of 2 clusters done");
+    let revision = completed.message.strip_suffix(" on placement default/fleet: 2 of 2 clusters done");
+    assert!(revision.is_some_and(|revision| revision.starts_with("msa (")), "{completed:?}");
     assert_eq!((completed.regarding.key.name.as_str(), completed.uid.is_empty()), (ADDON, false));
 }
 

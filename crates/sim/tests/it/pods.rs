@@ -170,3 +170,23 @@ fn the_reason_of_a_pod_is_in_the_conditions_of_an_add_on() {
         progressing.message
     );
 }
+
+#[test]
+fn events_of_a_rollout_name_its_revision_and_the_cause_once() {
+    let mut world = world(1);
+    template(&mut world, "msa", "msa:none");
+    addon(&mut world, "msa", progressive());
+    select_all(&mut world);
+    world.run_for(seconds(10)).unwrap();
+    let namespace = "open-cluster-management-agent-addon";
+    let msa = Owner { namespace, name: "msa", labels: json!({"app": "msa"}) };
+    put_pod(&mut world, &msa, &waiting("CrashLoopBackOff", ""), 2);
+    world.run_for(seconds(600)).unwrap();
+    let events = world.take_events();
+    for (reason, causes) in [("RolloutStarted", 0), ("ClusterFailing", 1), ("RolloutStopped", 1)] {
+        let event = events.iter().find(|event| event.reason == reason).unwrap();
+        let (revision, message) = event.message.split_once(" on placement default/fleet: ").unwrap();
+        assert!(revision.starts_with("msa ("), "{event:?}");
+        assert_eq!(message.matches("CrashLoopBackOff").count(), causes, "{event:?}");
+    }
+}

@@ -236,10 +236,12 @@ impl AddOnInput {
         let own = node.clusters.count();
         let selected = node.clusters.selection.clusters().count();
         let mut condition = progress::placement_condition(selected, own, node.exists, decision);
-        if let Some(errors) = self.fleet.errors_of(decision).words() {
+        let errors = self.fleet.errors_of(decision);
+        let is_named = errors.first.is_some_and(|(cluster, _)| failure.starts_with(&format!("{cluster}: ")));
+        if let Some(errors) = errors.words() {
             condition.message.push_str(&format!(" {}.", errors.trim_end_matches('.')));
         }
-        if !failure.is_empty() {
+        if !failure.is_empty() && !is_named {
             condition.message.push_str(&format!(" {}.", failure.trim_end_matches('.')));
         }
         if !node.exists {

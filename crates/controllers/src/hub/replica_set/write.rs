@@ -227,7 +227,8 @@ impl SetInput {
         let was_complete =
             self.set.condition(PLACEMENT_ROLLED_OUT).is_none_or(|condition| condition.is_true());
         if works > 0 && !was_complete && new.holds(PLACEMENT_ROLLED_OUT) {
-            let message = format!("the newest template is in {}", counted(works, "work"));
+            let message =
+                format!("the template ({}) is in {}", self.revision.short(), counted(works, "work"));
             events.push(event(&*self.set, EventType::Normal, "RolloutCompleted", message));
         }
         events
