@@ -326,6 +326,8 @@ async fn a_hub_is_installed_upgraded_and_uninstalled_and_its_fleet_stays() {
         printed.contains("Deployment.apps wheelwright-system/wheelwright-operator deleted\n"),
         "{printed}"
     );
+    let install = "wheelwright install --image=example.com/w:2 --profile=default --git-hosts=git.example.com --dashboard=false";
+    assert!(printed.ends_with(&format!("\nManage it again with: {install}\n")), "{printed}");
     let names = "jsonpath={range .items[*]}{.metadata.name}={.metadata.finalizers} {end}";
     let names = kubectl.run(&["get", "clustermanagementaddons", "-o", names]);
     assert_eq!(

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::install::kinds;
 use crate::cli::connect::HubArgs;
 use crate::cli::duration::{Wait, wait};
-use crate::cli::installation::{Deadline, Installer, gone, manifests, stop_conversion};
+use crate::cli::installation::{Deadline, Installer, flags, gone, manifests, stop_conversion};
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{Format, failed, list, print};
@@ -35,8 +35,8 @@ use engine::plural::counted;
 
 /// Uninstall the operator from a hub. The fleet stays.
 ///
-/// Clusters, repositories, placements, add-ons and works keep what they have, and `wheelwright install`
-/// manages them again.
+/// Clusters, repositories, placements, add-ons and works keep what they have. The last line of the output is the
+/// `wheelwright install` that manages them again, with the options of this installation.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -131,6 +131,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     if installed.is_empty() {
         installer.must_have_no_release(&operator).await?;
     }
+    let install = install_command(&args.namespace, installer, &operator).await?;
     if installer.delete(&operator).await? {
         if !args.dry_run {
             gone(installer, &operator, deadline).await?;
@@ -175,8 +176,28 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
             "The fleet stays: the definitions, their objects, and namespace {}.",
             args.namespace
         ))?;
+        if let Some(install) = install {
+            done.line(format!("Manage it again with: {install}"))?;
+        }
     }
     done.finish()
+}
+
+/// Returns the command that installs the operator again as it is; `None` if it is not installed, or if its options
+/// cannot be read.
+async fn install_command(
+    namespace: &str,
+    installer: &Installer,
+    operator: &ObjectRef,
+) -> Result<Option<String>, CommandError> {
+    let Some(deployment) = installer.find(operator).await? else { return Ok(None) };
+    let Ok(options) = InstallationOptions::of(&deployment) else { return Ok(None) };
+    let mut words = vec!["wheelwright install".to_owned()];
+    if namespace != SYSTEM_NAMESPACE {
+        words.push(format!("--namespace={namespace}"));
+    }
+    words.extend(flags(options));
+    Ok(Some(words.join(" ")))
 }
 
 /// Removes the finalizer of the removal budget, which nobody answers any more, from add-ons; returns their

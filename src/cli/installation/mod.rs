@@ -9,5 +9,5 @@ mod wait;
 
 pub(super) use apply::{ApplyResult, Installer};
 pub(super) use definitions::{stop_conversion, take_conversion};
-pub(super) use options::{OptionArgs, git_host, image, manifests, namespace};
+pub(super) use options::{OptionArgs, flags, git_host, image, manifests, namespace};
 pub(super) use wait::{Deadline, definitions_served, deployment_available, gone};

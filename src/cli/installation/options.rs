@@ -106,6 +106,60 @@ impl OptionArgs {
     }
 }
 
+/// Returns the flags that set the options again, as words of a shell.
+pub(in crate::cli) fn flags(options: InstallationOptions) -> Vec<String> {
+    let InstallationOptions {
+        image,
+        replicas,
+        controllers,
+        profile,
+        git_hosts,
+        otlp_endpoint,
+        config_namespaces,
+        service_accounts,
+        addon_roles,
+        custom_signers,
+        token_add_ons,
+        cluster_profiles,
+        dashboard,
+        env,
+        extra_args,
+    } = options;
+    let joined = |list: Option<Vec<String>>| list.map(|list| list.join(","));
+    let profile = profile.map(|profile| match profile {
+        Profile::Default => "default".to_owned(),
+        Profile::Ocm => "ocm".to_owned(),
+    });
+    let once = [
+        ("image", image),
+        ("replicas", replicas.map(|replicas| replicas.to_string())),
+        ("controllers", controllers),
+        ("profile", profile),
+        ("git-hosts", joined(git_hosts)),
+        ("otlp-endpoint", otlp_endpoint),
+        ("config-namespaces", joined(config_namespaces)),
+        ("service-accounts", joined(service_accounts)),
+        ("addon-roles", joined(addon_roles)),
+        ("custom-signers", joined(custom_signers)),
+        ("token-addons", joined(token_add_ons)),
+        ("cluster-profiles", cluster_profiles.map(|is_on| is_on.to_string())),
+        ("dashboard", dashboard.map(|is_on| is_on.to_string())),
+    ];
+    let once = once.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+    let env = env.into_iter().flatten().map(|variable| ("env", variable));
+    let extra_args = extra_args.into_iter().flatten().map(|argument| ("extra-arg", argument));
+    let all = once.chain(env).chain(extra_args);
+    all.map(|(flag, value)| shell_word(format!("--{flag}={value}"))).collect()
+}
+
+/// Quotes a word for a shell if it needs quotes.
+fn shell_word(word: String) -> String {
+    match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c)) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Checks the name of a namespace.
 pub(in crate::cli) fn namespace(text: &str) -> Result<String, String> {
     match object::names::is_dns_label(text) {
@@ -210,6 +264,40 @@ mod tests {
     struct Line {
         #[command(flatten)]
         options: OptionArgs,
+    }
+
+    #[test]
+    fn the_flags_of_an_installation_set_its_options_again() {
+        let line = [
+            "install",
+            "--image=example.com/w:1@sha256:00000000000000000000000000000000",
+            "--replicas=3",
+            "--controllers=*,-placement",
+            "--profile=ocm",
+            "--git-hosts=git.example.com,*.example.org",
+            "--otlp-endpoint=http://collector:4318",
+            "--config-namespaces=a,b",
+            "--service-accounts=a/b,c/d",
+            "--addon-roles=one,two",
+            "--custom-signers=example.com/s",
+            "--token-addons=msa",
+            "--cluster-profiles",
+            "--dashboard=false",
+            "--env=NOTE=it's one, and two",
+            "--env=HTTPS_PROXY=http://proxy:3128",
+            "--extra-arg=--log-format=json",
+            "--extra-arg=-v",
+        ];
+        let options = Line::try_parse_from(line).unwrap().options.options();
+        let echo = |flags: Vec<String>| {
+            let script = format!("printf '%s\\n' {}", flags.join(" "));
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let printed = echo(flags(options.clone()));
+        let again = Line::try_parse_from(std::iter::once("install").chain(printed.lines())).unwrap();
+        assert_eq!(again.options.options(), options);
+        assert!(flags(InstallationOptions::default()).is_empty());
     }
 
     #[test]
