@@ -7,19 +7,24 @@ use super::state::State;
 use controllers::hub::overview::{HeldObjects, Repository, WorkloadSummary};
 use controllers::hub::undo::{Undo, UndoEffect};
 use engine::plural::counted;
+use engine::rollout::ClusterState;
 use object::text::short_commit;
 
 /// Most clusters that a confirmation names for each outcome.
 const CLUSTERS: usize = 10;
 
-/// Returns the button that pauses a rollout, or goes on with it.
-pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Action<'_> {
+/// Returns the button that pauses a rollout, or resumes it; `None` if no cluster is left that a pause would hold.
+pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Option<Action<'_>> {
+    let is_paused = !workload.paused_by.is_empty();
+    if !is_paused && !workload.clusters().any(|cluster| is_open(&cluster.state)) {
+        return None;
+    }
     let name = workload.name.as_str();
     let states = || workload.clusters().map(State::of);
     let count =
         |wanted: &[State]| counted(states().filter(|state| wanted.contains(state)).count(), "cluster");
     let (waiting, in_flight) = (count(&[State::Waiting, State::Paused]), count(&[State::InFlight]));
-    let (verb, label, effect) = if !workload.paused_by.is_empty() {
+    let (verb, label, effect) = if is_paused {
         let effect = html! {
             p { (waiting) " may start again, stage by stage and within the limits of the strategy." }
         };
@@ -31,7 +36,25 @@ pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Action<'_> {
         };
         ("pause", format!("Pause {name}"), effect)
     };
-    Action { verb, subject: name, token: String::new(), label, effect }
+    Some(Action { verb, subject: name, token: String::new(), label, effect })
+}
+
+/// Returns true if a cluster waits for its turn or is on its way.
+fn is_open(state: &ClusterState) -> bool {
+    match state {
+        ClusterState::Waiting(_)
+        | ClusterState::Starting
+        | ClusterState::Progressing { .. }
+        | ClusterState::Soaking { .. }
+        | ClusterState::Returning { .. } => true,
+        ClusterState::Done
+        | ClusterState::Failed { .. }
+        | ClusterState::TimedOut
+        | ClusterState::Skipped
+        | ClusterState::Unreachable { .. }
+        | ClusterState::Returned { .. }
+        | ClusterState::Quarantined => false,
+    }
 }
 
 /// Returns the button that takes a rollout back.

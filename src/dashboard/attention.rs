@@ -170,7 +170,7 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
         let action =
             html! { (open) @if shown.change_rollouts { (actions::approve(workload, token, about)) } };
         let cause = html! { (link(token)) " waits for an approval" br; span .dim { (about) } };
-        needs.push(Need { state: State::Paused, what: "Approval waits".into(), cause, action });
+        needs.push(Need { state: State::Paused, what: "Waits for approval".into(), cause, action });
     }
     if !corrections.is_empty() {
         let cause = html! { (link("strategy")) (list(corrections, 0)) };

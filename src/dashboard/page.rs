@@ -33,14 +33,18 @@ pub(super) fn login(why: &str) -> String {
 
 /// Returns the page about a request that was refused.
 pub(super) fn refused(why: &str) -> String {
+    unanswered("Refused", why)
+}
+
+fn unanswered(title: &'static str, why: &str) -> String {
     let main = html! {
         section .panel.narrow {
-            h1 { "Refused" }
+            h1 { (title) }
             p .problem role="alert" { (why) }
             p { a #back href="./" { "Back to the fleet" } }
         }
     };
-    Frame { title: "Refused", ..Frame::default() }.document(&main)
+    Frame { title, ..Frame::default() }.document(&main)
 }
 
 /// Returns the content while the fleet cannot be read.
@@ -119,21 +123,21 @@ fn placements(overview: &Overview, has_reasons: bool) -> Markup {
 pub(super) fn no_cluster(name: &str) -> String {
     let main = html! {
         section .panel.narrow {
-            h1 { "No such cluster" }
+            h1 { "Not found" }
             p .problem role="alert" { "There is no cluster " (name) " of which you may see something." }
             p { a #search href={ "clusters?q=" (encoded(name)) } { "Search for names that contain it" } }
             p { a #back href="./" { "Back to the fleet" } }
         }
     };
-    Frame { title: "No such cluster", ..Frame::default() }.document(&main)
+    Frame { title: "Not found", ..Frame::default() }.document(&main)
 }
 
 /// Returns the page about a rollout that does not exist, or that the visitor may not see.
 pub(super) fn no_rollout(name: &str) -> String {
-    refused(&format!("There is no rollout {name} that you may see."))
+    unanswered("Not found", &format!("There is no rollout {name} that you may see."))
 }
 
 /// Returns the page about a placement that does not exist.
 pub(super) fn no_placement(name: &str) -> String {
-    refused(&format!("There is no Placement {name}."))
+    unanswered("Not found", &format!("There is no Placement {name}."))
 }

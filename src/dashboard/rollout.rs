@@ -34,7 +34,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
                 p { (state(worst, words)) " " span .dim { (versions(workload)) } }
             }
             @if shown.change_rollouts { div .acts {
-                (actions::pause_or_resume(workload))
+                @if let Some(button) = actions::pause_or_resume(workload) { (button) }
                 @if !workload.undo.is_empty() { (actions::undo(workload)) }
                 @for (token, about) in &workload.approvals { (actions::approve(workload, token, about)) }
             } }

@@ -108,7 +108,9 @@ fn row(workload: &WorkloadSummary, has_buttons: bool) -> Markup {
                 p .small.dim { (workload.progress()) }
                 @for line in holds.iter().chain(corrections) { p .small.hold { (line) } }
             }
-            @if has_buttons { div .acts { (actions::pause_or_resume(workload)) } }
+            @if let Some(button) = actions::pause_or_resume(workload).filter(|_| has_buttons) {
+                div .acts { (button) }
+            }
         }
     }
 }

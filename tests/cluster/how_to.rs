@@ -88,7 +88,7 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
 
     user.apply(&objects("onBreach: Rollback"));
     user.releases_to_canaries("3", "exit 3", "10s");
-    let answer = user.eventually(status, "(returned)");
+    let answer = user.eventually(status, " back on ");
     assert!(answer.contains("it failed on c1: "), "{answer}");
     user.have("2");
 
@@ -100,7 +100,7 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     let rules = objects("name: everything").replace("0 18 * * fri", "0 0 * * *").replace("62h", "25h");
     user.apply(&rules);
     user.run("wheelwright rollout undo logging");
-    user.eventually(status, "(returned)");
+    user.eventually(status, " back on ");
     user.releases_to_canaries("5", "serve", "10s");
     user.eventually(status, "waits for the freeze weekend of RolloutPolicy everything to end");
     user.have("2");

@@ -366,11 +366,10 @@ impl WorkloadSummary {
             let versions: BTreeSet<&str> =
                 self.clusters().map(|cluster| cluster.version(&self.name)).collect();
             let version = versions.first().filter(|version| versions.len() == 1 && !version.is_empty());
-            return format!(
-                "{} of {total} run {} (returned)",
-                self.total,
-                version.unwrap_or(&"what ran before")
-            );
+            let before =
+                version.map_or_else(|| "what ran before".to_owned(), |version| format!("version {version}"));
+            let are = if self.total == 1 { "is" } else { "are" };
+            return format!("{} of {total} {are} back on {before}", self.total);
         }
         let mut line = format!("{} of {total} done", self.settled);
         let others = [

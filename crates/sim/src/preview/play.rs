@@ -295,7 +295,7 @@ impl PreviewRun {
                 "a cluster takes {usual}, and {workload} has a deadline of {limit}, so its clusters time out"
             ));
         }
-        let soon = deadline / 2;
+        let soon = half(deadline);
         self.spokes.hurry(soon, self.now);
         let soon = duration::format(soon);
         Some(format!("a cluster takes {soon}, not {usual}, because {workload} has a deadline of {limit}"))
@@ -473,4 +473,25 @@ fn check_read(
     let wanted: BTreeSet<Gvk> = if snapshot.kinds.is_some() { asked.clone() } else { owned.collect() };
     let unread: Vec<Gvk> = wanted.into_iter().filter(|kind| !snapshot.has_read(kind)).collect();
     if unread.is_empty() { Ok(()) } else { Err(PreviewError::Unread(unread)) }
+}
+
+/// Returns half of a time, in whole seconds unless it is less than one.
+fn half(time: SignedDuration) -> SignedDuration {
+    match (time / 2).as_secs() {
+        0 => time / 2,
+        seconds => SignedDuration::from_secs(seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_a_deadline_has_whole_seconds() {
+        for (whole, part) in [("20s", "10s"), ("25s", "12s"), ("1m1s", "30s"), ("1s", "500ms")] {
+            let half = half(duration::parse(whole).unwrap());
+            assert_eq!(duration::format(half), part, "{whole}");
+        }
+    }
 }

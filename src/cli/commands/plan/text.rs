@@ -144,7 +144,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
             "after {}, if every cluster succeeds and approvals are granted at once",
             time(preview.ends_after)
         );
-        add("Nothing more happens", vec![end]);
+        add("Finished", vec![end]);
     }
     sections
 }
@@ -252,7 +252,7 @@ fn rollout(WorkloadPreview { name, enter, leave, batches }: &WorkloadPreview) ->
         let groups =
             if batch.groups.is_empty() { String::new() } else { format!(" ({})", batch.groups.join(", ")) };
         let end = match batch.arrived_after {
-            Some(end) => format!("done at {}", time(end)),
+            Some(end) => format!("healthy at {}", time(end)),
             None => "does not complete".into(),
         };
         let (number, start, names) = (number + 1, time(batch.after), clusters(&batch.clusters));

@@ -129,7 +129,7 @@ Placements
 
 Add-ons
   app: 1 enter: c2
-    batch 1 at 0s (canary): c1; done at 35s
+    batch 1 at 0s (canary): c1; healthy at 35s
     batch 2 at 1m35s: c2; does not complete
 
 Works on clusters
@@ -154,7 +154,7 @@ Warnings
 Assumptions
   Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
 
-Nothing more happens
+Finished
   after 2m10s, if every cluster succeeds and approvals are granted at once
 ";
     let preview = example();
