@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::content::field_changes;
-use super::fleet::{self, PreviewWorkload, all, decisions, workloads};
+use super::fleet::{self, PreviewWorkload, all, decisions, get, workloads};
 use super::results::{
-    Batch, ChangeType, HeldRemoval, IncompleteRollout, ObjectChange, PlacementPreview, WorkChange,
-    WorkloadPreview,
+    Batch, ChangeType, EarlierRollout, HeldRemoval, IncompleteRollout, ObjectChange, PlacementPreview,
+    RolloutChanges, WorkChange, WorkloadPreview,
 };
 use super::runner::Sides;
 use super::scope::PreviewScope;
@@ -198,6 +198,53 @@ pub(super) fn outcomes(hub: &Store, scope: &PreviewScope) -> Vec<IncompleteRollo
         }));
     }
     open
+}
+
+/// Returns the rollouts that were not complete before a commit, and what the commit changes of them.
+pub(super) fn earlier(before: &Store, after: &Store) -> Vec<EarlierRollout> {
+    let of = |rollout: IncompleteRollout| EarlierRollout {
+        changes: match rollout.replica_set.as_str() {
+            "" => changes_of_add_on(&rollout, before, after),
+            set => changes_of_set(set, before, after),
+        },
+        rollout,
+    };
+    outcomes(before, &PreviewScope::All).into_iter().map(of).collect()
+}
+
+fn changes_of_add_on(rollout: &IncompleteRollout, before: &Store, after: &Store) -> RolloutChanges {
+    let read = |hub: &Store| {
+        let cma = get::<ClusterManagementAddOn>(hub, &Key::cluster(rollout.add_on.as_str()))?;
+        let cma = Some(cma).filter(|cma| !cma.is_terminating())?;
+        let is_it = |namespace: &str, name: &str| format!("{namespace}/{name}") == rollout.placement;
+        let mut placements = cma.spec.install_strategy.placements.iter();
+        let strategy = placements.find(|it| is_it(&it.namespace, &it.name))?.rollout_strategy.clone();
+        let mut progressions = cma.status.iter().flat_map(|status| &status.install_progressions);
+        let progression = progressions.find(|it| is_it(&it.namespace, &it.name))?;
+        let desired = progression.config_references.iter().map(|one| one.desired_config.clone());
+        Some((desired.collect::<Vec<_>>(), strategy))
+    };
+    changed_part(read(before), read(after))
+}
+
+fn changes_of_set(set: &str, before: &Store, after: &Store) -> RolloutChanges {
+    let read = |hub: &Store| {
+        let (namespace, name) = set.split_once('/')?;
+        let set = get::<ManifestWorkReplicaSet>(hub, &Key::namespaced(namespace, name))?;
+        let set = Some(set).filter(|set| !set.is_terminating())?;
+        Some((set.spec.manifest_work_template, set.spec.placement_refs))
+    };
+    changed_part(read(before), read(after))
+}
+
+/// Compares the revision and the strategy of a rollout.
+fn changed_part<R: PartialEq, S: PartialEq>(before: Option<(R, S)>, after: Option<(R, S)>) -> RolloutChanges {
+    match (before, after) {
+        (_, None) => RolloutChanges::End,
+        (Some((before, _)), Some((after, _))) if before != after => RolloutChanges::Revision,
+        (Some((_, before)), Some((_, after))) if before != after => RolloutChanges::Strategy,
+        (_, Some(_)) => RolloutChanges::Nothing,
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use api::names::{
     WORK_REPLICA_SET_LABEL,
 };
 use api::work::v1::ManifestWork;
+use engine::sync::ObjectId;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 use serde_json::Value;
 use store::{ListOptions, ResourcePath, Store};
@@ -60,11 +61,15 @@ pub enum PreviewWorkload {
 impl PreviewWorkload {
     /// Returns the add-on or the set that an object is, or belongs to.
     pub(super) fn of(object: &Object) -> Option<Self> {
-        let Gvk { group, kind, version: _ } = object.gvk();
+        Self::of_id(&ObjectId::of(&object.reference())).or_else(|| Self::on_cluster(object))
+    }
+
+    /// Returns the add-on or the set that an object is.
+    pub(super) fn of_id(ObjectId { group, kind, key }: &ObjectId) -> Option<Self> {
         match (group.as_str(), kind.as_str()) {
-            (ADDON_GROUP, "ClusterManagementAddOn") => Some(Self::AddOn(object.name().to_owned())),
-            (WORK_GROUP, "ManifestWorkReplicaSet") => Some(Self::ReplicaSet(object.key().to_string())),
-            _ => Self::on_cluster(object),
+            (ADDON_GROUP, "ClusterManagementAddOn") => Some(Self::AddOn(key.name.clone())),
+            (WORK_GROUP, "ManifestWorkReplicaSet") => Some(Self::ReplicaSet(key.to_string())),
+            _ => None,
         }
     }
 

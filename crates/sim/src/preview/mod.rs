@@ -32,8 +32,9 @@ pub use left_out::LeftOut;
 pub use play::{ProposedCommit, of_same_source, preview};
 pub use reported::{ReportedHub, of_report, same_as_applied, with_commits};
 pub use results::{
-    ApprovalRequest, Batch, ChangeType, CommitWindow, HeldObjects, HeldRemoval, IncompleteRollout,
-    ObjectChange, PlacementPreview, Preview, RepoPreview, RolloutWait, Verdict, WorkChange, WorkloadPreview,
+    ApprovalRequest, Batch, ChangeType, CommitWindow, EarlierRollout, HeldObjects, HeldRemoval,
+    IncompleteRollout, ObjectChange, PlacementPreview, Preview, RepoPreview, RolloutChanges, RolloutWait,
+    Verdict, WorkChange, WorkloadPreview,
 };
 pub use scope::PreviewScope;
 pub use snapshot::HubSnapshot;

@@ -421,6 +421,7 @@ impl PreviewRun {
             waits: if has_effect { self.timeline.waits() } else { Vec::new() },
             removals,
             outcomes: if has_effect { changes::outcomes(&self.hub, &self.runner.scope) } else { Vec::new() },
+            earlier: changes::earlier(before, &self.hub),
             assumed_kinds: self.spokes.assumed.iter().map(ToString::to_string).collect(),
             assumptions: Vec::new(),
             digests: BTreeMap::new(),

@@ -64,6 +64,9 @@ pub struct Preview {
     pub removals: Vec<HeldRemoval>,
     /// The rollouts that are not complete when nothing more happens.
     pub outcomes: Vec<IncompleteRollout>,
+    /// The rollouts that were not complete before the commit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierRollout>,
     /// The kinds in works that neither the hub nor a work defines, such as `Proxy.example.com`. A preview
     /// takes them for kinds with namespaces and a regular plural.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -105,6 +108,7 @@ impl Preview {
             waits: Vec::new(),
             removals: Vec::new(),
             outcomes: Vec::new(),
+            earlier: Vec::new(),
             assumed_kinds: Vec::new(),
             assumptions: Vec::new(),
             digests: BTreeMap::new(),
@@ -114,7 +118,7 @@ impl Preview {
     }
 
     /// Returns a hash of the effects. It leaves out times and waits, the names of commits, because a merge
-    /// gives a commit another name, what was assumed, and warnings.
+    /// gives a commit another name, the rollouts before the commit, what was assumed, and warnings.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
         effects.applied.clear();
@@ -123,6 +127,7 @@ impl Preview {
         effects.frozen = None;
         effects.opens = None;
         effects.waits.clear();
+        effects.earlier.clear();
         for other in &mut effects.others {
             other.refused = other.refused.take().map(|_| String::new());
         }
@@ -360,6 +365,30 @@ pub struct IncompleteRollout {
     pub placement: String,
     /// The message of the ClusterManagementAddOn or the set.
     pub message: String,
+}
+
+/// A rollout that was not complete before a commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EarlierRollout {
+    /// Its state before the commit.
+    #[serde(flatten)]
+    pub rollout: IncompleteRollout,
+    /// What the commit changes of it.
+    pub changes: RolloutChanges,
+}
+
+/// What a commit changes of a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RolloutChanges {
+    /// Nothing.
+    Nothing,
+    /// Its strategy: the same revision is rolled out in another way.
+    Strategy,
+    /// Its revision: another one is rolled out.
+    Revision,
+    /// It ends, because the add-on, the set or its placement goes.
+    End,
 }
 
 /// A window that a commit waits for.

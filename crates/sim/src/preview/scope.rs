@@ -7,7 +7,8 @@
 //!
 //! - it writes or deletes it, or one of its objects on clusters,
 //! - it writes or deletes an object that the add-on names, such as its template,
-//! - another cluster is selected by a placement of it, or in another group.
+//! - another cluster is selected by a placement of it, or in another group,
+//! - a ConfigRepo holds its deletion.
 //!
 //! Everything else that may reach add-ons, such as a RolloutPolicy, touches all of them.
 
@@ -24,6 +25,7 @@ use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::cluster::v1beta2::ManagedClusterSet;
+use api::gitops::v1alpha1::ConfigRepo;
 use api::names::{
     ADDON_FEATURE_LABEL_PREFIX, ADDON_GROUP, CLUSTER_GROUP, CONFIG_REPO_ANNOTATION, GITOPS_GROUP, WORK_GROUP,
 };
@@ -132,7 +134,15 @@ impl Played<'_> {
             }
         }
         touched.extend(self.placed_by(&placements));
+        touched.extend(self.held());
         PreviewScope::Only(touched)
+    }
+
+    /// Returns the add-ons and sets whose deletions are held: the clusters that would lose them may be the reason.
+    fn held(&self) -> impl Iterator<Item = PreviewWorkload> {
+        let held = all::<ConfigRepo>(self.after).filter_map(|repo| repo.status?.held_deletions);
+        let objects = held.flat_map(|held| held.objects);
+        objects.filter_map(|entry| PreviewWorkload::of_id(&ObjectId::from_entry(&entry).0))
     }
 
     fn effect(&self, id: &ObjectId, sides: &Sides) -> Effect {

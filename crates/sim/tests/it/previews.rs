@@ -10,12 +10,14 @@ use super::fixtures::{config_repo, put, repo, seconds};
 use super::preview_content::FleetContent;
 use super::preview_looks::{compare, look};
 use super::preview_rollouts::{compare_rollouts, roll_out};
+use api::condition::{Conditions as _, find_condition};
 use api::gitops::v1alpha1::ConfigRepo;
+use api::names::gitops_conditions::READY;
 use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
 use object::tree::{Checkout, Collision, FileTree};
 use object::{Key, Random};
 use sim::history::Content;
-use sim::preview::{ChangeType, HubSnapshot, Preview, ProposedCommit, Verdict, preview};
+use sim::preview::{ChangeType, HubSnapshot, Preview, ProposedCommit, RolloutChanges, Verdict, preview};
 use sim::{World, workload};
 
 /// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250`, as in `make
@@ -300,6 +302,50 @@ fn a_plan_tells_deletions_that_wait_for_the_window() {
     let before = look(&world);
     apply(&mut world, &third);
     compare(&told, &before, &look(&world)).unwrap();
+}
+
+#[test]
+fn a_plan_names_the_reason_for_which_the_operator_then_holds_deletions() {
+    let mut world = fleet(3, 3);
+    let content = |maps: usize| {
+        let mut content = Content { version: Some(1), ..Content::default() };
+        content.maps[..maps].fill(Some(0));
+        content.files()
+    };
+    apply(&mut world, &commit(1, content(4)));
+    // These deletions use the budget up.
+    apply(&mut world, &commit(2, content(2)));
+    let mut without_add_on = content(2);
+    without_add_on.insert("addon.yaml", b"# nothing is left\n".to_vec());
+    let third = commit(3, without_add_on);
+    let told = previewed(&world, &third).held.unwrap();
+    apply(&mut world, &third);
+    let repo = world.get::<ConfigRepo>(&repo()).unwrap();
+    let held = &find_condition(repo.conditions(), READY).unwrap().message;
+    assert!(held.contains("removes what it installs from 3 clusters"), "{held}");
+    assert_eq!(told.why, *held);
+}
+
+#[test]
+fn a_plan_says_which_rollouts_were_under_way_before_and_what_the_commit_changes_of_them() {
+    let mut world = fleet(3, 3);
+    let app = |version| Content { version: Some(version), strategy: 1, ..Content::default() };
+    apply(&mut world, &commit(1, app(1).files()));
+    assert!(previewed(&world, &commit(2, app(2).files())).earlier.is_empty(), "nothing is under way");
+    world.commit(&repo(), &"2".repeat(40), app(2).files());
+    world.run_for(seconds(2)).unwrap();
+    let mut with_map = app(2);
+    with_map.maps[0] = Some(0);
+    for (number, content, changes) in [
+        (3, with_map, RolloutChanges::Nothing),
+        (4, Content { strategy: 2, ..app(2) }, RolloutChanges::Strategy),
+        (5, app(3), RolloutChanges::Revision),
+    ] {
+        let told = previewed(&world, &commit(number, content.files()));
+        let [earlier] = told.earlier.as_slice() else { panic!("{told:#?}") };
+        assert_eq!((earlier.rollout.add_on.as_str(), earlier.changes), ("app", changes), "{told:#?}");
+        assert!(earlier.rollout.message.contains("progressing"), "{earlier:?}");
+    }
 }
 
 #[test]

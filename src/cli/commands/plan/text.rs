@@ -10,8 +10,9 @@ use engine::plural::counted;
 use object::duration;
 use object::text::{plain, short_commit};
 use sim::preview::{
-    ChangeType, FieldChange, HeldObjects, HeldRemoval, ObjectChange, PlacementPreview, Preview, RepoPreview,
-    RolloutWait, Verdict, WorkChange, WorkloadPreview,
+    ChangeType, EarlierRollout, FieldChange, HeldObjects, HeldRemoval, IncompleteRollout, ObjectChange,
+    PlacementPreview, Preview, RepoPreview, RolloutChanges, RolloutWait, Verdict, WorkChange,
+    WorkloadPreview,
 };
 
 /// Most clusters that are named in one place.
@@ -100,9 +101,13 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("the apply window {window} opens at {until}: the commit is applied then, and times count from there")
     });
     add("Apply window", opens.into_iter().collect());
+    add("Rollouts under way before the commit", preview.earlier.iter().map(earlier).collect());
     add("Placements", preview.placements.iter().map(placement).collect());
-    add("Add-ons", preview.add_ons.iter().flat_map(rollout).collect());
-    add("ManifestWorkReplicaSets", preview.replica_sets.iter().flat_map(rollout).collect());
+    let rollouts = |workloads: &[WorkloadPreview]| {
+        workloads.iter().flat_map(|workload| rollout(workload, &preview.earlier)).collect()
+    };
+    add("Add-ons", rollouts(&preview.add_ons));
+    add("ManifestWorkReplicaSets", rollouts(&preview.replica_sets));
     add("Works on clusters", preview.works.iter().flat_map(work).collect());
     add("Waits", preview.waits.iter().map(wait).collect());
     let plans = preview.others.iter().map(|other| (&other.repo, &other.plan_approval));
@@ -126,12 +131,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("in the end: {add_on} stays on {clusters} until spec.approved of RolloutPolicy {policy} has {token}")
     });
     add("Approvals", plans.chain(approvals).chain(removals).collect());
-    let open = preview.outcomes.iter().map(|open| {
-        let workload = workload(&open.add_on, &open.replica_set);
-        let placement = if open.placement.is_empty() { "" } else { &format!(" in {}", open.placement) };
-        format!("{workload}{placement}: {}", plain(&open.message, MESSAGE))
-    });
-    add("Rollouts that do not complete", open.collect());
+    add("Rollouts that do not complete", preview.outcomes.iter().map(incomplete).collect());
     add("Warnings", preview.warnings.iter().map(|warning| plain(warning, MESSAGE)).collect());
     let assumed = preview.assumed_kinds.iter().map(|kind| {
         let kind = plain(kind, VALUE);
@@ -147,6 +147,31 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         add("Finished", vec![end]);
     }
     sections
+}
+
+/// Says how far a rollout was before the commit, and what the commit changes of it.
+fn earlier(EarlierRollout { rollout, changes }: &EarlierRollout) -> String {
+    let what = match changes {
+        RolloutChanges::Nothing => "the commit changes nothing of it",
+        RolloutChanges::Strategy => "the commit changes its strategy and keeps its revision",
+        RolloutChanges::Revision => "the commit replaces its revision",
+        RolloutChanges::End => "the commit ends it",
+    };
+    format!("{}; {what}", incomplete(rollout).trim_end_matches('.'))
+}
+
+/// Returns true if a rollout was under way before the commit, which rolls out nothing else.
+fn goes_on(name: &str, earlier: &[EarlierRollout]) -> bool {
+    let is_of = |one: &&EarlierRollout| workload(&one.rollout.add_on, &one.rollout.replica_set) == name;
+    let mut changes = earlier.iter().filter(is_of).map(|one| one.changes).peekable();
+    changes.peek().is_some()
+        && changes.all(|it| matches!(it, RolloutChanges::Nothing | RolloutChanges::Strategy))
+}
+
+fn incomplete(IncompleteRollout { add_on, replica_set, placement, message }: &IncompleteRollout) -> String {
+    let workload = workload(add_on, replica_set);
+    let placement = if placement.is_empty() { "" } else { &format!(" in {placement}") };
+    format!("{workload}{placement}: {}", plain(message, MESSAGE))
 }
 
 /// Returns the name that is not empty.
@@ -243,7 +268,9 @@ fn placement(PlacementPreview { placement, clusters, enter, leave }: &PlacementP
     format!("{placement}: {}; {}", counted(clusters, "cluster"), moves(enter, leave))
 }
 
-fn rollout(WorkloadPreview { name, enter, leave, batches }: &WorkloadPreview) -> Vec<String> {
+fn rollout(workload: &WorkloadPreview, earlier: &[EarlierRollout]) -> Vec<String> {
+    let WorkloadPreview { name, enter, leave, batches } = workload;
+    let name = if goes_on(name, earlier) { &format!("{name} (under way before the commit)") } else { name };
     let mut lines = vec![match moves(enter, leave) {
         moves if moves.is_empty() => name.clone(),
         moves => format!("{name}: {moves}"),

@@ -1,5 +1,5 @@
 use super::*;
-use sim::preview::{ApprovalRequest, Batch, CommitWindow, IncompleteRollout};
+use sim::preview::{ApprovalRequest, Batch, CommitWindow};
 
 #[expect(clippy::too_many_lines, reason = "one value with all its fields")]
 pub(in crate::cli::commands::plan) fn example() -> Preview {
@@ -94,12 +94,31 @@ pub(in crate::cli::commands::plan) fn example() -> Preview {
             placement: "config/fleet".into(),
             message: "1/2 progressing...".into(),
         }],
+        earlier: vec![EarlierRollout {
+            rollout: IncompleteRollout {
+                add_on: "app".into(),
+                replica_set: String::new(),
+                placement: "config/fleet".into(),
+                message: "0/2 progressing.".into(),
+            },
+            changes: RolloutChanges::Revision,
+        }],
         assumptions: Vec::new(),
         digests: std::collections::BTreeMap::new(),
         assumed_kinds: vec!["Proxy.example.com".into()],
         warnings: vec!["A and a differ only in case".into()],
         ends_after: 130,
     }
+}
+
+#[test]
+fn a_rollout_that_only_goes_on_is_not_taken_for_an_effect_of_the_commit() {
+    let mut preview = example();
+    preview.earlier[0].changes = RolloutChanges::Nothing;
+    let page = page(&preview, None);
+    let earlier = "app in config/fleet: 0/2 progressing; the commit changes nothing of it\n";
+    assert!(page.contains(earlier), "{page}");
+    assert!(page.contains("\n  app (under way before the commit): 1 enter: c2\n"), "{page}");
 }
 
 #[test]
@@ -123,6 +142,9 @@ Deletions that wait for approval
   3 deletions are over the budget of 2
   - ConfigMap config/c
   and 2 more objects
+
+Rollouts under way before the commit
+  app in config/fleet: 0/2 progressing; the commit replaces its revision
 
 Placements
   config/fleet: 2 clusters; 1 enter: c2; 1 leave: c3
