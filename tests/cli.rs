@@ -8,13 +8,14 @@ use ::kube::Api;
 use ::kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::cluster::v1alpha1::ClusterClaim;
+use api::cluster::v1beta1::Placement;
 use api::crds;
 use api::names::{AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET, KEPT_WORK_LABEL, KEPT_WORK_TYPE};
 use api::work::v1::{AppliedManifestWork, ManifestWork};
 use controllers::agent_identity;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use object::{Key, Object};
 use serde_json::json;
@@ -208,6 +209,59 @@ async fn addons_are_listed_enabled_and_disabled(on_hub: &Cli, hub: &Server) {
     assert_eq!(output, "add-on submariner is not enabled on cluster c1\n");
 }
 
+/// Renders an overlay with a chart, with the program as a process.
+fn rendered_chart(dir: &Path) -> String {
+    let overlay = dir.join("web");
+    for (path, text) in [
+        ("charts/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n"),
+        ("charts/web/values.yaml", "replicas: 1\n"),
+        (
+            "charts/web/templates/map.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {replicas: '{{ .Values.replicas }}'}\n",
+        ),
+        (
+            "kustomization.yaml",
+            "helmCharts: [{name: web, releaseName: shop-web, valuesInline: {replicas: 3}}]\nresources: [namespace.yaml]\n",
+        ),
+        ("namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"),
+    ] {
+        let file = overlay.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("render").arg(overlay).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+async fn a_rendered_chart_reaches_the_cluster(on_hub: &Cli, dir: &Path, hub: &Server, spoke: &Server) {
+    let objects = rendered_chart(dir);
+    let line = "work create web -f - --namespace shop --clusters c1";
+    assert_eq!(on_hub.run_with(line, &objects), "create work web in cluster c1\n");
+    let maps: Api<ConfigMap> = Api::namespaced(spoke.client(), "shop");
+    eventually("its objects are on the cluster", async || {
+        let map = maps.get_opt("shop-web").await.unwrap();
+        map.and_then(|map| map.data).is_some_and(|data| data["replicas"] == "3")
+    })
+    .await;
+
+    let placement = json!({"metadata": {"name": "all", "namespace": "default"}, "spec": {}});
+    let placements: Api<Placement> = Api::namespaced(hub.client(), "default");
+    placements.create(&PostParams::default(), &serde_json::from_value(placement).unwrap()).await.unwrap();
+    let line = "work create web -f - --namespace shop --placement default/all --dry-run -o yaml";
+    let printed: serde_json::Value = serde_saphyr::from_str(&on_hub.run_with(line, &objects)).unwrap();
+    assert_eq!(printed["kind"], "ManifestWorkReplicaSet");
+    let metadata = json!({"name": "web", "namespace": "default"});
+    assert_eq!(printed["metadata"], metadata, "a repository can have it");
+    let manifests = &printed["spec"]["manifestWorkTemplate"]["workload"]["manifests"];
+    assert_eq!(manifests.as_array().unwrap().len(), 2, "{printed}");
+
+    let works: Api<ManifestWork> = Api::namespaced(hub.client(), "c1");
+    works.delete("web", &DeleteParams::default()).await.unwrap();
+    eventually("the work is gone", async || works.get_opt("web").await.unwrap().is_none()).await;
+    placements.delete("all", &DeleteParams::default()).await.unwrap();
+}
+
 fn claim_name() -> String {
     agent_identity::claim_name(&Key::namespaced(AGENT_NAMESPACE, HUB_KUBECONFIG_SECRET))
 }
@@ -312,6 +366,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     people_write(&on_hub);
     addons_are_listed_enabled_and_disabled(&on_hub, &hub).await;
     eventually("the work arrives", async || is("get works -o tree", "configmaps default/m: True")).await;
+    a_rendered_chart_reaches_the_cluster(&on_hub, dir.path(), &hub, &spoke).await;
     a_work_that_the_hub_lost_is_listed_on_the_cluster(&on_spoke, &spoke).await;
 
     let bootstrap = dir.path().join("bootstrap");

@@ -153,6 +153,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "wheelwright work create settings -f settings.yaml --clusters aws-1,aws-2",
             "wheelwright work create settings -f settings.yaml --placement fleet/aws",
+            "wheelwright work create web -f web.yaml --namespace shop --clusters aws-1",
         ],
     ),
     (

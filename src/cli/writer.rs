@@ -185,14 +185,20 @@ impl Writer {
         Ok(typed)
     }
 
-    /// Applies an object; fields of other managers stay.
+    /// Applies an object; fields of other managers stay. A dry run shows it without the fields of the API server, so
+    /// that a repository can have it.
     pub(super) async fn apply<K: Kind>(&mut self, object: &K) -> Result<K, CommandError> {
         let key = Key::of(object);
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
         let patch = Object::from_typed(object);
         let applied =
             api::<K>(&self.client, &key.namespace).patch(&key.name, &params, &Patch::Apply(&patch)).await;
-        self.add_object(&applied.map_err(failed(format!("apply {} {key}", K::kind(&()))))?)
+        let applied = applied.map_err(failed(format!("apply {} {key}", K::kind(&()))))?;
+        if self.dry_run {
+            self.show(patch);
+            return Ok(typed(&applied)?);
+        }
+        self.add_object(&applied)
     }
 
     /// Applies an object of a built-in kind; fields of other managers stay.

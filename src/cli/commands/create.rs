@@ -15,8 +15,6 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Create a work on each of the named clusters, or a ManifestWorkReplicaSet for the clusters of a
-    /// placement.
     Work(work::Create),
     /// Create a cluster set.
     Clusterset(clusterset::Create),

@@ -9,16 +9,17 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::cli::connect::HubArgs;
+use crate::cli::installation::namespace;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, get, list, must_exist};
 use crate::cli::{CommandError, CommandResult};
-use api::Manifest;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::cluster::v1::ManagedCluster;
 use api::cluster::v1beta1::Placement;
 use api::work::v1::{ManifestWork, ManifestWorkSpec, ManifestsTemplate};
 use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, ManifestWorkReplicaSetSpec};
+use object::builtin_lists::BUILTIN;
 use object::{Key, Object};
 
 /// Largest input that is read: four times the limit of an API server for one object.
@@ -33,8 +34,6 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Create a work on each of the named clusters, or a ManifestWorkReplicaSet for the clusters of a
-    /// placement.
     Create(Create),
     /// Print the RBAC rules that the agent of a cluster needs for its works, as values of its chart.
     Rules(Rules),
@@ -49,6 +48,9 @@ struct Rules {
     hub: HubArgs,
 }
 
+/// Create a work on each of the named clusters, or a ManifestWorkReplicaSet for the clusters of a placement.
+///
+/// With `--dry-run -o yaml` the objects are printed for a repository.
 #[derive(Debug, clap::Args)]
 pub(super) struct Create {
     /// Name of the work or of the ManifestWorkReplicaSet.
@@ -56,6 +58,9 @@ pub(super) struct Create {
     /// File with the manifests, as YAML documents or JSON. `-` reads standard input.
     #[arg(short, long, value_name = "FILE")]
     filename: PathBuf,
+    /// Namespace of the manifests that have none and whose kind has namespaces, as with `kubectl apply`.
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
+    namespace: Option<String>,
     /// Names of the clusters, separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',', required_unless_present = "placement")]
     clusters: Vec<String>,
@@ -77,8 +82,13 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 }
 
 pub(super) fn create(args: &Create, ui: &mut Ui) -> CommandResult {
+    let mut objects = manifests(&args.filename)?;
+    if let Some(namespace) = &args.namespace {
+        objects.iter_mut().for_each(|object| place(object, namespace));
+    }
+    let manifests = objects.into_iter().map(|object| object.0).collect();
     let spec = ManifestWorkSpec {
-        workload: ManifestsTemplate { manifests: manifests(&args.filename)?, ..Default::default() },
+        workload: ManifestsTemplate { manifests, ..Default::default() },
         ..ManifestWorkSpec::default()
     };
     block_on(async {
@@ -89,8 +99,17 @@ pub(super) fn create(args: &Create, ui: &mut Ui) -> CommandResult {
     })
 }
 
+/// Puts an object without a namespace into this one. A kind that is not built in counts as one with namespaces.
+fn place(object: &mut Object, namespace: &str) {
+    let is_placed = !object.namespace().is_empty()
+        || BUILTIN.is_namespaced(&object.gvk().api_version(), object.kind()) == Some(false);
+    if !is_placed {
+        object.metadata_mut().insert("namespace".into(), namespace.into());
+    }
+}
+
 /// Reads the manifests; a List counts as its items.
-fn manifests(file: &Path) -> Result<Vec<Manifest>, CommandError> {
+fn manifests(file: &Path) -> Result<Vec<Object>, CommandError> {
     let name = file.display();
     let mut text = String::new();
     let read = if file.as_os_str() == "-" {
@@ -105,7 +124,7 @@ fn manifests(file: &Path) -> Result<Vec<Manifest>, CommandError> {
     })
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Manifest>> {
+fn parse(text: &str) -> anyhow::Result<Vec<Object>> {
     let options = serde_saphyr::options! { strict_booleans: false };
     let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple_with_options(text, options)?;
     let mut manifests = Vec::new();
@@ -120,7 +139,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Manifest>> {
             if object.name().is_empty() || object.kind().is_empty() {
                 return Err(anyhow!("an object has no kind or no name"));
             }
-            manifests.push(object.0);
+            manifests.push(object);
         }
     }
     if manifests.is_empty() { Err(anyhow!("there are no manifests")) } else { Ok(manifests) }
@@ -221,6 +240,20 @@ mod tests {
         assert_eq!(parse(list).unwrap().len(), 1);
         for wrong in ["", "kind: ConfigMap\n", "- a\n", "metadata: {name: a}\n"] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_object_of_a_kind_with_namespaces_that_has_none_is_placed() {
+        for (object, expected) in [
+            ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}", "shop"),
+            ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}", "b"),
+            ("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}", ""),
+            ("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}", "shop"),
+        ] {
+            let mut objects = parse(object).unwrap();
+            place(&mut objects[0], "shop");
+            assert_eq!(objects[0].namespace(), expected, "{object}");
         }
     }
 }
