@@ -127,6 +127,8 @@ fn files(dir: &Path) -> std::io::Result<BTreeMap<String, ByteString>> {
 /// the command.
 #[derive(Debug)]
 pub(crate) struct Revisions {
+    /// The URL, or the directory.
+    url: String,
     /// The directory of the repository, or of the mirror of its URL.
     directory: PathBuf,
     mirror: Option<(TempDir, RefCell<Mirror>)>,
@@ -136,13 +138,19 @@ impl Revisions {
     fn open(url: &str, credentials: Credentials) -> Result<Self, CommandError> {
         let remote = Remote::parse(url)?;
         if let Some(directory) = remote.local() {
-            return Ok(Self { directory: directory.to_owned(), mirror: None });
+            return Ok(Self { url: url.to_owned(), directory: directory.to_owned(), mirror: None });
         }
         let cache = tempfile::tempdir().context("cannot create a temporary directory")?;
         let directory = Mirror::directory(cache.path(), &remote);
         let mut mirror = Mirror::open(cache.path(), remote, credentials).map_err(hinted)?;
         mirror.keeps_whole_history = true;
-        Ok(Self { directory, mirror: Some((cache, RefCell::new(mirror))) })
+        Ok(Self { url: url.to_owned(), directory, mirror: Some((cache, RefCell::new(mirror))) })
+    }
+
+    /// Returns the URLs that the repository is known by: its own, and those of the remotes of a directory.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let remotes = if self.mirror.is_none() { git::remote_urls(&self.directory) } else { Vec::new() };
+        std::iter::once(self.url.clone()).chain(remotes).collect()
     }
 
     /// Reads a revision.

@@ -19,6 +19,14 @@ pub fn is_repository(path: &Path) -> bool {
     !Repository::open(path).is_err_and(|error| error.code() == ErrorCode::NotFound)
 }
 
+/// Returns the URLs of the remotes of a repository; none of one that cannot be read.
+pub fn remote_urls(path: &Path) -> Vec<String> {
+    let Ok(repo) = Repository::open(path) else { return Vec::new() };
+    let names = repo.remotes().ok();
+    let names = names.iter().flatten().filter_map(|name| name.ok().flatten());
+    names.filter_map(|name| Some(repo.find_remote(name).ok()?.url().ok()?.to_owned())).collect()
+}
+
 /// Reads a revision of a repository of this machine: a branch, a tag, a branch of its remote, or what
 /// `git rev-parse` takes.
 ///

@@ -111,6 +111,7 @@ fn the_tutorial_ends_with_clusters_that_follow_a_repository_on_real_nodes() {
     let plan = page.types("git -C fleet switch");
     assert!(plan.contains("(canary): aws-1") && plan.contains(": aws-2"), "{plan}");
     user.run("git -C fleet push --quiet https://writer:secret@$GIT/tutorial.git my-change:main");
+    page.types("wheelwright repo reconcile fleet");
     user.sees_addon("0.10.0");
     let watched = page.types("wheelwright status");
     assert!(watched.contains("2 of 2 clusters done") && watched.contains("RolloutCompleted"), "{watched}");

@@ -57,6 +57,11 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "wheelwright crds |", "this hub has the operator already; helm:: runs it"),
     ("docs/tutorial.md", "make demo", "a step of .ci/run"),
     ("docs/tutorial.md", "cargo install", "no test runs it; the tests have built the program"),
+    (
+        "docs/tutorial.md",
+        "wheelwright repo reconcile",
+        "no operator runs here; a_reader_of_the_tutorial_has_clusters_that_follow_a_repository runs it",
+    ),
     ("docs/how-to.md", "wheelwright migrate", "no operator moves anything here; migrate:: moves workloads"),
     ("docs/how-to.md", "wheelwright rollout approve", "nothing waits here; rollout:: approves what waits"),
     ("docs/how-to.md", "etcdctl", "it needs the address of an etcd; faults::restore:: runs it"),

@@ -84,9 +84,7 @@ async fn a_reader_of_the_tutorial_has_clusters_that_follow_a_repository() {
     let plan = reader.runs("git -C fleet switch");
     assert!(plan.contains("managed-serviceaccount") && plan.contains("aws-1"), "{plan}");
     reader.types("git -C fleet push --quiet ../served/fleet.git my-change:main");
-    let look =
-        "kubectl annotate configrepo fleet -n wheelwright-system gitops.wheelwright.dev/reconcile-at=now";
-    reader.types(look);
+    reader.runs("wheelwright repo reconcile");
     eventually("0.10.0 runs on both", async || {
         running(&clients).await == [image("v0.10.0"), image("v0.10.0")]
     })

@@ -9,7 +9,7 @@ pub(super) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> bool {
 
 /// Returns whether two URLs are those of one repository. With one protocol, user and port must be the same
 /// too: a path may be that of the user, and a port that of another server.
-pub(super) fn is_same_repository(one: &str, other: &str) -> bool {
+pub fn is_same_repository(one: &str, other: &str) -> bool {
     let [(protocol, server, _), (other_protocol, other_server, _)] = [one, other].map(parts);
     let is_one_server = protocol != other_protocol || server.eq_ignore_ascii_case(other_server);
     is_one_server && place(one) == place(other)

@@ -111,7 +111,7 @@ impl Reported {
         let repository = repository.open()?;
         let tip = at.as_deref().unwrap_or(branch);
         let reported = report::read(&repository, tip, report_path.as_deref(), SnapshotReader::read)?.objects;
-        let repo = config_repo(named.as_ref(), reported.iter())?;
+        let repo = config_repo(named.as_ref(), &repository.urls(), reported.iter())?;
         // The warnings are about fields of others, which no rollout depends on.
         let ReportedHub { snapshot, applied, warnings: _ } = of_report(reported, &repo, now);
         let objects = match applied.is_empty() {

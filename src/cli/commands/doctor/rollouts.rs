@@ -1,17 +1,18 @@
-//! Checks the rollouts of add-ons and sets: none has failed.
+//! Checks the rollouts of add-ons and sets: none has failed. Lists the approvals that wait for a person.
 
 use super::finding::Finding;
 use super::hub::ExaminedHub;
 use crate::cli::CommandError;
 use crate::cli::origin::{read_by_rollouts, read_hub};
 use crate::shell::now;
-use controllers::hub::overview::{Overview, OverviewController, WorkloadSummary};
+use controllers::hub::overview::{Overview, OverviewController, Repository, WorkloadSummary};
+use engine::plural::counted;
 
 const CHECK: &str = "rollouts";
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     match read(hub).await {
-        Ok(overview) => of(&overview),
+        Ok(overview) => of(&overview).into_iter().chain(approvals(&overview)).collect(),
         Err(error) => vec![Finding::unknown(CHECK, error)],
     }
 }
@@ -29,6 +30,28 @@ fn of(overview: &Overview) -> Vec<Finding> {
     } else {
         failed
     }
+}
+
+/// Returns the approvals that wait for a person, and the commands that give them.
+fn approvals(overview: &Overview) -> Vec<Finding> {
+    let waits = |name: &str, about: &str, command: String| {
+        Finding::warning("approvals", format!("{name} waits for an approval of {about}"), command)
+    };
+    let mut findings = Vec::new();
+    for Repository { name, held_plan, held_deletions, .. } in &overview.repositories {
+        let command = |value: &str| format!("wheelwright repo approve {name} {value}");
+        if !held_plan.is_empty() {
+            findings.push(waits(name, "its plan", command(held_plan)));
+        }
+        if let Some(held) = held_deletions {
+            findings.push(waits(name, &counted(held.total(), "deletion"), command(&held.approval)));
+        }
+    }
+    for WorkloadSummary { name, approvals, .. } in overview.workloads() {
+        let command = |token: &str| format!("wheelwright rollout approve {name} {token}");
+        findings.extend(approvals.iter().map(|(token, about)| waits(name, about, command(token))));
+    }
+    findings
 }
 
 /// Returns the finding of a rollout that has failed on a cluster, or of which a cluster reports an error. It is a
@@ -53,7 +76,7 @@ fn failure(summary: &WorkloadSummary) -> Option<Finding> {
 mod tests {
     use super::super::finding::Health;
     use super::*;
-    use controllers::hub::overview::{ClusterSummary, GroupSummary};
+    use controllers::hub::overview::{ClusterSummary, GroupSummary, HeldObjects};
     use engine::rollout::ClusterState;
 
     #[test]
@@ -84,6 +107,32 @@ mod tests {
                 "fleet/all: 0 of 1 cluster done, 1 failed; c1: ConfigMap X: is invalid"
             );
         }
+    }
+
+    #[test]
+    fn approvals_that_wait_for_a_person_are_named_with_their_commands() {
+        let held = HeldObjects { approval: "d0".into(), more: 3, ..HeldObjects::default() };
+        let repository = Repository {
+            name: "n/fleet".into(),
+            held_plan: "c0de".into(),
+            held_deletions: Some(held),
+            ..Repository::default()
+        };
+        let approvals = [("t".to_owned(), "the start of canary".to_owned())].into();
+        let add_on = WorkloadSummary { name: "msa".into(), approvals, ..WorkloadSummary::default() };
+        let overview =
+            Overview { repositories: vec![repository], add_ons: vec![add_on], ..Overview::default() };
+        let told = |one: Finding| format!("{}; {}", one.message, one.advice);
+        let found: Vec<String> = super::approvals(&overview).into_iter().map(told).collect();
+        assert_eq!(
+            found,
+            [
+                "n/fleet waits for an approval of its plan; wheelwright repo approve n/fleet c0de",
+                "n/fleet waits for an approval of 3 deletions; wheelwright repo approve n/fleet d0",
+                "msa waits for an approval of the start of canary; wheelwright rollout approve msa t",
+            ]
+        );
+        assert!(super::approvals(&Overview::default()).is_empty());
     }
 
     #[test]

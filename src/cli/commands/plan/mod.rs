@@ -43,7 +43,7 @@ pub(crate) struct Args {
     base: Option<String>,
     #[command(flatten)]
     repository: RepositoryArgs,
-    /// ConfigRepo that follows the repository, if the hub has several.
+    /// ConfigRepo that follows the repository. Default: the one with the URL of the repository.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = key)]
     config_repo: Option<Key>,
     /// Kubeconfig of the hub. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.

@@ -15,6 +15,7 @@ use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
 use crate::cli::large_file::of_large_file;
 use api::gitops::v1alpha1::ConfigRepo;
+use controllers::hub::config_repo::{is_same_repository, is_same_source};
 use object::duration;
 use object::tree::Checkout;
 use object::{Gvk, Key, Object};
@@ -41,7 +42,11 @@ pub(super) struct Request<'a> {
 impl Request<'_> {
     /// Plans for a hub. The keys of signatures are in `secrets`.
     pub(super) fn plan(&self, snapshot: &HubSnapshot, secrets: &[Object]) -> Result<Planned, CommandError> {
-        let repo = config_repo(self.args.config_repo.as_ref(), snapshot.objects.iter().map(Arc::as_ref))?;
+        let repo = config_repo(
+            self.args.config_repo.as_ref(),
+            &self.repository.urls(),
+            snapshot.objects.iter().map(Arc::as_ref),
+        )?;
         self.plan_from(&repo, snapshot, secrets, self.base_of_all(snapshot))
     }
 
@@ -66,7 +71,7 @@ impl Request<'_> {
                 report::read(source, branch, report_path.as_deref(), |reader, file| {
                     left_out.read_reported(reader, file)
                 })?;
-            let repo = config_repo(self.args.config_repo.as_ref(), reported.iter())?;
+            let repo = config_repo(self.args.config_repo.as_ref(), &self.repository.urls(), reported.iter())?;
             let read = ReportAge::new(commit, self.now);
             let interval = interval(&repo, &reported);
             let ReportedHub { snapshot, applied, warnings: lacking } = of_report(reported, &repo, self.now);
@@ -157,25 +162,69 @@ fn again(mut plan: impl FnMut(LeftOut) -> Result<Planned, CommandError>) -> Resu
     }
 }
 
-/// Returns the ConfigRepo of that name, or the only one.
+/// Returns the ConfigRepo of that name, or the one that follows the repository with these URLs. Several that follow
+/// one reference get the same commit, so the first stands for them.
 pub(in crate::cli::commands) fn config_repo<'a>(
     named: Option<&Key>,
+    urls: &[String],
     objects: impl Iterator<Item = &'a Object>,
 ) -> Result<Key, CommandError> {
     if let Some(named) = named {
         return Ok(named.clone());
     }
     let all = objects.filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
-    let all: Vec<Key> = all.map(Object::key).collect();
-    match all.as_slice() {
-        [only] => Ok(only.clone()),
+    let all: Vec<ConfigRepo> = all.filter_map(|object| object.to_typed().ok()).collect();
+    let is_it = |repo: &&ConfigRepo| urls.iter().any(|url| is_same_repository(&repo.spec.url, url));
+    let following: Vec<&ConfigRepo> = all.iter().filter(is_it).collect();
+    let (candidates, which) = match following.is_empty() {
+        true => (all.iter().collect(), ""),
+        false => (following, " of this repository"),
+    };
+    match candidates.as_slice() {
         [] => Err(CommandError::hinted(
             anyhow!("the hub has no ConfigRepo"),
             "a plan is about the repository that a ConfigRepo follows; apply one first",
         )),
+        [first, others @ ..] if others.iter().all(|other| is_same_source(first, other)) => {
+            Ok(Key::of(*first))
+        }
         [first, ..] => Err(CommandError::hinted(
-            anyhow!("the hub has {} ConfigRepos", all.len()),
-            format!("name one, such as --config-repo {first}"),
+            anyhow!("the hub has {} ConfigRepos{which}", candidates.len()),
+            format!("name one, such as --config-repo {}", Key::of(*first)),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_config_repo_of_the_repository_is_planned() {
+        let repo = |name: &str, url: &str, branch: &str| {
+            let spec = json!({"url": url, "ref": {"branch": branch}});
+            let repo = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo",
+                "metadata": {"name": name, "namespace": "n"}, "spec": spec});
+            Object::from_value(repo).unwrap()
+        };
+        let [fleet, ssh] = ["https://git.example/fleet.git", "git@git.example:fleet"];
+        let other = "https://git.example/other";
+        let check = |urls: &[&str], repos: &[Object], expected: Result<&str, &str>| {
+            let urls: Vec<String> = urls.iter().map(|&url| url.to_owned()).collect();
+            let chosen = config_repo(None, &urls, repos.iter());
+            let chosen = chosen.map(|key| key.name).map_err(|refused| refused.error.to_string());
+            assert_eq!(chosen.as_deref().map_err(String::as_str), expected, "{urls:?}");
+        };
+        let both = [repo("other", other, "main"), repo("fleet", fleet, "main")];
+        check(&["/home/me/fleet", ssh], &both, Ok("fleet"));
+        check(&["/home/me/fleet"], &both, Err("the hub has 2 ConfigRepos"));
+        check(&["/home/me/fleet"], &both[..1], Ok("other"));
+        let parts = [repo("apps", fleet, "main"), repo("infra", ssh, "main"), both[0].clone()];
+        check(&[fleet], &parts, Ok("apps"));
+        check(&[], &parts[..2], Ok("apps"));
+        let branches = [repo("main", fleet, "main"), repo("next", fleet, "next")];
+        check(&[fleet], &branches, Err("the hub has 2 ConfigRepos of this repository"));
+        check(&[fleet], &[], Err("the hub has no ConfigRepo"));
     }
 }

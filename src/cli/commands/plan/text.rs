@@ -26,6 +26,10 @@ const VALUE: usize = 80;
 /// Most characters of a name or a message that are shown.
 const MESSAGE: usize = 600;
 
+/// What a plan does not ask the API server.
+const UNCHECKED: &str =
+    "the ConfigRepos may write these objects, and admission lets them: a plan checks no permissions";
+
 /// Returns the plan as a page; `report` is the line about the report that it was made from.
 pub(in crate::cli::commands) fn page(preview: &Preview, report: Option<&str>) -> String {
     let mut page = format!("{}\n{}\nHash: {}\n", title(preview), verdict(preview), preview.hash());
@@ -138,7 +142,8 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
         format!("{kind} is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it")
     });
     let assumptions = preview.assumptions.iter().map(|assumption| plain(assumption, MESSAGE));
-    add("Assumptions", assumptions.chain(assumed).collect());
+    let unchecked = (!preview.objects.is_empty()).then(|| UNCHECKED.to_owned());
+    add("Assumptions", assumptions.chain(assumed).chain(unchecked).collect());
     if preview.ends_after > 0 {
         let end = format!(
             "after {}, if every cluster succeeds and approvals are granted at once",

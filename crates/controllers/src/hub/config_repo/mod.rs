@@ -30,6 +30,7 @@ mod terminating;
 mod wakes;
 mod write;
 
+pub use crate::followed::is_same_repository;
 pub use depends::is_same_source;
 pub(super) use identity::RepoIdentity;
 use index::RepoIndex;

@@ -175,6 +175,7 @@ Warnings
 
 Assumptions
   Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
+  the ConfigRepos may write these objects, and admission lets them: a plan checks no permissions
 
 Finished
   after 2m10s, if every cluster succeeds and approvals are granted at once
