@@ -322,7 +322,7 @@ mod tests {
     fn a_cluster_to_which_no_rollout_assigns_anything_keeps_no_watch_open() {
         let unassigned = ClusterState::Waiting(Wait::Unassigned);
         assert_eq!(end_of(&[ClusterState::Done, unassigned.clone()], false), Some(WatchEnd::Done));
-        assert_eq!(end_of(&[unassigned.clone()], false), None, "nothing has been rolled out yet");
+        assert_eq!(end_of(std::slice::from_ref(&unassigned), false), None, "nothing has been rolled out yet");
         let soaking = ClusterState::Soaking { until: Timestamp::UNIX_EPOCH };
         assert_eq!(end_of(&[soaking, unassigned], false), None);
     }
