@@ -5,6 +5,7 @@ mod agent;
 mod container;
 mod kustomize;
 mod profiles;
+mod random_values;
 mod render;
 mod repository;
 mod values;

@@ -244,6 +244,9 @@ pub const REMOVAL_DECIDED_ANNOTATION: &str = "gitops.wheelwright.dev/removal-dec
 /// On a ClusterManagementAddOn: `"true"` if the clusters own its add-ons too, so that the garbage collector keeps
 /// them when it is deleted in the foreground.
 pub const ADD_ONS_OWNED_ANNOTATION: &str = "gitops.wheelwright.dev/add-ons-owned-by-clusters";
+/// The end of the name of the Secret with the seed of a ConfigRepo's random values; the name of the ConfigRepo stands
+/// before it.
+pub const RANDOM_VALUES_SUFFIX: &str = "-random-values";
 /// On ClusterManagementAddOns and ManifestWorkReplicaSets: the name of the RolloutPolicy of people that
 /// applies.
 pub const ROLLOUT_POLICY_ANNOTATION: &str = "gitops.wheelwright.dev/rollout-policy";

@@ -13,6 +13,7 @@ pub mod hub;
 mod multimap;
 mod placement_reads;
 mod placement_rollout;
+pub mod random_values;
 pub mod registration_operator;
 mod rollout_events;
 mod rollout_policy;

@@ -20,6 +20,7 @@ pub mod pattern;
 pub mod quantity;
 mod random;
 mod rendered;
+mod seed;
 pub mod selector;
 pub mod steps;
 mod stored;
@@ -38,6 +39,7 @@ pub use metadata::{Metadata, refers_to};
 pub use number::whole_numbers;
 pub use random::Random;
 pub use rendered::{Location, RenderedObject};
+pub use seed::Seed;
 pub use selector::Selector;
 pub use stored::{LAST_APPLIED, Stored, version};
 

@@ -11,7 +11,7 @@ use api::gitops::v1alpha1::{ConfigRepo, GitRef, Verify};
 use api::names::RECONCILE_AT_ANNOTATION;
 use api::pod::{PodFacts, Warning};
 use object::tree::Checkout;
-use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef};
+use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef, Seed};
 
 /// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed
 /// objects of kinds known only at run time, fetched repositories.
@@ -426,13 +426,24 @@ pub struct Source {
     pub failure: Option<SourceFailure>,
     /// The reconcile-at annotation of the ConfigRepo that the fetch answers; empty if it had none.
     pub reconcile_at: String,
+    /// The seed of the random values of the repository's charts, or why it cannot be read; `None` if there is none.
+    pub seed: Option<Result<Seed, String>>,
+    /// Random bytes that decide the seed if there is none.
+    pub entropy: Option<Seed>,
 }
 
 impl Source {
     /// Returns the result of a fetch for a ConfigRepo as it was when the fetch began.
     pub fn of(repo: &ConfigRepo, checkout: Option<Arc<Checkout>>, failure: Option<SourceFailure>) -> Self {
         let reconcile_at = repo.annotation(RECONCILE_AT_ANNOTATION).unwrap_or_default().to_owned();
-        Self { identity: SourceIdentity::of(repo), checkout, failure, reconcile_at }
+        Self {
+            identity: SourceIdentity::of(repo),
+            checkout,
+            failure,
+            reconcile_at,
+            seed: None,
+            entropy: None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use super::error::{Reason, RenderError};
 use super::kustomization::{BuildMetadata, Text, at};
 use super::load::objects;
 use super::memo::Parts;
+use super::random_values::RandomValues;
 use super::remote::vendored;
 use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
@@ -24,6 +25,10 @@ pub(super) struct Build<'a> {
     pub stack: Vec<Frame>,
     /// The parts that are rendered already.
     pub parts: Parts,
+    /// The random values of charts.
+    pub random: RandomValues,
+    /// The error of the first chart that lacks them, with the names of all.
+    pub undrawn: Option<Box<RenderError>>,
 }
 
 /// A kustomization that is being read.
@@ -47,9 +52,9 @@ impl Frame {
 
 impl<'a> Build<'a> {
     /// Prepares the rendering of an overlay of a tree.
-    pub(super) fn new(source: Source<'a>, parts: Parts) -> Self {
+    pub(super) fn new(source: Source<'a>, parts: Parts, random: RandomValues) -> Self {
         let (schemas, metadata, stack) = Default::default();
-        Self { source, schemas, metadata, stack, parts }
+        Self { source, schemas, metadata, stack, parts, random, undrawn: None }
     }
 
     /// Reads the objects of a file, and spends the memory that they take.

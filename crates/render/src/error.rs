@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use serde::Serialize;
 
-use object::Location;
+use object::{Key, Location};
 use yaml::MalformedYaml;
 
 /// A mistake: its place, what is wrong, and how to correct it.
@@ -35,6 +35,9 @@ pub struct RenderError {
     /// The kustomizations that led here, outermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub through: Vec<String>,
+    /// The releases of charts that draw random values and have none yet.
+    #[serde(skip)]
+    pub undrawn: Vec<Key>,
 }
 
 /// A line of a file.
@@ -114,6 +117,7 @@ impl RenderError {
             hint: None,
             related: Vec::new(),
             through: Vec::new(),
+            undrawn: Vec::new(),
         }
     }
 

@@ -33,6 +33,7 @@ mod memo;
 mod part;
 mod path;
 mod pattern;
+mod random_values;
 mod remote;
 mod resmap;
 mod resource;
@@ -46,6 +47,7 @@ mod transform;
 pub use closure::{Closure, PathEntry};
 pub use error::{ExcerptLine, Reason, RenderError, did_you_mean};
 pub use memo::RenderMemo;
+pub use random_values::RandomValues;
 
 use std::sync::Arc;
 
@@ -73,7 +75,7 @@ impl Rendered {
 
 /// Renders the overlay in a directory of a tree; the empty path is the tree's root.
 ///
-/// A directory without a kustomization renders its manifests in name order.
+/// A directory without a kustomization renders its manifests in name order. Charts that draw random values are refused.
 ///
 /// # Errors
 /// [`RenderError`] names the first mistake with its file, line and field.
@@ -82,19 +84,19 @@ impl Rendered {
     reason = "one error a rendering, never in a hot path; callers match on its fields"
 )]
 pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
-    render_again(tree, root, &mut RenderMemo::default(), &|| false)
+    render_again(tree, root, &RandomValues::default(), &mut RenderMemo::default(), &|| false)
 }
 
 /// Renders the overlay in a directory of a tree, like [`render`], with the parts of an earlier rendering
-/// whose files are the same. `memo` becomes that of this rendering, and stays as it is after an error. The
-/// rendering stops when `is_cancelled` says so.
+/// whose files are the same, and with random values for charts. `memo` becomes that of this rendering, and stays as it is
+/// after an error. The rendering stops when `is_cancelled` says so.
 ///
 /// # Guarantees
 /// The result is that of [`render`], the closure and the error included. An object that is equal to one of
 /// the rendering that left the memo is the same one in memory.
 ///
 /// # Errors
-/// As [`render`], and [`Reason::Cancelled`].
+/// As [`render`], and [`Reason::Cancelled`]. [`RenderError::undrawn`] names the releases that lack random values.
 #[expect(
     clippy::result_large_err,
     reason = "one error a rendering, never in a hot path; callers match on its fields"
@@ -102,13 +104,18 @@ pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
 pub fn render_again(
     tree: &FileTree,
     root: &str,
+    random: &RandomValues,
     memo: &mut RenderMemo,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rendered, RenderError> {
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
-    let mut build = Build::new(Source::new(tree, MemoryBudget::new(is_cancelled)), memo.parts());
-    let result =
-        build.run(&root).and_then(|resources| memo.next(resources, std::mem::take(&mut build.parts)));
+    let source = Source::new(tree, MemoryBudget::new(is_cancelled));
+    let mut build = Build::new(source, memo.parts(random), random.clone());
+    let result = build.run(&root);
+    let result = match build.undrawn.take() {
+        Some(undrawn) => Err(undrawn),
+        None => result.and_then(|resources| memo.next(resources, std::mem::take(&mut build.parts), random)),
+    };
     match result {
         Ok((objects, next)) => {
             *memo = next;

@@ -8,6 +8,7 @@ use super::closure::Closure;
 use super::decode::Result;
 use super::error::{Reason, RenderError};
 use super::limits::MAX_MEMO_BYTES;
+use super::random_values::RandomValues;
 use super::resource::{ResId, Resource};
 use super::shared::Shared;
 use object::{Object, RenderedObject};
@@ -21,6 +22,8 @@ pub struct RenderMemo {
     parts: Parts,
     /// The objects, with the nodes that they were made from.
     objects: BTreeMap<ResId, Made>,
+    /// The random values that the parts were rendered with.
+    random: RandomValues,
 }
 
 #[derive(Clone, Debug)]
@@ -31,8 +34,8 @@ struct Made {
 
 impl RenderMemo {
     /// Returns the parts to render with.
-    pub(super) fn parts(&self) -> Parts {
-        self.parts.clone()
+    pub(super) fn parts(&self, random: &RandomValues) -> Parts {
+        if self.random == *random { self.parts.clone() } else { Parts::default() }
     }
 
     /// Makes the objects of a rendering, and its memo. An object that is equal to one of the last rendering
@@ -44,9 +47,10 @@ impl RenderMemo {
         &self,
         resources: Vec<Resource>,
         parts: Parts,
+        random: &RandomValues,
     ) -> Result<(Vec<Arc<RenderedObject>>, Self)> {
         let mut objects = Vec::with_capacity(resources.len());
-        let mut next = Self { parts: parts.for_next(), objects: BTreeMap::new() };
+        let mut next = Self { parts: parts.for_next(), objects: BTreeMap::new(), random: random.clone() };
         let mut bytes = 0_usize;
         for resource in resources {
             let id = resource.id();

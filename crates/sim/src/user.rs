@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::process::Process;
@@ -13,8 +14,9 @@ use api::crds;
 use api::gitops::v1alpha1::ConfigRepo;
 use api::work::v1::ManifestWork;
 use controllers::agent_identity::{AgentIdentity, AgentSettings};
+use controllers::random_values;
 use object::tree::{Checkout, FileTree};
-use object::{Key, Kind, Object, ObjectRef};
+use object::{Key, Kind, Object, ObjectRef, Seed};
 use reconcile::{Caches, Query, Scope, Source, SourceFailure, SourceIdentity, View as _};
 use store::{DeleteOptions, ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
@@ -95,7 +97,12 @@ impl World {
     fn fetched(&self, repo: &Key, checkout: Option<Arc<Checkout>>, failure: Option<SourceFailure>) -> Source {
         let found = self.hub.get(&ResourcePath::of::<ConfigRepo>(repo)).ok();
         match found.and_then(|object| object.to_typed::<ConfigRepo>().ok()) {
-            Some(repo) => Source::of(&repo, checkout, failure),
+            Some(repo) => {
+                let secret = self.get::<Secret>(&random_values::key(&repo));
+                let seed = secret.map(|secret| random_values::seed(&repo, &secret));
+                let entropy = Some(Seed { bytes: [7; 32], time: Timestamp::UNIX_EPOCH });
+                Source { seed, entropy, ..Source::of(&repo, checkout, failure) }
+            }
             None => Source { checkout, failure, ..Source::default() },
         }
     }

@@ -16,11 +16,12 @@ use super::mirrors::{FetchError, Mirrors, SourceOptions};
 use super::webhook::Webhooks;
 use crate::git::{self, RefWatcher, watch};
 use crate::operator::traces::{FetchTimes, Tracer};
+use crate::pki;
 use crate::shell::{CommitStatusFn, Handle, Leadership, PushFn, WallClockWait, now};
-use api::gitops::v1alpha1::ConfigRepo;
+use api::gitops::v1alpha1::{ConfigRepo, RandomValues};
 use api::names;
-use object::Key;
 use object::duration::{self, later};
+use object::{Key, Seed};
 use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 
 /// Longest time between two looks at the ConfigRepos, whose edits ask for fetches.
@@ -90,6 +91,7 @@ struct FetchTrigger {
     reconcile_at: Option<String>,
     webhook_at: Option<String>,
     accepted: Option<String>,
+    random_values: Vec<RandomValues>,
 }
 
 impl FetchTrigger {
@@ -102,6 +104,7 @@ impl FetchTrigger {
             reconcile_at: annotation(names::RECONCILE_AT_ANNOTATION),
             webhook_at: annotation(names::WEBHOOK_AT_ANNOTATION),
             accepted: annotation(names::ACCEPT_REVISION_ANNOTATION),
+            random_values: repo.status.iter().flat_map(|status| status.random_values.clone()).collect(),
         }
     }
 }
@@ -291,14 +294,17 @@ async fn fetch(
         None => Vec::new(),
     };
     let fetched = mirrors.fetch(&repo, &before).await;
+    let seed = mirrors.secrets.seed(&repo, before.seed.as_ref()).await;
+    let is_lost = matches!((&before.seed, &seed), (Some(Ok(_)), None));
+    let entropy = before.entropy.filter(|_| !is_lost).or_else(entropy);
     match fetched {
         Ok(checkout) => {
-            let source = Source::of(&repo, Some(checkout), None);
+            let source = Source { seed, entropy, ..Source::of(&repo, Some(checkout), None) };
             Fetched { key, source, pause: None, secrets: None }
         }
         Err(FetchError { kept, error }) => {
             let failure = SourceFailure { reason: error.reason(), message: message(&error) };
-            let source = Source::of(&repo, kept, Some(failure));
+            let source = Source { seed, entropy, ..Source::of(&repo, kept, Some(failure)) };
             let pause = error.pause();
             let is_mended_by_secrets = error.is_of_secret() && !versions.is_empty();
             let look = async move {
@@ -309,6 +315,13 @@ async fn fetch(
             Fetched { key, source, pause, secrets }
         }
     }
+}
+
+/// Draws the seed of a ConfigRepo that has none; `None` if the system has no randomness.
+fn entropy() -> Option<Seed> {
+    let mut bytes = [0; 32];
+    pki::fill_random(&mut bytes).ok()?;
+    Some(Seed { bytes, time: now() })
 }
 
 /// Returns the error, and the hint that needs a name of the hub API.

@@ -14,7 +14,8 @@ use tokio::time::{sleep, timeout};
 use crate::git::{Credentials, Error};
 use crate::shell::{REQUEST_TIMEOUT, now};
 use api::gitops::v1alpha1::ConfigRepo;
-use object::Key;
+use controllers::random_values;
+use object::{Key, Seed};
 
 /// Time between two looks at the Secrets of a ConfigRepo whose fetch they may mend. 100 such ConfigRepos cost
 /// the hub 10 requests a second.
@@ -82,19 +83,39 @@ impl Secrets {
         }
     }
 
+    /// Reads the seed of a ConfigRepo whose charts draw random values; `None` if there is none yet. `before` is the seed
+    /// that was read last, which counts while the hub does not answer.
+    pub(super) async fn seed(
+        &self,
+        repo: &ConfigRepo,
+        before: Option<&Result<Seed, String>>,
+    ) -> Option<Result<Seed, String>> {
+        if repo.status.as_ref().is_none_or(|status| status.random_values.is_empty()) {
+            return None;
+        }
+        match (self.get_opt(&random_values::key(repo)).await, before) {
+            (Ok(secret), _) => secret.map(|secret| random_values::seed(repo, &secret)),
+            (Err(_), Some(Ok(seed))) => Some(Ok(*seed)),
+            (Err(error), _) => Some(Err(error.to_string())),
+        }
+    }
+
     async fn get(&self, key: &Key) -> Result<Secret, Error> {
+        let Key { namespace, name } = key;
+        self.get_opt(key).await?.ok_or_else(|| {
+            let why = "it does not exist; create it";
+            Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"))
+        })
+    }
+
+    async fn get_opt(&self, key: &Key) -> Result<Option<Secret>, Error> {
         let Key { namespace, name } = key;
         let refuse =
             |why: String| Error::Credentials(format!("cannot read the Secret {namespace}/{name}: {why}"));
         let secrets: Api<Secret> = Api::namespaced(self.hub.clone(), namespace);
-        let secret = timeout(REQUEST_TIMEOUT, secrets.get(name))
+        let secret = timeout(REQUEST_TIMEOUT, secrets.get_opt(name))
             .await
             .map_err(|_| refuse("the hub does not answer".into()))?;
-        secret.map_err(|error| match error {
-            kube::Error::Api(status) if status.is_not_found() => {
-                refuse("it does not exist; create it".into())
-            }
-            error => refuse(crate::shell::message(&error)),
-        })
+        secret.map_err(|error| refuse(crate::shell::message(&error)))
     }
 }

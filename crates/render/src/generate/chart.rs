@@ -17,7 +17,7 @@ use crate::load::objects_of;
 use crate::resource::Resource;
 use crate::source::PathTarget;
 use chart::{Hooks, KUBE_VERSION, Request, Tree, Values, Work};
-use object::Location;
+use object::{Key, Location};
 use yaml::{Node, Reading, Value, documents};
 
 /// The kind of the objects that configure it.
@@ -94,7 +94,12 @@ impl Build<'_> {
     }
 
     /// Returns the objects of a chart that a kustomization names.
-    pub(crate) fn inflate(&self, dir: &str, chart: &HelmChart, chart_home: &str) -> Result<Vec<Resource>> {
+    pub(crate) fn inflate(
+        &mut self,
+        dir: &str,
+        chart: &HelmChart,
+        chart_home: &str,
+    ) -> Result<Vec<Resource>> {
         let found = self.find_chart(dir, chart, chart_home)?;
         let values = self.values(dir, chart, &found)?;
         self.rendered(&found, chart, &values)
@@ -166,7 +171,7 @@ impl Build<'_> {
     }
 
     /// Renders a chart and reads its objects.
-    fn rendered(&self, found: &Found, chart: &HelmChart, values: &[Values]) -> Result<Vec<Resource>> {
+    fn rendered(&mut self, found: &Found, chart: &HelmChart, values: &[Values]) -> Result<Vec<Resource>> {
         let refused = |error| refused(error, found, chart, values);
         let or = |text: &str, default: &str| if text.is_empty() { default } else { text }.to_owned();
         let release = match chart.name_template.as_str() {
@@ -174,6 +179,7 @@ impl Build<'_> {
             template => chart::release_name(template).map_err(refused)?,
         };
         let namespace = or(&chart.namespace, NAMESPACE);
+        let key = Key::namespaced(namespace.clone(), release.clone());
         let rendered = chart::render(&Request {
             files: &found.files,
             values,
@@ -184,10 +190,16 @@ impl Build<'_> {
             api_versions: &chart.api_versions,
             include_crds: chart.include_crds,
             hooks: if chart.skip_hooks { Hooks::Omitted } else { Hooks::WithoutTests },
-            fresh: None,
+            fresh: self.random.of(&key),
             limits: Work { bytes: MAX_RENDER_BYTES, ..Work::MAX },
-        })
-        .map_err(refused)?;
+        });
+        let rendered = match rendered {
+            Err(error) if error.is_fresh => {
+                self.undrawn.get_or_insert_with(|| refused(error)).undrawn.push(key);
+                return Ok(Vec::new());
+            }
+            rendered => rendered.map_err(refused)?,
+        };
         let steps = usize::try_from(rendered.work.steps).unwrap_or(usize::MAX);
         let spent = steps.saturating_mul(CHART_STEP_BYTES) + rendered.work.bytes / CHART_TEXT_SHARE;
         let crds = rendered.crds.iter().map(|(file, text)| (file, text, [].as_slice()));

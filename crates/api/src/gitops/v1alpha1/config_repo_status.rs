@@ -55,6 +55,10 @@ pub struct ConfigRepoStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
     pub recent_deletions: Vec<RecentDeletion>,
+    /// The releases of charts that draw random values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
+    pub random_values: Vec<RandomValues>,
     /// Hash of the plan that waits for an approval. Empty if none waits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub held_plan: String,
@@ -234,6 +238,20 @@ pub struct RecentDeletion {
     /// The object, as `group/Kind/namespace/name`.
     pub object: String,
     /// Time of the deletion.
+    #[serde(deserialize_with = "crate::lenient::time")]
+    pub time: Time,
+    /// Fields this version does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+/// A release of a chart that draws random values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RandomValues {
+    /// The release, as `namespace/name`.
+    pub release: String,
+    /// When it drew first. Its certificates are valid from then on.
     #[serde(deserialize_with = "crate::lenient::time")]
     pub time: Time,
     /// Fields this version does not know.

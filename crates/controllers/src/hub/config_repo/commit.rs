@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::identity::RepoIdentity;
+use super::random_values;
 use crate::followed::{follows, url_of};
 use api::gitops::v1alpha1::ConfigRepo;
 use engine::sync::{Desired, ObjectId, Problem};
@@ -13,7 +14,7 @@ use object::text;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, Source, SourceIdentity, View};
-use render::{Closure, RenderError, RenderMemo, render_again};
+use render::{Closure, RandomValues, RenderError, RenderMemo, render_again};
 
 /// Most objects of one repository. The caches hold each as the commit has it and as the hub has it, which takes
 /// 100 MB for 5,000 objects of 10 kB.
@@ -31,8 +32,17 @@ pub(super) struct Commit<'a> {
     pub(super) identity: &'a RepoIdentity,
 }
 
-/// The objects of a commit, or the problems that keep it from being applied.
-pub(super) type Completed = Result<Arc<Desired>, Arc<Vec<Problem>>>;
+/// The objects of a commit, or why it cannot be applied.
+pub(super) type Completed = Result<Arc<Desired>, Incomplete>;
+
+/// Why a commit cannot be applied.
+#[derive(Clone, Debug)]
+pub(super) enum Incomplete {
+    /// It has mistakes.
+    Problems(Arc<Vec<Problem>>),
+    /// These releases of charts need random values first.
+    Undrawn(Arc<Vec<Key>>),
+}
 
 /// The input of the objects of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +54,7 @@ struct Completion {
     namespace: String,
     /// Whether the objects must be in the namespace of the ConfigRepo.
     is_confined: bool,
+    random: RandomValues,
     checkout: Arc<Checkout>,
 }
 
@@ -69,13 +80,13 @@ pub(super) fn source(repo: &ConfigRepo, view: &impl View) -> Option<Arc<Source>>
 /// The problems of the spec or of the commit, or a read that must be repeated.
 pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Completed> {
     if let Some(problem) = spec_problem(repo) {
-        return Ok(Err(Arc::new(vec![problem])));
+        return Ok(Err(Incomplete::of(vec![problem])));
     }
-    match view.memo(Completion::of(repo, checkout)) {
+    match view.memo(Completion::of(repo, checkout, view)) {
         Ok(memo) => Ok(memo.completed.clone()),
         Err(error) if error.reason == ReadErrorReason::Failed => {
             let problem = Problem::of_commit("RenderFailed", error.to_string());
-            Ok(Err(Arc::new(vec![problem])))
+            Ok(Err(Incomplete::of(vec![problem])))
         }
         Err(error) => Err(error),
     }
@@ -87,7 +98,7 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
 /// # Errors
 /// A read that must be repeated.
 pub(super) fn wanted(of: &[(&ConfigRepo, &Arc<Checkout>)], view: &impl View) -> Read<Arc<Wanted>> {
-    let completions = of.iter().map(|(repo, checkout)| Completion::of(repo, checkout)).collect();
+    let completions = of.iter().map(|(repo, checkout)| Completion::of(repo, checkout, view)).collect();
     match view.memo(Completions(completions)) {
         Err(error) if error.reason == ReadErrorReason::Failed => Ok(Arc::default()),
         wanted => wanted,
@@ -129,7 +140,7 @@ impl Memo for Completion {
     type Output = CompletedCommit;
 
     fn input(&self) -> String {
-        let Self { repo, path, namespace, is_confined, checkout } = self;
+        let Self { repo, path, namespace, is_confined, random: _, checkout } = self;
         format!("{repo} {path} {namespace} {is_confined} {}", checkout.revision)
     }
 
@@ -145,15 +156,21 @@ impl Memo for Completion {
         let mut memo = last.map(|last| RenderMemo::clone(&last.memo)).unwrap_or_default();
         let (closure, completed) = match self.render(&mut memo, last, cancel) {
             Ok((closure, desired)) => (Some(Arc::new(closure)), desired),
-            Err(problem) => (None, Err(vec![problem])),
+            Err(incomplete) => (None, Err(incomplete)),
         };
-        let completed = completed.map(Arc::new).map_err(Arc::new);
+        let completed = completed.map(Arc::new);
         CompletedCommit { completion: self.clone(), closure, completed, memo: Arc::new(memo) }
     }
 }
 
+impl Incomplete {
+    fn of(problems: Vec<Problem>) -> Self {
+        Self::Problems(Arc::new(problems))
+    }
+}
+
 impl Completion {
-    fn of(repo: &ConfigRepo, checkout: &Arc<Checkout>) -> Self {
+    fn of(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Self {
         let namespace = match repo.spec.default_namespace.as_str() {
             "" => repo.namespace(),
             namespace => namespace,
@@ -163,6 +180,7 @@ impl Completion {
             path: directory(repo),
             namespace: namespace.to_owned(),
             is_confined: !repo.spec.service_account_name.is_empty(),
+            random: random_values::known(repo, source(repo, view).as_deref()),
             checkout: Arc::clone(checkout),
         }
     }
@@ -173,23 +191,26 @@ impl Completion {
         memo: &mut RenderMemo,
         last: Option<&CompletedCommit>,
         cancel: &Cancel,
-    ) -> Result<(Closure, Result<Desired, Vec<Problem>>), Problem> {
+    ) -> Result<(Closure, Result<Desired, Incomplete>), Incomplete> {
         let (path, tree) = (self.path.as_str(), &self.checkout.tree);
-        let failed = |message: String| Problem::of_commit("RenderFailed", message);
+        let failed = |message: String| Incomplete::of(vec![Problem::of_commit("RenderFailed", message)]);
         if !tree.is_dir(path) && !path.contains("..") {
             let path = text::plain(path, 200);
             return Err(failed(format!(
                 "spec.path: there is no directory {path:?} in the repository; commit it, or correct spec.path"
             )));
         }
-        let rendered = render_again(tree, path, memo, &|| cancel.is_cancelled())
-            .map_err(|error| failed(one_line(&error)))?;
+        let rendered = render_again(tree, path, &self.random, memo, &|| cancel.is_cancelled());
+        let rendered = rendered.map_err(|error| match error.undrawn.is_empty() {
+            true => failed(one_line(&error)),
+            false => Incomplete::Undrawn(Arc::new(error.undrawn)),
+        })?;
         if rendered.objects.len() > MAX_OBJECTS {
             let message = format!(
                 "the repository renders to {} objects and {MAX_OBJECTS} is the limit; split it into several ConfigRepos",
                 rendered.objects.len()
             );
-            return Err(Problem::of_commit("TooManyObjects", message));
+            return Err(Incomplete::of(vec![Problem::of_commit("TooManyObjects", message)]));
         }
         let last = last.filter(|last| {
             let completion = &last.completion;
@@ -198,7 +219,7 @@ impl Completion {
         let last = last.and_then(|last| last.completed.as_deref().ok());
         let desired =
             Desired::complete(&self.repo, &self.namespace, rendered.objects, self.is_confined, last);
-        Ok((rendered.closure, desired))
+        Ok((rendered.closure, desired.map_err(Incomplete::of)))
     }
 }
 
@@ -206,12 +227,12 @@ impl CompletedCommit {
     /// Returns whether a completion with other inputs has the same result. A failed rendering holds for its
     /// own commit only.
     fn holds_for(&self, completion: &Completion) -> bool {
-        let Completion { repo, path, namespace, is_confined, checkout } = &self.completion;
+        let Completion { repo, path, namespace, is_confined, random, checkout } = &self.completion;
         let is_same_spec = (repo, path, namespace, is_confined)
             == (&completion.repo, &completion.path, &completion.namespace, &completion.is_confined);
         let is_same_tree = Arc::ptr_eq(checkout, &completion.checkout)
             || self.closure.as_ref().is_some_and(|closure| closure.holds_in(&completion.checkout.tree));
-        is_same_spec && is_same_tree
+        is_same_spec && is_same_tree && *random == completion.random
     }
 }
 
@@ -260,6 +281,7 @@ mod tests {
             path: path.into(),
             namespace: "config".into(),
             is_confined: false,
+            random: RandomValues::default(),
             checkout,
         }
     }
@@ -311,7 +333,7 @@ mod tests {
         let cancel = Cancel::default();
         cancel.cancel();
         let stopped = completion("prod", &[("prod/a.yaml", A)]).compute(None, &cancel);
-        let problems = stopped.completed.unwrap_err();
+        let Err(Incomplete::Problems(problems)) = stopped.completed else { panic!("it went on") };
         assert!(problems[0].message.contains("the rendering was cancelled"), "{}", problems[0]);
     }
 
@@ -320,7 +342,12 @@ mod tests {
         let failing = completion("prod", &[("prod/a.yaml", b"{")]);
         let first = failing.compute(None, &Cancel::default());
         let second = failing.compute(Some(&first), &Cancel::default());
-        assert!(Arc::ptr_eq(first.completed.as_ref().unwrap_err(), second.completed.as_ref().unwrap_err()));
+        let (Err(Incomplete::Problems(one)), Err(Incomplete::Problems(other))) =
+            (&first.completed, &second.completed)
+        else {
+            panic!("it was rendered")
+        };
+        assert!(Arc::ptr_eq(one, other));
         let mended = completion("prod", &[("prod/a.yaml", A)]).compute(Some(&first), &Cancel::default());
         assert_eq!(name(&mended), "a");
     }

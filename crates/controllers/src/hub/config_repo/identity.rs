@@ -42,6 +42,11 @@ impl RepoIdentity {
         Ok(Err(Problem::of_commit("NotAllowed", message)))
     }
 
+    /// Creates an object that belongs to the ConfigRepo.
+    pub(super) fn create(&self, object: Object) -> Action {
+        Action::Create { site: Site::Hub, object, impersonate: self.impersonate() }
+    }
+
     /// Applies an object of the commit.
     pub(super) fn apply(&self, apply: &Apply<'_>, repo: &Key) -> Action {
         self.server_side_apply(apply, repo, false)

@@ -24,6 +24,7 @@ mod observe;
 mod permission;
 mod plan;
 mod policy;
+mod random_values;
 mod refusal;
 mod status;
 mod terminating;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 
-use super::commit::{self, Commit};
+use super::commit::{self, Commit, Incomplete};
 use super::draft::{Draft, recent_deletions};
 use super::identity::RepoIdentity;
 use super::index::RepoIndex;
@@ -16,7 +16,7 @@ use super::moves::Moves;
 use super::policy::sync_policy;
 use super::status::{Phase, Readiness, TRANSIENT, is_about, is_forbidden, record, seen, still_applied};
 use super::write::write;
-use super::{approval, compare, deletion, depends, event, observe, permission};
+use super::{approval, compare, deletion, depends, event, observe, permission, random_values};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
 use api::names::approval_reasons::PLAN_NOT_APPROVED;
 use engine::sync::{self, Claimant, Desired, ObjectId, SyncInput, SyncPolicy};
@@ -60,7 +60,7 @@ fn reconcile_source(
     view: &impl View,
 ) -> Read<()> {
     if let Some(checkout) = &source.checkout {
-        reconcile_commit(draft, checkout, identity, view)?;
+        reconcile_commit(draft, (checkout, source), identity, view)?;
         if let Some(readiness) = &draft.readiness {
             record(&mut draft.status, readiness, draft.now);
         }
@@ -80,7 +80,7 @@ fn reconcile_source(
 
 fn reconcile_commit(
     draft: &mut Draft<'_>,
-    checkout: &Arc<Checkout>,
+    (checkout, source): (&Arc<Checkout>, &Source),
     identity: &RepoIdentity,
     view: &impl View,
 ) -> Read<()> {
@@ -92,9 +92,12 @@ fn reconcile_commit(
     draft.unmet = depends::unmet(repo, checkout, view)?;
     let desired = match commit::completed(repo, checkout, view) {
         Ok(Ok(desired)) => desired,
-        Ok(Err(problems)) => {
+        Ok(Err(incomplete)) => {
             draft.plan.observe = sync::kinds(&[], inventory);
-            draft.refuse(&problems);
+            match incomplete {
+                Incomplete::Problems(problems) => draft.refuse(&problems),
+                Incomplete::Undrawn(releases) => random_values::draw(draft, &releases, source, identity),
+            }
             return Ok(());
         }
         Err(error) if error.reason == ReadErrorReason::Pending => {

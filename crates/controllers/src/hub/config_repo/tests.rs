@@ -31,6 +31,7 @@ mod moves_awaited;
 mod observe;
 mod partial;
 mod permission;
+mod random_values;
 mod rendering;
 mod restart;
 mod rules;
@@ -359,7 +360,8 @@ fn a_report_to_the_branch_that_is_followed_is_refused() {
             serde_json::from_value(json!({"metadata": {"namespace": "config", "name": "x"},
             "spec": {"url": "https://git.example/x", "ref": {"branch": "main"}, "report": report}}))
             .unwrap();
-        let problems = commit::completed(&repo, &checkout, &Caches::default()).unwrap().unwrap_err();
+        let completed = commit::completed(&repo, &checkout, &Caches::default()).unwrap();
+        let Err(commit::Incomplete::Problems(problems)) = completed else { panic!("it is followed") };
         assert!(problems[0].message.starts_with("spec.report.branch is the branch that is followed"));
     }
 }
