@@ -8,8 +8,9 @@ use anyhow::{Context as _, anyhow};
 
 use super::CommandError;
 use object::tree::FileTree;
+use object::{Key, Seed};
 use render::limits::MAX_FILE_BYTES;
-use render::{Reason, RenderError, Rendered, render};
+use render::{RandomValues, Reason, RenderError, RenderMemo, Rendered, render_again};
 
 /// Most files that are read, and most bytes of them; a directory with more is hardly a config repository.
 const MAX_FILES: usize = 200_000;
@@ -21,6 +22,24 @@ pub(crate) struct Local {
     pub(crate) base: PathBuf,
     /// The result of the rendering.
     pub(crate) result: Result<Rendered, RenderError>,
+    /// The releases of charts whose random values are placeholders.
+    pub(crate) placeholders: Vec<Key>,
+}
+
+/// Renders an overlay of a tree. Placeholders stand for the random values of charts; also returns the releases that have
+/// some.
+pub(crate) fn render_tree(tree: &FileTree, overlay: &str) -> (Result<Rendered, RenderError>, Vec<Key>) {
+    let mut random = RandomValues { seed: Some(Seed::PLACEHOLDER), ..RandomValues::default() };
+    loop {
+        let result = render_again(tree, overlay, &random, &mut RenderMemo::default(), &|| false);
+        match &result {
+            Err(error) if !error.undrawn.is_empty() => {
+                let undrawn = error.undrawn.iter().cloned();
+                random.since.extend(undrawn.map(|release| (release, Seed::PLACEHOLDER.time)));
+            }
+            _ => return (result, random.since.into_keys().collect()),
+        }
+    }
 }
 
 /// Renders a directory of this machine.
@@ -46,7 +65,7 @@ pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
         read_tree(&base, "", &mut tree, &mut Read::default())?;
         let overlay =
             dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut result = render(&tree, &overlay);
+        let (mut result, placeholders) = render_tree(&tree, &overlay);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && base != highest => base = parent.to_path_buf(),
@@ -54,7 +73,7 @@ pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
                 if let (true, None, Err(error)) = (leaves, repository, &mut result) {
                     error.hint = Some(OUTSIDE.into());
                 }
-                return Ok(Local { base, result });
+                return Ok(Local { base, result, placeholders });
             }
         }
     }

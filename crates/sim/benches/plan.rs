@@ -82,6 +82,7 @@ fn main() {
         base,
         head: checkout("2", "app:2"),
         refused: BTreeMap::new(),
+        seeds: BTreeMap::new(),
         succeeds_after,
         meets_deadlines: true,
     };

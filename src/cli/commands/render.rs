@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::checkout::{HEAD, RepositoryArgs};
-use crate::cli::local_tree::{Local, render_directory, with_local_paths};
+use crate::cli::local_tree::{Local, render_directory, render_tree, with_local_paths};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use object::Object;
-use render::{Closure, RenderError, Rendered, render};
+use object::{Key, Object};
+use render::{Closure, RenderError, Rendered};
 
 /// Editors and `git` change several files at once; changes within this time are rendered together.
 const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
         return watch(args, ui);
     }
-    match rendered(args)? {
+    match rendered(args, ui)? {
         (Ok(rendered), _) => {
             print(args, &rendered, ui)?;
             Ok(ExitCode::SUCCESS)
@@ -76,16 +76,26 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
 }
 
-/// Renders the overlay. Also returns its directory if it is on this machine.
-fn rendered(args: &Args) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
-    if args.revision.is_none() && args.repository.repo.is_none() {
-        let Local { base, result, .. } = render_directory(&args.dir)?;
-        return Ok((result.map_err(|error| with_local_paths(error, &base)), Some(base)));
+/// Renders the overlay, and says which random values are placeholders. Also returns its directory if it is on this machine.
+fn rendered(
+    args: &Args,
+    ui: &mut Ui,
+) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
+    let (result, placeholders, base) = if args.revision.is_none() && args.repository.repo.is_none() {
+        let Local { base, result, placeholders } = render_directory(&args.dir)?;
+        (result.map_err(|error| with_local_paths(error, &base)), placeholders, Some(base))
+    } else {
+        let repository = args.repository.open()?;
+        let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
+        let (result, placeholders) = render_tree(&checkout.tree, &args.dir.to_string_lossy());
+        (result, placeholders, None)
+    };
+    if result.is_ok() && !placeholders.is_empty() {
+        let releases: Vec<String> = placeholders.iter().map(Key::to_string).collect();
+        let releases = releases.join(", ");
+        ui.error(format!("the random values of {releases} are placeholders; each ConfigRepo draws its own"))?;
     }
-    let repository = args.repository.open()?;
-    let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
-    let overlay = args.dir.to_string_lossy();
-    Ok((render(&checkout.tree, &overlay), None))
+    Ok((result, base))
 }
 
 fn print(args: &Args, rendered: &Rendered, ui: &mut Ui) -> Result<(), CommandError> {
@@ -134,7 +144,7 @@ fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let mut is_first = true;
     let mut watched: Option<(PathBuf, RecommendedWatcher, Receiver<()>)> = None;
     loop {
-        let (result, base) = rendered(args)?;
+        let (result, base) = rendered(args, ui)?;
         let base = base.unwrap_or_else(|| args.dir.clone());
         if watched.as_ref().is_none_or(|(watched, ..)| *watched != base) {
             let (watcher, changes) = changes_below(&base)?;

@@ -31,7 +31,7 @@ use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::{self, Inventory, ObjectId};
 use object::duration::{self, later};
 use object::tree::Checkout;
-use object::{Gvk, Key, Metadata as _};
+use object::{Gvk, Key, Metadata as _, Seed};
 use serde_json::json;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
@@ -56,6 +56,9 @@ pub struct ProposedCommit {
     pub head: Arc<Checkout>,
     /// The ConfigRepos that refuse the commit before they render it, and why, such as for its signature.
     pub refused: BTreeMap<Key, String>,
+    /// The seeds of random values, by ConfigRepo. A placeholder stands for one that is not known. The values of a commit
+    /// then equal those of a `base`, and differ from the hub's.
+    pub seeds: BTreeMap<Key, Seed>,
     /// How long a cluster takes to apply a change and to report its success.
     pub succeeds_after: SignedDuration,
     /// Whether a cluster succeeds before the shortest deadline of a rollout instead, if that is earlier.
@@ -138,6 +141,7 @@ pub(super) fn preview_of(
     }
     let mut repos = of_same_source(all::<ConfigRepo>(&hub), &repo);
     let mut runner = Runner::new(scope);
+    runner.seeds.clone_from(&commit.seeds);
     for repo in &mut repos {
         assume_health(&mut hub, repo, now);
         if let Some(base) = commit.base.get(&Key::of(repo)) {

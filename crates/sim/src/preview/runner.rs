@@ -14,7 +14,7 @@ use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoInventory};
 use engine::sync::ObjectId;
 use object::duration::later;
 use object::tree::Checkout;
-use object::{Gvk, Key, Object, ObjectRef};
+use object::{Gvk, Key, Object, ObjectRef, Seed};
 use reconcile::{
     Act, Action, Command, Controller, Dispatcher, DispatcherLimits, Outcome, Register, Representation, Scope,
     Site, Source, Subresource, WatchedKind,
@@ -53,6 +53,8 @@ pub(super) struct Runner {
     pub(super) scope: PreviewScope,
     /// The kinds that the controllers read.
     pub(super) kinds: BTreeSet<Gvk>,
+    /// The seeds of random values, by ConfigRepo.
+    pub(super) seeds: BTreeMap<Key, Seed>,
 }
 
 struct KindWatch {
@@ -98,12 +100,15 @@ impl Runner {
             applied: BTreeMap::new(),
             scope,
             kinds: BTreeSet::new(),
+            seeds: BTreeMap::new(),
         }
     }
 
     /// Hands a checkout to the controllers, as the one of a ConfigRepo.
     pub(super) fn fetch(&mut self, repo: &ConfigRepo, checkout: &Arc<Checkout>, now: Timestamp) {
-        let source = Source::of(repo, Some(Arc::clone(checkout)), None);
+        let seed = self.seeds.get(&Key::of(repo)).copied().unwrap_or(Seed::PLACEHOLDER);
+        let seed = Some(Ok(seed));
+        let source = Source { seed, ..Source::of(repo, Some(Arc::clone(checkout)), None) };
         self.dispatcher.source_changed(&Key::of(repo), source, now);
     }
 

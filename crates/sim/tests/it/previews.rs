@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::fixtures::{config_repo, put, repo, seconds};
@@ -14,6 +15,7 @@ use api::condition::{Conditions as _, find_condition};
 use api::gitops::v1alpha1::ConfigRepo;
 use api::names::gitops_conditions::READY;
 use api::names::{APPROVE_PLAN_ANNOTATION, GITOPS_GROUP};
+use controllers::random_values;
 use object::tree::{Checkout, Collision, FileTree};
 use object::{Key, Random};
 use sim::history::Content;
@@ -51,6 +53,7 @@ pub(crate) fn commit(number: u64, tree: FileTree) -> ProposedCommit {
         base: BTreeMap::new(),
         head,
         refused: BTreeMap::new(),
+        seeds: BTreeMap::new(),
         succeeds_after: seconds(4),
         meets_deadlines: true,
     }
@@ -364,4 +367,37 @@ fn clusters_succeed_before_a_short_deadline_of_a_rollout() {
     assert!(late.assumptions == [why] && !late.waits.is_empty(), "{late:#?}");
     let soon = previewed(&world, &ProposedCommit { succeeds_after: seconds(4), ..next });
     assert!(soon.assumptions.is_empty() && soon.hash() == told.hash(), "{soon:#?}");
+}
+
+#[test]
+fn random_values_are_no_change_whether_their_seed_is_known_or_not() {
+    let mut world = fleet(1, 1);
+    let namespace = repo().namespace;
+    let chart = |level: &str| -> FileTree {
+        let data = format!("{{k: '{{{{ randAlphaNum 9 }}}}', level: '{level}'}}");
+        let metadata = format!("{{name: web, namespace: {namespace}}}");
+        let template = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\ndata: {data}\n");
+        let chart = "{apiVersion: v2, name: web, version: 0.1.0}".to_owned();
+        [("Chart.yaml", chart), ("templates/a.yaml", template)]
+            .map(|(path, text)| (path, text.into_bytes()))
+            .into_iter()
+            .collect()
+    };
+    let first = commit(1, chart("info"));
+    assert_eq!(previewed(&world, &first).objects[0].change, ChangeType::Created);
+    // The seed is drawn, and read with the next fetch.
+    apply(&mut world, &first);
+    apply(&mut world, &first);
+    let of = world.get::<ConfigRepo>(&repo()).unwrap();
+    let secret = world.get::<Secret>(&random_values::key(&of)).unwrap();
+    let seed = random_values::seed(&of, &secret).unwrap();
+    let next = commit(2, chart("debug"));
+    let known = ProposedCommit { seeds: BTreeMap::from([(repo(), seed)]), ..next.clone() };
+    let unknown = ProposedCommit { base: BTreeMap::from([(repo(), first.head)]), ..next.clone() };
+    let fields = |commit: &ProposedCommit| -> Vec<String> {
+        let changed = previewed(&world, commit).objects.into_iter().flat_map(|object| object.fields);
+        changed.map(|field| field.path).collect()
+    };
+    assert_eq!((fields(&known), fields(&unknown)), (vec!["data.level".into()], vec!["data.level".into()]));
+    assert_eq!(fields(&next), ["data.k", "data.level"], "neither is given");
 }

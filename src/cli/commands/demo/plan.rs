@@ -26,6 +26,7 @@ impl Demo<'_> {
             base: BTreeMap::new(),
             head: Arc::new(head),
             refused: BTreeMap::new(),
+            seeds: BTreeMap::new(),
             succeeds_after: SUCCEEDS_AFTER,
             meets_deadlines: false,
         };

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::discovery;
 use kube::{Api, Client};
 
+use super::random_values;
 use super::request::Planned;
 use crate::cli::connect::connect;
 use crate::cli::runtime::block_on;
@@ -39,7 +40,7 @@ pub(super) fn plan(
             for kind in std::mem::take(&mut wanted) {
                 let objects = read(&hub, &kind, |object| snapshot.left_out.takes(object)).await?;
                 if kind == Gvk::of::<ConfigRepo>() {
-                    secrets = keys_of(&hub, &objects).await;
+                    secrets = secrets_of(&hub, &objects).await;
                 }
                 snapshot.objects.extend(objects.into_iter().map(packed));
                 snapshot.kinds.get_or_insert_default().insert(kind);
@@ -64,13 +65,16 @@ fn packed(mut object: Object) -> Arc<Object> {
     Arc::new(object)
 }
 
-/// Reads the Secrets with the keys of signatures. One that cannot be read is left out.
-async fn keys_of(hub: &Client, repos: &[Object]) -> Vec<Object> {
+/// Reads the Secrets with the keys of signatures and the seeds of random values. One that cannot be read is left out.
+async fn secrets_of(hub: &Client, repos: &[Object]) -> Vec<Object> {
     let mut secrets = Vec::new();
     for repo in repos.iter().filter_map(|repo| repo.to_typed::<ConfigRepo>().ok()) {
-        let Some(verify) = &repo.spec.verify else { continue };
         let api: Api<Secret> = Api::namespaced(hub.clone(), repo.namespace());
-        secrets.extend(api.get(&verify.secret_ref.name).await.map(|secret| Object::from_typed(&secret)));
+        let keys = repo.spec.verify.as_ref().map(|verify| verify.secret_ref.name.clone());
+        let seed = random_values::draws(&repo).then(|| controllers::random_values::key(&repo).name);
+        for name in keys.into_iter().chain(seed) {
+            secrets.extend(api.get(&name).await.map(|secret| Object::from_typed(&secret)));
+        }
     }
     secrets
 }

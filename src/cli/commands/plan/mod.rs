@@ -3,6 +3,7 @@
 mod age;
 mod hub;
 mod markdown;
+mod random_values;
 pub(super) mod report;
 pub(super) mod request;
 mod rewind;

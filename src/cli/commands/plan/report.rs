@@ -74,7 +74,7 @@ type Commits = BTreeMap<Key, Arc<Checkout>>;
 /// The commits that the ConfigRepos of one URL and reference had applied at the time of a report.
 pub(in crate::cli::commands) struct AppliedCommits {
     /// Those that the repository has.
-    found: Commits,
+    pub(super) found: Commits,
     /// The names of the others.
     lost: BTreeMap<Key, String>,
 }

@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use jiff::{SignedDuration, Timestamp};
 
 use super::age::ReportAge;
+use super::random_values::Seeds;
 use super::report::{AppliedCommits, ReadReport};
 use super::signatures::{self, CommitCheck};
 use super::{Args, report, rewind};
@@ -103,14 +104,15 @@ impl Request<'_> {
         repo: &Key,
         snapshot: &HubSnapshot,
         secrets: &[Object],
-        base: BTreeMap<Key, Arc<Checkout>>,
+        mut base: BTreeMap<Key, Arc<Checkout>>,
     ) -> Result<Planned, CommandError> {
         let repos = snapshot.objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
         let repos: Vec<ConfigRepo> = repos.filter_map(|object| object.to_typed().ok()).collect();
         let planned = repos.iter().find(|one| Key::of(*one) == *repo);
         let same_source = planned.map(|planned| of_same_source(repos.iter().cloned(), planned));
+        let same_source = same_source.unwrap_or_default();
         let (mut refused, mut unverified) = (BTreeMap::new(), BTreeSet::new());
-        for repo in same_source.iter().flatten() {
+        for repo in &same_source {
             match self.check(repo, secrets)? {
                 CommitCheck::Valid => {}
                 CommitCheck::Unverified(secret) => {
@@ -121,15 +123,24 @@ impl Request<'_> {
                 }
             }
         }
+        let seeds = Seeds::of(&same_source, secrets);
+        for (repo, applied) in AppliedCommits::read(&self.repository, seeds.applied())?.found {
+            base.entry(repo).or_insert(applied);
+        }
         let commit = ProposedCommit {
             repo: repo.clone(),
             base,
             head: self.head.clone(),
             refused,
+            seeds: seeds.known.clone(),
             succeeds_after: self.args.succeeds_after.unwrap_or(SUCCEEDS_AFTER),
             meets_deadlines: self.args.succeeds_after.is_none(),
         };
-        Ok((preview(snapshot, &commit, self.now), unverified))
+        let mut planned = preview(snapshot, &commit, self.now);
+        if let Ok(preview) = &mut planned {
+            preview.warnings.extend(seeds.warnings());
+        }
+        Ok((planned, unverified))
     }
 
     /// Checks what the operator checks before it renders the commit for a ConfigRepo.

@@ -189,6 +189,7 @@ fn a_preview_of_what_a_commit_touches_is_that_of_everything() {
                 base: BTreeMap::new(),
                 head,
                 refused: BTreeMap::new(),
+                seeds: BTreeMap::new(),
                 succeeds_after,
                 meets_deadlines: true,
             };

@@ -1,0 +1,60 @@
+//! The seeds of the random values of charts, as far as a plan can read them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+
+use api::gitops::v1alpha1::ConfigRepo;
+use controllers::random_values;
+use object::{Gvk, Key, Object, Seed};
+
+/// The seeds of ConfigRepos whose charts draw random values.
+pub(super) struct Seeds<'a> {
+    pub(super) known: BTreeMap<Key, Seed>,
+    /// The ConfigRepos whose seeds are not known.
+    pub(super) unknown: Vec<&'a ConfigRepo>,
+}
+
+/// Returns whether charts of a ConfigRepo draw random values.
+pub(super) fn draws(repo: &ConfigRepo) -> bool {
+    repo.status.as_ref().is_some_and(|status| !status.random_values.is_empty())
+}
+
+impl<'a> Seeds<'a> {
+    /// Finds the seeds among objects.
+    pub(super) fn of(repos: &'a [ConfigRepo], objects: &[Object]) -> Self {
+        let mut seeds = Self { known: BTreeMap::new(), unknown: Vec::new() };
+        for repo in repos.iter().filter(|repo| draws(repo)) {
+            let key = random_values::key(repo);
+            let is_it = |object: &&Object| object.gvk() == Gvk::of::<Secret>() && object.key() == key;
+            let secret = objects.iter().find(is_it).and_then(|object| object.to_typed::<Secret>().ok());
+            match secret.and_then(|secret| random_values::seed(repo, &secret).ok()) {
+                Some(seed) => {
+                    seeds.known.insert(Key::of(repo), seed);
+                }
+                None => seeds.unknown.push(repo),
+            }
+        }
+        seeds
+    }
+
+    /// Returns the commits against which values of a placeholder can be compared: those that were applied.
+    pub(super) fn applied(&self) -> BTreeMap<Key, String> {
+        let applied = |repo: &&ConfigRepo| {
+            let commit = repo.status.as_ref()?.applied.as_ref()?.commit.clone();
+            Some((Key::of(*repo), commit))
+        };
+        self.unknown.iter().filter_map(applied).collect()
+    }
+
+    /// Says that the plan does not know random values.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.unknown.iter().map(|repo| {
+            format!(
+                "the Secret {} was not read, so placeholders stand for the random values of charts, and the plan is against \
+                 the commit that is applied",
+                random_values::key(repo)
+            )
+        })
+    }
+}
