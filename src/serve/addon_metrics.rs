@@ -35,7 +35,7 @@ pub(super) fn register(registry: &mut Registry, addons: &[Arc<ManagedClusterAddO
         };
         clusters.get_or_create(&ByAvailability { addon: addon.name().to_owned(), available }).inc();
     }
-    let help = "Clusters that have an add-on, by whether it is available there";
+    let help = "Clusters with an add-on, by its availability there";
     registry.register("addon_clusters", help, clusters);
 }
 
@@ -46,6 +46,6 @@ pub(super) fn register_removals(registry: &mut Registry, policies: &[Arc<Rollout
     for removal in statuses.flat_map(|status| &status.removals) {
         held.get_or_create(&ByAddOn { addon: removal.add_on.clone() }).set(removal.held.into());
     }
-    let help = "Clusters whose removal of an add-on waits for an approval or for its budget";
+    let help = "Clusters on which the removal of an add-on waits for an approval or for the budget";
     registry.register("addon_removals_held", help, held);
 }

@@ -99,7 +99,7 @@ fn count(count: usize) -> i64 {
 fn register_build(registry: &mut Registry) {
     let build = Family::<ByVersion, Gauge>::default();
     build.get_or_create(&ByVersion { version: env!("CARGO_PKG_VERSION") }).set(1);
-    registry.register("build_info", "1, with the version of the program", build);
+    registry.register("build_info", "Always 1, with the version of the program", build);
 }
 
 /// Registers the state of a fleet, and whether it could be read.
@@ -147,14 +147,18 @@ fn register(registry: &mut Registry, overview: &Overview) {
         satisfied.get_or_create(&labels).set(placement.satisfied.into());
     }
     registry.register("clusters", "Clusters of the hub", by_available);
-    let help = "1 for each cluster that is not available; the others have none";
+    let help = "1 for each cluster that is not available. Other clusters have no sample";
     registry.register("cluster_unavailable", help, unavailable);
-    registry.register("config_repo_ready", "1 if the hub is as the repository says, else 0", ready);
+    registry.register("config_repo_ready", "1 if the hub matches the repository, else 0", ready);
     registry.register("config_repo_deletions_held", "Deletions that wait for an approval", held);
-    let help = "1 if the present state cannot be reported, else 0";
+    let help = "1 if the current state cannot be reported, else 0";
     registry.register("config_repo_report_failed", help, unreported);
     registry.register("placement_clusters", "Clusters that a placement selects", selected);
-    registry.register("placement_satisfied", "1 if a placement selects what it asks for, else 0", satisfied);
+    registry.register(
+        "placement_satisfied",
+        "1 if a placement selects as many clusters as it requests, else 0",
+        satisfied,
+    );
     register_rollouts(registry, add_ons.iter().chain(replica_sets));
 }
 
@@ -170,7 +174,7 @@ fn register_rollouts<'o>(registry: &mut Registry, workloads: impl Iterator<Item 
     }
     let clusters = "Clusters of an add-on, or of a ManifestWorkReplicaSet as namespace/name, by their state in its rollout";
     registry.register("rollout_clusters", clusters, by_state);
-    let holds = "Reasons why the rollouts of an add-on or a ManifestWorkReplicaSet do not go on";
+    let holds = "Reasons why the rollouts of an add-on or a ManifestWorkReplicaSet do not continue";
     registry.register("rollout_holds", holds, held);
 }
 

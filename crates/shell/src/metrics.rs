@@ -198,9 +198,9 @@ impl Metrics {
         );
         let help = "Time from the start of a reconciliation to its last write";
         registry.register("reconcile_duration_seconds", help, self.reconcile_seconds.clone());
-        let help = "Time that plans and conclusions take, without their writes";
+        let help = "Duration of plans and conclusions, without their writes";
         registry.register("decision_duration_seconds", help, self.decision_seconds.clone());
-        let help = "Time that computations outside of plans take, such as rendering a commit";
+        let help = "Duration of computations outside of plans, such as rendering a commit";
         registry.register("computation_duration_seconds", help, self.computation_seconds.clone());
         registry.register(
             "reconcile_panics",
@@ -210,33 +210,33 @@ impl Metrics {
         let help = "Reconciliations that ended because a read could not be completed";
         registry.register("read_errors", help, self.read_errors.clone());
         registry.register("writes", "Write requests", self.writes.clone());
-        registry.register(
-            "write_duration_seconds",
-            "Time that write requests take",
-            self.write_seconds.clone(),
-        );
+        registry.register("write_duration_seconds", "Duration of write requests", self.write_seconds.clone());
         registry.register("write_failures", "Write requests that failed", self.write_failures.clone());
         registry.register(
             "watch_restarts",
-            "Watches that ended or failed and began again",
+            "Watches that ended or failed and were restarted",
             self.watch_restarts.clone(),
         );
-        let help = "Lists whose resource version was lower than before, as after a restore of etcd";
+        let help = "Lists with a lower resource version than before, for example after a restore of etcd";
         registry.register("resource_version_resets", help, self.resource_version_resets.clone());
         registry.register("queue_depth", "Keys that are due or running", depth);
-        registry.register("cached_objects", "Objects that are held in memory", cached_objects);
-        registry.register("unreadable_objects", "Objects that do not fit their types", unreadable_objects);
+        registry.register("cached_objects", "Objects in the caches", cached_objects);
+        registry.register(
+            "unreadable_objects",
+            "Objects that do not match the type of their kind",
+            unreadable_objects,
+        );
         self.register_fetches(registry);
     }
 
     fn register_fetches(&self, registry: &mut Registry) {
-        let help = "Time that fetches of repositories take";
+        let help = "Duration of fetches of repositories";
         registry.register("fetch_duration_seconds", help, self.fetch_seconds.clone());
         let help = "Fetches of repositories that failed, by the reason of the condition";
         registry.register("fetch_failures", help, self.fetch_failures.clone());
-        let help = "Bytes that git servers have sent";
+        let help = "Bytes received from git servers";
         registry.register("git_received_bytes", help, self.received_bytes.clone());
-        let help = "Bytes that git servers were sent: reports, and what fetches ask for";
+        let help = "Bytes sent to git servers: reports, and the requests of fetches";
         registry.register("git_sent_bytes", help, self.sent_bytes.clone());
     }
 }
@@ -245,7 +245,7 @@ impl Metrics {
 pub(super) fn register_leader(registry: &mut Registry, leads: bool) {
     let leader = Gauge::<i64>::default();
     leader.set(leads.into());
-    registry.register("leader", "1 if the process may write, 0 if it waits to be elected", leader);
+    registry.register("leader", "1 if the process leads and may write, 0 if it waits to be elected", leader);
 }
 
 /// The state of a process at a scrape.

@@ -160,11 +160,13 @@ fn labels(text: &str, name: &str) -> BTreeSet<String> {
 fn every_metric_stands_in_the_docs() {
     let text = all();
     let mut page = String::from(
-        "# Metrics\n\nThe operator serves them at `/metrics` of `--listen`, in the OpenMetrics text format. Those of the fleet come from the \
-         leader. A test writes this list\nfrom the code (`make bless`).\n\n\
-         The agent serves them at the same path once it has joined, and answers 503 before. It has no row about the leader, clusters, \
-         ConfigRepos, placements and\nrollouts. It fetches nothing from git, so those rows are 0 or absent. With `serviceMonitor.enabled=true`, the \
-         chart `wheelwright-agent`\nhas the Prometheus operator read them; any other Prometheus can read the port `health` of the pod.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n",
+        "# Metrics\n\n\
+         This page lists the metrics of the operator and of the agent. Both serve them at `/metrics` of `--listen`, in the OpenMetrics text format. With\n\
+         `serviceMonitor.enabled=true`, the charts let the Prometheus operator scrape them. Any other Prometheus can scrape the port `health` of the agent's pod.\n\n\
+         - Only the leading operator has the metrics of the fleet.\n\
+         - The agent serves its metrics once it has joined, and answers 503 before. It has no metrics of the leader, clusters, ConfigRepos, placements and rollouts. It\n\
+         \x20 fetches nothing from git, so those metrics are 0 or missing.\n\n\
+         | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     let mut lines: Vec<String> = Vec::new();
     for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
