@@ -13,7 +13,9 @@ use reconcile::{ReadErrorReason, View};
 /// Refuses a commit with kinds that the API server does not let the operator list, whatever else the commit waits for.
 pub(super) fn missing(draft: &Draft<'_>, commit: &Commit<'_>, view: &impl View) -> Option<Readiness> {
     let mut kinds = BTreeSet::new();
-    let applied = commit.desired.objects.iter().filter(|object| object.apply != ApplyRule::Ignore);
+    let is_applied =
+        |object: &&Arc<DesiredObject>| object.apply != ApplyRule::Ignore && object.hook().is_none();
+    let applied = commit.desired.objects.iter().filter(is_applied);
     let first_of_kinds = applied.filter(|object| kinds.insert(&object.reference.gvk));
     let problems: Vec<_> = first_of_kinds.filter_map(|object| refusal(object, view)).collect();
     (!problems.is_empty()).then(|| {

@@ -58,3 +58,16 @@ fn a_commit_waits_for_its_dependencies_before_its_kinds_are_judged() {
     let message = hub.commit(&[("web.yaml", DEPLOYMENT)]);
     assert!(message.starts_with("Reconciling DependencyNotReady: "), "{message}");
 }
+
+#[test]
+fn a_hook_of_argo_cd_needs_no_permission() {
+    for (mode, start) in [("Observe", "Reconciling NotApplied: "), ("Apply", "Stalled ArgoHook: ")] {
+        MAY_LIST.set(false);
+        let setup = sim::Setup { hear: refusing, ..sim::Setup::default() };
+        let mut hub = Hub::with(setup, json!({"mode": mode}));
+        let hook = "namespace: shop, annotations: {argocd.argoproj.io/hook: PreSync}}";
+        let hook = DEPLOYMENT.replace("namespace: shop}", hook);
+        let message = hub.commit(&[("a.yaml", &map("a", "1")), ("hook.yaml", &hook)]);
+        assert!(message.starts_with(start), "{mode}: {message}");
+    }
+}
