@@ -151,9 +151,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "work create",
         &[
-            "wheelwright work create settings -f settings.yaml --clusters aws-1,aws-2",
             "wheelwright work create settings -f settings.yaml --placement fleet/aws",
-            "wheelwright work create web -f web.yaml --namespace shop --clusters aws-1",
+            "wheelwright work create web -f web.yaml --namespace shop --clusters aws-1,aws-2",
         ],
     ),
     (
