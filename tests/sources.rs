@@ -294,10 +294,7 @@ async fn a_repository_that_is_reconciled_by_command_is_fetched_before_the_comman
     repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
     for name in ["b", "c"] {
         commit_map(Path::new(&path), name);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        command.args(["repo", "reconcile", "a", "-n", NAMESPACE, "--kubeconfig", &kubeconfig]);
-        let output = command.output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        let printed = reconcile(&hub, "2m");
         let head = Repository::open_bare(&path).unwrap().refname_to_id("refs/heads/main").unwrap();
         assert!(printed.contains(&format!("is ready at {}", &head.to_string()[..12])), "{printed}");
         assert!(hub.exists(name).await, "{name}");
