@@ -14,25 +14,25 @@ use crate::limits::{MAX_COPIED_BYTES, MAX_COPIED_VALUES, MAX_DEPTH, MAX_VALUES};
 pub(super) const MERGE_KEY: &str = "<<";
 const CORE_TAGS: &str = "tag:yaml.org,2002:";
 
-/// A text that is not YAML or exceeds a limit.
+/// Text that is not YAML or exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MalformedYaml {
     /// The line, counted from 1.
     pub line: u32,
-    /// Says what is wrong.
+    /// The reason.
     pub why: String,
 }
 
 pub(super) type Result<T> = std::result::Result<T, MalformedYaml>;
 
-/// Decides about a key that a map has twice.
+/// The treatment of a key that occurs twice in a map.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DuplicateKeys {
     Refused,
     LastCounts,
 }
 
-/// The values that anchors and aliases copied in one file.
+/// A count of the values and bytes that anchors and aliases copied in one file.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Copied {
     values: usize,
@@ -40,17 +40,17 @@ pub(super) struct Copied {
 }
 
 pub(super) struct Builder {
-    /// The end of a text whose last line has characters but no line break, in characters.
+    /// The length of the text in characters, if its last line is not blank and has no line break.
     unbroken_end: Option<usize>,
     line_offset: u32,
-    /// The values of the file so far.
+    /// The number of values in the file so far.
     pub(super) values: usize,
-    /// The values and bytes among them that are copies.
+    /// The part of `values` that is copies.
     pub(super) copied: Copied,
     anchors: BTreeMap<usize, Node>,
     repeated: DuplicateKeys,
-    /// The position of a dash in `[-]` or `{a: -}` that ended the parsing: kustomize reads it as a text, and
-    /// our parser refuses it.
+    /// The position of the dash in `[-]` or `{a: -}`, at which parsing stopped. kustomize reads such a dash as a
+    /// string, but our parser rejects it.
     pub(super) lone_dash: Option<usize>,
 }
 
@@ -70,7 +70,7 @@ struct Key {
 }
 
 impl Builder {
-    /// Prepares to read a document after `line_offset` lines of the file.
+    /// Creates a builder for a document that starts after `line_offset` lines of the file.
     pub(super) fn new(line_offset: u32, repeated: DuplicateKeys, values: usize, copied: Copied) -> Self {
         Self {
             unbroken_end: None,
@@ -156,7 +156,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Counts a copy of a node, before it is made.
+    /// Counts a copy of a node before it is made.
     fn count_copy(&mut self, node: &Node, line: u32) -> Result<()> {
         let values = node.size();
         self.copied.values += values;
@@ -196,8 +196,8 @@ impl Builder {
         Ok(node)
     }
 
-    /// Keeps a copy for aliases. Copies count, because anchors within anchors can hold far more than the
-    /// file.
+    /// Stores a copy for aliases. Copies count toward the limits, because nested anchors can hold far more than
+    /// the file.
     fn remember(&mut self, anchor: usize, node: &Node) -> Result<()> {
         if anchor != 0 {
             self.count_copy(node, node.line)?;
@@ -227,13 +227,13 @@ impl Builder {
         let line = self.line(span.start.line());
         self.count(1, line)?;
         let plain = style == ScalarStyle::Plain;
-        // A block that the text ends with has no more line breaks than the text.
+        // A block scalar at the end of the text has no more line breaks than the text.
         let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let at_end = is_block && self.unbroken_end.is_some_and(|end| span.end.index() >= end);
         let text = if at_end {
             text.strip_suffix('\n').unwrap_or(text)
         } else if plain && span.start.index() == span.end.index() {
-            // The parser returns `~` for a value that is not written at all.
+            // The parser returns `~` for a missing value.
             ""
         } else {
             text
@@ -248,7 +248,7 @@ impl Builder {
     }
 }
 
-/// Turns a time in brackets or braces into a text, because kustomize quotes it there for its colons.
+/// Turns a time inside brackets or braces into a string, because kustomize quotes it there for its colons.
 fn keep_time(node: &mut Node) {
     if let Value::Scalar(scalar @ Scalar { tag: Tag::Timestamp, style: Style::Plain, .. }) = &mut node.value
         && scalar.text.contains(':')

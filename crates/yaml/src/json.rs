@@ -7,15 +7,15 @@ use super::print::{float_text, refolded};
 use super::scalar::{Reading, bool_11, integer, is_float, tag_of, timestamp, without_underscores};
 use super::scalar_style;
 
-/// A scalar whose text does not fit its explicit type, or that JSON cannot hold.
+/// A scalar that does not fit its explicit type or has no JSON representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableScalar(pub String);
 
 impl Node {
-    /// Returns the JSON value of this in a reading.
+    /// Converts the node to JSON under the given reading.
     ///
     /// # Errors
-    /// The line, and [`UnreadableScalar`], of the first scalar that has no JSON value.
+    /// Returns the line of the first scalar that has no JSON value, with its [`UnreadableScalar`].
     pub fn to_json(&self, reading: Reading) -> Result<Json, (u32, UnreadableScalar)> {
         Ok(match &self.value {
             Value::Scalar(scalar) => scalar.to_json(reading).map_err(|unreadable| (self.line, unreadable))?,
@@ -31,7 +31,7 @@ impl Node {
         })
     }
 
-    /// Takes a JSON value as it would be written and read again.
+    /// Converts a JSON value as if it had been written and read back.
     pub fn from_json(json: &Json) -> Self {
         let scalar = |text: String, tag| Scalar { text, tag, style: Style::Plain }.into();
         match json {
@@ -54,10 +54,10 @@ impl Node {
 }
 
 impl Scalar {
-    /// Returns the JSON value of this scalar in a reading.
+    /// Converts the scalar to JSON under the given reading.
     ///
     /// # Errors
-    /// [`UnreadableScalar`] says why where the text does not fit its type, or where JSON has no such number.
+    /// Returns [`UnreadableScalar`] if the text does not fit its type, or JSON cannot represent the number.
     pub fn to_json(&self, reading: Reading) -> Result<Json, UnreadableScalar> {
         let tag = match (reading, self.style) {
             (Reading::Yaml11, Style::Plain) if self.tag != Tag::Unsettled => {
@@ -103,9 +103,9 @@ fn decode_base64(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Makes a JSON number, an integer if its digits allow it; `None` for infinities and not-a-number.
+/// Returns a JSON number, an integer if its digits allow it; `None` for infinities and NaN.
 ///
-/// Go writes floats below this limit in digits, filled with zeros, and reads them back as integers.
+/// Below this limit, Go writes floats as plain digits, padded with zeros, and reads them back as integers.
 fn number(float: f64) -> Option<Json> {
     const IN_DIGITS: f64 = 1e21;
     let digits = (float.abs() < IN_DIGITS).then(|| float.to_string());
@@ -122,8 +122,7 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// Returns a key as JSON: one that YAML 1.1 reads as a boolean or a number is written as that; others keep
-/// their text.
+/// Returns a key as JSON text. A key that YAML 1.1 reads as a boolean or a number takes the text of that value.
 fn key_text(key: &str, style: Style, reading: Reading) -> String {
     let plain = Scalar { text: key.into(), tag: Tag::Str, style };
     match (reading, style) {

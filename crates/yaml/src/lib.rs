@@ -1,9 +1,9 @@
-//! YAML: reads text to nodes that know their lines, converts nodes to JSON, and prints JSON as `kubectl
-//! kustomize` does.
+//! Parses YAML into nodes that know their lines, converts nodes to JSON, and prints JSON as `kubectl kustomize`
+//! does.
 //!
-//! Reading follows kubectl where the YAML specifications leave room; `scalar` documents the choices.
-//! Comments and layout are dropped. Duplicate keys, unknown tags, and documents above the limits of
-//! [`limits`] are refused. The kustomize renderer reads and prints with it, and the renderer of charts prints with it.
+//! If the YAML specifications leave room, parsing follows kubectl; `scalar` documents the choices. The parser
+//! drops comments and layout. It rejects duplicate keys, unknown tags, and documents above the [`limits`]. The
+//! kustomize renderer parses and prints with this crate; the chart renderer only prints.
 
 mod builder;
 mod json;

@@ -7,11 +7,11 @@ use crate::limits::VALUE_BYTES;
 /// A value of a YAML document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The line it starts on, counted from 1; 0 if it is not from a file.
+    /// The line on which it starts, counted from 1; 0 if it is not from a file.
     pub line: u32,
     /// The value.
     pub value: Value,
-    /// The number of the text that it shares with other fields of the object, so that a change of one changes
+    /// The ID of the text that this value shares with other fields of the object, so that changing one changes
     /// all; 0 if it shares none.
     pub shared: u32,
 }
@@ -33,7 +33,7 @@ pub type Map = BTreeMap<String, Entry>;
 /// A field of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The style of the key: to some readers, a plain `on` is another key than a quoted one.
+    /// The style of the key. Some readers distinguish a plain `on` from a quoted one.
     pub key_style: Style,
     /// The line of the key.
     pub line: u32,
@@ -46,16 +46,16 @@ pub struct Entry {
 pub struct Scalar {
     /// The text, without quotes and escapes.
     pub text: String,
-    /// Its type.
+    /// The type.
     pub tag: Tag,
-    /// Its style.
+    /// The style.
     pub style: Style,
 }
 
 /// The type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// The text decides when it is read the next time, unless it is quoted.
+    /// Undecided: the text determines the type at the next read, unless it is quoted.
     Unsettled,
     /// `null`.
     Null,
@@ -67,16 +67,16 @@ pub enum Tag {
     Float,
     /// A string.
     Str,
-    /// A date or time, which reads as a string.
+    /// A date or time, read as a string.
     Timestamp,
-    /// Bytes in base64 that read as the string they encode.
+    /// Base64 bytes, read as the string that they encode.
     Binary,
 }
 
 /// The style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Without quotes: the text decides the type.
+    /// Without quotes; the text determines the type.
     Plain,
     /// In quotes or as a literal block.
     Quoted,
@@ -92,7 +92,7 @@ impl Scalar {
         Self { text: text.into(), tag: Tag::Str, style: Style::Plain }
     }
 
-    /// Returns a text that decides its own type.
+    /// Returns a scalar whose text determines its type.
     pub fn unsettled(text: impl Into<String>) -> Self {
         Self { text: text.into(), tag: Tag::Unsettled, style: Style::Plain }
     }
@@ -164,7 +164,7 @@ impl Node {
         }
     }
 
-    /// Returns the text of a scalar as it was written; empty for lists and maps.
+    /// Returns the text of a scalar as written; empty for lists and maps.
     pub fn text(&self) -> &str {
         self.as_scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default()
     }
@@ -197,7 +197,7 @@ impl Node {
         self.as_map_mut()?.remove(field).map(|entry| entry.node)
     }
 
-    /// Returns a field of a map, created as a map if it is absent; `None` if this is not a map.
+    /// Returns a field of a map, creating it as a map if it is absent; `None` if this is not a map.
     pub fn map_at(&mut self, field: &str) -> Option<&mut Node> {
         let map = self.as_map_mut()?;
         let entry = map.entry(field.into()).or_insert_with(|| Self::empty_map().into());
@@ -221,7 +221,7 @@ impl Node {
         }
     }
 
-    /// Returns "a map", "a list", "a string" and so on, for messages.
+    /// Returns the kind of value for messages, such as "a map", "a list" or "a string".
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Map(_) => "a map",
@@ -235,7 +235,7 @@ impl Node {
         }
     }
 
-    /// Calls `visit` on this and every value inside of it.
+    /// Calls `visit` on this value and every value inside it.
     pub fn for_each(&mut self, visit: &mut dyn FnMut(&mut Node)) {
         visit(self);
         match &mut self.value {
@@ -245,14 +245,14 @@ impl Node {
         }
     }
 
-    /// Returns a copy that shares nothing.
+    /// Returns a copy that shares no text.
     pub fn unshared(&self) -> Self {
         let mut copy = self.clone();
         copy.for_each(&mut |node| node.shared = 0);
         copy
     }
 
-    /// Returns the number of bytes in the keys and texts of this.
+    /// Returns the number of bytes in the keys and texts of this value.
     pub fn text_bytes(&self) -> usize {
         match &self.value {
             Value::Scalar(scalar) => scalar.text.len(),
@@ -261,12 +261,12 @@ impl Node {
         }
     }
 
-    /// Returns the memory of this, in bytes.
+    /// Returns the memory that this value takes, in bytes.
     pub fn memory(&self) -> usize {
         self.size().saturating_mul(VALUE_BYTES).saturating_add(self.text_bytes())
     }
 
-    /// Returns the number of values in this, itself included.
+    /// Returns the number of values in this one, including itself.
     pub fn size(&self) -> usize {
         match &self.value {
             Value::Scalar(_) => 1,

@@ -19,7 +19,7 @@ pub(super) fn natural_order(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // Digits before the difference count when one side goes on with a zero: they make `10` and `1a` differ by
+    // Digits before the difference matter when one side continues with a zero: they make `10` and `1a` differ by
     // more than the zero.
     let mut seed = 0u128;
     if x == '0' || y == '0' {
@@ -34,9 +34,11 @@ pub(super) fn natural_order(a: &str, b: &str) -> Ordering {
     run(a).cmp(&run(b)).then(x.cmp(&y))
 }
 
-/// Sorts fields by key. The comparison is not transitive: `10` stands before `1a`, `1a` before `2`, and `2`
-/// before `10`, for which the sort of the standard library may panic. A merge always ends, and agrees with
-/// the order wherever that is one.
+/// Sorts fields by key.
+///
+/// The order is not transitive: `10` sorts before `1a`, `1a` before `2`, and `2` before `10`. The standard
+/// library's sort may panic on such an order. A merge sort always ends, and gives the right order whenever there
+/// is one.
 pub(super) fn sorted<'a>(mut fields: Vec<(&'a String, &'a Json)>) -> Vec<(&'a String, &'a Json)> {
     if fields.len() < 2 {
         return fields;

@@ -1,4 +1,4 @@
-//! Reads files: decodes them, splits them into documents, and builds the nodes of each.
+//! Decodes files, splits them into documents, and builds the nodes of each.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,18 @@ use super::builder::{Builder, Copied, DuplicateKeys, MalformedYaml, Result};
 use super::node::Node;
 use crate::limits::{MAX_DOCUMENTS, MAX_FILE_BYTES, MAX_LONE_DASHES};
 
-/// Reads all documents of a file; empty ones are skipped.
+/// Parses all documents of a file, skipping empty ones.
 ///
 /// # Errors
-/// [`MalformedYaml`] names the first line that cannot be read.
+/// Returns [`MalformedYaml`] with the first line that cannot be parsed.
 pub fn documents(bytes: &[u8]) -> Result<Vec<Node>> {
     read(bytes, DuplicateKeys::Refused)
 }
 
-/// Reads all documents of a kustomization. If a map has a key twice, the last one counts, as it does to
-/// kustomize.
+/// Parses all documents of a kustomization. If a map repeats a key, the last one wins, as in kustomize.
 ///
 /// # Errors
-/// [`MalformedYaml`] names the first line that cannot be read.
+/// Returns [`MalformedYaml`] with the first line that cannot be parsed.
 pub fn kustomization(bytes: &[u8]) -> Result<Vec<Node>> {
     read(bytes, DuplicateKeys::LastCounts)
 }
@@ -67,7 +66,7 @@ fn decode(bytes: &[u8]) -> Result<String> {
         MalformedYaml { line: line_at(before), why: "not UTF-8 text".into() }
     })?;
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    // YAML 1.1 breaks lines at this character too.
+    // YAML 1.1 also breaks lines at this character.
     Ok(if text.contains('\u{85}') { text.replace('\u{85}', "\n") } else { text })
 }
 
@@ -76,14 +75,14 @@ fn line_at(before: &[u8]) -> u32 {
     u32::try_from(lines + 1).unwrap_or(u32::MAX)
 }
 
-/// Splits a stream at the lines that start with `---`. Each part comes with the number of lines before it.
+/// Splits a stream at lines that start with `---`. Each part comes with the number of lines before it.
 fn split(text: &str) -> Result<Vec<(u32, &str)>> {
     let mut parts = Vec::new();
     let (mut start, mut line, mut first_line) = (0, 0, 0);
     let mut at = 0;
     let mut previous_was_separator = true;
     for row in text.split_inclusive('\n') {
-        // The first line may open the document, and a separator right after a separator opens an empty one.
+        // The first line may open the document, and a separator right after another one opens an empty document.
         if row.starts_with("---") && row.ends_with('\n') && !previous_was_separator {
             let after = row.get(3..).unwrap_or_default().trim();
             if !(after.is_empty() || after.starts_with('#')) {

@@ -1,11 +1,11 @@
-//! JSON values as the YAML text that `kubectl kustomize` prints.
+//! Prints JSON values as YAML, as `kubectl kustomize` does.
 //!
-//! Maps have the natural order of their keys (`a2` before `a10`). Strings are plain unless they could be read
-//! as another type, texts of several lines are literal blocks, and plain text folds at spaces once a line is
-//! longer than 80 characters.
+//! Maps use the natural order of their keys (`a2` before `a10`). Strings are plain unless they could be read as
+//! another type. Text of several lines becomes a literal block. Plain text folds at the first space after column
+//! 80.
 //!
-//! Byte equality with kubectl needs the emitter of go-yaml, a port of libyaml. `libyaml-safer` ports libyaml
-//! too, but not the differences of go-yaml: the order of keys, and the fold of long texts.
+//! To match kubectl byte for byte, this needs the emitter of go-yaml, a port of libyaml. `libyaml-safer` is also a
+//! port of libyaml, but lacks what go-yaml changed: the order of keys, and the folding of long text.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use super::scalar_style::{Notation, ScalarAnalysis, has_line_breaks, is_break, i
 
 /// The column after which a line folds at the next space.
 const BEST_WIDTH: usize = 80;
-/// Longest key in the simple form; a longer one is written with `? `.
+/// The longest key in the simple form; longer keys start with `? `.
 const MAX_SIMPLE_KEY: usize = 128;
 const INDENT: usize = 2;
 
@@ -25,7 +25,7 @@ pub fn print_stream<'a>(objects: impl IntoIterator<Item = &'a Map<String, Json>>
     objects.into_iter().map(print).collect::<Vec<_>>().join("---\n")
 }
 
-/// Prints a map as a document, with a newline at its end.
+/// Prints a map as a document that ends with a newline.
 pub fn print(document: &Map<String, Json>) -> String {
     let mut printer = Printer::new(false);
     if document.is_empty() {
@@ -35,29 +35,29 @@ pub fn print(document: &Map<String, Json>) -> String {
     printer.end()
 }
 
-/// Prints any value as a document, with a newline at its end.
+/// Prints any value as a document that ends with a newline.
 pub fn print_value(document: &Json) -> String {
     let mut printer = Printer::new(false);
     printer.document(document);
     printer.end()
 }
 
-/// Prints any value as a document in which lists are indented below their keys.
+/// Prints any value as a document whose lists are indented below their keys.
 pub fn print_value_indented(document: &Json) -> String {
     let mut printer = Printer::new(true);
     printer.document(document);
     printer.end()
 }
 
-/// The state of the emitter: the column counts characters, `indention` says that only indentation and
-/// indicators stand on this line.
+/// The state of the emitter. `column` counts characters; `indention` is true while the line has only indentation
+/// and indicators.
 struct Printer {
     out: String,
     column: usize,
     indent: usize,
     whitespace: bool,
     indention: bool,
-    /// Indents lists below their keys.
+    /// Whether lists are indented below their keys.
     indents_lists: bool,
 }
 
@@ -78,7 +78,7 @@ impl Printer {
         Self { out: String::new(), column: 0, indent: 0, whitespace: true, indention: true, indents_lists }
     }
 
-    /// Prints the value at the root, whose fields and items start in the first column.
+    /// Prints the root value, whose fields and items start in the first column.
     fn document(&mut self, document: &Json) {
         match document {
             Json::Object(map) if !map.is_empty() => self.map(map),
@@ -211,8 +211,8 @@ impl Printer {
         self.indention = false;
     }
 
-    /// Writes a value in single quotes. It has line breaks only if it cannot be a block; each break is
-    /// doubled, as folding needs it.
+    /// Writes a value in single quotes. The value has line breaks only if it cannot be a block; each break is then
+    /// doubled, as folding requires.
     fn single(&mut self, text: &str, folds: bool) {
         self.indicator("'", true, false);
         let (mut after_space, mut after_break) = (false, false);
@@ -251,7 +251,7 @@ impl Printer {
 
     fn double(&mut self, text: &str, folds: bool) {
         self.indicator("\"", true, false);
-        // The emitter looks for a byte order mark at the start of the text, not at the character it writes.
+        // libyaml checks for a byte order mark at the start of the text, not at the current character.
         let starts_with_mark = text.starts_with('\u{feff}');
         let mut after_space = false;
         let mut chars = text.char_indices().peekable();
@@ -344,10 +344,10 @@ impl Printer {
     }
 }
 
-/// Folds a text as kustomize does: it writes and reads the folded blocks of every object once more.
+/// Folds text as kustomize does, which writes and reads the folded blocks of every object once more.
 ///
-/// Its emitter decides by the start of the text where lines need a second break to stay apart. So it adds
-/// breaks before indented lines and at the end, or joins lines where the text starts with an indented one.
+/// Its emitter decides by the start of the text whether lines need a second break to stay apart. So it adds breaks
+/// before indented lines and at the end, or joins lines if the text starts with an indented one.
 pub(super) fn refolded(text: &str) -> String {
     // Unlike the printing emitter, this one does not treat tabs specially.
     let looks = ScalarAnalysis::of(&text.replace('\t', "_"));
@@ -385,9 +385,9 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// Returns the shortest text of a float in Go's format `g`: with an exponent from 1e+06 on and below 1e-04.
+/// Returns the shortest text of a float in Go's `g` format: with an exponent from 1e+06 on and below 1e-04.
 pub(crate) fn float_text(float: f64) -> String {
-    // Rust's `{:e}` is the shortest text that reads back as the same float: digits, maybe a fraction, and the
+    // Rust's `{:e}` is the shortest text that reads back as the same float: digits, an optional fraction, and the
     // exponent.
     let scientific = format!("{float:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -1,24 +1,23 @@
 //! The types of scalars.
 //!
-//! Two readings are in use, as in kubectl: objects are read by rules near YAML 1.2 (`yes` is a string, `0644`
-//! and `0o644` are octal), kustomizations and JSON patches by YAML 1.1 (`yes` is `true`). Both know decimal,
-//! hexadecimal, octal and binary integers with underscores, and dates.
+//! There are two readings, as in kubectl. Objects follow rules close to YAML 1.2: `yes` is a string, `0644` and
+//! `0o644` are octal. Kustomizations and JSON patches follow YAML 1.1: `yes` is `true`. Both know dates, and
+//! decimal, hexadecimal, octal and binary integers with underscores.
 
 use serde_json::Number;
 
 use super::node::{Scalar, Style, Tag};
 
-/// The rules by which plain scalars get their types.
+/// The rules that give plain scalars their types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// For objects: `yes`, `on` and `n` are strings.
     Objects,
-    /// For kustomizations and JSON patches, and for other readers of our output: `yes`, `on` and `n` are
-    /// booleans.
+    /// For kustomizations and JSON patches, and for other readers of our output: `yes`, `on` and `n` are booleans.
     Yaml11,
 }
 
-/// Returns the type of a plain scalar, from its text.
+/// Returns the type of a plain scalar.
 pub(crate) fn tag_of(text: &str, reading: Reading) -> Tag {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Tag::Null,
@@ -59,13 +58,13 @@ pub(super) fn bool_11(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns whether a string has to be quoted because a reader of YAML 1.1 would read another type.
+/// Returns true if a string needs quotes because a YAML 1.1 reader would read another type.
 pub fn reads_as_another_type(text: &str) -> bool {
     tag_of(text, Reading::Yaml11) != Tag::Str
 }
 
 impl Scalar {
-    /// Returns the type the scalar has now, with unsettled ones settled.
+    /// Returns the type of the scalar, resolving an unsettled one.
     pub fn settled(&self) -> Tag {
         match (self.tag, self.style) {
             (Tag::Unsettled, Style::Plain) => tag_of(&self.text, Reading::Objects),
@@ -79,8 +78,8 @@ pub(super) fn without_underscores(text: &str) -> String {
     text.chars().filter(|c| *c != '_').collect()
 }
 
-/// Splits an integer of Go into whether it is negative, its radix and its digits in lower case: an optional sign, and
-/// one of the prefixes `0x`, `0o`, `0b` and `0`.
+/// Splits an integer as Go does into its sign (true if negative), radix, and lowercase digits. The text may start
+/// with a sign and one of the prefixes `0x`, `0o`, `0b` and `0`.
 pub fn radix(text: &str) -> Option<(bool, u32, String)> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -98,7 +97,7 @@ pub fn radix(text: &str) -> Option<(bool, u32, String)> {
     Some((negative, radix, digits.to_owned()))
 }
 
-/// Reads an integer as [`radix`] splits it.
+/// Parses an integer in the syntax of [`radix`].
 pub(super) fn integer(text: &str) -> Option<Number> {
     let (negative, radix, digits) = radix(text)?;
     if digits.is_empty() || !digits.bytes().all(|b| (b as char).is_digit(radix)) {
@@ -113,7 +112,7 @@ pub(super) fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// Returns whether a text is a float, and finite.
+/// Returns whether a text is a finite float.
 pub(super) fn is_float(text: &str) -> bool {
     has_float_syntax(text) && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
@@ -141,8 +140,8 @@ fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }
 
-/// Returns a date or time in the form of RFC 3339, which is what objects get for a plain one: `2024-1-31`
-/// becomes `2024-01-31T00:00:00Z`.
+/// Returns a date or time in RFC 3339 form, as objects get it for a plain scalar: `2024-1-31` becomes
+/// `2024-01-31T00:00:00Z`.
 pub(super) fn timestamp(text: &str) -> Option<String> {
     if text.len() < 8 || text.as_bytes().get(4) != Some(&b'-') {
         return None;
@@ -201,7 +200,7 @@ fn is_zone(text: &str) -> bool {
     text.strip_prefix(['+', '-']).is_some_and(|text| offset(text).is_some())
 }
 
-/// Reads a number of `least` to `most` digits, as many as there are.
+/// Reads a number of `least` to `most` digits, as many as possible.
 fn take_number(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
     let end = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     (end >= least).then(|| Some((text.get(..end)?.parse().ok()?, text.get(end..)?)))?

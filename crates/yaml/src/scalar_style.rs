@@ -1,4 +1,4 @@
-//! The styles in which a string can be written, as libyaml analyses them.
+//! The styles in which a string can be written, according to the analysis of libyaml.
 
 use super::builder::MERGE_KEY;
 use super::scalar::reads_as_another_type;
@@ -12,7 +12,7 @@ pub(super) enum Notation {
     Literal,
 }
 
-/// The analysis of a string: which notations a reader would read back as the same string.
+/// The analysis of a string: which notations read back as the same string.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ScalarAnalysis {
     breaks: bool,
@@ -42,8 +42,8 @@ impl ScalarAnalysis {
                 ':' => before_blank,
                 _ => false,
             };
-            // YAML 1.1 breaks lines at these two characters, and 1.2 does not; only escaped, both read the
-            // same.
+            // YAML 1.1 breaks lines at these two characters, YAML 1.2 does not. Both read them the same only if
+            // escaped.
             looks.special |= !is_printable(c) || matches!(c, '\u{2028}' | '\u{2029}');
             let (is_space, breaks) = (c == ' ', is_break(c));
             looks.breaks |= breaks;
@@ -57,7 +57,7 @@ impl ScalarAnalysis {
         looks
     }
 
-    /// Returns whether its lines can stand as a block.
+    /// Returns whether the text can be written as a block.
     pub(super) fn fits_a_block(self) -> bool {
         !(self.trailing_space || self.space_then_break || self.special)
     }
@@ -66,7 +66,7 @@ impl ScalarAnalysis {
         let single_allowed = !(self.break_then_space || self.space_then_break || self.special);
         let block_allowed = !text.is_empty() && self.fits_a_block();
         let plain_allowed = single_allowed && !(self.blank_at_an_end || self.breaks || self.indicators);
-        // A plain key `<<` would be read as a merge.
+        // A plain `<<` key would be read as a merge.
         if simple_key && (self.breaks || text == MERGE_KEY) {
             return Notation::Double;
         }
@@ -97,12 +97,12 @@ pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Returns whether the emitter calls a character printable. Characters beyond the basic plane are not.
+/// Returns whether the emitter treats a character as printable. Characters beyond the basic plane are not.
 pub(super) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// Returns whether a text is `1:30` or the like, which YAML 1.1 reads as numbers in base 60.
+/// Returns whether a text looks like `1:30`, which YAML 1.1 reads as a base 60 number.
 fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, fraction) =

@@ -1,4 +1,2 @@
-//! Tests of reading and printing.
-
 mod parse;
 mod print;

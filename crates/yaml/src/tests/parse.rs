@@ -71,7 +71,7 @@ fn what_would_be_lost_or_misread_is_refused() {
     refused("a: [\n", 1, "");
     refused("a:\n\tb: 1\n", 2, "");
     refused("a: !!python/object:os.system b\n", 1, "tag");
-    // `kubectl kustomize` refuses these too.
+    // `kubectl kustomize` rejects these too.
     refused("a: x\nb: y\0z\n", 2, "");
     refused("a: x\nb: y\u{7}z\n", 2, "");
     refused("a: x\nb: y\u{7f}z\n", 2, "");
