@@ -13,8 +13,8 @@ use object::{Metadata as _, Object};
 
 /// An add-on.
 ///
-/// It is a type and not a value: what it decides follows from the objects on the hub alone. What differs
-/// between installations belongs into an AddOnDeploymentConfig, where people see it and rollouts carry it.
+/// It is a type and not a value: its decisions depend only on the objects on the hub. Put what differs between
+/// installations into an AddOnDeploymentConfig, which people can see and rollouts deliver.
 pub trait AddOn: Send + Sync + 'static {
     /// Name of the ClusterManagementAddOn.
     const NAME: &'static str;
@@ -22,39 +22,38 @@ pub trait AddOn: Send + Sync + 'static {
     /// Returns the objects of the add-on on one cluster. Each has apiVersion, kind and name.
     ///
     /// A Job or Pod with the annotation `addon.open-cluster-management.io/addon-pre-delete` runs when the add-on
-    /// is deleted, and the add-on stays until it is complete.
+    /// is deleted. The add-on is kept until the Job or Pod completes.
     ///
     /// # Errors
-    /// Says why the objects cannot be made, in words for the condition `ManifestApplied`. What runs on the
-    /// cluster stays.
+    /// Returns the reason that the objects cannot be built, for the condition `ManifestApplied`. The objects
+    /// already on the cluster are left running.
     fn manifests(installation: &Installation<'_>) -> Result<Vec<Object>, String>;
 
-    /// Returns the settings beside the objects. By default the agent has an identity without permissions, and
-    /// a lease says that it is alive.
+    /// Returns the other settings of the add-on. By default, the agent has an identity without permissions and
+    /// reports its health with a Lease.
     fn options() -> AddOnOptions {
         AddOnOptions::default()
     }
 }
 
-/// The settings of an add-on beside its objects.
+/// The settings of an add-on other than its objects.
 pub struct AddOnOptions {
-    /// How the health of the add-on is found.
+    /// How the health of the add-on is determined.
     pub health: HealthProber,
-    /// Permissions of the agent on the hub, in the namespace of its cluster; `None` if it has no identity
-    /// there. The manager needs these permissions itself to give them.
+    /// Permissions of the agent on the hub, in the namespace of its cluster; `None` if the agent has no identity
+    /// on the hub. The manager can only grant permissions that it has itself.
     pub hub_permissions: Option<Vec<PolicyRule>>,
-    /// Roles on the hub that an agent with an identity there has beside these permissions. The manager needs
-    /// what they permit itself, or the verb `bind` for them.
+    /// Roles on the hub that an agent with an identity also has. The manager needs the permissions of these roles
+    /// itself, or the verb `bind` for them.
     pub hub_roles: Vec<HubRole>,
-    /// Signers of further certificates of the agent.
+    /// Signers of additional certificates for the agent.
     pub signers: Vec<Signer>,
-    /// Feedback and update rules of the ManifestWorks, beside those that find the health of workloads.
+    /// Feedback and update rules of the ManifestWorks, in addition to those for the health of workloads.
     pub manifest_configs: Vec<ManifestConfigOption>,
-    /// Whether a part of the add-on may run on another cluster of the hub, which the annotation
-    /// `addon.open-cluster-management.io/hosting-cluster-name` of the add-on names. Each object then says
-    /// where it goes, with the annotation `addon.open-cluster-management.io/hosted-manifest-location`:
-    /// `managed`, which is the default, `hosting` or `none`. Otherwise everything goes to the cluster of the
-    /// add-on.
+    /// True if part of the add-on may run on another cluster of the hub, which the annotation
+    /// `addon.open-cluster-management.io/hosting-cluster-name` of the add-on names. Each object then sets its
+    /// location with the annotation `addon.open-cluster-management.io/hosted-manifest-location`: `managed` (the
+    /// default), `hosting` or `none`. If false, all objects go to the add-on's cluster.
     pub hosted: bool,
 }
 
@@ -71,11 +70,11 @@ impl Default for AddOnOptions {
     }
 }
 
-/// A role that exists on the hub, and the namespace in which the agent has it, as in an AddOnTemplate.
+/// A role that exists on the hub, and the namespace in which it is bound to the agent, as in an AddOnTemplate.
 pub enum HubRole {
-    /// A ClusterRole of this name, in the namespace of the agent's cluster.
+    /// A ClusterRole with this name, in the namespace of the agent's cluster.
     CurrentCluster(&'static str),
-    /// A Role or a ClusterRole, in one namespace that is the same for all clusters.
+    /// A Role or ClusterRole, in one namespace for all clusters.
     SingleNamespace {
         /// The namespace.
         namespace: &'static str,
@@ -84,45 +83,44 @@ pub enum HubRole {
     },
 }
 
-/// How the health of an add-on is found.
+/// How the health of an add-on is determined.
 pub enum HealthProber {
     /// The agent renews a Lease on its cluster ([`agent::run`](crate::agent::run)), and the registration agent
     /// of the cluster reports it.
     Lease,
-    /// [`HealthProber::Lease`], and the agent calls this function before each renewal. It does not renew the
-    /// Lease while the function fails or does not return. The error is for the log of the agent.
+    /// Like [`HealthProber::Lease`], but the agent calls this function before each renewal. It does not renew the
+    /// Lease if the function fails or does not return. The agent logs the error.
     AgentProbe(fn() -> Result<(), String>),
     /// The objects are applied, and the Deployments and DaemonSets among them are available.
     Workloads,
-    /// [`HealthProber::Workloads`], and this function of the works with the feedback in their status agrees.
-    /// The error is the message of the condition.
+    /// Like [`HealthProber::Workloads`], and this function must accept the works with their feedback. Its error
+    /// becomes the message of the condition.
     Probe(fn(&[&ManifestWork]) -> Result<(), String>),
 }
 
-/// A signer of certificates for agents, other than the hub's own.
+/// A signer of certificates for agents other than the hub's own signer.
 pub struct Signer {
-    /// Its name, such as `example.com/agents`.
+    /// The name of the signer, such as `example.com/agents`.
     pub name: &'static str,
     /// The subject on a cluster whose requests the manager approves; `None` for OCM's default.
     pub subject: Option<fn(cluster: &str) -> Subject>,
-    /// Signs an approved request: a certificate in PEM. `None` if another process signs.
+    /// Signs an approved request and returns the certificate in PEM. `None` if another process signs.
     pub sign: Option<SignFn>,
 }
 
 /// Signs a request.
 ///
 /// # Errors
-/// Says why it does not; the request stays open.
+/// Returns the reason that the request is not signed; it stays open.
 pub type SignFn = fn(&CertificateSigningRequest, Timestamp) -> Result<Vec<u8>, String>;
 
 /// An add-on on one cluster, as the hub has it.
 pub struct Installation<'a> {
-    /// The add-on on the cluster.
+    /// The ManagedClusterAddOn.
     pub addon: &'a ManagedClusterAddOn,
-    /// The cluster.
+    /// The cluster of the add-on.
     pub cluster: &'a ManagedCluster,
-    /// The AddOnDeploymentConfig that the rollout assigned, with the values of the add-on's annotation as
-    /// further variables.
+    /// The AddOnDeploymentConfig that the rollout assigned, with the variables of the add-on's annotation added.
     pub config: AddOnDeploymentConfigSpec,
 }
 
@@ -132,18 +130,18 @@ impl Installation<'_> {
         self.cluster.name()
     }
 
-    /// Returns the name of the cluster that the add-on's annotation names as the host of a part of it; `None`
-    /// without the annotation. Without [`AddOnOptions::hosted`] it has no effect.
+    /// Returns the cluster that hosts part of the add-on, from the add-on's annotation; `None` without the
+    /// annotation. It has no effect without [`AddOnOptions::hosted`].
     pub fn hosting_cluster(&self) -> Option<&str> {
         engine::addon::hosting::hosting_cluster(self.addon)
     }
 
-    /// Returns the name of the Secret on the cluster with the agent's kubeconfig for the hub.
+    /// Returns the name of the Secret on the cluster that has the agent's kubeconfig for the hub.
     pub fn hub_kubeconfig_secret(&self) -> String {
         format!("{}-hub-kubeconfig", self.addon.name())
     }
 
-    /// Returns the namespace of the agent and of its Secret.
+    /// Returns the namespace of the agent and its Secret.
     pub fn namespace(&self) -> &str {
         if self.config.agent_install_namespace.is_empty() {
             api::names::DEFAULT_ADDON_NAMESPACE
@@ -152,8 +150,8 @@ impl Installation<'_> {
         }
     }
 
-    /// Returns the variables by name: those of the configuration, then those of the annotation
-    /// `addon.open-cluster-management.io/values` of the add-on.
+    /// Returns the variables by name. The annotation `addon.open-cluster-management.io/values` of the add-on
+    /// overrides the configuration.
     pub fn values(&self) -> BTreeMap<&str, &str> {
         let variables = self.config.customized_variables.iter();
         variables.map(|variable| (variable.name.as_str(), variable.value.as_str())).collect()

@@ -1,8 +1,7 @@
 //! The agent of an add-on: a process on a cluster, with an identity on the hub.
 //!
-//! The registration agent of the cluster keeps the identity in the Secret `<add-on>-hub-kubeconfig`, which
-//! the agent mounts. The agent reads it again when it changes, and renews the Lease that says that it is
-//! healthy.
+//! The registration agent of the cluster stores the identity in the Secret `<add-on>-hub-kubeconfig`, which the
+//! add-on's agent mounts. The agent reads it again when it changes, and renews the Lease that reports its health.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,41 +22,40 @@ use crate::manager::{Error, config, unusable};
 use reconcile::Scope;
 use shell::{Handle, Registrar, Shell, ShellOptions, now};
 
-/// Time between two renewals of the Lease, as in OCM. Its readers allow five times as much.
+/// Interval between renewals of the Lease, as in OCM. Readers allow five times as long.
 const RENEWAL: Duration = Duration::from_secs(60);
-/// Time until a renewal that failed is tried again.
+/// Delay before a failed renewal is retried.
 const RETRY: Duration = Duration::from_secs(5);
-/// Time between two looks at the files of the identity. The kubelet writes changes of a Secret within a
-/// minute.
+/// Interval between checks of the identity's files. The kubelet updates a mounted Secret within a minute.
 const LOOK: Duration = Duration::from_secs(2);
-/// The files of an identity, beside each other.
+/// The files of an identity, in one directory.
 const FILES: [&str; 4] = ["kubeconfig", "tls.crt", "tls.key", "token"];
 
 /// The options of an agent.
 #[derive(Debug)]
 pub struct AddOnAgentOptions {
-    /// Name of the cluster.
+    /// The name of the cluster.
     pub cluster: String,
-    /// The namespace of the Lease on the cluster: that of the agent.
+    /// The namespace of the agent and its Lease on the cluster.
     pub namespace: String,
-    /// The kubeconfig in the directory that the Secret is mounted at. The agent waits until it exists.
+    /// The kubeconfig in the directory where the Secret is mounted. The agent waits until it exists.
     pub hub_kubeconfig: PathBuf,
-    /// Kubeconfig of the cluster; without one, the service account of the pod.
+    /// The kubeconfig of the cluster. Without one, the agent uses the service account of its pod.
     pub spoke_kubeconfig: Option<PathBuf>,
 }
 
-/// Runs controllers until `stop`. They see the namespace of the cluster on the hub and, as
-/// [`Site::Spoke`](reconcile::Site), all of the cluster. The Lease is not renewed while they have an identity
-/// and cannot read what they watch.
+/// Runs controllers until `stop`. They see the namespace of the cluster on the hub and the whole cluster as
+/// [`Site::Spoke`](reconcile::Site). The Lease is not renewed while the controllers have an identity but cannot
+/// read the objects that they watch.
 ///
 /// # Errors
-/// The kubeconfig of the cluster cannot be used.
+/// Fails if the kubeconfig of the cluster cannot be used.
 pub async fn run<A: AddOn>(
     options: AddOnAgentOptions,
     register: impl Fn(&mut Registrar),
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    // A program may have installed a provider before; then that one counts.
+    // If the program has installed a provider, that provider stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = options.spoke_kubeconfig.as_deref();
     let spoke = shell::client(config(path).await?).map_err(|error| unusable(path, &error))?;
@@ -97,32 +95,32 @@ pub async fn run<A: AddOn>(
     Ok(())
 }
 
-/// Returns a client for the hub with the identity of the agent, as the kubeconfig of its Secret has it now.
-/// [`run`] makes one for its controllers, and a new one when the identity is renewed.
+/// Returns a client for the hub with the agent's identity, from the current kubeconfig of its Secret. [`run`]
+/// makes one for its controllers, and a new one when the identity is renewed.
 ///
 /// # Errors
-/// The kubeconfig does not exist yet, or cannot be used.
+/// Fails if the kubeconfig does not exist yet or cannot be used.
 pub async fn hub_client(kubeconfig: &Path) -> Result<kube::Client, Error> {
     let config = config(Some(kubeconfig)).await?;
     shell::client(config).map_err(|error| unusable(Some(kubeconfig), &error))
 }
 
-/// Returns the contents of those files of an identity that exist.
+/// Returns the contents of the identity's files that exist.
 fn read(kubeconfig: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let file = |name| Some((name, std::fs::read(kubeconfig.with_file_name(name)).ok()?));
     FILES.into_iter().filter_map(file).collect()
 }
 
-/// Waits until the identity is another one.
+/// Waits until the identity changes.
 async fn change(kubeconfig: &Path, known: &BTreeMap<&'static str, Vec<u8>>, stop: &CancellationToken) {
     while !stop.is_cancelled() && read(kubeconfig) == *known {
         stop.run_until_cancelled(sleep(LOOK)).await;
     }
 }
 
-/// Renews the Lease of an agent on its cluster until `stop`; the registration agent reports the add-on as
-/// available while it is renewed. [`HealthProber::AgentProbe`] holds the renewal back. [`run`] does this for
-/// an agent with controllers.
+/// Renews the Lease of an agent on its cluster until `stop`. The registration agent reports the add-on as
+/// available while the Lease is renewed. A failing [`HealthProber::AgentProbe`] suspends renewal. For an agent
+/// with controllers, [`run`] does this.
 pub async fn keep_lease<A: AddOn>(spoke: &kube::Client, namespace: &str, stop: &CancellationToken) {
     renew_while::<A>(|| true, spoke, namespace, stop).await;
 }
@@ -151,14 +149,14 @@ async fn renew_while<A: AddOn>(
 /// Renews the Lease once.
 ///
 /// # Errors
-/// Says why it is not renewed: the agent is not ready, its probe fails, or the API server refuses.
+/// Fails if the agent is not ready, its probe fails, or the API server rejects the write.
 async fn renew<A: AddOn>(leases: &Api<Lease>, is_ready: bool) -> Result<(), String> {
     if !is_ready {
         return Err("not everything that the controllers need has been read yet".to_owned());
     }
     let health = A::options().health;
     if let HealthProber::AgentProbe(probe) = health {
-        // It may wait, and the controllers go on meanwhile.
+        // The probe may block; the controllers continue.
         spawn_blocking(probe).await.unwrap_or_else(|error| Err(error.to_string()))?;
     }
     let params = PatchParams::apply("addon-lease").force();
@@ -190,7 +188,7 @@ mod tests {
     use crate::{AddOnOptions, Installation};
     use object::Object;
 
-    /// An add-on whose agent is healthy or not.
+    /// An add-on whose agent is healthy or unhealthy.
     struct Probed<const HEALTHY: bool>;
 
     impl<const HEALTHY: bool> AddOn for Probed<HEALTHY> {

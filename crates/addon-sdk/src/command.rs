@@ -41,12 +41,12 @@ enum Command {
     },
 }
 
-/// Runs the manager or the agent of an add-on, as the arguments say, until SIGINT or SIGTERM. Log lines go to standard
-/// error. `register` names the controllers of the agent.
+/// Runs the manager or the agent of an add-on until SIGINT or SIGTERM, depending on the arguments. Logs go to
+/// standard error. `register` registers the controllers of the agent.
 ///
 /// # Errors
-/// A kubeconfig cannot be used, or the manager lost the leadership. Wrong arguments end the process, as those
-/// of any command do.
+/// Fails if a kubeconfig cannot be used, or if the manager loses the leadership. Invalid arguments exit the
+/// process, as in any command.
 pub async fn run<A: AddOn>(register: impl Fn(&mut Registrar)) -> Result<(), Error> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
     let matches = Command::command().name(A::NAME).get_matches();

@@ -1,4 +1,4 @@
-//! The values of an add-on on one cluster: its AddOnDeploymentConfig, and the annotation of the add-on.
+//! The values of an add-on on one cluster, from its AddOnDeploymentConfig and the add-on's annotation.
 
 use serde_json::Value;
 
@@ -15,47 +15,47 @@ use reconcile::{Change, Plan, Read, View};
 /// The configuration of an add-on on one cluster.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Assigned {
-    /// The rollout has not assigned one yet, or assigned a content that the hub does not have any more. What runs
-    /// on the cluster stays.
+    /// The rollout has not assigned a configuration yet, or the hub no longer has the assigned content. The
+    /// cluster keeps what it runs.
     Waits,
-    /// This one. Empty if the add-on has none.
+    /// The assigned configuration; empty if the add-on has none.
     Content(Box<AddOnDeploymentConfigSpec>),
 }
 
-/// Returns the kind whose content is read.
+/// Returns the kind of the configurations.
 pub(crate) fn config_gvk() -> Gvk {
     let kind = ConfigKind { group: ADDON_GROUP.into(), resource: config_refs::DEPLOYMENT_CONFIGS.into() };
     config_refs::config_gvk(&kind).unwrap_or_default()
 }
 
-/// Returns whether a change is that of a configuration.
+/// Returns true if a configuration changed.
 pub(crate) fn is_config(change: &Change<Object>) -> bool {
     change.sides().any(|object| object.gvk() == config_gvk())
 }
 
-/// Makes a plan once the configurations are read, which wakes the key.
+/// Makes a plan once the configurations have been read, which wakes the key.
 ///
 /// # Errors
-/// The configurations have not been read, or the plan cannot be made.
+/// Fails if the configurations have not been read, or if the plan cannot be made.
 pub(crate) fn when_read(view: &impl View, plan: impl FnOnce() -> Read<Plan>) -> Read<Plan> {
     view.observed(&ObjectRef { gvk: config_gvk(), key: Key::default() })?;
     plan()
 }
 
-/// Returns whether a configuration object is named in the spec of the add-on on the cluster.
+/// Returns true if the spec of the cluster's add-on names a configuration.
 pub(crate) fn is_own(addon: &ManagedClusterAddOn, config: &Config) -> bool {
     config_refs::named(&addon.spec.configs, &[]).iter().any(|own| own.is_same_object(config))
 }
 
-/// Returns the configuration that the rollout assigned, if it is what the hub has: a cluster never gets a
-/// content before its turn.
+/// Returns the configuration that the rollout assigned, if its content is the hub's current content: a cluster
+/// never gets new content before its turn.
 ///
-/// A configuration that the add-on on this cluster names itself concerns no other cluster, and is taken as it is.
-/// Without its definition, which may be deleted first, an add-on has what was assigned to it last. An add-on
-/// that is being deleted gets no other turn, and has the content of that configuration now.
+/// A configuration that this cluster's add-on names itself affects no other cluster, so its current content is
+/// used. Without its definition, which may be deleted first, an add-on keeps its last assignment. An add-on that
+/// is being deleted gets no other turn, so the current content of its configuration is used.
 ///
 /// # Errors
-/// The configurations have not been read.
+/// Fails if the configurations have not been read.
 pub(crate) fn assigned(
     cma: Option<&ClusterManagementAddOn>,
     addon: &ManagedClusterAddOn,
@@ -89,10 +89,10 @@ pub(crate) fn assigned(
     Ok(typed.map_or(Assigned::Waits, |config| Assigned::Content(Box::new(config.spec))))
 }
 
-/// Adds the values of the annotation of the add-on; they go before those of the configuration.
+/// Adds the values of the add-on's annotation, which override those of the configuration.
 ///
 /// # Errors
-/// The annotation is not a JSON object of strings.
+/// Fails if the annotation is not a JSON object of strings.
 pub(crate) fn with_values(
     mut config: AddOnDeploymentConfigSpec,
     addon: &ManagedClusterAddOn,
@@ -111,11 +111,11 @@ pub(crate) fn with_values(
     Ok(config)
 }
 
-/// Returns the hash of a configuration; `None` if the hub does not have it, or the library does not read its
+/// Returns the hash of a configuration; `None` if the hub does not have it, or if the library does not read its
 /// kind.
 ///
 /// # Errors
-/// The configurations have not been read.
+/// Fails if the configurations have not been read.
 pub(crate) fn live_hash(config: &Config, view: &impl View) -> Read<Option<String>> {
     if !config_refs::is_deployment_config(config) {
         return Ok(None);

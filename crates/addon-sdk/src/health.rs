@@ -20,7 +20,7 @@ const OPEN_METRICS: HeaderValue =
 /// Serves `/livez`, `/readyz` and `/metrics` until `stop`.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// Fails if it cannot listen on the address.
 pub(crate) async fn serve(
     address: SocketAddr,
     handle: Handle,

@@ -1,17 +1,17 @@
-//! A library for add-ons: an [`AddOn`] says what runs on a cluster, and its program is a [command](command::run): a manager
-//! on the hub deploys the add-on to every cluster that has it, and an agent on the cluster talks to the hub under
-//! an identity of its own.
+//! A library for OCM add-ons. An [`AddOn`] defines the objects on each cluster, and its program is a
+//! [command](command::run): a manager on the hub deploys the add-on to every cluster that has it, and an agent on
+//! the cluster talks to the hub with a separate identity.
 //!
 //! ```text
 //! ClusterManagementAddOn ──placement──▶ ManagedClusterAddOn ──manager, this library──▶ ManifestWork ──▶ cluster
 //!        (the operator or OCM's addon-manager)
 //! ```
-//! A program with flags of its own calls [`manager::run`] and [`agent::run`] itself.
+//! A program with its own flags calls [`manager::run`] and [`agent::run`] directly.
 //!
-//! The wire is that of Open Cluster Management (OCM), so a manager runs beside its addon-manager as well as
-//! beside our operator. Everything is a pure function but `agent.rs`, `command.rs`, `manager.rs` and `health.rs`, which
-//! act.
-//! `docs/design/addon-sdk.md` has the reasons, `docs/addon-managers.md` the way from nothing to an add-on.
+//! The API is Open Cluster Management's (OCM), so a manager works with OCM's addon-manager as well as with our
+//! operator. Everything is a pure function except in `agent.rs`, `command.rs`, `manager.rs` and `health.rs`, which
+//! perform I/O. See `docs/design/addon-sdk.md` for the reasons and `docs/addon-managers.md` for a step-by-step
+//! guide.
 
 mod addon;
 pub mod agent;
@@ -27,7 +27,7 @@ pub use addon::{AddOn, AddOnOptions, HealthProber, HubRole, Installation, SignFn
 pub use manifests::render;
 pub use score::score;
 
-// The types of an add-on, of its objects and of the controllers of its agent: an author needs no crate for
-// each.
+// The types of an add-on, its objects and its agent's controllers, so that authors do not need these crates as
+// dependencies.
 pub use shell::{Registrar, stop_on_signal};
 pub use {api, object, reconcile};

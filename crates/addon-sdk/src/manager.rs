@@ -1,7 +1,7 @@
-//! The manager of an add-on: a process on the hub, or beside it.
+//! The manager of an add-on: a process on the hub or next to it.
 //!
-//! Several may run; the one that holds the Lease writes. A manager that loses the Lease ends, and its
-//! supervisor starts it again.
+//! Several managers may run; only the one with the Lease writes. A manager that loses the Lease exits, and its
+//! supervisor restarts it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,27 +18,27 @@ use shell::{Election, ElectionOptions, Shell, ShellOptions, with_causes};
 /// The options of a manager.
 #[derive(Debug)]
 pub struct ManagerOptions {
-    /// Kubeconfig of the hub; without one, `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
+    /// The kubeconfig of the hub. Without one: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
     pub kubeconfig: Option<PathBuf>,
-    /// The namespace of the Lease, whose name is that of the add-on with `-manager`. Without one the manager
-    /// must be the only one.
+    /// The namespace of the Lease, which is named `<add-on>-manager`. Without a namespace there must be only one
+    /// manager.
     pub lease_namespace: Option<String>,
     /// The address that serves `/livez`, `/readyz` and `/metrics`.
     pub listen: Option<SocketAddr>,
 }
 
-/// Why a manager or an agent cannot run.
+/// The reason that a manager or an agent cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A kubeconfig is missing, or cannot be used.
+    /// A kubeconfig is missing or cannot be used.
     #[error("cannot use {file}: {why}")]
     Kubeconfig {
-        /// The file, or what stands for it.
+        /// The file, or the default locations.
         file: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// Another manager holds the Lease now.
+    /// Another manager has the Lease now.
     #[error("the leadership is lost; another manager writes now")]
     NotLeading,
 }
@@ -46,10 +46,10 @@ pub enum Error {
 /// Runs the manager of an add-on until `stop`.
 ///
 /// # Errors
-/// The kubeconfig cannot be used, or the leadership is lost.
+/// Fails if the kubeconfig cannot be used, or if the leadership is lost.
 pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> Result<(), Error> {
     let ManagerOptions { kubeconfig, lease_namespace, listen } = options;
-    // A program may have installed a provider before; then that one counts.
+    // If the program has installed a provider, that provider stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = config(kubeconfig.as_deref()).await?;
     let client =
@@ -59,7 +59,7 @@ pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> 
     if let Some(namespace) = lease_namespace {
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| A::NAME.to_owned());
         let options = ElectionOptions::new(namespace, format!("{}-manager", A::NAME), &host);
-        // The election has a connection of its own, so that no renewal waits behind other requests.
+        // The election has a separate connection, so that other requests cannot delay a renewal.
         let candidate = Election::new(hub, options);
         hub = client(shell::leader_client(config, candidate.leadership()))?;
         election = Some(candidate);
@@ -70,7 +70,7 @@ pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> 
         ..ShellOptions::new(hub)
     };
     let shell = Shell::new(shell_options, hub::controllers::<A>);
-    // Ends everything below when the leadership is lost; `stop` is cancelled by others only.
+    // Stops everything below when the leadership is lost. Only callers cancel `stop`.
     let over = stop.child_token();
     if let Some(address) = listen {
         let (handle, over) = (shell.handle(), over.clone());
@@ -84,10 +84,10 @@ pub async fn run<A: AddOn>(options: ManagerOptions, stop: CancellationToken) -> 
     if stop.is_cancelled() { Ok(()) } else { Err(Error::NotLeading) }
 }
 
-/// Returns how an API server is reached.
+/// Returns the client configuration for an API server.
 ///
 /// # Errors
-/// The kubeconfig cannot be used.
+/// Fails if the kubeconfig cannot be used.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<kube::Config, Error> {
     match kubeconfig {
         Some(path) => {
@@ -99,7 +99,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<kube::Config, Er
     }
 }
 
-/// Says that a kubeconfig cannot be used, with all causes.
+/// Returns an error for an unusable kubeconfig, with all causes.
 pub(crate) fn unusable(kubeconfig: Option<&Path>, error: &(dyn std::error::Error + 'static)) -> Error {
     let file = kubeconfig.map_or_else(
         || "KUBECONFIG, ~/.kube/config or the service account of the pod".to_owned(),

@@ -1,4 +1,4 @@
-//! Objects from YAML files, with the variables and the additions that an AddOnTemplate has.
+//! Renders objects from YAML files, with the variables and additions of an AddOnTemplate.
 
 use serde_json::{Map, Value};
 
@@ -11,14 +11,14 @@ use api::work::v1::{ManifestWorkSpec, ManifestsTemplate};
 use engine::addon::template;
 use object::{Metadata as _, Object};
 
-/// Renders YAML documents as the manifests of an AddOnTemplate, for one cluster.
+/// Renders YAML documents for one cluster, as the manifests of an AddOnTemplate are rendered.
 ///
 /// `{{NAME}}` inside a string becomes the value of a variable: `CLUSTER_NAME`, `INSTALL_NAMESPACE`,
-/// `HUB_KUBECONFIG`, and those of [`Installation::values`]. Deployments and DaemonSets get the environment, the
-/// credentials, node placement, mirrors, proxy and resources that the AddOnDeploymentConfig asks for.
+/// `HUB_KUBECONFIG`, or one of [`Installation::values`]. Deployments and DaemonSets get the environment,
+/// credentials, node placement, mirrors, proxy and resources that the AddOnDeploymentConfig sets.
 ///
 /// # Errors
-/// Says which file is no YAML, which object is incomplete, or why a variable cannot be replaced.
+/// Fails if a file is not valid YAML, an object is incomplete, or a variable cannot be replaced.
 pub fn render(files: &[&str], installation: &Installation<'_>) -> Result<Vec<Object>, String> {
     let mut manifests = Vec::new();
     for (index, file) in files.iter().enumerate() {
@@ -46,7 +46,7 @@ pub fn render(files: &[&str], installation: &Installation<'_>) -> Result<Vec<Obj
     template::render(&input).map_err(|error| error.to_string())
 }
 
-/// Returns a template of these manifests.
+/// Returns a template with these manifests.
 pub(crate) fn template(
     addon: &str,
     manifests: Vec<Map<String, Value>>,
@@ -62,7 +62,7 @@ pub(crate) fn template(
     }
 }
 
-/// Returns a registration in the status of an add-on, as the template of the add-on has it.
+/// Returns the status form of a template's registration.
 fn registration(registration: &RegistrationConfig) -> RegistrationSpec {
     let custom_signer = (registration.signer_name != KUBE_CLIENT_SIGNER).then(|| {
         api::addon::v1alpha1::CustomSignerRegistration {

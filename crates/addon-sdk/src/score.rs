@@ -1,9 +1,9 @@
-//! Scores of an AddOnPlacementScore, which rank clusters for placements.
+//! Scores for an AddOnPlacementScore, which rank clusters for placements.
 
 use std::ops::RangeInclusive;
 
-/// Returns a value as a score: -100 for the lower bound and everything below it, 100 for the upper bound and
-/// everything above it. Bounds without a distance give -100.
+/// Scales a value to a score: -100 at or below the lower bound, 100 at or above the upper bound. An empty range
+/// gives -100.
 pub fn score(value: i128, bounds: RangeInclusive<i128>) -> i32 {
     let (low, high) = bounds.into_inner();
     let width = high.saturating_sub(low);

@@ -1,4 +1,4 @@
-//! A program with flags of its own: everything that it needs is public.
+//! Tests that a program with its own flags can use the library through its public API.
 
 #![expect(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ async fn run_agent(spoke: PathBuf, hub: PathBuf, stop: CancellationToken) -> Res
     agent::run::<Demo>(options, |_: &mut Registrar| {}, stop).await
 }
 
-/// Keeps the Lease of an agent without controllers.
+/// Renews the Lease of an agent without controllers.
 async fn keep_lease(stop: CancellationToken) {
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let spoke = kube::Client::try_from(config).unwrap();

@@ -1,8 +1,8 @@
-//! CEL expressions from outside: read within limits, and evaluated on a stack that suffices.
+//! Parses and evaluates untrusted CEL expressions within limits, on a stack that is large enough.
 //!
-//! Parser, evaluator and all code that walks an expression recurse, and a stack overflow ends the process. So
-//! every expression of a Placement, a ManifestWork, an admission policy and a CustomResourceDefinition goes
-//! through [`parse`], and every evaluation through [`evaluate`].
+//! The parser, the evaluator and all code that walks an expression are recursive, and a stack overflow kills the
+//! process. Every expression of a Placement, a ManifestWork, an admission policy or a CustomResourceDefinition
+//! therefore goes through [`parse`], and every evaluation through [`evaluate`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,22 +18,22 @@ mod limits;
 mod names;
 mod tokens;
 
-/// Longest expression in bytes: an expression of a real policy has some hundreds.
+/// Maximum length of an expression in bytes. Expressions in real policies have a few hundred.
 pub const MAX_LENGTH: usize = 8192;
-/// Deepest nesting of a parsed expression, in which a macro is about four levels.
+/// Maximum nesting of a parsed expression. A macro takes about four levels.
 pub const MAX_DEPTH: usize = 100;
 
-/// Bytes of stack for the parser: 96 brackets take 17 MiB of a build without optimisation, and a chain of
-/// 4,000 fields takes 11 MiB.
+/// Stack size of the parser in bytes. In an unoptimized build, 96 brackets take 17 MiB, and a chain of 4,000
+/// fields takes 11 MiB.
 const PARSER_STACK: usize = 64 << 20;
-/// Bytes of stack for an evaluation: a level takes up to 2 KiB, and 60 KiB in a build without optimisation.
-/// The threads of tokio have 2 MiB, so an optimised build evaluates on them.
+/// Stack size of an evaluation in bytes. A level takes up to 2 KiB, or 60 KiB in an unoptimized build. Tokio's
+/// threads have 2 MiB, so an optimized build evaluates on them directly.
 const EVALUATION_STACK: usize = if cfg!(debug_assertions) { 32 << 20 } else { 1 << 20 };
 
-/// Reads an expression.
+/// Parses an expression.
 ///
 /// # Errors
-/// Says where the expression is wrong, or which limit it exceeds.
+/// Fails if the expression is invalid or exceeds a limit.
 pub fn parse(source: &str) -> Result<IdedExpr, String> {
     if source.len() > MAX_LENGTH {
         return Err(format!("the expression has {} bytes, at most {MAX_LENGTH} are allowed", source.len()));
@@ -47,7 +47,7 @@ pub fn parse(source: &str) -> Result<IdedExpr, String> {
     })
 }
 
-/// Runs a parser of CEL that is not ours.
+/// Runs a third-party CEL parser on a large stack.
 pub fn with_stack_of_parser<T>(parse: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(PARSER_STACK, PARSER_STACK, parse)
 }
@@ -55,20 +55,19 @@ pub fn with_stack_of_parser<T>(parse: impl FnOnce() -> T) -> T {
 /// Runs an evaluation of parsed expressions.
 ///
 /// # Errors
-/// Says what failed.
+/// Returns the error of the evaluation, or an error if it panics.
 pub fn evaluate<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     contained(EVALUATION_STACK, run)
 }
 
-/// Runs what needs a stack of so many bytes. The CEL crates panic on some input, which does not end the
-/// process.
+/// Runs a function with the given stack size, and turns a panic into an error: the CEL crates panic on some input.
 fn contained<T>(stack: usize, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     stacker::maybe_grow(stack, stack, || catch_unwind(AssertUnwindSafe(run)))
         .unwrap_or_else(|_| Err("the expression failed unexpectedly".into()))
 }
 
-/// Converts JSON to a value of CEL. Whole numbers become `int` where they fit, as in Go; the crate's own
-/// conversion makes them `uint`.
+/// Converts JSON to a CEL value. Integers become `int` if they fit, as in Go; the CEL crate's conversion makes
+/// them `uint`.
 pub fn value(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,
@@ -86,7 +85,7 @@ pub fn value(json: &serde_json::Value) -> Value {
     }
 }
 
-/// Returns a map of CEL with these entries.
+/// Returns a CEL map with these entries.
 pub fn map<'n>(entries: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let key = |name: &str| Key::String(Arc::new(name.to_owned()));
     Value::Map(Map { map: Arc::new(entries.into_iter().map(|(name, value)| (key(name), value)).collect()) })

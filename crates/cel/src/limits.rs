@@ -1,4 +1,4 @@
-//! Refuses parsed expressions whose evaluation could take long or grow large at once.
+//! Rejects parsed expressions whose evaluation could take too much time or memory in a single step.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,35 +8,35 @@ use object::pattern::compile_within;
 
 use super::MAX_DEPTH;
 
-/// The largest number that `lists.range` takes; the crate makes the list at once.
+/// The largest argument of `lists.range`. The CEL crate allocates the whole list at once.
 pub const MAX_RANGE: i64 = 1000;
-/// The largest precision that `format` takes. A number of 17 digits is exact; the CEL crate writes as many as
-/// are asked for, 64 KiB for `%.65535f`.
+/// The largest precision for `format`. 17 digits represent a number exactly, but the CEL crate writes as many as
+/// requested: 64 KiB for `%.65535f`.
 const MAX_PRECISION: u32 = 100;
-/// Bytes of all compiled regular expressions of an expression. The CEL crate compiles each at every
-/// evaluation, which takes about 2 ms for so many.
+/// Maximum total size in bytes of the compiled regular expressions in an expression. The CEL crate compiles them
+/// at every evaluation, which takes about 2 ms at this size.
 const MAX_PATTERNS: usize = 512 << 10;
-/// Bytes of a compiled regular expression that cost a step of an evaluation, of about 2 µs.
+/// Size in bytes of a compiled regular expression that costs one evaluation step, of about 2 µs.
 const PATTERN_BYTES_PER_STEP: usize = 512;
 
-/// The sizes that a thread keeps.
+/// Maximum number of cached sizes per thread.
 const MAX_SIZES: usize = 1000;
 
 thread_local! {
-    /// The sizes of regular expressions that were looked at last.
+    /// The sizes of recently used regular expressions.
     static SIZES: RefCell<BTreeMap<String, Option<usize>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// Checks an expression.
 ///
 /// # Errors
-/// Says which limit it exceeds.
+/// Fails if the expression exceeds a limit.
 pub(crate) fn check(expression: &IdedExpr) -> Result<(), String> {
     let mut patterns = MAX_PATTERNS;
     check_below(expression, MAX_DEPTH, &mut patterns)
 }
 
-/// Checks an expression that may have so many levels, and regular expressions of so many bytes.
+/// Checks an expression with the remaining levels of nesting and bytes of regular expressions.
 fn check_below(expression: &IdedExpr, levels: usize, patterns: &mut usize) -> Result<(), String> {
     let Some(levels) = levels.checked_sub(1) else {
         return Err(format!("the expression is nested more than {MAX_DEPTH} levels deep"));
@@ -92,14 +92,14 @@ fn is_pattern(function: &str) -> bool {
     matches!(function, "matches" | "find" | "findAll")
 }
 
-/// Returns the steps that it takes to compile the regular expression of a call; 0 for one without.
+/// Returns the number of steps for compiling the regular expression of a call, or 0 if it has none.
 #[must_use]
 pub fn pattern_steps(call: &CallExpr) -> usize {
     let pattern = is_pattern(&call.func_name).then(|| literal(call, 1)).flatten();
     pattern.map_or(0, |pattern| size(pattern).unwrap_or(MAX_PATTERNS) / PATTERN_BYTES_PER_STEP)
 }
 
-/// Returns a part of a call that is a literal text; part 0 is what the function is called on.
+/// Returns a part of a call if it is a string literal. Part 0 is the receiver.
 fn literal(call: &CallExpr, part: usize) -> Option<&str> {
     let part = call.target.iter().map(|target| &**target).chain(&call.args).nth(part)?;
     match &part.expr {
@@ -108,7 +108,7 @@ fn literal(call: &CallExpr, part: usize) -> Option<&str> {
     }
 }
 
-/// Returns the precisions in a text of `format`.
+/// Returns the precisions in a format string.
 fn precisions(text: &str) -> Vec<u32> {
     let without_signs = text.replace("%%", " ");
     let parts = without_signs.split('%').filter_map(|part| part.strip_prefix('.'));
@@ -116,7 +116,7 @@ fn precisions(text: &str) -> Vec<u32> {
     digits.filter(|digits| !digits.is_empty()).map(|digits| digits.parse().unwrap_or(u32::MAX)).collect()
 }
 
-/// Returns the bytes of a compiled regular expression, if it is valid and not too large.
+/// Returns the size in bytes of the compiled regular expression, if it is valid and not too large.
 fn size(pattern: &str) -> Option<usize> {
     let known = SIZES.with_borrow(|sizes| sizes.get(pattern).copied());
     known.unwrap_or_else(|| {

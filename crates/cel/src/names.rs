@@ -1,8 +1,8 @@
-//! The names in an expression.
+//! Checks the names in an expression.
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
 
-/// Returns the name in front of a call: `sets` of `sets.contains(a, b)`.
+/// Returns the name before the dot of a call: `sets` in `sets.contains(a, b)`.
 #[must_use]
 pub fn library(call: &CallExpr) -> Option<&str> {
     match &call.target.as_deref()?.expr {
@@ -11,11 +11,11 @@ pub fn library(call: &CallExpr) -> Option<&str> {
     }
 }
 
-/// Refuses variables and functions that do not exist. All operators exist, and all functions of a library,
-/// such as `contains` in `sets.contains(a, b)`.
+/// Rejects unknown variables and functions. All operators and all functions of a library are accepted, such as
+/// `contains` in `sets.contains(a, b)`.
 ///
 /// # Errors
-/// Names the first one, as cel-go does.
+/// Names the first unknown one, as cel-go does.
 pub fn check_names(
     expression: &IdedExpr,
     variables: &[&str],

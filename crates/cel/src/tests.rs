@@ -6,7 +6,7 @@ use kube_cel::cel::Context;
 use super::tokens::MAX_BRACKETS;
 use super::*;
 
-/// Expressions that are nested, or chained, `times` times.
+/// Returns expressions that are nested or chained `times` times.
 fn deep(times: usize) -> Vec<String> {
     let around = |open: &str, close: &str| format!("{}1{}", open.repeat(times), close.repeat(times));
     let behind = |first: &str, each: &str| format!("{first}{}", each.repeat(times));
@@ -31,7 +31,7 @@ fn deep(times: usize) -> Vec<String> {
     ]
 }
 
-/// Runs a test on a thread whose stack has no room for parser or evaluator.
+/// Runs a test on a thread whose stack is too small for the parser and the evaluator.
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
     thread::Builder::new().stack_size(128 << 10).spawn(test).unwrap().join().unwrap();
 }
@@ -87,7 +87,7 @@ fn a_sign_that_the_crate_would_leave_out_is_refused() {
     }
 }
 
-/// After an error the parser goes on with the rest, which may take it hours.
+/// After an error the parser continues with the rest, which may take hours.
 #[test]
 fn what_is_no_token_is_not_parsed() {
     let signs = "!!(".repeat(60);

@@ -1,15 +1,15 @@
-//! Refuses expressions before the CEL crate parses them.
+//! Rejects expressions before the CEL crate parses them.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Most brackets inside one another. It is the limit of the CEL crate, which reads the rest of a deeper
-/// expression in quadratic time; cel-go parses 250.
+/// Maximum nesting of brackets. It is the limit of the CEL crate, which parses the rest of a deeper expression in
+/// quadratic time; cel-go allows 250.
 pub(crate) const MAX_BRACKETS: usize = 96;
 
-/// The tokens of CEL (`CEL.g4` of cel-go). The groups are what may stand before an operator with two sides,
-/// and operators with brackets; the rest is space.
+/// The tokens of CEL (`CEL.g4` of cel-go). Group 1 matches tokens that can precede a binary operator, group 2
+/// operators and brackets; the rest is space.
 #[expect(clippy::expect_used, reason = "the pattern is a constant")]
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r#"(?x) ^ (?:
@@ -28,11 +28,11 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Checks the tokens of an expression.
 ///
-/// The parser of the CEL crate (0.13) reads `!!a` as `!a` and `--a` as `-a`, and takes twice as long for
-/// each such sign around another one.
+/// The parser of the CEL crate (0.13) reads `!!a` as `!a` and `--a` as `-a`, and each further level of such signs
+/// doubles its time.
 ///
 /// # Errors
-/// Says what is no token, or which tokens are not supported.
+/// Fails if the text has an invalid or unsupported token.
 pub(crate) fn check(source: &str) -> Result<(), String> {
     let (mut rest, mut open, mut sign) = (source, 0_usize, None);
     let mut is_operand = false;

@@ -1,6 +1,6 @@
-//! An add-on that copies the ConfigMaps of its cluster's namespace on the hub to the cluster.
+//! An add-on that copies ConfigMaps from its cluster's namespace on the hub to the cluster.
 //!
-//! `addon.rs` has the objects that the manager deploys, `sync.rs` the work of the agent.
+//! `addon.rs` has the objects that the manager deploys, and `sync.rs` the agent's controller.
 
 mod addon;
 mod sync;

@@ -1,5 +1,4 @@
-//! The agent copies each ConfigMap in the namespace of its cluster on the hub to its own namespace on the
-//! cluster.
+//! Copies each ConfigMap in the cluster's namespace on the hub to the agent's namespace on the cluster.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -12,10 +11,10 @@ use reconcile::{Action, Controller, Plan, Query, Read, Site, View, Watches};
 
 use crate::addon::HelloWorld;
 
-/// The label of a copy; its value is the name of the cluster.
+/// The label of a copy. Its value is the name of the cluster.
 const COPY: &str = "helloworld.example.com/cluster";
 
-/// Every namespace of a cluster has this one, and its content is about that cluster.
+/// The ConfigMap that every namespace has, with content specific to its cluster.
 const NOT_COPIED: &str = "kube-root-ca.crt";
 
 pub(crate) struct SyncController;
@@ -25,7 +24,7 @@ impl Controller for SyncController {
     type Primary = ConfigMap;
 
     fn watches<W: Watches>(watches: &mut W) {
-        // A copy that somebody changes is repaired.
+        // Changes to a copy are reverted.
         watches.on_site::<ConfigMap>(Site::Spoke, |change, _| {
             let original = |copy: &ConfigMap| Some(Key::namespaced(copy.label(COPY)?, copy.name()));
             change.latest().and_then(original).into_iter().collect()

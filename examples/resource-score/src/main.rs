@@ -1,6 +1,6 @@
 //! An add-on that scores clusters by their free CPU and memory, for placements.
 //!
-//! `addon.rs` has the objects that the manager deploys, `score.rs` the work of the agent.
+//! `addon.rs` has the objects that the manager deploys, and `score.rs` the agent's controller.
 
 mod addon;
 mod score;

@@ -1,6 +1,6 @@
-//! The agent publishes which part of the CPU and the memory of its cluster no pod has requested.
+//! Publishes the share of the cluster's CPU and memory that no pod has requested.
 //!
-//! The scores are valid for a while only, so that a cluster that went silent does not attract work.
+//! The scores expire, so that an unreachable cluster does not attract work.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,11 @@ use crate::addon::ResourceScore;
 
 /// How long a score is valid.
 const VALID: SignedDuration = SignedDuration::from_mins(5);
-/// The time before its end at which a score is renewed.
+/// How long before its expiry a score is renewed.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(2);
-/// The scores and the resources that they are about.
+/// The scores and their resources.
 ///
-/// The last two are the names in the documents of Open Cluster Management, for placements that are written
-/// for them.
+/// The last two are names from the OCM documentation, for placements that use them.
 const SCORES: [(&str, &str); 4] =
     [("cpuFree", "cpu"), ("memoryFree", "memory"), ("cpuAvailable", "cpu"), ("memAvailable", "memory")];
 
@@ -37,7 +36,7 @@ impl Controller for ScoreController {
     fn watches<W: Watches>(watches: &mut W) {
         watches.on_site::<Node>(Site::Spoke, |_, view| view.keys::<ManagedClusterAddOn>(Query::ALL));
         watches.on_site::<Pod>(Site::Spoke, |_, view| view.keys::<ManagedClusterAddOn>(Query::ALL));
-        // The score has the name of the add-on. It may outlive it.
+        // The score has the name of the add-on and may outlive it.
         watches.on::<AddOnPlacementScore>(|change, _| change.sides().map(Key::of).collect());
     }
 
@@ -48,7 +47,8 @@ impl Controller for ScoreController {
         }
         let held = view.get::<AddOnPlacementScore>(key)?;
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else {
-            // The hub may have no garbage collector. It is asked, because a list may leave the add-on out.
+            // The hub may have no garbage collector. Ask the API server, because a list may not contain the
+            // add-on.
             if let Some(held) = held
                 && !view.is_on_hub::<ManagedClusterAddOn>(key)?
             {
@@ -90,7 +90,7 @@ impl Controller for ScoreController {
     }
 }
 
-/// Returns a score without values, which the add-on owns.
+/// Returns a score without values, owned by the add-on.
 fn empty(addon: &ManagedClusterAddOn) -> AddOnPlacementScore {
     let metadata = ObjectMeta {
         namespace: Some(addon.namespace().to_owned()),
@@ -111,7 +111,7 @@ fn requests(pod: &Pod) -> impl Iterator<Item = &BTreeMap<String, Quantity>> {
     containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref())
 }
 
-/// Adds quantities up, in billionths of their units.
+/// Sums quantities, in billionths of their units.
 fn sum<'a>(parts: impl Iterator<Item = &'a BTreeMap<String, Quantity>>) -> BTreeMap<&'a str, i128> {
     let mut sums = BTreeMap::new();
     for (name, part) in parts.flatten() {
@@ -120,7 +120,7 @@ fn sum<'a>(parts: impl Iterator<Item = &'a BTreeMap<String, Quantity>>) -> BTree
     sums
 }
 
-/// Returns the free part as a score: 100 for an idle cluster, -100 for a full one or one without nodes.
+/// Returns the free share as a score: 100 for an idle cluster, -100 for a full cluster or one without nodes.
 fn free(capacity: Option<i128>, requested: Option<i128>) -> i32 {
     let capacity = capacity.unwrap_or_default();
     score(capacity - requested.unwrap_or_default(), 0..=capacity)

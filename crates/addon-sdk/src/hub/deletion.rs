@@ -1,4 +1,4 @@
-//! The deletion of an add-on with jobs that run on its clusters first, and with works on another cluster.
+//! Deletes an add-on: runs its pre-delete jobs and removes its works on other clusters.
 
 use jiff::Timestamp;
 
@@ -13,9 +13,9 @@ use object::Metadata as _;
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
 impl<A: AddOn> AddOnDeployment<A> {
-    /// Runs the jobs, with the configuration that the hub has now: no rollout assigns a deleted add-on
-    /// another one. When they are complete, deletes the works on other clusters and removes the finalizers.
-    /// The other works and the permissions go after the add-on.
+    /// Runs the jobs with the current configuration on the hub, because no rollout assigns a new one to a deleted
+    /// add-on. When they complete, deletes the works on other clusters and removes the finalizers. The other works
+    /// and the permissions are removed after the add-on.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         let addon = &*self.live.addon;
@@ -48,7 +48,7 @@ impl<A: AddOn> AddOnDeployment<A> {
         plan
     }
 
-    /// Returns the parts with the jobs that run already; `None` where a part has jobs that were not written.
+    /// Returns the parts whose jobs already run; `None` if the jobs of a part have not been written.
     fn written_jobs(&self) -> Option<Vec<AddOnPart>> {
         let places = [Place::Managed, Place::Hosting].into_iter();
         let held = places.filter(|place| self.live.addon.has_finalizer(place.hook_finalizer()));

@@ -80,15 +80,15 @@ impl<A: AddOn> Controller for DeployController<A> {
     }
 }
 
-/// Returns the add-on on every cluster that has it.
+/// Returns the keys of the add-on on all clusters that have it.
 pub(super) fn installations<A: AddOn>(view: &impl View) -> Vec<Key> {
     let mut keys = view.keys::<ManagedClusterAddOn>(Query::ALL);
     keys.retain(|key| key.name == A::NAME);
     keys
 }
 
-/// Lets a deleted add-on of a cluster that is gone go: no job can run there. Deletes what an add-on leaves
-/// that is gone itself.
+/// Releases a deleted add-on whose cluster no longer exists, because no job can run there. If the add-on itself no
+/// longer exists, deletes its leftovers.
 fn released<A: AddOn>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return leftovers::delete(key, view, now) };
     let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
@@ -126,17 +126,16 @@ impl<A: AddOn> AddOnDeployment<A> {
         plan
     }
 
-    /// Returns the write of the finalizers that the jobs before the deletion need, and the works on another
-    /// cluster. It changes the version of the add-on, so it comes alone.
+    /// Returns the write of the finalizers for pre-delete jobs and for works on another cluster. It changes the
+    /// resource version of the add-on, so the plan contains nothing else.
     fn hold(&self, parts: &[AddOnPart]) -> Option<Action> {
         let NeededFinalizers { needed, unneeded } = self.live.finalizers(parts)?;
         let add = Action::add_finalizers(&*self.live.addon, &needed);
         add.or_else(|| Action::remove_finalizers(&*self.live.addon, &unneeded))
     }
 
-    /// Gives the permissions and writes the works, each only if it differs; then deletes the works that are
-    /// not wanted any more, and takes the other permissions. The works stay as they are while the hub cannot
-    /// deploy to the cluster that hosts the add-on.
+    /// Grants permissions and writes works if they differ, then deletes surplus works and revokes other
+    /// permissions. While the hub cannot deploy to the hosting cluster, the works are left unchanged.
     fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
         let wanted = permissions::Wanted::of(&self.live.addon, &self.options);
         plan.step(self.permissions.give(&wanted));
@@ -145,7 +144,7 @@ impl<A: AddOn> AddOnDeployment<A> {
             plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
         }
         plan.step(surplus.into_iter().map(Action::delete));
-        // The agent of the earlier version needed its permissions until now.
+        // The agent of the previous version needed its permissions until now.
         plan.step(self.permissions.revoke_others(&wanted));
     }
 }

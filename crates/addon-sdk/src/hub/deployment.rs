@@ -1,4 +1,5 @@
-//! The add-on on one cluster: what the hub has of it, and the works and registrations that its program wants.
+//! The add-on on one cluster: its current state on the hub, and the works and registrations that its program
+//! wants.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use engine::addon::registration::{self, Sources};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
 
-/// The add-on on one cluster, and the input of its deployment.
+/// The add-on on one cluster, with the input of its deployment.
 pub(super) struct AddOnDeployment<A> {
     pub(super) live: LiveAddOn,
     pub(super) cluster: Arc<ManagedCluster>,
@@ -31,8 +32,8 @@ pub(super) struct AddOnDeployment<A> {
 }
 
 impl<A: AddOn> AddOnDeployment<A> {
-    /// Reads the add-on. Returns `None` where the hub lacks the add-on or its cluster, or where it lacks the
-    /// definition and the add-on is not deleted.
+    /// Reads the add-on. Returns `None` if the add-on or its cluster does not exist, or if its definition does not
+    /// exist and the add-on is not being deleted.
     pub(super) fn read(key: &Key, view: &impl View) -> Read<Option<Self>> {
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(None) };
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(A::NAME))?;
@@ -52,11 +53,10 @@ impl<A: AddOn> AddOnDeployment<A> {
         }))
     }
 
-    /// Returns the works of the add-on. Fills in the part of its status that the agent of the cluster waits
-    /// for.
+    /// Returns the works of the add-on, and sets the status fields that the cluster's agent waits for.
     ///
     /// # Errors
-    /// Says why there are none, in OCM's words.
+    /// Returns the reason that there are no works, in OCM's words.
     pub(super) fn make(
         &self,
         new: &mut ManagedClusterAddOn,
@@ -79,7 +79,7 @@ impl<A: AddOn> AddOnDeployment<A> {
         self.live.parts(manifests, &configs, &author)
     }
 
-    /// Says how the agent registers, in which namespace, and how its health is found.
+    /// Sets the registrations, the namespace and the health check in the status.
     fn register(
         &self,
         new: &mut ManagedClusterAddOn,
@@ -107,7 +107,7 @@ fn is_incomplete(manifest: &Object) -> bool {
     manifest.api_version().is_empty() || manifest.kind().is_empty() || manifest.name().is_empty()
 }
 
-/// Returns the identities of the agent, as a template has them.
+/// Returns the agent's registrations in the form that a template uses.
 fn registrations(options: &AddOnOptions, cluster: &str) -> Vec<RegistrationSpec> {
     let kube_client = options
         .hub_permissions

@@ -1,9 +1,7 @@
-//! Says in the status of the add-on which contents its configurations have, so that the hub can roll them
-//! out: in its ClusterManagementAddOn, and on each cluster for the configurations that the add-on there
-//! names itself.
+//! Reports the hashes of the add-on's configurations in its status, so that the hub can roll them out: in its
+//! ClusterManagementAddOn and, for configurations that the add-on of a cluster names itself, on that cluster.
 //!
-//! OCM leaves this to the manager of each add-on. Our operator tells the hashes of add-ons with templates
-//! only.
+//! OCM leaves this to the manager of each add-on. Our operator reports the hashes only for add-ons with templates.
 
 use std::marker::PhantomData;
 
@@ -51,7 +49,7 @@ impl<A: AddOn> Controller for HashController<A> {
     }
 }
 
-/// Tells the hashes of the configurations that the add-on on one cluster names itself.
+/// Reports the hashes of the configurations that the add-on on one cluster names itself.
 pub(crate) struct OwnHashController<A>(PhantomData<A>);
 
 impl<A: AddOn> Controller for OwnHashController<A> {
@@ -88,7 +86,7 @@ impl<A: AddOn> Controller for OwnHashController<A> {
     }
 }
 
-/// Sets the hash of a configuration that exists. The hash of one that does not exist stays: clusters keep what
+/// Sets the hash of a configuration that exists. If it does not exist, the hash stays, so that clusters keep what
 /// they run.
 fn hash(group: &str, resource: &str, desired: &mut Option<ConfigSpecHash>, view: &impl View) -> Read<()> {
     let Some(desired) = desired else { return Ok(()) };

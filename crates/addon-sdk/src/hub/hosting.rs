@@ -1,4 +1,4 @@
-//! The cluster that hosts a part of the add-on, and the works there.
+//! The cluster that hosts part of the add-on, and the works on it.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use engine::addon::live::{LiveAddOn, was_hosted};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// Returns the name of the cluster that hosts a part of an add-on, if the add-on has hosted mode.
+/// Returns the name of the cluster that hosts part of an add-on, if the add-on supports hosted mode.
 pub(super) fn named<A: AddOn>(addon: &ManagedClusterAddOn) -> Option<&str> {
     hosting_cluster(addon).filter(|_| A::options().hosted)
 }
 
-/// Reads the works of an add-on, and the cluster that hosts a part of it.
+/// Reads the works of an add-on and its hosting cluster.
 pub(super) fn live<A: AddOn>(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<LiveAddOn> {
     let host = match named::<A>(&addon) {
         Some(name) => Host::judge(name, view.get::<ManagedCluster>(&Key::cluster(name))?),
@@ -34,8 +34,8 @@ pub(super) fn live<A: AddOn>(addon: Arc<ManagedClusterAddOn>, view: &impl View) 
     Ok(LiveAddOn::new(addon, host, here, elsewhere))
 }
 
-/// Deletes the works that other clusters host, and removes the finalizers of a deleted add-on when the works
-/// are gone. `waits` says whether an agent can still remove them; it has ten minutes.
+/// Deletes the works on hosting clusters, then removes the finalizers of a deleted add-on. If `waits` is true, an
+/// agent can still remove the works and gets ten minutes to do so.
 pub(super) fn clean(live: &LiveAddOn, waits: bool, now: Timestamp) -> Plan {
     let mut plan = Plan::nothing();
     let WorksEnd { delete, until } = live.end_hosted(waits, now);

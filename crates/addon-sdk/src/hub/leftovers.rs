@@ -1,6 +1,6 @@
-//! The works and the permissions of an add-on that no longer exists.
+//! The works and permissions of an add-on that no longer exists.
 //!
-//! A garbage collector deletes them as well, by their owner references. A hub may have none.
+//! A garbage collector deletes them too, by their owner references, but a hub may have none.
 
 use jiff::Timestamp;
 
@@ -14,10 +14,10 @@ use engine::addon::live::leftovers;
 use object::Key;
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// Deletes the works, and revokes the permissions when the works are gone. An agent that keeps its works has
-/// no permissions for ever.
+/// Deletes the works, and revokes the permissions once the works are gone. An agent that does not delete its works
+/// still loses its permissions after a while.
 ///
-/// The API server says whether the add-on exists: a list may leave it out.
+/// Asks the API server if the add-on exists, because a list may not contain it.
 pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let here = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, &key.name).within(&key.namespace))?;

@@ -1,4 +1,4 @@
-//! The controllers of an add-on's manager: what the hub keeps for the add-on, as pure decisions.
+//! The controllers of an add-on's manager, as pure decisions.
 
 mod deletion;
 mod deploy;

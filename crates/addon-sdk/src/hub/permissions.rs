@@ -1,8 +1,8 @@
-//! The permissions of the agent of an add-on on the hub: a Role of its own with a RoleBinding in the
-//! namespace of the cluster, and RoleBindings for roles that exist.
+//! The permissions of an add-on's agent on the hub: a Role and its RoleBinding in the namespace of the cluster,
+//! and RoleBindings for existing roles.
 //!
-//! Those in the namespace of the cluster belong to the add-on there, and the garbage collector deletes them
-//! after it. No owner reference leads to another namespace.
+//! The add-on owns the objects in the namespace of its cluster, so the garbage collector deletes them with it.
+//! Owner references cannot point to another namespace.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Returns what the options of an add-on give its agent. An agent without an identity gets nothing.
+    /// Returns the permissions from the options of an add-on. An agent without an identity gets none.
     pub(super) fn of(addon: &ManagedClusterAddOn, options: &AddOnOptions) -> Self {
         let Some(rules) = &options.hub_permissions else { return Self::default() };
         let metadata = metadata(addon);
@@ -62,7 +62,7 @@ impl Held {
         Ok(Self { role, bindings })
     }
 
-    /// Gives these permissions.
+    /// Grants the wanted permissions.
     pub(super) fn give(&self, wanted: &Wanted) -> Vec<Action> {
         let role = wanted.role.iter().filter_map(|role| Action::ensure(role, self.role.as_deref()));
         let held =
@@ -72,7 +72,7 @@ impl Held {
         role.chain(bindings).collect()
     }
 
-    /// Takes all permissions but these.
+    /// Revokes all permissions except the wanted ones.
     pub(super) fn revoke_others(&self, wanted: &Wanted) -> Vec<Action> {
         let is_wanted =
             |held: &RoleBinding| wanted.bindings.iter().any(|wanted| Key::of(wanted) == Key::of(held));
@@ -82,13 +82,13 @@ impl Held {
         bindings.map(Action::delete).chain(role.map(Action::delete)).collect()
     }
 
-    /// Takes all permissions.
+    /// Revokes all permissions.
     pub(super) fn revoke(&self) -> Vec<Action> {
         self.revoke_others(&Wanted::default())
     }
 }
 
-/// Returns the name of the Role of an agent and of its RoleBinding.
+/// Returns the name of an agent's Role and RoleBinding.
 fn name(addon: &str) -> String {
     format!("open-cluster-management:{addon}:agent")
 }

@@ -83,14 +83,14 @@ fn requests_of(cluster: &str, view: &impl View) -> Vec<Key> {
     view.keys::<CertificateSigningRequest>(Query::label(CLUSTER_NAME_LABEL, cluster))
 }
 
-/// Returns whether a signer is for exactly this subject.
+/// Returns true if a signer allows exactly this subject.
 fn allows(signer: &Signer, cluster: &str, addon: &str, subject: &RequestedSubject) -> bool {
     let registered =
         signer.subject.map_or_else(|| default_subject(cluster, addon), |subject| subject(cluster));
     subject.is(&registered.completed(cluster, addon))
 }
 
-/// Returns whether the cluster is accepted and has the add-on.
+/// Returns true if the cluster is accepted and has the add-on.
 fn is_installed<A: AddOn>(cluster: &str, view: &impl View) -> Read<bool> {
     let addon = view.get::<ManagedClusterAddOn>(&Key::namespaced(cluster, A::NAME))?;
     let cluster = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
@@ -98,14 +98,14 @@ fn is_installed<A: AddOn>(cluster: &str, view: &impl View) -> Read<bool> {
     Ok(is_accepted && addon.is_some())
 }
 
-/// Returns whether a request is approved and has no certificate yet.
+/// Returns true if a request is approved and has no certificate yet.
 fn is_open(request: &CertificateSigningRequest) -> bool {
     let Some(status) = &request.status else { return false };
     let mut conditions = status.conditions.iter().flatten();
     conditions.any(|condition| condition.type_ == "Approved") && status.certificate.is_none()
 }
 
-/// Writes the certificate, or says in an event why there is none.
+/// Writes the certificate, or an event with the reason that there is none.
 fn issue(plan: &mut Plan, request: &CertificateSigningRequest, signed: Result<Vec<u8>, String>) {
     match signed {
         Ok(certificate) => {

@@ -1,6 +1,6 @@
-//! The status that the manager of an add-on writes: its registration, its works and its health.
+//! The status that the manager of an add-on writes: registration, works and health.
 //!
-//! The hub judges the rollout (`Configured`, `Progressing`), so the manager never writes these.
+//! The hub judges the rollout (`Configured`, `Progressing`), so the manager never writes these conditions.
 
 use jiff::Timestamp;
 
@@ -24,8 +24,8 @@ use object::{Key, Metadata as _};
 use reconcile::{Executed, StatusWrite};
 
 impl<A: AddOn> AddOnDeployment<A> {
-    /// Fills in the conditions and the related objects. `made` says which parts of the add-on have no objects
-    /// at all, or why they could not be made.
+    /// Sets the conditions and the related objects. `made` lists the parts of the add-on without any objects, or
+    /// has the reason that the objects could not be built.
     pub(super) fn report(
         &self,
         new: &mut ManagedClusterAddOn,
@@ -75,14 +75,14 @@ impl<A: AddOn> AddOnDeployment<A> {
         }
     }
 
-    /// Returns whether the add-on works as its configuration says, after the hub has judged the rollout on
-    /// the cluster. `made` says whether the add-on has no objects at all, or why they could not be made.
+    /// Returns the `Degraded` condition, once the hub has judged the rollout on the cluster. `made` is true if the
+    /// add-on has no objects at all, or has the reason that they could not be built.
     fn degraded(&self, works: &[&ManifestWork], made: Result<bool, &str>) -> Option<Observation> {
         let addon = &self.live.addon;
         let ends = [progress::COMPLETED, progress::FAILED, progress::UNSUPPORTED];
         let progressing = addon.condition(PROGRESSING);
         let is_judged = progressing.is_some_and(|progressing| ends.contains(&progressing.reason.as_str()));
-        // A refusal may end without a rollout.
+        // A `Degraded` condition from an earlier error may clear without a rollout.
         if made.is_ok() && !is_judged && !addon.holds(DEGRADED) {
             return None;
         }
@@ -97,7 +97,7 @@ impl<A: AddOn> AddOnDeployment<A> {
         degraded::condition(&self.live.host, made.err(), &status)
     }
 
-    /// Returns the health of the add-on; `None` if its agent reports it.
+    /// Returns the availability of the add-on; `None` if its agent reports it.
     fn availability(&self, works: &[&ManifestWork]) -> Option<Observation> {
         let unknown = |reason: &str, why: &str| Observation::new(AVAILABLE, Unknown, reason).message(why);
         let available = match &self.live.host {
@@ -122,14 +122,14 @@ impl<A: AddOn> AddOnDeployment<A> {
     }
 }
 
-/// Returns whether a cluster does not answer.
+/// Returns true if the hub does not hear from a cluster.
 fn is_unknown(cluster: &ManagedCluster) -> bool {
     let available = cluster.condition(cluster_conditions::AVAILABLE);
     available.is_some_and(|available| available.status == Unknown)
 }
 
-/// Says that the API server refuses a permission of the agent, which the manager can give only if it has it
-/// itself, or a work.
+/// Reports that the API server rejected a work, or a permission for the agent. The manager can only grant
+/// permissions that it has itself.
 pub(super) fn refused_write(
     addon: &ManagedClusterAddOn,
     done: &Executed,

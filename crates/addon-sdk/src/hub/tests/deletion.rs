@@ -1,4 +1,4 @@
-//! The deletion of an add-on: its jobs, and what it leaves.
+//! Tests the deletion of an add-on: its jobs and its leftovers.
 
 use super::*;
 use crate::hub::deploy::DeployController;
@@ -8,7 +8,7 @@ use object::Key;
 use reconcile::Controller as _;
 use serde_json::{Value, json};
 
-/// Returns an add-on with a job that is being deleted since midnight.
+/// Returns an add-on with a job whose deletion began at midnight.
 fn deleted() -> World {
     let mut world = World::new(&[("JOB", "yes")]);
     world.addon["metadata"]["finalizers"] = json!(["addon.open-cluster-management.io/addon-pre-delete"]);
@@ -21,7 +21,7 @@ fn plan(world: &World, now: &str) -> Plan {
     DeployController::<Demo>::plan(&key, &world.caches(), now.parse().unwrap()).unwrap()
 }
 
-/// Returns the work with the job that a plan applies.
+/// Returns the work with the job in a plan.
 fn hook(plan: &Plan) -> Value {
     let work = |action: &Action| match action {
         Action::Apply { object, .. } if object.name() == "addon-a-pre-delete" => Some(object.clone()),
@@ -30,7 +30,7 @@ fn hook(plan: &Plan) -> Value {
     plan.steps.iter().flatten().find_map(work).unwrap().into_value()
 }
 
-/// Returns the reasons of the events that come with the status.
+/// Returns the reasons of the events in a plan's status write.
 fn events(plan: &Plan) -> Vec<&str> {
     plan.status.iter().flat_map(|write| &write.events).map(|event| event.reason.as_str()).collect()
 }

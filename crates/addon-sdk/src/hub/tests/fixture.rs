@@ -1,4 +1,4 @@
-//! An add-on for tests, and what the hub has.
+//! An add-on for tests, and a hub for it.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use reconcile::{Action, Caches, Lookup, LookupAnswer, Plan, Site};
 
 pub(crate) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Its variables decide what it is: TEXT is the content, FAIL an error, JOB a job before the deletion,
-/// HOSTED the location of the job and of a second ConfigMap.
+/// An add-on that its variables control: TEXT is the content, FAIL an error, JOB a pre-delete job, and HOSTED the
+/// location of the job and of a second ConfigMap.
 pub(crate) struct Demo;
 
 const FILE: &str = "
@@ -87,18 +87,18 @@ impl AddOn for Demo {
 /// The state of the hub.
 pub(crate) struct World {
     pub(crate) addon: Value,
-    /// The cluster; null if it is gone.
+    /// The cluster; null if it no longer exists.
     pub(crate) cluster: Value,
-    /// The cluster that may host the add-on; null if it does not exist.
+    /// The hosting cluster; null if it does not exist.
     pub(crate) host: Value,
-    /// The definition; null if nobody has defined the add-on.
+    /// The ClusterManagementAddOn; null if it does not exist.
     pub(crate) definition: Value,
     /// The variables of the configuration; null if it does not exist.
     pub(crate) variables: Value,
     pub(crate) works: Vec<ManifestWork>,
     pub(crate) roles: Vec<Value>,
     pub(crate) bindings: Vec<Value>,
-    /// Whether the API server says that the add-on exists, whatever the list has.
+    /// True if the API server says that the add-on exists, regardless of the list.
     pub(crate) exists: bool,
     pub(crate) requests: Vec<Value>,
 }
@@ -113,7 +113,7 @@ pub(crate) fn config(variables: &Value) -> Object {
     .unwrap()
 }
 
-/// Returns a reference of a status to the configuration.
+/// Returns a reference to the configuration, as in the status.
 pub(crate) fn reference(hash: &str) -> Value {
     let desired = json!({"namespace": "ns", "name": "config", "specHash": hash});
     json!({"group": ADDON_GROUP, "resource": "addondeploymentconfigs", "namespace": "ns", "name": "config",
@@ -125,7 +125,7 @@ pub(crate) fn variables(values: &[(&str, &str)]) -> Value {
 }
 
 impl World {
-    /// Returns the add-on on an accepted cluster, which is assigned the configuration that the hub has.
+    /// Returns the add-on on an accepted cluster, with the hub's current configuration assigned.
     pub(crate) fn new(values: &[(&str, &str)]) -> Self {
         let variables = variables(values);
         let references = json!([reference(&spec_hash(&config(&variables)))]);
@@ -171,7 +171,7 @@ impl World {
     }
 }
 
-/// Returns the writes of a plan as words.
+/// Describes the writes of a plan in words.
 pub(crate) fn words(plan: &Plan) -> Vec<String> {
     let word = |action: &Action| {
         let verb = match action {

@@ -1,4 +1,4 @@
-//! An add-on of which a part runs on another cluster.
+//! Tests an add-on of which a part runs on another cluster.
 
 use super::*;
 use crate::hub::tests::{Demo, NOW, World, message, words};
@@ -15,7 +15,7 @@ fn plan(world: &World) -> Plan {
     DeployController::<Demo>::plan(&Key::namespaced("c1", "a"), &world.caches(), NOW).unwrap()
 }
 
-/// Returns the add-on with a part on the cluster `h`, and the finalizers that it needs for that.
+/// Returns the add-on with a part on the cluster `h` and the finalizers for it.
 fn hosted(values: &[(&str, &str)]) -> World {
     let mut world = World::new(&[values, &[("HOSTED", "hosting")]].concat());
     world.addon["metadata"]["annotations"] =

@@ -1,4 +1,4 @@
-//! The manager's decisions, as data.
+//! Tests the manager's decisions as data.
 
 mod fixture;
 

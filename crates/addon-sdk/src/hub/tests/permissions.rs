@@ -1,4 +1,4 @@
-//! The permissions of an agent by rules and by roles that exist.
+//! Tests an agent's permissions from rules and from existing roles.
 
 use super::*;
 use crate::hub::tests::World;
@@ -20,7 +20,7 @@ fn held(world: &World, cluster: &str) -> Held {
     Held::read(&Key::namespaced(cluster, "a"), &world.caches()).unwrap()
 }
 
-/// Returns the objects that are applied.
+/// Returns the applied objects.
 fn applied(actions: &[Action]) -> Vec<Value> {
     let object = |action: &Action| match action {
         Action::Apply { object, .. } => object.clone().into_value(),
@@ -29,7 +29,7 @@ fn applied(actions: &[Action]) -> Vec<Value> {
     actions.iter().map(object).collect()
 }
 
-/// Returns the objects that are written, as `kind namespace/name`.
+/// Returns the written objects as `kind namespace/name`.
 fn written(actions: &[Action]) -> Vec<String> {
     let target = |action: &Action| {
         let target = action.target().unwrap();

@@ -80,7 +80,7 @@ struct Hub {
     dispatcher: Dispatcher,
     now: Timestamp,
     kinds: BTreeMap<String, Arc<WatchedKind>>,
-    /// Number of writes; none of them is answered.
+    /// Number of writes; none is answered.
     writes: usize,
 }
 

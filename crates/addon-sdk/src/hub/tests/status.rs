@@ -1,4 +1,4 @@
-//! What the status says of writes that are refused, and of works that run or do not.
+//! Tests the reported status after rejected writes, and for healthy and unhealthy works.
 
 use super::*;
 use crate::hub::deploy::DeployController;
@@ -10,7 +10,7 @@ fn plan(world: &World) -> Plan {
     DeployController::<Demo>::plan(&Key::namespaced("c1", "a"), &world.caches(), NOW).unwrap()
 }
 
-/// Returns the status after the writes of a kind have failed, as a plan.
+/// Returns the plan for the status after all writes of a kind failed.
 fn concluded(kind: &str, failure: FailureKind) -> Plan {
     let world = World::new(&[("TEXT", "hello")]);
     let plan = plan(&world);
