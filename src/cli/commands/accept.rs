@@ -20,7 +20,7 @@ use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, SUBJECT_PREFIX};
 use engine::registration::csr::{RequestedCertificate, requested};
 use object::{Key, Metadata as _};
 
-/// Interval in which the hub is read while a cluster is awaited.
+/// The polling interval while waiting for a cluster.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Accept clusters that ask to join: approve their certificate requests, and let them in.
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Accepts a cluster. A cluster that has joined does not change, so the command can be repeated.
+/// Accepts a cluster. The command is idempotent: a cluster that has joined does not change.
 async fn accept(
     writer: &mut Writer,
     name: &str,
@@ -99,8 +99,8 @@ fn has_joined(cluster: &ManagedCluster) -> bool {
     cluster.holds(api::names::cluster_conditions::JOINED)
 }
 
-/// Refuses to choose between requests: who gets the certificate of a cluster gets its works, with their
-/// secrets. See docs/hazards.md#accepted-for-another.
+/// Returns an error instead of choosing between requests: the owner of a cluster's certificate receives its works
+/// with their secrets. See docs/hazards.md#accepted-for-another.
 fn check(name: &str, requests: &[CertificateSigningRequest], is_joined: bool) -> Result<(), CommandError> {
     let users: BTreeSet<&str> = requests.iter().map(requester).collect();
     let error = match users.len() {
@@ -121,8 +121,7 @@ fn requester(request: &CertificateSigningRequest) -> &str {
     request.spec.username.as_deref().unwrap_or_default()
 }
 
-/// Returns the requests of a cluster for its first certificate that are neither approved nor denied. This
-/// command approves no other request.
+/// Returns the pending requests for the first certificate of a cluster. The command approves no other requests.
 async fn requests(
     client: &kube::Client,
     cluster: &str,
@@ -136,7 +135,7 @@ async fn requests(
             | RequestedCertificate::AddOn { .. }
             | RequestedCertificate::Custom { .. } => false,
         });
-        // The agent of another cluster may make a request for this name too.
+        // The agent of another cluster could also request this name.
         let is_agent = request.spec.username.iter().any(|user| user.starts_with(SUBJECT_PREFIX));
         is_open(request) && asks && !is_agent
     });
@@ -156,7 +155,7 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
     let params = PatchParams { dry_run: writer.is_dry_run(), ..PatchParams::default() };
     let approved = retry_on_conflict(async || {
         let now = find::<CertificateSigningRequest>(writer.client(), &Key::cluster(name)).await?;
-        // Another client may have approved or denied it meanwhile; that answer stays.
+        // If another client has approved or denied the request in between, keep that answer.
         let Some(version) = now.filter(is_open).and_then(|now| now.metadata.resource_version) else {
             return Ok(Ok(false));
         };
@@ -172,7 +171,7 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
     Ok(())
 }
 
-/// Returns whether a request is neither approved nor denied.
+/// Returns true if a request is neither approved nor denied.
 fn is_open(request: &CertificateSigningRequest) -> bool {
     request.status.iter().flat_map(|status| status.conditions.iter().flatten()).next().is_none()
 }

@@ -25,9 +25,9 @@ use controllers::agent_identity::ClaimOptions;
 use engine::klusterlet::CLUSTER_LABELS_VARIABLE;
 use object::Key;
 
-/// What the name of a cluster, a namespace or an agent may contain.
+/// The hint about valid names of clusters, namespaces and agents.
 pub(super) const NAME_HINT: &str = "use at most 63 lower-case letters, digits and '-'";
-/// The file in which a pod finds its namespace.
+/// The file that contains the namespace of a pod.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// The controllers of OCM's work agent.
 const WORK_CONTROLLERS: [&str; 2] = ["work-agent", "unmanaged-applied-work"];
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     })
 }
 
-/// Checks the values of flags that depend on no other flag.
+/// Checks flags whose values do not depend on other flags.
 fn check(args: &Args) -> Result<(), CommandError> {
     let name = &args.spoke_cluster_name;
     if !name.is_empty() && !object::names::is_dns_label(name) {
@@ -233,7 +233,7 @@ fn check(args: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The hubs, and the files of the identity.
+/// The hubs, and the directory of the identity files.
 struct Hubs {
     bootstrap: Bootstrap,
     other_hubs: Vec<Bootstrap>,
@@ -245,7 +245,7 @@ fn hubs(args: &Args, controllers: &EnabledControllers) -> Result<Hubs, CommandEr
         !controllers.includes("lease") && WORK_CONTROLLERS.iter().any(|name| controllers.includes(name));
     let beside = args.hub_kubeconfig.as_deref().and_then(Path::parent);
     let has_identity = beside.filter(|_| is_work_agent && args.bootstrap_kubeconfig.is_empty());
-    // The kubelet may show the files of the secret later; the agent waits for them.
+    // The kubelet may mount the files of the Secret later; the agent waits for them.
     if let (Some(directory), Some(kubeconfig)) = (has_identity, &args.hub_kubeconfig)
         && (args.hub_kubeconfig_dir.is_some() || directory.join("tls.crt").exists() || !kubeconfig.exists())
     {
@@ -277,7 +277,7 @@ fn namespace(args: &Args) -> String {
     named.filter(|name| !name.is_empty()).unwrap_or_else(|| AGENT_NAMESPACE.to_owned())
 }
 
-/// Returns the addresses of the cluster, with the CA bundle of its own kubeconfig.
+/// Returns a client config for each URL, with the CA bundle of the cluster's kubeconfig.
 fn client_configs(urls: &[String], config: &kube::Config) -> Result<Vec<ClientConfig>, CommandError> {
     let bundle = config.root_cert.iter().flatten().map(|der| {
         let lines: Vec<String> = STANDARD
@@ -308,7 +308,7 @@ fn annotations(given: &[String]) -> Result<BTreeMap<String, String>, CommandErro
     Ok(annotations)
 }
 
-/// Reads the values KEY=VALUE of a flag.
+/// Parses the `KEY=VALUE` pairs of a flag.
 fn pairs(flag: &str, given: &[String]) -> Result<BTreeMap<String, String>, CommandError> {
     let mut read = BTreeMap::new();
     for pair in given.iter().filter(|pair| !pair.is_empty()) {

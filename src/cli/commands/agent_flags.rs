@@ -1,4 +1,4 @@
-//! Flags of OCM's agents that change nothing here or are refused, and the command lines of their pods.
+//! Flags of OCM's agents that have no effect here or are rejected, and the command lines of their pods.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub(super) struct UnknownFlags {
 }
 
 impl UnknownFlags {
-    /// Names the flags in the log.
+    /// Logs a warning for each unknown flag.
     pub(super) fn warn(&self) {
         for flag in &self.flags {
             warn!(flag, "the flag changes nothing: this program does not have it");
@@ -63,7 +63,7 @@ impl UnknownFlags {
 }
 
 impl OcmArgs {
-    /// Refuses drivers that this agent does not have, and names the flags that change nothing.
+    /// Rejects drivers that this agent does not have, and warns about flags that have no effect.
     pub(super) fn check(&self) -> Result<(), CommandError> {
         let Self {
             workload_source_driver,
@@ -109,15 +109,15 @@ impl OcmArgs {
     }
 }
 
-/// The feature gates of OCM's agents that this agent can turn off.
+/// The feature gates of OCM's agents that this agent implements.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FeatureGates {
     pub(super) cluster_claim: bool,
     pub(super) addon_management: bool,
 }
 
-/// The other feature gates of OCM's agents, and whether this agent does what they are for. They change
-/// nothing. Several bootstrap kubeconfigs mean MultipleHubs.
+/// The other feature gates of OCM's agents, and true if this agent always behaves as if the gate were on. Setting
+/// them has no effect. Several bootstrap kubeconfigs imply MultipleHubs.
 const OTHER_GATES: [(&str, bool); 5] = [
     ("ClusterProperty", false),
     ("MultipleHubs", true),
@@ -126,8 +126,7 @@ const OTHER_GATES: [(&str, bool); 5] = [
     ("V1beta1CSRAPICompatibility", false),
 ];
 
-/// Returns whether an agent with a gate in this state behaves otherwise than the gate says; `None` if there
-/// is no such gate.
+/// Returns true if this agent does not follow a gate that is set to `is_on`; `None` if the gate does not exist.
 pub(super) fn is_without_effect(gate: &str, is_on: bool) -> Option<bool> {
     match gate {
         "AllAlpha" | "AllBeta" => Some(is_on),
@@ -136,7 +135,7 @@ pub(super) fn is_without_effect(gate: &str, is_on: bool) -> Option<bool> {
 }
 
 impl FeatureGates {
-    /// Reads `NAME=BOOL` pairs.
+    /// Parses `NAME=BOOL` pairs.
     pub(super) fn parse(pairs: &[String]) -> Result<Self, CommandError> {
         let mut gates = Self { cluster_claim: true, addon_management: true };
         for pair in pairs.iter().map(|pair| pair.trim()).filter(|pair| !pair.is_empty()) {
@@ -166,9 +165,8 @@ impl FeatureGates {
     }
 }
 
-/// Translates the command line of a pod of OCM's, such as `/registration agent --spoke-cluster-name=c1`. The
-/// image begins with this program, or a link of that name is the program. Other command lines stay as they
-/// are.
+/// Translates the command line of an OCM pod, such as `/registration agent --spoke-cluster-name=c1`. The image's
+/// entry point is this program, or this program is linked under that name. Other command lines are unchanged.
 pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     const DIRECTORY: &str = "--hub-kubeconfig-dir=/spoke/hub-kubeconfig";
     const HEALTH: [&str; 2] = ["--listen=0.0.0.0:8443", "--listen-tls"];
@@ -205,7 +203,7 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     if program != "work" && !has("--hub-kubeconfig-dir") {
         translated.push(DIRECTORY.into());
     }
-    // OCM's agents take their own cluster as the managed one unless they have this flag.
+    // Without this flag, OCM's agents manage their own cluster.
     if has("--spoke-kubeconfig") && !has("--hosted") {
         translated.push("--hosted".into());
     }
@@ -216,8 +214,8 @@ pub(crate) fn translated(args: Vec<OsString>) -> Vec<OsString> {
     translated
 }
 
-/// Marks the flags that a command does not have, with their values, as unknown: a release of OCM may add one,
-/// and a pod that ends for it manages no cluster.
+/// Passes flags that a command does not have to `--unknown-flag`: a new OCM release may add flags, and a pod that
+/// exits because of one manages no cluster.
 fn known(command: &str, args: &[OsString]) -> Vec<OsString> {
     let mut cli = Cli::command();
     cli.build();
@@ -236,7 +234,7 @@ fn known(command: &str, args: &[OsString]) -> Vec<OsString> {
         if let Some(flag) = text.strip_prefix("--") {
             is_unknown = !is_known(flag);
         } else if text.starts_with("-v") {
-            // The level of klog; -v has no value here.
+            // The value of `-v`, klog's verbosity. Our `-v` has no value.
             is_unknown = true;
         }
         marked.push(if is_unknown { format!("--unknown-flag={text}").into() } else { arg.clone() });

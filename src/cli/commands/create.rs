@@ -1,4 +1,4 @@
-//! `wheelwright create`: `work create` and `clusterset create` in the order of words that clusteradm has.
+//! `wheelwright create`: `work create` and `clusterset create` in the word order of clusteradm.
 
 use crate::cli::CommandResult;
 use crate::cli::output::Ui;

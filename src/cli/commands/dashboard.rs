@@ -111,7 +111,7 @@ async fn serve_hub(args: &Args, address: SocketAddr, ui: &mut Ui) -> CommandResu
     Ok(ExitCode::SUCCESS)
 }
 
-/// The caches of a shell that follows a hub.
+/// The caches of a shell that watches a hub.
 struct FollowedFleet(Handle);
 
 impl ReadFleet for FollowedFleet {

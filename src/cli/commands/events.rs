@@ -26,9 +26,9 @@ use api::crds;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, OPERATOR_GROUP, WORK_GROUP};
 use object::text::plain;
 
-/// Limit of the characters of a note, which is that of the API.
+/// The API's limit for a note, in characters.
 const LONGEST_NOTE: usize = 1_024;
-/// Longest name that is shown: that of an object.
+/// The longest name to print: the API's limit for object names.
 const LONGEST_NAME: usize = 253;
 
 /// Show the events of the fleet, newest last.
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Prints the wanted events until a signal comes.
+/// Prints matching events until a signal arrives.
 async fn watch(
     wanted: impl Fn(&Event) -> bool,
     access: &Api<Event>,
@@ -105,7 +105,7 @@ async fn watch(
     Ok(())
 }
 
-/// The events after a version. Where the API server has forgotten the version (410), they are listed.
+/// The events after a version. If the version is too old for a watch (410), the events are listed instead.
 struct NewEvents<'a> {
     access: &'a Api<Event>,
     version: String,
@@ -114,7 +114,6 @@ struct NewEvents<'a> {
 }
 
 impl NewEvents<'_> {
-    /// Waits for the next event.
     async fn next(&mut self) -> kube::Result<Event> {
         loop {
             if let Some(event) = self.listed.pop_front() {
@@ -129,8 +128,8 @@ impl NewEvents<'_> {
         }
     }
 
-    /// Waits for the next message of the watch. An API server ends watches after a while; the next watch
-    /// starts where this one ended.
+    /// Waits for the next message of the watch. API servers end watches after a while; the next watch resumes from
+    /// the last version.
     async fn receive(&mut self) -> kube::Result<Option<Event>> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
@@ -154,7 +153,7 @@ impl NewEvents<'_> {
         Ok(None)
     }
 
-    /// Lists the events after the version, and ends the watch.
+    /// Lists the events after the version, and drops the watch.
     async fn list(&mut self) -> kube::Result<()> {
         let list = self.access.list(&ListParams::default()).await?;
         let since = number(&self.version);
@@ -168,19 +167,18 @@ impl NewEvents<'_> {
     }
 }
 
-/// Returns a resource version as a number; 0 if it is none.
+/// Returns a resource version as a number; 0 if it is not numeric.
 fn number(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
-/// The object of `--for`.
 struct EventSubject {
     kind: String,
     name: String,
 }
 
 impl EventSubject {
-    /// Reads KIND/NAME. A kind is written as kubectl takes it: by its name, its plural or a short name.
+    /// Parses KIND/NAME. Like kubectl, accepts the name of a kind, its plural or a short name.
     fn read(text: &str) -> Result<Self, CommandError> {
         let Some((wanted, name)) = text.split_once('/') else {
             let error = anyhow!("--for wants KIND/NAME");
@@ -223,7 +221,7 @@ impl Args {
     }
 }
 
-/// Returns when an event was last seen.
+/// Returns the time at which an event was last seen.
 fn time(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().map(|series| series.last_observed_time.0);
     let core = event.deprecated_last_timestamp.as_ref().map(|time| time.0);

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             other => CommandError::from(anyhow::Error::new(other)),
         })?;
         let kubeconfig = args.data.join("admin.kubeconfig");
-        // A kubeconfig that cannot be read is written again.
+        // If the kubeconfig is unreadable, write a new one.
         let before = std::fs::read_to_string(&kubeconfig).unwrap_or_default();
         let text =
             server.admin_kubeconfig_again(&before).context("cannot make the administrator's certificate")?;
@@ -71,21 +71,21 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Makes writes fail that exceed the limit of the file size (`RLIMIT_FSIZE`). Without the handler, which
-/// lasts as long as the returned value, the signal ends the process.
+/// Makes writes beyond the file size limit (`RLIMIT_FSIZE`) fail. Without this handler, which is active until the
+/// returned value is dropped, the signal ends the process.
 fn refuse_large_files() -> std::io::Result<tokio::signal::unix::Signal> {
     const SIGXFSZ: i32 = 25;
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(SIGXFSZ))
 }
 
-/// Raises the limit of open files, and so of connections, to what the process may have, as programs in Go do.
+/// Raises the limit of open files, and thus of connections, to the maximum, as Go programs do.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // With the lower limit there are fewer connections.
+    // If this fails, the hub accepts fewer connections.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Returns the definitions of the kinds with all versions served, because this hub converts between them.
+/// Returns the CRDs with all versions served, because this hub converts between them.
 fn definitions() -> Vec<Object> {
     let all = crds::hub().into_iter().map(|mut definition| {
         crds::serve_all(&mut definition);

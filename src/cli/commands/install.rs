@@ -1,4 +1,4 @@
-//! `wheelwright install`, and the part of `wheelwright upgrade` that is equal.
+//! `wheelwright install`, and the code that it shares with `wheelwright upgrade`.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use api::names::{CLI, OPERATOR, SYSTEM_NAMESPACE};
 use engine::installation::InstallationOptions;
 use engine::plural::counted;
 
-/// Seconds after which the wait for the served definitions fails.
+/// The timeout in seconds for the CRDs to be served.
 const DEFINITIONS: u64 = 60;
 
 /// Install the operator on a hub: definitions, roles, admission policies and the Deployment, as in the chart.
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Runs `wheelwright upgrade`: refuses a hub where nothing is installed.
+/// Runs `wheelwright upgrade`: returns an error if nothing is installed on the hub.
 pub(super) fn upgrade(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let installer = args.connect().await?;
@@ -118,7 +118,7 @@ impl Args {
         Ok(Installer { hub, dry_run: self.dry_run, take_ownership: self.take_ownership, owners: &[CLI] })
     }
 
-    /// Returns the options of the installation that the hub has.
+    /// Returns the options of the existing installation.
     async fn installed(&self, installer: &Installer) -> Result<Option<InstallationOptions>, CommandError> {
         let target = ObjectRef::of::<Deployment>(Key::namespaced(&self.namespace, OPERATOR));
         let Some(deployment) = installer.find(&target).await? else { return Ok(None) };
@@ -134,7 +134,7 @@ async fn install(
 ) -> CommandResult {
     let wanted = manifests(&args.namespace, &args.options.options().over(installed))?;
     let deadline = Deadline::of(args.wait);
-    // All checks come before the first write.
+    // Make all checks before the first write.
     installer.must_have_namespaces(&wanted).await?;
     let present = installer.survey(&wanted).await?;
     let is_quiet = args.output != Format::Text;
@@ -164,7 +164,7 @@ async fn install(
     } else if !args.dry_run {
         await_operator(args, installer, deadline, ui).await?;
     }
-    // The last step: OCM's webhook may answer until the operator runs.
+    // Last, because OCM's webhook may serve conversions until the operator runs.
     if args.take_ownership {
         for name in take_conversion(installer, &args.namespace).await? {
             if !is_quiet {
@@ -175,8 +175,8 @@ async fn install(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the objects that an earlier version installed and this one does not have. Definitions hold the
-/// fleet and stay.
+/// Returns objects of an earlier version that this version does not have. CRDs are kept, because the fleet's
+/// objects depend on them.
 async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, CommandError> {
     let mut installed = installer.installed(&kinds(wanted)).await?;
     let keep: BTreeSet<ObjectRef> = wanted.iter().map(Object::reference).collect();
@@ -184,8 +184,8 @@ async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, 
     Ok(installed)
 }
 
-/// Returns the kinds of the installed objects, without definitions and namespaces. Only an installation with a
-/// profile has a RolloutPolicy.
+/// Returns the kinds of the installed objects, except for CRDs and namespaces. RolloutPolicy is always included:
+/// only installations with a profile have one.
 pub(super) fn kinds(wanted: &[Object]) -> BTreeSet<Gvk> {
     let is_own = |object: &&Object| !["CustomResourceDefinition", "Namespace"].contains(&object.kind());
     wanted.iter().filter(is_own).map(Object::gvk).chain([Gvk::of::<RolloutPolicy>()]).collect()

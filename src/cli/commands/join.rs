@@ -22,8 +22,8 @@ use crate::cli::{CommandError, CommandResult};
 use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET};
 use engine::installation::{AgentInstallation, MANAGED_BY, agent_manifests, keep_resources};
 
-/// Returns the name of the agent's ClusterRole and its binding, as in its chart. A cluster may have agents of
-/// several hubs, in a namespace each.
+/// Returns the name of the agent's ClusterRole and its binding, as in the chart. A cluster may run agents for
+/// several hubs, each in its own namespace.
 pub(super) fn cluster_role(namespace: &str) -> String {
     format!("{AGENT}:{namespace}")
 }
@@ -93,7 +93,6 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Returns what a person does next.
 fn next_steps(cluster: &str, is_embedded: bool) -> Vec<String> {
     let beside = [
         "The cluster is an embedded API server, which runs no pods. Run the agent beside it:".to_owned(),
@@ -108,9 +107,9 @@ fn next_steps(cluster: &str, is_embedded: bool) -> Vec<String> {
     beside.into_iter().filter(|_| is_embedded).chain(accept).collect()
 }
 
-/// Refuses a namespace whose agent has joined another hub or has another name there, or belongs to a helm
-/// release: the cluster would leave its hub, what it runs would be deleted as the work of a cluster that is
-/// gone, and an agent with the few rights of its chart would get all of them.
+/// Returns an error if the agent in the namespace has joined another hub, has another cluster name, or belongs to
+/// a Helm release. Otherwise the cluster would leave its hub and its works would be deleted, or an agent with few
+/// rights would get all of them.
 async fn refuse_other(spoke: &kube::Client, args: &Args, bootstrap: &str) -> Result<(), CommandError> {
     let namespace = args.namespace.as_str();
     let agent = Key::namespaced(namespace, AGENT);
@@ -156,7 +155,7 @@ async fn install(writer: &mut Writer, args: &Args, kubeconfig: &str) -> Result<(
         let deployments = objects.iter_mut().filter(|object| object.kind() == "Deployment");
         deployments.for_each(|wanted| keep_resources(wanted, &present));
     }
-    // An API server refuses a dry run in a namespace that does not exist.
+    // API servers reject dry runs in a namespace that does not exist.
     let is_asked = !writer.is_dry_run()
         || find::<Namespace>(writer.client(), &Key::cluster(namespace.as_str())).await?.is_some();
     for object in objects {

@@ -1,4 +1,4 @@
-//! The wait of `wheelwright join` for a cluster, as its hub tells of it.
+//! Waits for a cluster in `wheelwright join`, based on its state on the hub.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use api::condition::Conditions as _;
 use api::names::AGENT;
 use api::names::cluster_conditions::{AVAILABLE, HUB_ACCEPTED, JOINED};
 
-/// Interval in which the hub is read.
+/// The interval at which the hub is polled.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The cluster that is awaited, the namespace of its agent, and for how long.
+/// The cluster to wait for, the namespace of its agent, and the timeout.
 #[derive(Clone, Copy)]
 pub(super) struct AwaitedCluster<'a> {
     pub(super) cluster: &'a str,
@@ -27,18 +27,18 @@ pub(super) struct AwaitedCluster<'a> {
     pub(super) wait: Wait,
 }
 
-/// How far a cluster is on its way.
+/// The progress of a cluster that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum JoinStage {
-    /// The hub does not have it, until its agent asks.
+    /// The agent has not sent a request, so the hub does not have the cluster.
     Unknown,
-    /// A person has to accept it.
+    /// A person has to accept the cluster.
     Asks,
-    /// Its agent waits for its certificate.
+    /// The agent is waiting for its certificate.
     Accepted,
-    /// Its agent has not reported yet, or is silent.
+    /// The agent has not reported yet, or has stopped reporting.
     Joined,
-    /// Its agent has reported that it works.
+    /// The agent reports that it works.
     Available,
 }
 
@@ -50,7 +50,6 @@ impl JoinStage {
         first.map_or(Self::Available, |(_, stage)| stage)
     }
 
-    /// Returns what is said of the cluster.
     fn text(self) -> &'static str {
         match self {
             Self::Unknown => "has not asked the hub to join",
@@ -61,7 +60,7 @@ impl JoinStage {
         }
     }
 
-    /// Returns what a person can do.
+    /// Returns the next step for the user.
     fn hint(self, AwaitedCluster { cluster, namespace, wait: _ }: AwaitedCluster<'_>) -> String {
         match self {
             Self::Unknown => {
@@ -75,7 +74,7 @@ impl JoinStage {
     }
 }
 
-/// Waits until a cluster is available, and says how far it is. A hub that is away is asked again.
+/// Waits until a cluster is available, and prints its progress. If the hub is unreachable, retries.
 pub(super) async fn until_available(
     hub: &kube::Client,
     awaited: AwaitedCluster<'_>,

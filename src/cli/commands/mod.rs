@@ -1,4 +1,4 @@
-//! The commands, one in each file. A new command needs its file, its `mod` line and its line in the list.
+//! The commands, one per file. A new command needs a file, a `mod` line and a line in the list.
 
 mod accept;
 mod addon;
@@ -36,11 +36,11 @@ mod upgrade;
 mod version;
 mod work;
 
-// `wheelwright pause` and `wheelwright rollout pause` are one command, so that a fleet is stopped by a short one.
+// `wheelwright pause` is short for `wheelwright rollout pause`, to stop a fleet quickly.
 use self::rollout::{pause, resume};
 use super::{CommandResult, output::Ui};
 
-/// Declares the command line's subcommands: each has `Args` and `run` in its module.
+/// Declares the subcommands: each has `Args` and `run` in its module.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident => $module:ident,)*) => {
         #[derive(Debug, clap::Subcommand)]
@@ -48,7 +48,6 @@ macro_rules! commands {
             $($(#[$attribute])* $name($module::Args),)*
         }
 
-        /// Runs a command to its end.
         pub(crate) fn run(command: &Command, ui: &mut Ui) -> CommandResult {
             match command {
                 $(Command::$name(args) => $module::run(args, ui),)*

@@ -145,7 +145,7 @@ impl Args {
     }
 }
 
-/// Checks the URL of the webhook: API servers require https, and the webhook has its own path.
+/// Checks the URL of the webhook: API servers require https, and the path is fixed.
 fn webhook_url(url: &str) -> Result<String, String> {
     let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
     let fits = uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/";
@@ -172,7 +172,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
     let traces = TraceOptions::read(args.otlp_endpoint.as_deref(), |name| std::env::var(name).ok())
         .map_err(CommandError::from)?;
     block_on(async {
-        // The kubelet restarts a process that ends, later each time. With probes, the operator waits.
+        // The kubelet restarts an exiting process with increasing delays. With probes, the operator waits instead.
         let hub = match args.listen {
             Some(_) if repo.is_none() => args.hub.connect_or_wait().await?,
             _ => args.hub.connect().await?,
@@ -199,12 +199,12 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
             stop.clone(),
         )
         .await;
-        // An operator that has lost its leadership fails, so that its supervisor starts it again.
+        // After losing leadership, exit with a failure so that the supervisor restarts the operator.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-/// Returns the directory for mirrors that the XDG Base Directory Specification names.
+/// Returns the directory for mirrors according to the XDG Base Directory Specification.
 fn default_cache_dir() -> Result<PathBuf, CommandError> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
@@ -216,8 +216,8 @@ fn default_cache_dir() -> Result<PathBuf, CommandError> {
     Ok(cache.join("wheelwright/mirrors"))
 }
 
-/// Applies a `ConfigRepo` with the fields that the flags set. Fields of other managers stay; a typed object
-/// would set every default.
+/// Applies a `ConfigRepo` with only the fields that the flags set. A typed object would set every default and take
+/// over fields of other managers.
 async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Result<(), CommandError> {
     let name = url
         .trim_end_matches(['/', '.'])
@@ -235,7 +235,7 @@ async fn create_config_repo(hub: &kube::Client, args: &Args, url: &str) -> Resul
         merge(&mut spec, &json!({"report": {"branch": args.report_branch}}));
     }
     let params = PatchParams::apply(CLI).force();
-    // The user of the command has the rights of the operator, so the ConfigRepo may act as the operator.
+    // The user has the operator's permissions, so the ConfigRepo may act as the operator.
     let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": args.namespace, "labels": labels},

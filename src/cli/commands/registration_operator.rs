@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args, _: &mut Ui) -> CommandResult {
         let listen = args.listen.map(|address| Listen { address, tls: args.listen_tls });
         let options = RegistrationOptions { cluster, component, image: args.image.clone(), election, listen };
         registration::run(options, stop.clone()).await;
-        // An operator that has lost its leadership fails, so that its supervisor starts it again.
+        // After losing leadership, exit with a failure so that the supervisor restarts the operator.
         Ok(if stop.is_cancelled() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }

@@ -76,7 +76,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
 }
 
-/// Renders the overlay, and says which random values are placeholders. Also returns its directory if it is on this machine.
+/// Renders the overlay, and prints a note about placeholders for random values. Also returns the directory if it
+/// is local.
 fn rendered(
     args: &Args,
     ui: &mut Ui,
@@ -129,7 +130,6 @@ fn print_closure(format: Format, closure: &Closure, ui: &mut Ui) -> Result<(), C
     Ok(())
 }
 
-/// Prints an error: as text on standard error, or as JSON on standard output.
 fn refuse(args: &Args, error: &RenderError, ui: &mut Ui) -> CommandResult {
     if args.output == Format::Json {
         ui.json(&json!({"error": error}))?;
@@ -150,7 +150,7 @@ fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
             let (watcher, changes) = changes_below(&base)?;
             ui.error(format!("watching {}", base.display()))?;
             watched = Some((base, watcher, changes));
-            // A file may have changed before the watch began.
+            // A file may have changed before the watch started.
             continue;
         }
         match result {
@@ -182,7 +182,7 @@ fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
 fn changes_below(dir: &Path) -> Result<(RecommendedWatcher, Receiver<()>), CommandError> {
     let (send, receive) = channel();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-        // Reading a file is an event too, and rendering reads files.
+        // Reads are events too, and rendering reads files.
         if !matches!(event, Ok(Event { kind: EventKind::Access(_), .. })) {
             let _ = send.send(());
         }

@@ -104,20 +104,20 @@ struct Reported {
 }
 
 impl Reported {
-    /// Returns the objects of the hub at the time of the report: those of the report, and those that only the
-    /// commit has that was applied then.
+    /// Returns the hub's objects at the time of the report: the reported objects, and those that only exist in the
+    /// commit that was applied then.
     fn read(&self, branch: &str, now: Timestamp) -> Result<Origin, CommandError> {
         let Self { report: _, at, report_path, config_repo: named, repository } = self;
         let repository = repository.open()?;
         let tip = at.as_deref().unwrap_or(branch);
         let reported = report::read(&repository, tip, report_path.as_deref(), SnapshotReader::read)?.objects;
         let repo = config_repo(named.as_ref(), &repository.urls(), reported.iter())?;
-        // The warnings are about fields of others, which no rollout depends on.
+        // These warnings are about fields of other managers, which do not affect rollouts.
         let ReportedHub { snapshot, applied, warnings: _ } = of_report(reported, &repo, now);
         let objects = match applied.is_empty() {
             true => snapshot.objects,
             false => {
-                // The warnings are about commits for which another one with the same objects stands.
+                // These warnings are about missing commits that were replaced by one with the same objects.
                 let (commits, _) = AppliedCommits::read(&repository, applied)?.base(&repo, &snapshot, now)?;
                 with_commits(&snapshot, &commits, now)?
             }
@@ -188,7 +188,7 @@ fn rollout(args: &Rollout, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the rollout of a recorded fleet, with another strategy or revision.
+/// Returns a rollout of a recorded fleet, with a different strategy or revision.
 fn recorded(args: &Recorded, origin: &Origin) -> Result<Input, CommandError> {
     let Recorded { snapshot: _, reported: _, name, placement, strategy: file, revision } = args;
     let name = name.as_deref().unwrap_or_default();

@@ -18,10 +18,10 @@ use api::names::SYSTEM_NAMESPACE;
 use controllers::hub::overview::{Overview, OverviewController};
 use object::Gvk;
 
-/// Interval in which `--watch` checks for changes.
+/// The interval at which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Ticks after which `--watch` looks at the lease of the operators again.
+/// The number of ticks after which `--watch` checks the operator's lease again.
 const LEASE_TICKS: usize = 10;
 
 /// Show the fleet: repositories, clusters, placements, and each add-on cluster by cluster.
@@ -50,13 +50,13 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// The fleet for programs.
+/// The JSON output.
 #[derive(serde::Serialize)]
 struct FleetStatus<'a> {
-    /// What is wrong with the operators; absent if one leads.
+    /// The problem with the operator; absent if one leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<Finding>,
-    /// The kinds that the user may not list. What depends on them is empty.
+    /// The kinds that the user may not list. Everything that depends on them is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<&'a str>,
     #[serde(flatten)]
@@ -95,7 +95,7 @@ fn page(
     findings + &fleet::page(overview, style, args.history, unread)
 }
 
-/// Says which kinds the user may not list.
+/// Returns a warning about the kinds that the user may not list.
 fn rights(unread: &[Gvk]) -> Finding {
     let message = format!("you may not list {}: what depends on them is not shown", kinds(unread).join(", "));
     Finding::warning("rights", message, "use the kubeconfig of somebody who may, or ask for the permission")
@@ -105,7 +105,8 @@ fn kinds(unread: &[Gvk]) -> Vec<&str> {
     unread.iter().map(|gvk| gvk.kind.as_str()).collect()
 }
 
-/// Reads the fleet as far as the user may, and returns the kinds that may not be listed. Without one of them no rollout can be decided.
+/// Reads the fleet with the user's permissions, and returns the kinds that the user may not list. If there are
+/// any, no rollout can be decided.
 fn read(origin: &Origin, namespace: Option<&str>) -> Result<(Overview, Vec<Gvk>), CommandError> {
     let (caches, unread) = origin.read_permitted(&read_by_rollouts::<OverviewController>(), namespace)?;
     let mut overview = Overview::read(&caches, now())?;
@@ -116,7 +117,7 @@ fn read(origin: &Origin, namespace: Option<&str>) -> Result<(Overview, Vec<Gvk>)
     Ok((overview, unread))
 }
 
-/// Keeps what is in a namespace, and the clusters; everything if no namespace is named.
+/// Keeps the objects of a namespace, and the clusters; everything if `namespace` is `None`.
 fn only(mut overview: Overview, namespace: Option<&str>) -> Overview {
     let Some(namespace) = namespace else { return overview };
     let is_inside = |name: &str| name.split_once('/').is_some_and(|(one, _)| one == namespace);
@@ -127,7 +128,8 @@ fn only(mut overview: Overview, namespace: Option<&str>) -> Overview {
     overview
 }
 
-/// Says that no operator leads. `None` if one does, if others run the hub, or if that cannot be read.
+/// Returns a finding if no operator leads. Returns `None` if one leads, if only OCM runs the hub, or if the lease
+/// cannot be read.
 async fn dead_operator(hub: &Client, has_ours: bool, namespace: &str) -> Option<Finding> {
     if !has_ours {
         return None;
@@ -137,7 +139,7 @@ async fn dead_operator(hub: &Client, has_ours: bool, namespace: &str) -> Option<
     (leader.health != Health::Good).then_some(leader)
 }
 
-/// Watches the objects of an overview, and prints it again when it differs.
+/// Watches the fleet, and prints it whenever it changes.
 async fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
     let hub = args.origin.connect().await?;
     let has_ours = serves_ours(&hub).await?;

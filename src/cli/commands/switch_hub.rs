@@ -30,7 +30,7 @@ use api::cluster::v1::ManagedCluster;
 use api::names::{AGENT_NAMESPACE, BOOTSTRAP_SECRET, CLUSTER_LEASE, HUB_KUBECONFIG_SECRET};
 use object::Key;
 
-/// Interval in which the cluster and the new hub are read.
+/// The interval at which the cluster and the new hub are polled.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Hand a cluster over to another hub: its agent leaves its hub and joins the other one.
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let hub = hub_config(&bootstrap).await?;
         let new = hub.cluster_url.clone();
-        // An agent with a bootstrap kubeconfig that the hub refuses has no hub at all.
+        // If the new hub rejected the bootstrap kubeconfig, the agent would have no hub at all.
         may_join(&answering(hub).await?, &new).await?;
         let mut writer = args.write.connect().await?;
         let secret = Key::namespaced(&args.namespace, BOOTSTRAP_SECRET);
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Returns what a person does on the old hub.
+/// Returns the instructions for the old hub.
 fn to_clean_up(cluster: &str) -> [String; 5] {
     let patch = "--type=merge -p '{\"metadata\":{\"finalizers\":null}}'";
     let release = |resource: &str| format!("    kubectl patch {resource} NAME -n {cluster} {patch}");
@@ -117,7 +117,7 @@ fn to_clean_up(cluster: &str) -> [String; 5] {
     ]
 }
 
-/// Checks that a bootstrap kubeconfig may ask the hub to join it.
+/// Checks that a bootstrap kubeconfig may request to join the hub.
 async fn may_join(hub: &kube::Client, url: &Uri) -> Result<(), CommandError> {
     let attributes = ResourceAttributes {
         group: Some("certificates.k8s.io".into()),
@@ -137,7 +137,7 @@ async fn may_join(hub: &kube::Client, url: &Uri) -> Result<(), CommandError> {
     Err(CommandError::hinted(error, "on the new hub: wheelwright get token --output kubeconfig"))
 }
 
-/// Waits until the agent of a cluster has an identity on a hub, and has renewed its lease there.
+/// Waits until the agent of a cluster has an identity on a hub and has renewed its lease there.
 async fn joined(
     spoke: &kube::Client,
     cluster: &str,
@@ -166,14 +166,14 @@ async fn joined(
     Err(CommandError::hinted(error, hint))
 }
 
-/// The identity of the agent on its hub, as the cluster keeps it.
+/// The identity of the agent on its hub, as stored in the cluster.
 pub(super) struct HubKubeconfig {
     pub(super) cluster: String,
     kubeconfig: Kubeconfig,
 }
 
 impl HubKubeconfig {
-    /// Reads the identity of the agent in a namespace; `None` where there is none.
+    /// Reads the identity of the agent in a namespace; `None` if there is none.
     pub(super) async fn read(spoke: &kube::Client, namespace: &str) -> Result<Option<Self>, CommandError> {
         let key = Key::namespaced(namespace, HUB_KUBECONFIG_SECRET);
         let Some(secret) = find::<Secret>(spoke, &key).await? else { return Ok(None) };
@@ -193,18 +193,17 @@ impl HubKubeconfig {
         Ok(Some(Self { cluster, kubeconfig }))
     }
 
-    /// Returns the URL of the hub.
     pub(super) async fn hub(&self) -> Result<Uri, CommandError> {
         Ok(config(self.kubeconfig.clone()).await?.cluster_url)
     }
 
-    /// Returns the uid of the ManagedCluster; `None` if the hub does not say.
+    /// Returns the uid of the ManagedCluster; `None` if it cannot be read.
     async fn registered(&self) -> Option<String> {
         let client = shell::client(config(self.kubeconfig.clone()).await.ok()?).ok()?;
         find::<ManagedCluster>(&client, &Key::cluster(&self.cluster)).await.ok()??.metadata.uid
     }
 
-    /// Returns when the agent renewed its lease; `None` if the hub does not say.
+    /// Returns the time at which the agent last renewed its lease; `None` if it cannot be read.
     async fn renewed(&self) -> Option<Timestamp> {
         let client = shell::client(config(self.kubeconfig.clone()).await.ok()?).ok()?;
         let lease = find::<Lease>(&client, &Key::namespaced(&self.cluster, CLUSTER_LEASE)).await.ok()??;
@@ -212,12 +211,12 @@ impl HubKubeconfig {
     }
 }
 
-/// Returns a text of a secret.
+/// Returns a value of a Secret as text.
 fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
 }
 
-/// Returns the configuration of the connection to the hub of a bootstrap kubeconfig.
+/// Returns the client config for the hub of a bootstrap kubeconfig.
 pub(super) async fn hub_config(bootstrap: &str) -> Result<kube::Config, CommandError> {
     config(parse(bootstrap)?).await
 }

@@ -24,12 +24,12 @@ pub(crate) struct Args {
     write: WriteArgs,
 }
 
-/// A change of the taints of a cluster.
+/// A change to the taints of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TaintChange {
     /// Sets a taint.
     Set { key: String, value: String, effect: TaintEffect },
-    /// Removes the taints of a key, of one effect where it is named.
+    /// Removes the taints with a key and, if given, an effect.
     Remove { key: String, effect: Option<TaintEffect> },
 }
 
@@ -83,8 +83,7 @@ pub(super) async fn write(
     writer.update::<ManagedCluster>(&Key::cluster(cluster), hint, change).await
 }
 
-/// Applies a change to the taints. A taint that is set again without a change keeps its time; the hub writes
-/// the time of a new one.
+/// Applies a change to the taints. An unchanged taint keeps its time; the hub sets the time of a new one.
 pub(super) fn apply(taints: &mut Vec<Taint>, change: &TaintChange) -> Result<(), String> {
     match change {
         TaintChange::Set { key, value, effect } => {

@@ -62,7 +62,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     block_on(async {
         let hub = args.hub.connect().await?;
-        // In OCM's namespace a registration operator installs, too.
+        // In OCM's namespace, the registration operator installs objects, too.
         let owners: &[&str] = if args.namespace == NAMESPACE { &[CLI, OWNER] } else { &[CLI] };
         let installer = Installer { hub, dry_run: args.dry_run, take_ownership: false, owners };
         uninstall(args, &installer, ui).await?;
@@ -87,13 +87,13 @@ impl Uninstallation<'_> {
         Ok(())
     }
 
-    /// Tells a change of the hub.
+    /// Prints a change of the hub.
     fn change(&mut self, line: impl AsRef<str>) -> Result<(), CommandError> {
         self.has_changed = true;
         self.line(line)
     }
 
-    /// Tells a deletion. Only the name is kept: Secrets are among the objects.
+    /// Prints a deletion. Only the name is kept, because the objects include Secrets.
     fn deleted(&mut self, target: &ObjectRef) -> Result<(), CommandError> {
         let ObjectRef { gvk, key: Key { namespace, name } } = target;
         let metadata = match namespace.as_str() {
@@ -123,7 +123,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
         must_be_empty(installer).await?;
     }
     let installed = installer.installed(&kinds(&wanted)).await?;
-    // The survey refuses objects that helm installed.
+    // The survey returns an error for objects of a Helm release.
     let operator = ObjectRef::of::<Deployment>(Key::namespaced(&args.namespace, OPERATOR));
     let deployments: Vec<Object> =
         wanted.iter().filter(|object| object.reference() == operator).cloned().collect();
@@ -141,7 +141,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     for name in release_add_ons(installer, args.delete_definitions).await? {
         done.change(format!("ClusterManagementAddOn {name} is no longer held by a removal budget{mark}"))?;
     }
-    // An API server cannot convert a kind after its webhook is gone.
+    // API servers cannot convert a kind once its webhook is gone.
     for name in stop_conversion(&installer.hub, &args.namespace, args.dry_run).await? {
         done.change(format!(
             "CustomResourceDefinition {name} is no longer converted; it is served in its stored version{mark}"
@@ -161,7 +161,7 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     if args.delete_definitions {
         let definitions =
             installer.installed(&[object::Gvk::of::<CustomResourceDefinition>()].into()).await?;
-        // Other cluster managers have ClusterProfiles too.
+        // Other cluster managers use ClusterProfiles too.
         let is_of_fleet = |definition: &&Object| !definition.name().ends_with(MULTICLUSTER_GROUP);
         for definition in definitions.iter().filter(is_of_fleet) {
             installer.delete(&definition.reference()).await?;
@@ -183,8 +183,8 @@ async fn uninstall(args: &Args, installer: &Installer, ui: &mut Ui) -> Result<()
     done.finish()
 }
 
-/// Returns the command that installs the operator again as it is; `None` if it is not installed, or if its options
-/// cannot be read.
+/// Returns the command that reinstalls the operator with the same options; `None` if it is not installed or its
+/// options cannot be read.
 async fn install_command(
     namespace: &str,
     installer: &Installer,
@@ -200,9 +200,9 @@ async fn install_command(
     Ok(Some(words.join(" ")))
 }
 
-/// Removes the finalizer of the removal budget, which nobody answers any more, from add-ons; returns their
-/// names. It stays on an add-on that is being deleted, because every cluster would lose the add-on at once,
-/// unless `all` are to go.
+/// Removes the finalizer of the removal budget from add-ons, because no operator handles it after the
+/// uninstallation. Returns the names of the add-ons. Unless `all` is set, an add-on that is being deleted keeps
+/// the finalizer: every cluster would lose the add-on at once.
 async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>, CommandError> {
     if !is_defined::<ClusterManagementAddOn>(installer).await? {
         return Ok(Vec::new());
@@ -210,7 +210,7 @@ async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>
     let mut held = list::<ClusterManagementAddOn>(&installer.hub, "", "").await?;
     held.retain(|add_on| add_on.has_finalizer(ADDON_REMOVAL_FINALIZER) && (all || !add_on.is_terminating()));
     let released: Vec<String> = held.iter().map(|add_on| add_on.name().to_owned()).collect();
-    // The finalizer goes last, so that a second try finds the add-ons that the first one did not reach.
+    // Remove the finalizer last, so that a retry finds the remaining add-ons.
     disown_add_ons(installer, &released).await?;
     let add_ons: Api<ClusterManagementAddOn> = Api::all(installer.hub.clone());
     for add_on in held {
@@ -227,8 +227,8 @@ async fn release_add_ons(installer: &Installer, all: bool) -> Result<Vec<String>
     Ok(released)
 }
 
-/// Removes the clusters from the owners of add-ons: as long as they are owners, the garbage collector would keep the
-/// add-ons of a ClusterManagementAddOn that is deleted.
+/// Removes the clusters from the owner references of add-ons. As long as they are owners, garbage collection would
+/// keep the add-ons of a deleted ClusterManagementAddOn.
 async fn disown_add_ons(installer: &Installer, released: &[String]) -> Result<(), CommandError> {
     if released.is_empty() {
         return Ok(());
@@ -259,8 +259,8 @@ async fn is_defined<K: Kind>(installer: &Installer) -> Result<bool, CommandError
     Ok(installer.find(&ObjectRef::of::<CustomResourceDefinition>(definition)).await?.is_some())
 }
 
-/// Refuses a hub with objects: definitions are deleted with every object of their kinds, and agents remove
-/// the objects of a deleted work.
+/// Returns an error if the hub has objects: deleting CRDs deletes all objects of their kinds, and agents remove
+/// the manifests of deleted works.
 async fn must_be_empty(installer: &Installer) -> Result<(), CommandError> {
     let operator = "while the operator runs";
     let hint = format!("kubectl delete configrepos --all --all-namespaces, {operator}");

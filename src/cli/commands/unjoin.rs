@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let own = |name: &str| Key::namespaced(&args.namespace, name);
         let claim = Key::cluster(claim_name(&own(HUB_KUBECONFIG_SECRET)));
         let mut works = list::<AppliedManifestWork>(writer.client(), "", "").await?;
-        // Works of another hub have an agent of their own. Without a claim, all works may be of this one.
+        // Works of another hub belong to another agent. Without a claim, all works may belong to this agent.
         let claimed = find::<ClusterClaim>(writer.client(), &claim).await?;
         if let Some(identity) = claimed.and_then(|claim| AgentIdentity::parse(&claim.spec.value)) {
             let other = &identity.cluster;
@@ -73,10 +73,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             writer.delete::<ServiceAccount>(&own(AGENT)).await?,
             writer.delete::<Secret>(&own(BOOTSTRAP_SECRET)).await?,
             writer.delete::<Secret>(&own(HUB_KUBECONFIG_SECRET)).await?,
-            // Without it, another agent of the hub may come.
+            // Without the claim, another agent of the hub may take over.
             writer.delete::<ClusterClaim>(&claim).await?,
         ];
-        // The agent has lost its rights, so it writes no more of them.
+        // The agent has lost its permissions, so it writes no more of these Secrets.
         for kept in list::<Secret>(writer.client(), &args.namespace, KEPT_WORK_LABEL).await? {
             writer.delete::<Secret>(&Key::of(&kept)).await?;
         }

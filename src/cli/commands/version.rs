@@ -34,7 +34,7 @@ pub(crate) struct Args {
 struct Versions {
     /// The version of this program.
     client: &'static str,
-    /// The version of the API server of the hub.
+    /// The version of the hub's API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     hub: Option<String>,
     /// The image of the operator that is installed on the hub.
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     asked.map(|()| ExitCode::SUCCESS)
 }
 
-/// Asks the hub for its version and for the image of the operator.
+/// Reads the version of the hub and the image of the operator.
 async fn ask(args: &Args, versions: &mut Versions, ui: &mut Ui) -> Result<(), CommandError> {
     let no_hub = |error: CommandError| CommandError {
         hint: Some("--client prints the version of this program alone".into()),

@@ -22,7 +22,7 @@ use api::work::v1alpha1::{LocalPlacementReference, ManifestWorkReplicaSet, Manif
 use object::builtin_lists::BUILTIN;
 use object::{Key, Object};
 
-/// Largest input that is read: four times the limit of an API server for one object.
+/// The largest input to read: four times the API server's limit for an object.
 const MAX_INPUT: u64 = 6 << 20;
 
 /// Send manifests to clusters.
@@ -99,7 +99,7 @@ pub(super) fn create(args: &Create, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Puts an object without a namespace into this one. A kind that is not built in counts as one with namespaces.
+/// Sets the namespace of an object that has none. A kind that is not built in counts as namespaced.
 fn place(object: &mut Object, namespace: &str) {
     let is_placed = !object.namespace().is_empty()
         || BUILTIN.is_namespaced(&object.gvk().api_version(), object.kind()) == Some(false);
@@ -108,7 +108,7 @@ fn place(object: &mut Object, namespace: &str) {
     }
 }
 
-/// Reads the manifests; a List counts as its items.
+/// Reads the manifests, and expands Lists to their items.
 fn manifests(file: &Path) -> Result<Vec<Object>, CommandError> {
     let name = file.display();
     let mut text = String::new();
@@ -202,7 +202,7 @@ async fn create_set(args: &Create, placement: &str, spec: ManifestWorkSpec, ui: 
     writer.finish(ui)
 }
 
-/// Prints the rules for the works of a cluster, and for the credentials of its add-ons that register.
+/// Prints the RBAC rules for the works of a cluster, and for the credentials of its registered add-ons.
 async fn rules(args: &Rules, ui: &mut Ui) -> CommandResult {
     let hub = args.hub.connect().await?;
     let Rules { cluster, .. } = args;

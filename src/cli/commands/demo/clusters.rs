@@ -1,4 +1,4 @@
-//! The API servers of the demo, and stand-ins for the people and the nodes that act on them.
+//! The API servers of the demo, and simulations of its administrator and nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use object::{Key, Object};
 use sim::{run_workloads, workload};
 use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
-/// Interval in which people and nodes check their cluster.
+/// The interval at which the administrator and the nodes act.
 const TICK: Duration = Duration::from_millis(200);
-/// Time until a pod is ready.
+/// The time until a pod is ready.
 const READY_AFTER: SignedDuration = SignedDuration::from_millis(1500);
-/// The images that exist. Every other tag cannot be pulled.
+/// The images that exist. Pulls of other tags fail.
 const IMAGES: [&str; 3] = [
     "quay.io/open-cluster-management/managed-serviceaccount:v0.9.0",
     "quay.io/open-cluster-management/managed-serviceaccount:v0.10.0",
     "registry.k8s.io/pause",
 ];
 
-/// Starts the hub, with the definitions of every kind a hub has.
+/// Starts the hub with the CRDs of a hub.
 pub(super) async fn start_hub() -> Result<Server> {
     let options = ServerOptions { objects: definitions(crds::hub())?, ..ServerOptions::new(now) };
     Server::start(options).await.context("cannot start the hub")
 }
 
-/// Starts a spoke, with the definitions an agent needs.
+/// Starts a spoke with the CRDs of a spoke.
 pub(super) async fn start_spoke(name: &str) -> Result<Server> {
     let options = ServerOptions { objects: definitions(crds::spoke())?, ..ServerOptions::new(now) };
     Server::start(options).await.with_context(|| format!("cannot start the cluster {name}"))
@@ -45,7 +45,7 @@ fn definitions<D: serde::Serialize>(definitions: Vec<D>) -> Result<Vec<Object>> 
     definitions.iter().map(|definition| Ok(Object::from_value(serde_json::to_value(definition)?)?)).collect()
 }
 
-/// Simulates the nodes of a spoke until `stop`: pods become ready when their image exists.
+/// Simulates the nodes of a spoke until `stop`: pods become ready if their image exists.
 pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
     let images: BTreeSet<String> = IMAGES.iter().map(|image| (*image).to_owned()).collect();
     let workloads = workload::Environment { images, ready_after: READY_AFTER, nodes: 3 };
@@ -56,8 +56,8 @@ pub(super) fn run_nodes(spoke: Arc<Server>, tasks: &TaskTracker, stop: Cancellat
     });
 }
 
-/// Simulates the administrator of the hub until `stop`: labels, accepts and approves the clusters that
-/// request to join.
+/// Simulates the administrator of the hub until `stop`: labels, accepts and approves clusters that request to
+/// join.
 pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: CancellationToken) {
     tasks.spawn(async move {
         while stop.run_until_cancelled(tokio::time::sleep(TICK)).await.is_some() {
@@ -66,7 +66,7 @@ pub(super) fn run_administrator(hub: Arc<Server>, tasks: &TaskTracker, stop: Can
     });
 }
 
-/// Labels and accepts clusters as `kubectl label`, `kubectl patch` and `kubectl certificate approve` do.
+/// Labels, accepts and approves clusters, like `kubectl label`, `kubectl patch` and `kubectl certificate approve`.
 fn accept_clusters(hub: &mut Store, now: Timestamp) {
     let options = WriteOptions::manager("demo");
     let clusters = ResourcePath::all::<ManagedCluster>();
@@ -77,7 +77,7 @@ fn accept_clusters(hub: &mut Store, now: Timestamp) {
         let (cloud, number) = cluster.name().split_once('-').unwrap_or_default();
         let canary = (number == "1").then_some("true");
         let patch = json!({"metadata": {"labels": {"cloud": cloud, "canary": canary}}, "spec": {"hubAcceptsClient": true}});
-        // After a conflict the next round tries again.
+        // After a conflict, the next round retries.
         let _ = hub.patch(&clusters.clone().named(cluster.name()), &Patch::Merge(patch), &options, now);
     }
     let requests = ResourcePath::resource("certificates.k8s.io", "v1", "certificatesigningrequests");

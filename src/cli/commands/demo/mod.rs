@@ -42,8 +42,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Makes the file that the log lines of all parts go to. In a directory that the user names, its lock
-    /// keeps a second demo out; the operating system releases it when the process ends for any reason.
+    /// Creates the log file of all parts. In a directory that the user names, a lock on the file prevents a second
+    /// demo; the operating system releases the lock when the process ends.
     pub(crate) fn log_file(&self) -> Result<(File, PathBuf), CommandError> {
         let Some(dir) = &self.dir else {
             let file = tempfile::Builder::new().prefix("wheelwright-demo-").suffix(".log").tempfile();
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let background = Background { tasks: TaskTracker::new(), stop: stop_on_signal() };
         let result = tokio::select! {
-            // The signal ends a demo that stays, which then removes its table.
+            // With `--stay`, the signal ends the demo, which then erases its table.
             biased;
             result = script::run(args, &dir, Screen::new(ui), &background) => {
                 result.map(|()| ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! The plan of the demo's next commit, shown before the commit is made.
+//! The plan for the demo's next commit, printed before the commit is made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use object::Key;
 use object::tree::Checkout;
 use sim::preview::{HubSnapshot, ProposedCommit, preview};
 
-/// Time that the pods of the demo take to become ready.
+/// The time until the demo's pods are ready.
 const SUCCEEDS_AFTER: SignedDuration = SignedDuration::from_secs(3);
 
 impl Demo<'_> {
-    /// Prints the plan of the upgrade, as `wheelwright plan` does.
+    /// Prints the plan for the upgrade, in the format of `wheelwright plan`.
     pub(super) async fn plan_upgrade(&mut self) -> Result<()> {
         let head = Checkout { revision: "next".into(), tree: self.repository.upgrade()? };
         let commit = ProposedCommit {

@@ -1,5 +1,4 @@
-//! Reads the fleet of the demo from the hub's objects, and describes its changes as lines and its state as a
-//! table.
+//! Reads the state of the demo's fleet from the hub, and formats changes as lines and the state as a table.
 
 use std::collections::BTreeMap;
 
@@ -31,29 +30,27 @@ use crate::cli::fleet;
 use crate::cli::output::Style;
 use crate::dashboard::ClusterObjects;
 
-/// The clusters of the demo, with the state of its add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FleetProgress {
     /// The clusters, by name.
     pub clusters: BTreeMap<String, Cluster>,
-    /// The groups of clusters that have the add-on or get it, in the order in which they start.
+    /// The groups of clusters with the add-on, in rollout order.
     groups: Vec<GroupSummary>,
 }
 
-/// One cluster, with the state of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cluster {
-    /// Whether the hub has accepted it.
+    /// True if the hub has accepted the cluster.
     pub accepted: bool,
-    /// Whether its agent has joined.
+    /// True if the agent has joined.
     pub joined: bool,
-    /// Its placement and decision group, such as `fleet/aws canary`.
+    /// The placement and decision group, such as `fleet/aws canary`.
     pub group: String,
-    /// The version that is assigned to it.
+    /// The version that is assigned to the cluster.
     pub version: String,
-    /// Its state in the rollout; absent before the add-on is placed.
+    /// The state in the rollout; `None` until the add-on is placed.
     pub state: Option<ClusterState>,
-    /// Whether the add-on works, in any version.
+    /// True if the add-on is available, in any version.
     pub is_available: bool,
 }
 
@@ -62,7 +59,7 @@ impl Cluster {
         self.state.as_ref().map_or("", ClusterState::word)
     }
 
-    /// Returns what a cluster outside of the groups lacks; `None` for one in a group.
+    /// Returns the missing step of a cluster that is not in a group; `None` if it is in one.
     fn lacks(&self) -> Option<&'static str> {
         match (&self.state, self.accepted, self.joined) {
             (Some(_), _, _) => None,
@@ -74,7 +71,7 @@ impl Cluster {
 }
 
 impl FleetProgress {
-    /// Reads the add-on's state on every cluster of a hub.
+    /// Reads the state of an add-on on every cluster of a hub.
     pub(super) fn read(hub: &Store, addon: &str, now: Timestamp) -> Self {
         let groups = overview(hub, now)
             .add_ons
@@ -105,23 +102,23 @@ impl FleetProgress {
         Self { clusters, groups }
     }
 
-    /// Returns whether every cluster has joined.
+    /// Returns true if every cluster has joined.
     pub(super) fn is_joined(&self) -> bool {
         self.clusters.values().all(|cluster| cluster.joined)
     }
 
-    /// Returns whether the rollout of a version has ended on every cluster.
+    /// Returns true if every cluster has completed the rollout of a version.
     pub(super) fn runs(&self, version: &str) -> bool {
         let is_done = |cluster: &Cluster| cluster.state == Some(ClusterState::Done);
         self.clusters.values().all(|cluster| is_done(cluster) && cluster.version == version)
     }
 
-    /// Returns how many clusters are assigned a version.
+    /// Returns the number of clusters that are assigned a version.
     pub(super) fn with(&self, version: &str) -> usize {
         self.clusters.values().filter(|cluster| cluster.version == version).count()
     }
 
-    /// Returns whether the add-on works again on every cluster in the version before a quarantined one.
+    /// Returns true if every cluster was returned to `version` and the add-on is available again.
     pub(super) fn has_returned(&self, version: &str) -> bool {
         self.clusters.values().all(|cluster| {
             matches!(cluster.state, Some(ClusterState::Returned { .. }))
@@ -130,7 +127,7 @@ impl FleetProgress {
         })
     }
 
-    /// Returns the changes since `before`, a sentence each.
+    /// Returns the changes since `before`, one line for each kind of change.
     pub(super) fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut sentences: BTreeMap<(u8, String), Vec<&str>> = BTreeMap::new();
         let mut tell = |order: u8, what: String, name: &'_ str| {
@@ -150,7 +147,7 @@ impl FleetProgress {
                 continue;
             }
             let order = match &now.state {
-                // It keeps its version.
+                // The cluster keeps its version.
                 None | Some(ClusterState::Waiting(_) | ClusterState::Starting) => continue,
                 Some(ClusterState::Progressing { .. }) => 2,
                 Some(ClusterState::Soaking { .. }) => 3,
@@ -166,7 +163,7 @@ impl FleetProgress {
                 ) => 5,
             };
             let change = match &now.state {
-                // The quarantined version is not the one that it runs.
+                // The cluster does not run the quarantined version.
                 Some(ClusterState::Returning { .. }) => format!("Returning to {}", now.version),
                 Some(ClusterState::Returned { .. }) => format!("Returned, runs {}", now.version),
                 Some(ClusterState::Quarantined) => format!("{}, keeps {}", now.word(), now.version),
@@ -177,7 +174,7 @@ impl FleetProgress {
         sentences.into_iter().map(|((_, what), names)| format!("{what}: {}", names.join(" "))).collect()
     }
 
-    /// Returns the groups of the add-on as a table, and below them the clusters outside of these groups.
+    /// Returns a table of the add-on's groups, followed by the clusters outside these groups.
     pub(super) fn table(&self, addon: &str, style: Style) -> String {
         let mut lines = fleet::group_lines(addon, &self.groups, style);
         let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -195,9 +192,8 @@ fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find_condition(conditions, type_).is_some_and(Condition::is_true)
 }
 
-/// Returns the whole fleet.
 pub(super) fn overview(hub: &Store, now: Timestamp) -> Overview {
-    // All kinds of these caches have been read.
+    // All kinds are in these caches, so reading them cannot fail.
     Overview::with_undo(&caches(hub), now).unwrap_or_default()
 }
 
@@ -214,12 +210,11 @@ pub(super) fn explain_placement(
     placement::explain(placement, &caches, now).map_err(|unread| unread.to_string())
 }
 
-/// Returns the objects about a cluster.
 pub(super) fn cluster(hub: &Store, name: &str) -> Result<ClusterObjects, String> {
     cluster_objects(name, &caches(hub)).map_err(|unread| unread.to_string())
 }
 
-/// Returns the hub's objects as the caches of the controllers.
+/// Returns the hub's objects as controller caches.
 fn caches(hub: &Store) -> Caches {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, list::<ClusterManagementAddOn>(hub), "0");

@@ -1,4 +1,4 @@
-//! The config repository of the demo: a bare one, made from `examples-repo/`, with a method for each commit.
+//! The config repository of the demo: a bare repository made from `examples-repo/`, with a method for each commit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,10 @@ const VERSION: &str = "overlays/prod/patches/version.yaml";
 const PACE: &str = "overlays/prod/patches/pace.yaml";
 const ADDON: &str = "base/addons/managed-serviceaccount";
 
-/// A bare repository and the files of its newest commit.
+/// A bare repository, and the files of its latest commit.
 pub(super) struct ConfigRepository {
-    /// The directory of the repository.
     pub path: PathBuf,
-    /// The key that signs the reports.
+    /// The key that signs reports.
     pub key: PrivateKey,
     files: BTreeMap<String, String>,
 }
@@ -34,9 +33,9 @@ pub(super) struct StatusCommit {
 }
 
 impl ConfigRepository {
-    /// Makes the repository without a commit.
+    /// Creates the repository, without commits.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
-        // Without a HEAD that exists, a clone checks nothing out.
+        // If HEAD names a branch that does not exist, a clone checks out nothing.
         let mut options = RepositoryInitOptions::new();
         options.bare(true).initial_head("main");
         Repository::init_opts(&path, &options)
@@ -49,7 +48,7 @@ impl ConfigRepository {
         Ok(Self { path, key, files })
     }
 
-    /// Verifies the signature of a commit of the status branch. Returns the output of git.
+    /// Verifies the signature of a commit on the status branch, and returns git's output.
     pub(super) fn verify(&self, commit: &str) -> Result<String> {
         let repo = Repository::open_bare(&self.path)?;
         let (signature, payload) = repo.extract_signature(&Oid::from_str(commit)?, None)?;
@@ -59,8 +58,7 @@ impl ConfigRepository {
         Ok(format!("Good \"git\" signature with ED25519 key {fingerprint}"))
     }
 
-    /// Commits the examples with the policy that rolls failed versions back, and with times that are short
-    /// enough to watch.
+    /// Commits the examples, with a policy that rolls back failed versions and with times short enough to watch.
     pub(super) fn commit_examples(&mut self, soak: &str, deadline: &str) -> Result<String> {
         self.edit(PACE, "value: 5s", &format!("value: {soak}"))?;
         self.edit(
@@ -76,20 +74,18 @@ impl ConfigRepository {
         self.commit("fleet: managed-serviceaccount 0.9.0 on every cluster")
     }
 
-    /// Returns the files of the next version before it is committed.
+    /// Returns the files of the next version, without committing them.
     pub(super) fn upgrade(&self) -> Result<FileTree> {
         let mut files = self.files.clone();
         edit(&mut files, VERSION, "0.9.0", "0.10.0")?;
         Ok(files.iter().map(|(path, text)| (path.as_str(), text.as_bytes())).collect())
     }
 
-    /// Commits the next version.
     pub(super) fn commit_upgrade(&mut self) -> Result<String> {
         self.edit(VERSION, "0.9.0", "0.10.0")?;
         self.commit("managed-serviceaccount: 0.10.0")
     }
 
-    /// Commits a version whose image does not exist.
     pub(super) fn commit_mistake(&mut self) -> Result<String> {
         let template = self
             .files
@@ -108,7 +104,7 @@ impl ConfigRepository {
         self.commit("managed-serviceaccount: 0.10.1")
     }
 
-    /// Lists the commits of a branch, the newest first; none where the branch does not exist.
+    /// Lists the commits of a branch, newest first; empty if the branch does not exist.
     pub(super) fn log(&self, branch: &str) -> Result<Vec<StatusCommit>> {
         let repository = Repository::open_bare(&self.path)?;
         let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else {
@@ -125,7 +121,7 @@ impl ConfigRepository {
         Ok(log)
     }
 
-    /// Reads a file at the tip of a branch; `None` where the file or the branch does not exist.
+    /// Reads a file at the tip of a branch; `None` if the file or the branch does not exist.
     pub(super) fn file(&self, branch: &str, path: &str) -> Result<Option<String>> {
         let repository = Repository::open_bare(&self.path)?;
         let Ok(tip) = repository.refname_to_id(&format!("refs/heads/{branch}")) else { return Ok(None) };

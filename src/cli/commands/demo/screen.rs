@@ -1,5 +1,4 @@
-//! The output of the demo: lines that scroll and, on a terminal, a table of the fleet below them, which is
-//! overwritten.
+//! The output of the demo: scrolling lines and, on a terminal, a table of the fleet below them that is redrawn.
 
 use std::io;
 
@@ -22,13 +21,11 @@ impl<'a> Screen<'a> {
         self.ui.is_terminal()
     }
 
-    /// Prints a heading of the demo.
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
         let heading = self.ui.style().bold(&format!("== {text}"));
         self.print(&heading)
     }
 
-    /// Prints the path of the log file.
     pub(super) fn log_file(&mut self) -> io::Result<()> {
         match self.ui.log_file.clone() {
             Some(path) => self.heading(&format!("log of all parts in {}", path.display())),
@@ -36,12 +33,12 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Prints a line with its time.
+    /// Prints a line with the elapsed time.
     pub(super) fn line(&mut self, text: &str) -> io::Result<()> {
         self.print(&format!("{:>6.1}s  {text}", self.start.elapsed().as_secs_f32()))
     }
 
-    /// Prints a line of a document.
+    /// Prints an indented line, for example of a document.
     pub(super) fn plain(&mut self, text: &str) -> io::Result<()> {
         self.print(&format!("   {text}"))
     }
@@ -51,7 +48,6 @@ impl<'a> Screen<'a> {
         if self.is_terminal() { self.ui.draw(&fleet.table(addon, self.style())) } else { Ok(()) }
     }
 
-    /// Removes the table.
     pub(super) fn erase(&mut self) -> io::Result<()> {
         self.ui.erase()
     }

@@ -1,4 +1,4 @@
-//! The three commits of the demo, and the reaction of the fleet to each.
+//! The three commits of the demo, and the fleet's reaction to each.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use crate::cli::output::Style;
 use crate::shell::with_causes;
 
 const ADDON: &str = "managed-serviceaccount";
-/// The branch that reports are pushed to.
+/// The branch for reports.
 pub(super) const REPORTS: &str = "wheelwright/status";
-/// Time in which a version must become healthy; otherwise it has failed. What a cluster waits for is reported
-/// after 10 seconds.
+/// The progress deadline of a version. After 10 seconds, the demo reports what a cluster is waiting for.
 const DEADLINE: &str = "12s";
-/// Time for which the canaries of a version must work before the others follow.
+/// The soak time of the canaries.
 const SOAK: &str = "1s";
-/// Longest time for all that a commit causes. An idle machine needs about ten seconds, a busy one minutes.
+/// The timeout for everything that a commit causes. It takes about ten seconds on an idle machine, minutes on a
+/// busy one.
 const STEP_TIMEOUT: Duration = Duration::from_secs(300);
-/// Time for which the fleet is watched after the canaries have returned, to show that nothing else changes.
+/// How long the demo watches the fleet after the canaries have returned, to show that nothing else changes.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
 
-/// Plays the demo to its end, and keeps it running if the user asked for that.
+/// Runs the demo. With `--stay`, keeps it running afterwards.
 pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background: &Background) -> Result<()> {
     let mut demo = Demo::start(dir, screen, background).await?;
     let played = demo.play(args.clusters, background).await;
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
 }
 
 impl Demo<'_> {
-    /// Starts the clusters and makes the commits, each after the fleet has answered the one before.
+    /// Starts the clusters and makes the commits. Each step waits for the fleet to finish the previous one.
     async fn play(&mut self, clusters: u8, background: &Background) -> Result<()> {
         for number in 0..clusters {
             let cloud = if number % 2 == 0 { "aws" } else { "gcp" };
@@ -74,7 +74,7 @@ impl Demo<'_> {
         Ok(self.screen.heading(line)?)
     }
 
-    /// Reads the hub and shows the changes.
+    /// Reads the hub and prints the changes.
     fn refresh(&mut self) -> Result<()> {
         let now = self.hub.with_store(|store, now| FleetProgress::read(store, ADDON, now));
         for line in now.changes_since(&self.fleet) {
@@ -85,7 +85,6 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// Shows the fleet until the user ends the demo.
     async fn stay(&mut self, background: &Background) -> Result<()> {
         while background.stop.run_until_cancelled(sleep(TICK)).await.is_some() {
             self.refresh()?;
@@ -93,7 +92,7 @@ impl Demo<'_> {
         Ok(self.screen.erase()?)
     }
 
-    /// Waits for a state of the whole fleet.
+    /// Waits until the fleet has a state.
     async fn until(&mut self, state: &str, holds: impl Fn(&FleetProgress) -> bool) -> Result<()> {
         let deadline = Instant::now() + STEP_TIMEOUT;
         loop {
@@ -111,8 +110,8 @@ impl Demo<'_> {
         }
     }
 
-    /// Waits until 0.10.1 has failed on the two canaries and they are back, and checks that no other cluster
-    /// gets it.
+    /// Waits until the two canaries have failed with 0.10.1 and returned, and checks that no other cluster gets
+    /// 0.10.1.
     async fn returns_from_the_canaries(&mut self) -> Result<()> {
         self.until("0.10.1 has reached the canaries", |fleet| fleet.with("0.10.1") > 0).await?;
         let has_returned = |fleet: &FleetProgress| fleet.has_returned("0.10.0");
@@ -148,7 +147,7 @@ impl Demo<'_> {
         }
     }
 
-    /// Shows the reports and the fleet.
+    /// Prints the reports and the fleet.
     fn close(&mut self) -> Result<()> {
         self.screen.erase()?;
         self.heading(&format!("git log {REPORTS}"))?;
@@ -171,7 +170,7 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// Writes a kubeconfig for the hub and each cluster, and prints how to use it.
+    /// Writes a kubeconfig for the hub and for each cluster, and prints how to use them.
     fn print_kubeconfigs(&mut self, dir: &Path) -> Result<()> {
         self.heading("running until Ctrl-C; kubectl reaches the hub and each cluster with")?;
         let spokes = self.spokes.iter().map(|(name, server)| (name.as_str(), server));

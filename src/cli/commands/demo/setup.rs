@@ -31,22 +31,21 @@ use engine::placement::explain::Explanation;
 use object::{Key, Object};
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Secret with the key that signs the reports.
+/// The Secret with the key that signs reports.
 const REPORT_KEY: &str = "report-key";
-/// The lease of the operator, and how long it writes after a renewal. The hub is in the same process and may
-/// answer late on a busy machine. The times are longer than those of other operators, because nobody waits to
-/// take the lease over.
+/// The duration of the operator's lease, and its renew deadline. They are longer than usual: the hub runs in the
+/// same process and may be slow on a busy machine, and no other operator waits for the lease.
 const LEASE: Duration = Duration::from_secs(120);
 const RENEW_DEADLINE: Duration = Duration::from_secs(110);
 
-/// The tasks that run beside the demo.
+/// The background tasks of the demo.
 pub(super) struct Background {
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
 }
 
 impl Background {
-    /// Stops every task and waits for its end.
+    /// Stops the tasks and waits for them to end.
     pub(super) async fn end(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -54,7 +53,6 @@ impl Background {
     }
 }
 
-/// The parts that the demo shows.
 pub(super) struct Demo<'a> {
     pub(super) hub: Arc<Server>,
     pub(super) spokes: Vec<(String, Arc<Server>)>,
@@ -64,7 +62,7 @@ pub(super) struct Demo<'a> {
 }
 
 impl<'a> Demo<'a> {
-    /// Starts the hub, its operator, and an empty repository.
+    /// Starts the hub and its operator, and creates an empty repository.
     pub(super) async fn start(dir: &Path, screen: Screen<'a>, background: &Background) -> Result<Self> {
         let repository = ConfigRepository::create(dir.join("fleet.git"))?;
         let hub = Arc::new(clusters::start_hub().await?);
@@ -83,7 +81,7 @@ impl<'a> Demo<'a> {
         Ok(demo)
     }
 
-    /// Starts a cluster and its agent, which asks the hub to join.
+    /// Starts a cluster and its agent, which requests to join the hub.
     pub(super) async fn add_cluster(&mut self, name: String, background: &Background) -> Result<()> {
         let spoke = Arc::new(clusters::start_spoke(&name).await?);
         clusters::run_nodes(Arc::clone(&spoke), &background.tasks, background.stop.clone());
@@ -96,8 +94,8 @@ impl<'a> Demo<'a> {
     }
 }
 
-/// Runs the operator. It holds a lease, for `wheelwright status` and for operators that somebody starts
-/// beside it. It starts again when it has lost the lease, as on a laptop that was suspended.
+/// Runs the operator. It uses a lease for `wheelwright status` and for other operators that a user may start. If
+/// it loses the lease, for example after the laptop was suspended, it starts again.
 async fn run_operator(config: kube::Config, cache: PathBuf, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let lease = ElectionOptions {
@@ -118,7 +116,7 @@ async fn run_operator(config: kube::Config, cache: PathBuf, stop: CancellationTo
     }
 }
 
-/// The fleet of the demo, as its hub stores it.
+/// The demo's fleet, read from the store of its hub.
 struct DemoFleet(Arc<Server>);
 
 impl ReadFleet for DemoFleet {
@@ -135,7 +133,7 @@ impl ReadFleet for DemoFleet {
     }
 }
 
-/// Creates the namespace of the operator's lease and of the `ConfigRepo`.
+/// Creates the namespace for the operator's lease and the `ConfigRepo`.
 fn create_namespace(hub: &Server) -> Result<()> {
     let labels = json!({OPERATOR_IDENTITY_LABEL: OPERATOR_IDENTITY_ALLOWED});
     let metadata = json!({"name": SYSTEM_NAMESPACE, "labels": labels});
@@ -148,7 +146,7 @@ fn create_namespace(hub: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Creates the `ConfigRepo` that follows the repository.
+/// Creates the `ConfigRepo` for the repository.
 pub(super) fn create_config_repo(hub: &Server, repository: &ConfigRepository) -> Result<()> {
     let key = STANDARD.encode(repository.key.to_openssh(LineEnding::LF)?.as_bytes());
     let metadata = json!({"name": REPORT_KEY, "namespace": SYSTEM_NAMESPACE});

@@ -1,4 +1,4 @@
-//! Checks the certificates that the servers of an installation show.
+//! Checks the serving certificates of an installation.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -13,17 +13,17 @@ use crate::shell::now;
 use api::names::{DASHBOARD, WEBHOOK};
 
 const CHECK: &str = "certificates";
-/// Volume of the operator with the certificate of the receiver of webhooks, as the chart names it.
+/// The operator's volume with the certificate of the webhook receiver, as named in the chart.
 const GIT_WEBHOOK: &str = "git-webhook";
-/// Remaining lifetime below which a certificate counts as not renewed. It is renewed long before.
+/// The remaining lifetime below which renewal counts as failed. Certificates are renewed long before.
 const SOON: SignedDuration = SignedDuration::from_hours(24);
 
-/// A server, the Secret with its certificate, and what to do without a good one.
+/// A server, the Secret with its certificate, and the advice if the certificate is bad.
 struct CheckedServer {
     name: &'static str,
     secret: String,
     advice: String,
-    /// Whether the server is there, so that it needs the Secret.
+    /// True if the server exists and therefore needs the Secret.
     is_required: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     findings
 }
 
-/// Returns the receiver of webhooks of git servers, whose certificate a person provides.
+/// Returns the receiver of git webhooks, whose certificate the user provides.
 fn git_webhook(operator: &Deployment) -> Option<CheckedServer> {
     let pod = operator.spec.template.spec.as_ref()?;
     let volume = pod.volumes.iter().flatten().find(|volume| volume.name == GIT_WEBHOOK)?;

@@ -1,4 +1,4 @@
-//! Checks the definitions of the kinds: they exist, are served, and have the fields that this version reads.
+//! Checks the CRDs: they exist, are served, and have the fields that this version reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ pub(super) fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     findings
 }
 
-/// Returns one finding about all definitions that are missing.
+/// Returns one finding for all missing CRDs.
 fn missing_finding(names: &[&str], advice: &str) -> Option<Finding> {
     let verb = if names.len() == 1 { "is" } else { "are" };
     let message =
@@ -47,7 +47,7 @@ fn missing_finding(names: &[&str], advice: &str) -> Option<Finding> {
     (!names.is_empty()).then(|| Finding::bad(CHECK, message, advice))
 }
 
-/// Returns the problem of a definition. `upgrade` is the command that writes all definitions again.
+/// Returns the problem with a CRD, if any. `upgrade` is the command that writes all CRDs again.
 fn compare(
     wanted: &CustomResourceDefinition,
     present: &CustomResourceDefinition,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Checks the findings about a changed definition of an API server.
+    /// Changes a valid CRD, and checks the finding about it.
     fn check(change: impl FnOnce(&mut CustomResourceDefinition), expected: &str) {
         let wanted = crds::hub().into_iter().find(|one| one.spec.names.kind == "ConfigRepo").unwrap();
         let mut present = wanted.clone();

@@ -7,29 +7,26 @@ use crate::cli::{CommandError, writer};
 use crate::shell::with_causes;
 use object::Kind;
 
-/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::cli::commands) enum Health {
-    /// Nothing is wrong.
     Good,
-    /// It works, and a person should check it.
+    /// It works, but a person should look at it.
     Warning,
     /// It does not work.
     Bad,
-    /// The check could not be made.
+    /// The check failed to run.
     Unknown,
 }
 
-/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli::commands) struct Finding {
-    /// The check.
+    /// The name of the check.
     pub(super) check: &'static str,
     pub(in crate::cli::commands) health: Health,
-    /// The observation, in a sentence.
+    /// The observation, as a sentence.
     pub(super) message: String,
-    /// The correction; empty when there is nothing to do.
+    /// What to do; empty if nothing.
     pub(super) advice: String,
 }
 
@@ -50,13 +47,12 @@ impl Finding {
         Self { check, health: Health::Bad, message: message.into(), advice: advice.into() }
     }
 
-    /// Returns the finding of a check that could not be made.
+    /// Returns the finding for a check that failed to run.
     pub(super) fn unknown(check: &'static str, CommandError { error, hint }: CommandError) -> Self {
         let advice = hint.unwrap_or_else(|| "check the API server: kubectl get --raw /readyz".into());
         Self { check, health: Health::Unknown, message: with_causes(error.as_ref()), advice }
     }
 
-    /// Formats the finding for people.
     pub(in crate::cli::commands) fn text(&self, style: Style) -> String {
         let (mark, colour) = match self.health {
             Health::Good => ('✓', "32"),
@@ -69,7 +65,7 @@ impl Finding {
     }
 }
 
-/// Lists all objects of a kind; returns a finding if they cannot be read.
+/// Lists all objects of a kind, or returns a finding if they cannot be read.
 pub(super) async fn all<K: Kind>(
     check: &'static str,
     client: &kube::Client,
@@ -78,7 +74,7 @@ pub(super) async fn all<K: Kind>(
     writer::list::<K>(client, namespace, "").await.map_err(|error| Finding::unknown(check, error))
 }
 
-/// Joins the first names of a list, and the number of the others.
+/// Joins the first names of a list, and adds the number of remaining names.
 pub(super) fn few<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const NAMED: usize = 5;
     let names: Vec<&str> = names.into_iter().collect();

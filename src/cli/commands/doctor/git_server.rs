@@ -1,5 +1,5 @@
-//! Asks the git server of a ConfigRepo for the reference that it follows, with the credentials and limits of
-//! the operator, but from this machine.
+//! Reads the reference of a ConfigRepo from its git server, with the operator's credentials and limits but from
+//! this machine.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ use api::gitops::v1alpha1::ConfigRepo;
 use object::text::short_commit;
 
 const CHECK: &str = "git servers";
-/// Longest wait for a server, so that one that is slow does not hold up the other checks.
+/// The timeout for a server, so that a slow one does not delay the other checks.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// What a server is asked.
+/// A request for a reference.
 struct Question {
     remote: Remote,
     credentials: Credentials,
     want: RefSpec,
 }
 
-/// Asks the server with the Secret of `spec.secretRef`; `None` if the repository is on the machine of an
-/// operator that is a pod.
+/// Reads the reference with the Secret of `spec.secretRef`. Returns `None` if the repository is on the local disk
+/// and the operator runs in a pod.
 pub(super) async fn examine(hub: &ExaminedHub, repo: &ConfigRepo, secret: Option<Secret>) -> Option<Finding> {
     let key = Key::of(repo);
     let operator = hub.operator.as_ref().ok().and_then(Option::as_ref);
@@ -56,7 +56,7 @@ fn question(repo: &ConfigRepo, secret: Option<Secret>) -> Result<Question, Error
     Ok(Question { remote, credentials, want })
 }
 
-/// Returns the hosts that the flags of an operator allow. Those of one outside of the hub are not known.
+/// Returns the hosts that the operator's flags allow. The flags of an operator outside the hub are unknown.
 fn egress(operator: Option<&Deployment>) -> Egress {
     let Some(operator) = operator else { return Egress::Anywhere };
     let hosts = arguments(operator).filter_map(|argument| argument.strip_prefix("--git-hosts="));
@@ -65,7 +65,7 @@ fn egress(operator: Option<&Deployment>) -> Egress {
     Egress::Hosts { names, loopback }
 }
 
-/// Returns what the server says about the reference.
+/// Returns the server's answer about the reference.
 async fn answer(question: Question, egress: Egress, longest: Duration) -> Result<String, Error> {
     let Question { remote, credentials, want } = question;
     let url = remote.to_string();
@@ -91,8 +91,8 @@ async fn answer(question: Question, egress: Egress, longest: Duration) -> Result
     }
 }
 
-/// Returns the finding of a failure. What depends on the network between a machine and the server is a
-/// warning, because the operator may be in another network.
+/// Returns the finding for an error. Errors that may depend on the network are warnings, because the operator may
+/// be in a different network.
 fn failed(key: &Key, error: &Error) -> Finding {
     let message = format!("{key}: as seen from this machine, {error}");
     match error {
@@ -120,7 +120,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
              condition Ready says what it saw",
         ),
         Error::Content(_)
-        // No question, but only a fetch or a push ends in one of these.
+        // Only a fetch or a push returns these.
         | Error::Rewound { .. }
         | Error::HistoryRefused { .. }
         | Error::NotVerified { .. }
@@ -147,14 +147,14 @@ mod tests {
     use crate::git::tests::web::{Behaviour, Web};
     use serde_json::json;
 
-    /// Asks for branch `main` of a server.
+    /// Reads branch `main` from a server.
     async fn ask(url: &str, secret: Option<Secret>, longest: Duration) -> Result<String, Error> {
         let repo = json!({"metadata": {"name": "fleet", "namespace": "n"}, "spec": {"url": url}});
         let question = question(&serde_json::from_value(repo).unwrap(), secret)?;
         answer(question, Egress::Anywhere, longest).await
     }
 
-    /// Checks what a server answers, or the finding about its failure.
+    /// Checks the finding for a server.
     async fn check(url: &str, secret: Option<Secret>, health: Health, part: &str) {
         let found = match ask(url, secret, LONGEST).await {
             Ok(found) => Finding::good(CHECK, found),

@@ -1,4 +1,4 @@
-//! What the checks know of the hub: what several of them read is read once.
+//! The facts about a hub that several checks use, each read once.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,25 +13,25 @@ use engine::installation::MANAGED_BY;
 /// The input of the checks.
 pub(super) struct ExaminedHub {
     pub(super) client: kube::Client,
-    /// Namespace of the operator.
+    /// The namespace of the operator.
     pub(super) namespace: String,
-    /// Whether the hub has definitions of ours; a hub with the programs of OCM alone has none.
+    /// True if the hub has our CRDs; a hub with only OCM's components has none.
     pub(super) has_ours: bool,
-    /// The Deployment of the operator, or why it cannot be read.
+    /// The Deployment of the operator, or a finding if it cannot be read.
     pub(super) operator: Result<Option<Deployment>, Finding>,
-    /// The definitions, or why they cannot be read.
+    /// The CRDs, or a finding if they cannot be read.
     pub(super) definitions: Result<Vec<CustomResourceDefinition>, Finding>,
-    /// The ConfigRepos, or why they cannot be read; none where they are not defined.
+    /// The ConfigRepos, or a finding if they cannot be read; empty if their CRD is missing.
     pub(super) repositories: Result<Vec<ConfigRepo>, Finding>,
 }
 
 impl ExaminedHub {
-    /// Returns the command that writes roles and policies again: `without_helm`, or helm's.
+    /// Returns the command that writes roles and policies again: `helm upgrade` or `without_helm`.
     pub(super) fn upgrade(&self, without_helm: &'static str) -> &'static str {
         if self.is_helm() { "helm upgrade" } else { without_helm }
     }
 
-    /// Returns the command that writes the definitions again, which helm writes once only.
+    /// Returns the command that writes the CRDs again. Helm only writes them at installation.
     pub(super) fn upgrade_definitions(&self, without_helm: &'static str) -> &'static str {
         match self.is_helm() {
             true => "wheelwright crds | kubectl apply --server-side --force-conflicts -f -",
@@ -39,8 +39,8 @@ impl ExaminedHub {
         }
     }
 
-    /// Returns whether a definition is there, or cannot be looked up. What is not defined is not asked for:
-    /// the check of the definitions names those that are missing.
+    /// Returns true if a CRD exists or the CRDs are unreadable. Checks skip kinds without a CRD, because the check
+    /// of the CRDs reports missing ones.
     fn defines(&self, definition: &str) -> bool {
         match &self.definitions {
             Ok(all) => all.iter().any(|one| one.name() == definition),
@@ -52,8 +52,7 @@ impl ExaminedHub {
         self.defines(&format!("{}.{}", K::plural(&()), K::group(&())))
     }
 
-    /// Returns whether all kinds of the fleet are defined. A hub without any definition of ours needs OCM's
-    /// only.
+    /// Returns true if all kinds of the fleet are defined. A hub without our CRDs only needs OCM's.
     pub(super) fn serves_fleet(&self) -> bool {
         let is_wanted = |one: &CustomResourceDefinition| self.has_ours || one.spec.group != GITOPS_GROUP;
         let mut wanted = crds::hub().into_iter().filter(is_wanted);
@@ -69,7 +68,7 @@ impl ExaminedHub {
     }
 }
 
-/// Returns whether helm installed an operator: `wheelwright install` and `upgrade` leave such a hub to it.
+/// Returns true if Helm installed the operator. `wheelwright install` and `upgrade` refuse such a hub.
 pub(super) fn is_of_helm(operator: &Deployment) -> bool {
     operator.label(MANAGED_BY) == Some("Helm")
 }

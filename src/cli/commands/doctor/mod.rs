@@ -1,6 +1,6 @@
-//! `wheelwright doctor`: checks a hub, and says what is wrong and what to do.
+//! `wheelwright doctor`: checks a hub, and reports problems and what to do about them.
 //!
-//! A check that could not be made is a finding too.
+//! A check that fails to run is a finding too.
 
 mod certificates;
 mod definitions;

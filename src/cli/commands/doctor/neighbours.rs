@@ -1,4 +1,5 @@
-//! Checks for other programs that decide the same: the controllers of Open Cluster Management, and Argo CD.
+//! Checks for other programs that make the same decisions: the controllers of Open Cluster Management, and Argo
+//! CD.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +20,10 @@ use api::names::{CONFIG_REPO_ANNOTATION, OPERATOR};
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use engine::sync::{Inventory, ObjectId, argo_application, recorded};
 
-/// Suffixes of the names of OCM's Deployments on a hub, and the controllers of ours that decide the same.
+/// Suffixes of the names of OCM's Deployments on a hub, and our controllers that make the same decisions.
 ///
-/// `csr` is in none. OCM's registration controller approves the requests of agents, and its add-on manager
-/// those of add-ons, so ours runs as soon as it replaces one of them. A request is approved once, whoever
-/// comes first.
+/// `csr` is not listed. OCM's registration controller approves the requests of agents, and its add-on manager
+/// those of add-ons, so ours is needed as soon as it replaces one of them. Both may run: the first one approves.
 const OCM: &[(&str, &[&str])] = &[
     (
         "-registration-controller",
@@ -72,10 +72,10 @@ fn ocm(deployments: &[Deployment]) -> Finding {
     let known = controller_names();
     let ours = EnabledControllers::parse(chosen.unwrap_or("*"), &known).unwrap_or_default();
     let is_ocm = |one: &&Deployment| one.namespace().starts_with("open-cluster-management");
-    // Pods may come at any time, so those that are wanted count.
+    // Count the desired pods, because they may start at any time.
     let pods = |one: &&Deployment| one.status.as_ref().and_then(|status| status.replicas);
     let has_pods = |one: &&Deployment| one.spec.replicas != Some(0) || pods(one).is_some_and(|pods| pods > 0);
-    // Webhooks decide nothing.
+    // Webhooks make no decisions.
     let decides =
         |one: &&Deployment| is_operator_of_ocm(one) || OCM.iter().any(|(end, _)| one.name().ends_with(end));
     let theirs: Vec<&Deployment> =
@@ -118,7 +118,7 @@ fn ocm(deployments: &[Deployment]) -> Finding {
         (false, false) => {
             let both = few(both.iter().map(String::as_str));
             let message = format!("both {both} and this operator decide the same");
-            // The operator may run a few controllers only, and the advice starts no others.
+            // The operator may run only some controllers; the advice must not start others.
             let controllers = without(chosen.unwrap_or("*"), &leave_out);
             let upgrade = match operator.is_some_and(is_of_helm) {
                 true => format!("the value controllers of the chart: '{controllers}'"),
@@ -135,14 +135,14 @@ fn ocm(deployments: &[Deployment]) -> Finding {
     }
 }
 
-/// Returns the name of a Deployment, and whether none of its pods is available.
+/// Returns the name of a Deployment, with a note if none of its pods is available.
 fn title(deployment: &Deployment) -> String {
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas);
     let away = if available.unwrap_or_default() == 0 { " (not available)" } else { "" };
     format!("{}{away}", deployment.name())
 }
 
-/// Returns whether a Deployment is OCM's registration operator for hubs: its image is not ours.
+/// Returns true if a Deployment is OCM's registration operator for hubs, judged by its image.
 fn is_operator_of_ocm(deployment: &Deployment) -> bool {
     let pod = deployment.spec.template.spec.as_ref();
     let images = pod.into_iter().flat_map(|pod| &pod.containers).flat_map(|container| &container.image);
@@ -152,7 +152,7 @@ fn is_operator_of_ocm(deployment: &Deployment) -> bool {
 
 async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
     const CHECK: &str = "argo cd";
-    // The check of the repositories says when they cannot be read.
+    // The check of the repositories reports read errors.
     let repos = hub.repositories.as_deref().unwrap_or_default();
     let inventories = all_served::<ConfigRepoInventory>(hub).await?;
     let applied = applied(repos, &inventories);
@@ -177,7 +177,7 @@ async fn argo_cd(hub: &ExaminedHub) -> Result<Finding, Finding> {
     ))
 }
 
-/// Lists the objects of a kind; none if the hub does not serve it.
+/// Lists the objects of a kind; empty if the hub does not serve it.
 async fn all_served<K: Kind>(hub: &ExaminedHub) -> Result<Vec<K>, Finding> {
     if !hub.serves::<K>() {
         return Ok(Vec::new());
@@ -185,15 +185,17 @@ async fn all_served<K: Kind>(hub: &ExaminedHub) -> Result<Vec<K>, Finding> {
     all::<K>("argo cd", &hub.client, "").await
 }
 
-/// Returns the inventories of the ConfigRepos that apply their commits, by the value with which they mark objects.
+/// Returns the inventories of the ConfigRepos that apply their commits, by the value of their annotation on
+/// objects.
 fn applied(repos: &[ConfigRepo], inventories: &[ConfigRepoInventory]) -> BTreeMap<String, Inventory> {
     let applying = repos.iter().filter(|repo| repo.spec.mode != ConfigRepoMode::Observe);
     applying.map(|repo| (Key::of(repo).to_string(), recorded(repo, inventories))).collect()
 }
 
-/// Returns the objects that an application tracks and a ConfigRepo applies.
+/// Returns the objects that both an Argo CD application tracks and a ConfigRepo applies.
 ///
-/// A mark alone does not count: the ConfigRepo that it names may be gone, or another one has its name.
+/// The annotation alone is not enough: its ConfigRepo may have been deleted, or replaced by one with the same
+/// name.
 fn shared_of<K: Kind>(objects: &[K], applied: &BTreeMap<String, Inventory>) -> Vec<String> {
     let shared = objects.iter().filter(|one| {
         let inventory = one.annotation(CONFIG_REPO_ANNOTATION).and_then(|repo| applied.get(repo));

@@ -17,13 +17,13 @@ use api::names::OPERATOR;
 use engine::installation::InstallationOptions;
 use engine::plural::counted;
 
-/// Name of the check of the operator's Deployment.
+/// The name of the check of the operator's Deployment.
 pub(super) const NAME: &str = "operator";
 const LEADER: &str = "leader";
-/// Age of a lease that no leader renews. A leader renews it every two seconds, and another operator takes it
-/// after twelve.
+/// The age at which an unrenewed lease counts as abandoned. A leader renews it every two seconds, and another
+/// operator takes over after twelve.
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
-/// Difference of clocks that harms neither certificates nor leases.
+/// The largest clock difference that is harmless for certificates and leases.
 const SKEW: SignedDuration = SignedDuration::from_secs(10);
 
 pub(super) async fn api_server(hub: &ExaminedHub) -> Vec<Finding> {
@@ -59,7 +59,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     findings.push(match lease {
         Ok(Some(leader)) => leader,
         Ok(None) if is_installed => not_led("no operator leads".into()),
-        // An operator outside of the hub may run without an election.
+        // An operator outside the hub may run without leader election.
         Ok(None) => no_lease(namespace),
         Err(error) => Finding::unknown(LEADER, error),
     });
@@ -67,7 +67,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     findings
 }
 
-/// Returns the arguments of an operator.
+/// Returns the container arguments of an operator.
 pub(super) fn arguments(operator: &Deployment) -> impl Iterator<Item = &str> {
     let containers = operator.spec.template.spec.iter().flat_map(|pod| &pod.containers);
     containers.flat_map(|container| container.args.iter().flatten()).map(String::as_str)
@@ -91,8 +91,7 @@ fn running(deployment: &Deployment) -> Finding {
     }
 }
 
-/// Checks by the lease of the election whether a leader is alive, and whether its clock agrees with this one;
-/// `None` without a lease.
+/// Checks that the lease has a live leader whose clock agrees with this machine's; `None` if there is no lease.
 pub(in crate::cli::commands) async fn lease(
     hub: &kube::Client,
     namespace: &str,
@@ -101,7 +100,7 @@ pub(in crate::cli::commands) async fn lease(
     Ok(lease.map(|lease| leader(lease.spec.unwrap_or_default(), now())))
 }
 
-/// Returns the finding of a hub without a lease, where the operator may run outside of it.
+/// Returns the finding for a hub without a lease. The operator may still run outside the hub.
 pub(in crate::cli::commands) fn no_lease(namespace: &str) -> Finding {
     Finding::warning(
         LEADER,
@@ -154,7 +153,7 @@ async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
         Err(unread) => return unread,
     };
     let wanted = wanted.iter().filter(|object| object.kind() == "ValidatingAdmissionPolicy");
-    // One of the policies is about the service account of an installed operator.
+    // One policy is about the service account of an installed operator.
     let is_needed = |name: &&str| is_installed || *name != OPERATOR;
     let wanted: Vec<&str> = wanted.map(object::Object::name).filter(is_needed).collect();
     let missing: Vec<&str> =

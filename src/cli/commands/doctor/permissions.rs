@@ -1,4 +1,4 @@
-//! Checks each permission of the operator's service account by a SubjectAccessReview.
+//! Checks each permission of the operator's service account with a SubjectAccessReview.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ const CHECK: &str = "permissions";
 pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandError> {
     match find::<ServiceAccount>(&hub.client, &Key::namespaced(&hub.namespace, OPERATOR)).await {
         Ok(Some(_)) => {}
-        // An operator outside of the hub has the permissions of its kubeconfig.
+        // An operator outside the hub has the permissions of its kubeconfig.
         Ok(None) => return Ok(Vec::new()),
         Err(error) => return Ok(vec![Finding::unknown(CHECK, error)]),
     }
@@ -64,7 +64,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
     Ok(findings)
 }
 
-/// Returns the permissions that the reviews refuse.
+/// Returns the permissions that the operator lacks.
 async fn refused(hub: &ExaminedHub, asked: &[ResourceAttributes]) -> Result<Vec<String>, CommandError> {
     let mut refused = Vec::new();
     for attributes in asked {
@@ -75,8 +75,8 @@ async fn refused(hub: &ExaminedHub, asked: &[ResourceAttributes]) -> Result<Vec<
     Ok(refused)
 }
 
-/// Returns an access review for each permission of a role of the operator; none for another object. The role
-/// for Secrets is left out, because a chart may narrow it to the Secrets that the ConfigRepos name.
+/// Returns an access review for each permission of a role of the operator; empty for other objects. The role for
+/// Secrets is skipped, because the chart may restrict it to the Secrets of the ConfigRepos.
 fn of_role(object: &Object) -> Result<Vec<ResourceAttributes>, Malformed> {
     let rules = match object.kind() {
         "ClusterRole" if object.name() == OPERATOR => object.to_typed::<ClusterRole>()?.rules,
@@ -88,9 +88,9 @@ fn of_role(object: &Object) -> Result<Vec<ResourceAttributes>, Malformed> {
     Ok(reviews.map(|review| ResourceAttributes { namespace: namespace.clone(), ..review }).collect())
 }
 
-/// Returns an access review for each Secret that a ConfigRepo names.
+/// Returns an access review for each Secret of a ConfigRepo.
 fn of_repositories(hub: &ExaminedHub) -> Vec<ResourceAttributes> {
-    // The check of the repositories says when they cannot be read.
+    // The check of the repositories reports read errors.
     let repos = hub.repositories.iter().flatten();
     let named = repos.flat_map(|repo| secrets(repo).map(move |secret| secret.key(repo.namespace())));
     named.collect::<BTreeSet<Key>>().into_iter().map(of_secret).collect()
@@ -106,7 +106,6 @@ fn of_secret(Key { namespace, name }: Key) -> ResourceAttributes {
     }
 }
 
-/// Returns an access review for each permission of a rule.
 fn reviews(rule: &PolicyRule) -> Vec<ResourceAttributes> {
     let names =
         rule.resource_names.clone().filter(|names| !names.is_empty()).unwrap_or_else(|| vec![String::new()]);

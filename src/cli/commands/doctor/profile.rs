@@ -1,4 +1,4 @@
-//! Names the rules that the profile `ocm` leaves looser than the defaults of Wheelwright.
+//! Lists the rules of the profile `ocm` that are looser than Wheelwright's defaults.
 
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec};
 use api::names::OCM_PROFILE;
@@ -17,7 +17,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
     }
 }
 
-/// Returns nothing without the profile. A stricter policy for the whole fleet overrules it.
+/// Returns `None` without the profile. A stricter policy for the whole fleet overrides it.
 fn of(policies: &[RolloutPolicy]) -> Option<Finding> {
     let is_for_all = |spec: &RolloutPolicySpec| spec.add_ons.is_empty() && spec.replica_sets.is_empty();
     let named: Vec<_> = policies
@@ -26,7 +26,7 @@ fn of(policies: &[RolloutPolicy]) -> Option<Finding> {
         .map(|policy| (policy.name(), &policy.spec))
         .collect();
     named.iter().find(|(name, _)| *name == OCM_PROFILE)?;
-    // Another check names a policy that cannot be used.
+    // Another check reports invalid policies.
     let rules = CombinedPolicy::read(&named).ok()?.contributions;
     let looser: Vec<String> = rules
         .into_iter()

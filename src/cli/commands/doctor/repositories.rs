@@ -1,4 +1,4 @@
-//! Checks the ConfigRepos: they can be fetched, and the objects that they name exist.
+//! Checks that the ConfigRepos can be fetched and that the objects they reference exist.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use controllers::hub::overview::unanswered;
 use object::text::{plain, short_commit};
 
 pub(super) const CHECK: &str = "repositories";
-/// ConfigRepos that are checked at once: each may wait for its git server.
+/// The number of ConfigRepos that are checked in parallel. Each check may wait for a git server.
 const AT_ONCE: usize = 8;
 
-/// What to do about a ConfigRepo that no operator answers.
+/// The advice for a ConfigRepo that no operator reconciles.
 const UNANSWERED: &str = "see whether an operator leads, and runs the controller config-repo";
 
 pub(super) async fn examine(hub: &ExaminedHub) -> Vec<Finding> {
@@ -56,14 +56,13 @@ async fn examine_one(hub: &ExaminedHub, repo: &ConfigRepo) -> Vec<Finding> {
     findings
 }
 
-/// Returns the finding of a ConfigRepo about which an object cannot be read, so that its git server is not
-/// asked.
+/// Returns the finding for a ConfigRepo whose git server is not checked, because an object cannot be read.
 fn not_asked(key: &Key, error: CommandError) -> Finding {
     let finding = Finding::unknown(CHECK, error);
     Finding { message: format!("{key}: its git server is not asked: {}", finding.message), ..finding }
 }
 
-/// Refuses a ConfigRepo that may not act as the operator and names no other identity.
+/// Returns a finding if a ConfigRepo must not act as the operator and has no service account.
 async fn identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<(), Finding> {
     if !repo.spec.service_account_name.is_empty() {
         return Ok(());
@@ -81,7 +80,7 @@ async fn identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<(), Finding> {
     Err(Finding::bad(CHECK, message, advice))
 }
 
-/// Reads the Secrets that a ConfigRepo names, which must exist; returns that of `spec.secretRef`.
+/// Checks that the Secrets of a ConfigRepo exist, and returns the one of `spec.secretRef`.
 async fn credentials(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Secret>, Finding> {
     let key = Key::of(repo);
     let of_fetches = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&key.namespace));
@@ -103,7 +102,7 @@ async fn credentials(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Secr
     Ok(credentials)
 }
 
-/// Returns the Secrets that a ConfigRepo names.
+/// Returns the Secrets that a ConfigRepo references.
 pub(super) fn secrets(repo: &ConfigRepo) -> impl Iterator<Item = &SecretRef> {
     let report = repo.spec.report.as_ref();
     let statuses = report.and_then(|report| report.commit_status.as_ref()).map(|status| &status.secret_ref);
@@ -115,7 +114,7 @@ pub(super) fn secrets(repo: &ConfigRepo) -> impl Iterator<Item = &SecretRef> {
     repo.spec.secret_ref.iter().chain(written).chain(read).chain(hooks)
 }
 
-/// Returns a finding about the conditions of a ConfigRepo.
+/// Returns the finding for the conditions of a ConfigRepo.
 fn condition(repo: &ConfigRepo) -> Finding {
     let key = Key::of(repo);
     if repo.spec.suspend {

@@ -1,4 +1,4 @@
-//! Checks the rollouts of add-ons and sets: none has failed. Lists the approvals that wait for a person.
+//! Checks that no rollout has failed, and lists pending approvals.
 
 use super::finding::Finding;
 use super::hub::ExaminedHub;
@@ -32,7 +32,7 @@ fn of(overview: &Overview) -> Vec<Finding> {
     }
 }
 
-/// Returns the approvals that wait for a person, and the commands that give them.
+/// Returns the pending approvals, each with the command that approves it.
 fn approvals(overview: &Overview) -> Vec<Finding> {
     let waits = |name: &str, about: &str, command: String| {
         Finding::warning("approvals", format!("{name} waits for an approval of {about}"), command)
@@ -54,8 +54,8 @@ fn approvals(overview: &Overview) -> Vec<Finding> {
     findings
 }
 
-/// Returns the finding of a rollout that has failed on a cluster, or of which a cluster reports an error. It is a
-/// warning when all clusters on which it failed have returned to the revision before.
+/// Returns the finding for a rollout that has failed on a cluster or reports an error. It is a warning if all
+/// failed clusters have returned to the previous revision.
 fn failure(summary: &WorkloadSummary) -> Option<Finding> {
     let first = summary.first_troubled();
     let troubled = summary.failed + summary.returning + summary.returned + summary.quarantined;

@@ -1,4 +1,4 @@
-//! `wheelwright explain`: shows the reasons of a decision.
+//! `wheelwright explain`: explains a decision.
 
 mod placement;
 pub(super) mod rollout;

@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the explanation as a page: conditions, the pipeline, then a line per cluster.
+/// Formats an explanation: conditions, the pipeline, then one line per cluster.
 fn text(explanation: &Explanation) -> String {
     let mut page = format!("Placement {}\n", explanation.placement);
     page.extend(
@@ -75,8 +75,7 @@ fn text(explanation: &Explanation) -> String {
     page
 }
 
-/// Returns the head of the page: the number of requested clusters, the number of clusters after each filter,
-/// and the prioritizers.
+/// Formats the number of requested clusters, the number of clusters left after each filter, and the prioritizers.
 fn pipeline(explanation: &Explanation) -> String {
     let wanted = explanation.number_of_clusters.map_or_else(|| "all".into(), |number| number.to_string());
     let mut page = format!("  wants {wanted} of cluster sets [{}]\n", explanation.cluster_sets.join(","));
@@ -94,7 +93,7 @@ fn pipeline(explanation: &Explanation) -> String {
     page
 }
 
-/// Indents the lines of a text, such as the excerpt of an expression, as the page is indented.
+/// Indents the continuation lines of a text, such as an excerpt of an expression.
 fn indented(text: &str) -> String {
     text.replace('\n', "\n    ")
 }

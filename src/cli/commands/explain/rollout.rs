@@ -35,20 +35,20 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// The rollouts of an add-on or of works, decided as the operator decides them.
+/// The rollouts of an add-on or a ManifestWorkReplicaSet, decided as the operator would.
 pub(in crate::cli) struct Explained {
     /// The rollouts, one for each placement.
     pub(in crate::cli) rollouts: Vec<PlacementRollout>,
-    /// The configurations behind the hashes.
+    /// The configurations of each revision hash.
     contents: BTreeMap<Hash, Vec<String>>,
-    /// The removal from clusters that no placement selects any more.
+    /// The removal from clusters that are no longer selected by any placement.
     pub(in crate::cli) removal: Removal,
-    /// Why clusters are not done, as their agents report it.
+    /// The agents' reports of why clusters are not done.
     messages: BTreeMap<String, String>,
 }
 
 impl Explained {
-    /// Explains an add-on, or a ManifestWorkReplicaSet as NAMESPACE/NAME.
+    /// Explains an add-on, or a ManifestWorkReplicaSet given as NAMESPACE/NAME.
     pub(in crate::cli) fn read(name: &str, origin: &Origin) -> Result<Self, CommandError> {
         match name.split_once('/') {
             Some((namespace, name)) => Self::of_set(&Key::namespaced(namespace, name), origin),
@@ -56,11 +56,11 @@ impl Explained {
         }
     }
 
-    /// Returns the name of a revision for people: the names of its configurations, and the start of its hash.
+    /// Returns the display name of a revision: the names of its configurations, and its short hash.
     pub(in crate::cli) fn named(&self, revision: &Hash) -> String {
         match self.contents.get(revision) {
             Some(configs) => {
-                // The hash of the revision covers the hashes of the contents.
+                // The revision hash covers the content hashes, so omit them.
                 let names: Vec<_> = configs.iter().filter_map(|config| config.split('@').next()).collect();
                 format!("{} ({})", names.join(", "), revision.short())
             }
@@ -68,7 +68,7 @@ impl Explained {
         }
     }
 
-    /// Returns the name of a revision for a table: the name of its template, and the start of its hash.
+    /// Returns the name of a revision for a table: the name of its template, and its short hash.
     fn version(&self, revision: &Hash) -> String {
         let mut configs = self.contents.get(revision).into_iter().flatten();
         let template = configs.find_map(|config| config.strip_prefix("addontemplates/")?.split('@').next());
@@ -97,7 +97,7 @@ impl Explained {
     }
 }
 
-/// Returns the error for an add-on, or a set as NAMESPACE/NAME, that does not exist.
+/// Returns the error for an add-on, or a set given as NAMESPACE/NAME, that does not exist.
 pub(in crate::cli) fn missing(name: &str) -> CommandError {
     let (kind, hint) = match name.contains('/') {
         true => ("ManifestWorkReplicaSet", "kubectl get manifestworkreplicasets --all-namespaces"),
@@ -118,7 +118,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the decisions by placement, and the configurations behind their hashes.
+/// Returns the decisions by placement, and the configurations of their hashes.
 pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     let placements: Map<String, Value> = explanation
         .rollouts
@@ -143,8 +143,7 @@ pub(in crate::cli) fn json(explanation: &Explained) -> Value {
     json!({"placements": placements, "contents": contents, "removal": removal, "messages": explanation.messages})
 }
 
-/// Returns a page: each placement with its stages and a line per cluster, then the configurations behind the
-/// hashes.
+/// Formats each placement with its stages and one line per cluster, followed by the configurations of the hashes.
 fn text(name: &str, explanation: &Explained) -> String {
     let mut page = String::new();
     if explanation.rollouts.is_empty() {
@@ -196,8 +195,7 @@ fn text(name: &str, explanation: &Explained) -> String {
     page
 }
 
-/// Returns configurations as `resource/[namespace/]name`, and after an @ the start of the hash of their
-/// content.
+/// Formats configurations as `resource/[namespace/]name@hash`, with the short hash of the content.
 fn names(configs: &[Config]) -> Vec<String> {
     configs
         .iter()

@@ -10,7 +10,7 @@ use api::names::addon_conditions::{AVAILABLE, CONFIGURED, DEGRADED, PROGRESSING}
 use engine::report::version_of;
 use object::Metadata as _;
 
-/// Returns a line for each cluster that has an add-on, and one for an add-on that no cluster has.
+/// Returns a row for each cluster with an add-on, and a row for each add-on without clusters.
 pub(super) async fn rows(
     client: &kube::Client,
     addons: &[ClusterManagementAddOn],

@@ -37,7 +37,7 @@ pub(super) async fn rows(
     })
 }
 
-/// Returns the names of the sets that a cluster is in, without the set of all clusters.
+/// Returns the names of the sets that contain a cluster, except for the global set.
 fn sets_of(cluster: &ManagedCluster, sets: &[ManagedClusterSet]) -> String {
     let attributes = ClusterAttributes::of(cluster);
     let own = sets

@@ -1,4 +1,4 @@
-//! `wheelwright get`: shows objects of a hub, with their state and the reasons for it.
+//! `wheelwright get`: shows objects of a hub, their state and the reasons for it.
 
 mod addons;
 mod clusters;

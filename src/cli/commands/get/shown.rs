@@ -1,4 +1,4 @@
-//! Selects and prints the objects of `wheelwright get`: a table, or trees with reasons.
+//! Selects and prints the objects of `wheelwright get`, as a table or as trees with reasons.
 
 use std::process::ExitCode;
 
@@ -47,14 +47,14 @@ enum ShowFormat {
     Name,
 }
 
-/// A table of objects: the titles of its columns, and its lines.
+/// A table of objects: column titles and rows.
 pub(super) struct Rows<const N: usize> {
     pub(super) titles: [&'static str; N],
     pub(super) lines: Vec<[String; N]>,
 }
 
 impl ShowOptions {
-    /// Prints objects for programs, or as a table or trees for people.
+    /// Prints objects as JSON, as YAML, as a table or as trees.
     pub(super) async fn show<K: Kind, const N: usize>(
         &self,
         ui: &mut Ui,
@@ -80,7 +80,7 @@ impl ShowOptions {
         self.output.unwrap_or(default)
     }
 
-    /// Lists the objects of the selection.
+    /// Lists the selected objects.
     async fn select<K: Kind>(&self, client: &kube::Client) -> Result<Vec<K>, CommandError> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         let mut objects = list::<K>(client, namespace, &self.selector).await?;
@@ -92,7 +92,7 @@ impl ShowOptions {
         Ok(objects)
     }
 
-    /// Prints those of the objects that are of interest, for programs or as trees.
+    /// Prints the objects for which `is_shown` returns true, as JSON, as YAML or as trees.
     pub(super) async fn show_where<K: Kind>(
         &self,
         ui: &mut Ui,
@@ -122,17 +122,17 @@ impl ShowOptions {
     }
 }
 
-/// Returns the status of a condition for a table.
+/// Returns the status of a condition, for a table.
 pub(super) fn status(conditions: &[Condition], type_: &str) -> String {
     find_condition(conditions, type_).map_or("-", |condition| condition.status.as_str()).to_owned()
 }
 
-/// Returns the time since an object was created, for a table.
+/// Returns the age of an object, for a table.
 pub(super) fn object_age<K: Kind>(object: &K) -> String {
     object.meta().creation_timestamp.as_ref().map_or_else(|| "-".into(), |time| age(time.0, now()))
 }
 
-/// Formats a condition as `name: True`, with reason and message where it is not as `good` says.
+/// Formats a condition as `name: True`, with its reason and message if its status is not `good`.
 pub(super) fn condition(name: &str, conditions: &[Condition], type_: &str, good: bool) -> Tree {
     let Some(found) = find_condition(conditions, type_) else { return Tree::field(name, "") };
     let is_good = if good { found.is_true() } else { found.is_false() };

@@ -22,9 +22,9 @@ use api::names::{OCM_NAMESPACE, OPERATOR, SYSTEM_NAMESPACE};
 use engine::registration::rbac::{BOOTSTRAP_ROLE, bootstrap_role};
 use object::Key;
 
-/// Name and binding of OCM's identity for clusters that join, in the namespace [`OCM_NAMESPACE`].
+/// The name of OCM's bootstrap identity in the namespace [`OCM_NAMESPACE`].
 const ACCOUNT: &str = "agent-registration-bootstrap";
-/// Kubernetes refuses a shorter life of a token.
+/// The shortest token lifetime that Kubernetes accepts.
 const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 const BINDING: &str = "open-cluster-management:bootstrap:agent-registration";
 
@@ -87,7 +87,7 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns whether a URL leads to the machine that uses it, as those of kind and minikube do.
+/// Returns true if a URL has a loopback address, as those of kind and minikube do.
 fn leads_to_this_machine(url: &str) -> bool {
     let parsed = url.parse::<http::Uri>().ok();
     let host = parsed.as_ref().and_then(http::Uri::host).unwrap_or_default();
@@ -104,7 +104,7 @@ fn text(bootstrap: &Bootstrap, image: Option<&str>) -> String {
     )
 }
 
-/// Returns the image of the operator, which is that of the agent too; `None` where none is installed, or
+/// Returns the image of the operator, which is also the image of the agent; `None` if no operator is installed or
 /// the user may not read it.
 async fn installed_image(client: &kube::Client) -> Option<String> {
     let operator = Key::namespaced(SYSTEM_NAMESPACE, OPERATOR);
@@ -112,7 +112,7 @@ async fn installed_image(client: &kube::Client) -> Option<String> {
     deployment.spec.template.spec?.containers.into_iter().next()?.image
 }
 
-/// Creates the identity, and the role where no operator has made it. Existing objects stay as they are.
+/// Creates the identity and, if no operator has created it, the role. Existing objects are left unchanged.
 async fn prepare(client: &kube::Client, hub: &HubArgs) -> Result<(), CommandError> {
     let named = |namespace: Option<&str>, name: &str| ObjectMeta {
         namespace: namespace.map(str::to_owned),

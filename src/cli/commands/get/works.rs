@@ -1,4 +1,4 @@
-//! Works as a table, or as trees by cluster.
+//! Works as a table, or as trees per cluster.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use kube::api::ListParams;
 use object::Metadata as _;
 use object::duration::later;
 
-// The namespace of a work is its cluster, and clusteradm asks for it with these words.
+// The namespace of a work is its cluster, so clusteradm's `--cluster` is an alias.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("namespace", |arg| arg
     .visible_alias("cluster")
@@ -41,7 +41,7 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     args.options.show(ui, rows, works).await
 }
 
-/// Returns since when the hub has not had the work.
+/// Returns the time since which the work has been missing on the hub.
 fn missing_since(applied: &AppliedManifestWork) -> Option<Timestamp> {
     Some(applied.status.as_ref()?.eviction_start_time.as_ref()?.0)
 }
@@ -66,7 +66,7 @@ fn orphan(applied: &AppliedManifestWork, grace: SignedDuration) -> Tree {
     Tree::new(applied.name()).with([
         Tree::field("Work", &applied.spec.manifest_work_name),
         Tree::field("MissingSince", &time(since)),
-        // The agent deletes nothing while the hub has no work of the cluster at all.
+        // The agent deletes nothing as long as the hub has no works for the cluster.
         Tree::field("DeletedNotBefore", &time(since.map(|since| later(since, grace)))),
         Tree::new("Resources").with(resources.map(|resource| {
             let AppliedResource { resource, namespace, name, .. } = resource;

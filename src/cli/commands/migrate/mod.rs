@@ -51,7 +51,7 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// Returns the taint that placements have to leave, as a change.
+/// Returns the change that adds the taint.
 fn tainted() -> TaintChange {
     TaintChange::Set { key: MIGRATE_TAINT.into(), value: String::new(), effect: TaintEffect::NoSelect }
 }

@@ -1,9 +1,9 @@
-//! The plan for people.
+//! Formats a plan as text.
 
 use super::plan::{MigrationPlan, PlacementPlan};
 use engine::plural::counted;
 
-/// Returns the plan as a page: a line for each placement that selects the cluster.
+/// Formats a plan, with a line for each placement that selects the cluster.
 pub(super) fn text(plan: &MigrationPlan) -> String {
     let MigrationPlan { cluster, taint, done: _, placements } = plan;
     if placements.is_empty() {
@@ -17,7 +17,7 @@ pub(super) fn text(plan: &MigrationPlan) -> String {
     page
 }
 
-/// Returns what a placement does, in words.
+/// Describes the effect on a placement.
 fn outcome(planned: &PlacementPlan) -> String {
     let PlacementPlan { placement: _, stays, leaves_after_seconds, to, selected, wanted, before: _ } =
         planned;

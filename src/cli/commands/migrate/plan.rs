@@ -1,4 +1,4 @@
-//! The plan of a migration: what each placement decides for the cluster with the taint.
+//! The plan of a migration: the decision of each placement if the cluster has the taint.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,12 @@ use reconcile::{Caches, Delta, Query, Read, Site, View};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MigrationPlan {
-    /// The cluster.
     pub(super) cluster: String,
     /// The key of the taint.
     pub(super) taint: String,
-    /// Whether the moves are over.
+    /// True if the migration has completed.
     pub(super) done: bool,
-    /// The placements that select the cluster now, by namespace and name.
+    /// The placements that currently select the cluster, sorted by namespace and name.
     pub(super) placements: Vec<PlacementPlan>,
 }
 
@@ -34,27 +33,27 @@ pub(super) struct MigrationPlan {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlacementPlan {
-    /// Namespace and name.
+    /// The placement as `namespace/name`.
     pub(super) placement: String,
-    /// Why its decision stays; absent where it leaves the cluster.
+    /// The reason why the placement keeps the cluster; `None` if it leaves the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stays: Option<String>,
-    /// How long it tolerates the taint before it leaves the cluster.
+    /// The time for which the placement tolerates the taint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) leaves_after_seconds: Option<i64>,
-    /// The clusters that it selects instead.
+    /// The clusters that the placement selects instead.
     pub(super) to: Vec<String>,
-    /// The number of clusters that it selects then.
+    /// The number of clusters that the placement then selects.
     pub(super) selected: usize,
-    /// The number of clusters that it asks for; absent where it selects all.
+    /// The number of clusters that the placement requests; `None` if it requests all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) wanted: Option<usize>,
-    /// The clusters that it selects now.
+    /// The clusters that the placement currently selects.
     pub(super) before: BTreeSet<String>,
 }
 
 impl MigrationPlan {
-    /// Plans the migration from what the hub has; `None` if there is no such cluster.
+    /// Plans the migration; returns `None` if the cluster does not exist.
     pub(super) fn read(name: &str, caches: &Caches, now: Timestamp) -> Read<Option<Self>> {
         let Some(caches) = with_taint(name, caches, now)? else { return Ok(None) };
         let decisions = caches.list::<PlacementDecision>(Query::ALL)?;
@@ -71,22 +70,21 @@ impl MigrationPlan {
     }
 }
 
-/// Returns the clusters of a decision.
 pub(super) fn clusters(decision: &PlacementDecision) -> impl Iterator<Item = &str> {
     let decisions = decision.status.iter().flat_map(|status| &status.decisions);
     decisions.map(|decision| decision.cluster_name.as_str())
 }
 
-/// Returns the hub with the taint on the cluster; a taint that the cluster has already keeps its time.
+/// Returns the caches with the taint on the cluster. An existing taint keeps its time.
 fn with_taint(name: &str, caches: &Caches, now: Timestamp) -> Read<Option<Caches>> {
     let Some(cluster) = caches.get::<ManagedCluster>(&Key::cluster(name))? else { return Ok(None) };
     let mut cluster = ManagedCluster::clone(&cluster);
-    // Only the removal of a taint fails.
+    // Only the removal of a taint can fail.
     let _ = taint::apply(&mut cluster.spec.taints, &tainted());
     for taint in cluster.spec.taints.iter_mut().filter(|taint| taint.key == MIGRATE_TAINT) {
         taint.time_added.get_or_insert(Time(now));
     }
-    // An object of the same version counts as the same.
+    // The caches ignore an object with the same resource version.
     cluster.metadata.resource_version = None;
     let mut caches = caches.clone();
     caches.apply(Site::Hub, Delta::Seen(cluster));
@@ -136,7 +134,7 @@ impl PlacementPlan {
     }
 }
 
-/// Returns the clusters that are of a kind, by their state and whether a decision names them.
+/// Returns the names of the clusters that match `is`, given the state and true if a decision names the cluster.
 fn names(explanation: &Explanation, is: fn(SchedulingState, bool) -> bool) -> BTreeSet<String> {
     let clusters = explanation.clusters.iter();
     let found = clusters.filter(|explained| is(explained.state, explained.decision.is_some()));

@@ -1,4 +1,4 @@
-//! Watches the moves of a migration to their end.
+//! Waits for the end of a migration.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use controllers::hub::overview::{Mark, Overview};
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// Interval of the checks.
+/// The polling interval.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Waits until the moves of a plan are over, and prints what it waits for.
+/// Waits until the placements of a plan have left the cluster, and prints what is still pending.
 ///
 /// # Errors
-/// They are not over in time, or the command is stopped.
+/// The wait times out, or the command is stopped.
 pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Result<(), CommandError> {
     let shell = follow(args.origin.connect().await?);
     let handle = shell.handle();
@@ -39,7 +39,7 @@ pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Re
     let (mut shown, mut left) = (BTreeSet::new(), vec!["the hub has not been read".to_owned()]);
     while !left.is_empty() && Instant::now() < deadline && !stop.is_cancelled() {
         stop.run_until_cancelled(sleep(TICK)).await;
-        // The first lists are not complete yet.
+        // Skip rounds until the first lists are complete.
         let Ok(pending) = pending(plan, &handle.caches(), now()) else { continue };
         for line in pending.iter().filter(|_| args.output == Output::Text) {
             if shown.insert(line.clone()) {
@@ -63,7 +63,7 @@ pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Re
     Ok(())
 }
 
-/// Returns what the moves wait for.
+/// Returns the steps that are still pending.
 fn pending(plan: &MigrationPlan, view: &impl View, now: Timestamp) -> Read<Vec<String>> {
     let overview = Overview::read(view, now)?;
     let mut pending = Vec::new();
@@ -109,7 +109,7 @@ fn of_placement(
     Ok(pending)
 }
 
-/// Returns the works of ManifestWorkReplicaSets that are still on the cluster for placements that leave it.
+/// Returns the works of ManifestWorkReplicaSets that are still on the cluster for the leaving placements.
 fn works(cluster: &str, placements: &BTreeSet<&str>, view: &impl View) -> Read<Vec<String>> {
     let works = view.list_readable::<ManifestWork>(Query::namespace(cluster))?;
     let leave = works.iter().filter(|work| {
@@ -121,8 +121,7 @@ fn works(cluster: &str, placements: &BTreeSet<&str>, view: &impl View) -> Read<V
     Ok(leave.map(|work| format!("work {} is on {cluster}", work.name())).collect())
 }
 
-/// Returns the add-ons of placements that leave the cluster, where one has installed the add-on and none
-/// wants it any more.
+/// Returns the add-ons of the leaving placements that are still on the cluster and no longer wanted there.
 fn addons(
     cluster: &str,
     placements: &BTreeSet<&str>,

@@ -1,4 +1,4 @@
-//! How old the report of a plan is.
+//! The age of the report that a plan is based on.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -7,20 +7,20 @@ use super::report::ReportCommit;
 use object::duration;
 use object::text::short_commit;
 
-/// Intervals of reports after which a report is old.
+/// The number of report intervals after which a report is old.
 const INTERVALS: i32 = 10;
-/// The least age of a report that is old.
+/// The minimum age of an old report.
 const OLD: SignedDuration = SignedDuration::from_hours(1);
 
-/// The report that a plan was made from.
+/// The report that a plan is based on.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReportAge {
     /// The newest commit that changed the report.
     pub(super) commit: String,
-    /// The time of that commit.
+    /// The time of the commit.
     pub(super) time: Timestamp,
-    /// Its age at the time of the plan.
+    /// The age of the commit at the time of the plan.
     pub(super) age_seconds: i64,
 }
 
@@ -29,12 +29,12 @@ impl ReportAge {
         Self { commit, time, age_seconds: now.duration_since(time).as_secs().max(0) }
     }
 
-    /// Returns the line of a plan about the report.
+    /// Returns the report line of a plan.
     pub(super) fn line(&self) -> String {
         format!("commit {} of {}, {} old", short_commit(&self.commit), self.time, self.age())
     }
 
-    /// Returns a warning if the report is old for an operator that reports with this interval.
+    /// Returns a warning if the report is too old for an operator with this report interval.
     pub(super) fn warning(&self, interval: SignedDuration) -> Option<String> {
         let limit = interval.saturating_mul(INTERVALS).max(OLD);
         (SignedDuration::from_secs(self.age_seconds) > limit).then(|| {

@@ -1,4 +1,4 @@
-//! Reads the objects that a plan needs from a hub.
+//! Reads the objects for a plan from a hub.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,11 +18,11 @@ use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Metadata as _, Object, fields};
 use sim::preview::{HubSnapshot, LeftOut, PreviewError};
 
-/// Most rounds of reading. Usual are the kinds of the commit, the kinds that these refer to, and on a large
-/// hub the add-ons that the commit touches.
+/// The maximum number of read rounds. Usually one reads the kinds of the commit, one the kinds that these
+/// reference and, on a large hub, one the add-ons that the commit affects.
 const ROUNDS: usize = 8;
 
-/// Reads kinds of a hub and plans. Reads what the plan asks for beside them, and plans again.
+/// Reads kinds from a hub and plans. If the plan needs more objects, reads them and plans again.
 ///
 /// # Errors
 /// The hub cannot be read, or `plan` fails.
@@ -59,13 +59,13 @@ pub(super) fn plan(
     })
 }
 
-/// Returns an object whose managed fields take less memory.
+/// Packs the managed fields of an object to save memory.
 fn packed(mut object: Object) -> Arc<Object> {
     fields::pack(&mut object);
     Arc::new(object)
 }
 
-/// Reads the Secrets with the keys of signatures and the seeds of random values. One that cannot be read is left out.
+/// Reads the Secrets with signature keys and with seeds of random values. Unreadable Secrets are left out.
 async fn secrets_of(hub: &Client, repos: &[Object]) -> Vec<Object> {
     let mut secrets = Vec::new();
     for repo in repos.iter().filter_map(|repo| repo.to_typed::<ConfigRepo>().ok()) {
@@ -79,7 +79,7 @@ async fn secrets_of(hub: &Client, repos: &[Object]) -> Vec<Object> {
     secrets
 }
 
-/// Lists the objects of a kind that are taken; returns none where the hub does not serve it.
+/// Lists the objects of a kind for which `takes` returns true; empty if the hub does not serve the kind.
 async fn read(
     hub: &Client,
     kind: &Gvk,

@@ -1,7 +1,7 @@
-//! Formats a plan as a comment of a pull request.
+//! Formats a plan as a pull request comment.
 //!
-//! Forges limit the size of a comment, and a plan quotes untrusted texts. So the size of the page is bounded,
-//! its first lines are escaped, and the rest is in a code block that its content cannot end.
+//! Forges limit the size of a comment, and a plan quotes untrusted text. Therefore the size of the page is
+//! bounded, its first lines are escaped, and the rest is in a code block that the content cannot close.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use super::text::{sections, title, verdict};
 use object::text::markdown;
 use sim::preview::Preview;
 
-/// Largest page: GitHub accepts 65,536 characters in a comment.
+/// The largest page in bytes. GitHub accepts comments of 65,536 characters.
 const MAX_BYTES: usize = 60_000;
-/// Most characters of the first lines.
+/// The longest first line, in characters.
 const HEAD: usize = 800;
 
-/// Returns the plan as Markdown; `report` is the line about the report that it was made from.
+/// Formats a plan as Markdown; `report` describes the report that the plan is based on.
 pub(super) fn page(preview: &Preview, report: Option<&str>) -> String {
     let mut page = format!(
         "### Plan of {}\n\n**{}**\n\nHash: `{}`\n",
@@ -38,7 +38,7 @@ pub(super) fn page(preview: &Preview, report: Option<&str>) -> String {
                 left += 1;
                 continue;
             }
-            // A run of grave accents would end the block.
+            // A run of backticks would close the block.
             let _ = writeln!(page, "{}", line.replace("```", "'''"));
         }
         if left > 0 {

@@ -1,4 +1,4 @@
-//! `wheelwright plan`: shows the effects of a commit before it is merged.
+//! `wheelwright plan`: previews the effects of a commit before it is merged.
 
 mod age;
 mod hub;
@@ -94,7 +94,7 @@ enum Format {
     Json,
 }
 
-/// A plan for programs.
+/// The JSON output of a plan.
 #[derive(serde::Serialize)]
 struct Hashed<'a> {
     hash: String,

@@ -1,4 +1,4 @@
-//! The seeds of the random values of charts, as far as a plan can read them.
+//! The seeds for the random values of charts, if the plan can read them.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use api::gitops::v1alpha1::ConfigRepo;
 use controllers::random_values;
 use object::{Gvk, Key, Object, Seed};
 
-/// The seeds of ConfigRepos whose charts draw random values.
+/// The seeds of ConfigRepos whose charts use random values.
 pub(super) struct Seeds<'a> {
     pub(super) known: BTreeMap<Key, Seed>,
-    /// The ConfigRepos whose seeds are not known.
+    /// The ConfigRepos whose seeds are unknown.
     pub(super) unknown: Vec<&'a ConfigRepo>,
 }
 
-/// Returns whether charts of a ConfigRepo draw random values.
+/// Returns true if charts of a ConfigRepo use random values.
 pub(super) fn draws(repo: &ConfigRepo) -> bool {
     repo.status.as_ref().is_some_and(|status| !status.random_values.is_empty())
 }
 
 impl<'a> Seeds<'a> {
-    /// Finds the seeds among objects.
+    /// Finds the seeds in the Secrets among `objects`.
     pub(super) fn of(repos: &'a [ConfigRepo], objects: &[Object]) -> Self {
         let mut seeds = Self { known: BTreeMap::new(), unknown: Vec::new() };
         for repo in repos.iter().filter(|repo| draws(repo)) {
@@ -38,7 +38,7 @@ impl<'a> Seeds<'a> {
         seeds
     }
 
-    /// Returns the commits against which values of a placeholder can be compared: those that were applied.
+    /// Returns the applied commits, as the base for plans with placeholders instead of random values.
     pub(super) fn applied(&self) -> BTreeMap<Key, String> {
         let applied = |repo: &&ConfigRepo| {
             let commit = repo.status.as_ref()?.applied.as_ref()?.commit.clone();
@@ -47,7 +47,7 @@ impl<'a> Seeds<'a> {
         self.unknown.iter().filter_map(applied).collect()
     }
 
-    /// Says that the plan does not know random values.
+    /// Returns a warning for each ConfigRepo whose random values are unknown.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         self.unknown.iter().map(|repo| {
             format!(

@@ -15,29 +15,27 @@ use object::tree::{Checkout, FileTree, TreeEntry};
 use object::{Key, Object};
 use sim::preview::{HubSnapshot, same_as_applied};
 
-/// What to do about a commit that the repository does not have.
+/// The hint for a commit that is missing in the repository.
 const LOST: &str = "fetch the whole history (git fetch --unshallow); where it was rewritten, wheelwright plan --base names the commit to \
                     begin at, and --kubeconfig or --snapshot read the hub as it is";
 
-/// A report that was read.
 pub(in crate::cli::commands) struct ReadReport {
-    /// The objects of its snapshot.
+    /// The objects of the snapshot.
     pub(in crate::cli::commands) objects: Vec<Object>,
-    /// Its commit.
     pub(super) commit: ReportCommit,
 }
 
-/// The commit of a report.
+/// The commit of a report, and its time.
 #[derive(Clone, Debug)]
 pub(super) struct ReportCommit {
     pub(super) commit: String,
     pub(super) time: Timestamp,
 }
 
-/// Reads the snapshot of the report in a directory, or of the only report. `read` reads a file of it.
+/// Reads the snapshot of the report in a directory; the default is the only report. `read` parses each file.
 ///
 /// # Errors
-/// The branch cannot be read, or has no snapshot, or it has several and no directory is named.
+/// The branch cannot be read or has no snapshot, or it has several and no directory is given.
 pub(in crate::cli::commands) fn read(
     repository: &Revisions,
     branch: &str,
@@ -68,14 +66,14 @@ pub(in crate::cli::commands) fn read(
     Ok(ReadReport { objects, commit: ReportCommit { commit, time } })
 }
 
-/// A commit of each ConfigRepo.
+/// A commit for each ConfigRepo.
 type Commits = BTreeMap<Key, Arc<Checkout>>;
 
-/// The commits that the ConfigRepos of one URL and reference had applied at the time of a report.
+/// The commits that the ConfigRepos with one URL and reference had applied at the time of a report.
 pub(in crate::cli::commands) struct AppliedCommits {
-    /// Those that the repository has.
+    /// The commits that exist in the repository.
     pub(super) found: Commits,
-    /// The names of the others.
+    /// The ids of the commits that are missing in the repository.
     lost: BTreeMap<Key, String>,
 }
 
@@ -105,11 +103,12 @@ impl AppliedCommits {
         Ok(applied)
     }
 
-    /// Returns the commits at which a plan for `repo` begins, and its warnings. The commit of `repo` stands
-    /// for one of another ConfigRepo that the repository does not have, if it has the same objects for it.
+    /// Returns the base commits of a plan for `repo`, and warnings. If the commit of another ConfigRepo is missing
+    /// in the repository, the commit of `repo` replaces it, provided that it has the same objects for that
+    /// ConfigRepo.
     ///
     /// # Errors
-    /// A commit is lost and no other one has its objects, or a controller never comes to rest.
+    /// A missing commit cannot be replaced, or the controllers do not settle.
     pub(in crate::cli::commands) fn base(
         self,
         repo: &Key,
@@ -144,7 +143,6 @@ impl AppliedCommits {
     }
 }
 
-/// Says that the repository lacks a commit.
 fn lacks(repo: &Key, commit: &str) -> String {
     format!("the repository does not have {}, which ConfigRepo {repo} had applied", short_commit(commit))
 }

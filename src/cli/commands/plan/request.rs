@@ -1,4 +1,4 @@
-//! The input of a plan, and the plans it leads to: for a hub, and for the fleet of a report.
+//! Plans from the input of a command: for a hub, a file, or the fleet of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,10 +25,10 @@ use sim::preview::{
     preview,
 };
 
-/// A plan, and the Secrets without which signatures of its commit are not verified.
+/// A plan, and the missing Secrets without which the commit's signatures are not verified.
 pub(super) type Planned = (Result<Preview, PreviewError>, BTreeSet<Key>);
 
-/// How long a cluster takes for a change, unless a rollout has a shorter deadline.
+/// The time that a cluster needs for a change, unless a rollout has a shorter deadline.
 const SUCCEEDS_AFTER: SignedDuration = SignedDuration::from_secs(35);
 
 /// The input of a plan.
@@ -41,7 +41,7 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Plans for a hub. The keys of signatures are in `secrets`.
+    /// Plans for a hub. The signature keys are in `secrets`.
     pub(super) fn plan(&self, snapshot: &HubSnapshot, secrets: &[Object]) -> Result<Planned, CommandError> {
         let repo = config_repo(
             self.args.config_repo.as_ref(),
@@ -51,7 +51,7 @@ impl Request<'_> {
         self.plan_from(&repo, snapshot, secrets, self.base_of_all(snapshot))
     }
 
-    /// Plans for the hub of a file.
+    /// Plans for the hub snapshot in a file.
     pub(super) fn plan_of_file(&self, file: &Path) -> Result<Planned, CommandError> {
         again(|mut left_out| {
             let objects = of_large_file(file, &mut |json| left_out.read(json))?;
@@ -61,7 +61,7 @@ impl Request<'_> {
         })
     }
 
-    /// Plans for the fleet of a report, which has no Secrets. Returns the age of the report, too.
+    /// Plans for the fleet of a report, which has no Secrets. Also returns the age of the report.
     pub(super) fn plan_of_report(&self, branch: &str) -> Result<(Planned, Option<ReportAge>), CommandError> {
         let Args { repository, report_repo, report_path, .. } = self.args;
         let other = report_repo.as_deref().map(|repo| repository.open_other(Some(repo))).transpose()?;
@@ -92,7 +92,7 @@ impl Request<'_> {
         Ok((planned, age))
     }
 
-    /// Returns the commit that is named as base, for each ConfigRepo.
+    /// Returns the base commit of the command for each ConfigRepo.
     fn base_of_all(&self, snapshot: &HubSnapshot) -> BTreeMap<Key, Arc<Checkout>> {
         let Some(base) = &self.base else { return BTreeMap::new() };
         let repos = snapshot.objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
@@ -143,7 +143,7 @@ impl Request<'_> {
         Ok((planned, unverified))
     }
 
-    /// Checks what the operator checks before it renders the commit for a ConfigRepo.
+    /// Makes the operator's checks before it renders the commit for a ConfigRepo.
     fn check(&self, repo: &ConfigRepo, secrets: &[Object]) -> Result<CommitCheck, CommandError> {
         match rewind::refused(repo, &self.repository, self.base.as_deref(), &self.head)? {
             Some(why) => Ok(CommitCheck::Refused(why)),
@@ -154,7 +154,7 @@ impl Request<'_> {
     }
 }
 
-/// Returns the least time between two reports of a ConfigRepo.
+/// Returns the report interval of a ConfigRepo.
 fn interval(repo: &Key, objects: &[Object]) -> SignedDuration {
     let is_it = |object: &&Object| object.gvk() == Gvk::of::<ConfigRepo>() && object.key() == *repo;
     let found = objects.iter().find(is_it).and_then(|object| object.to_typed::<ConfigRepo>().ok());
@@ -162,7 +162,7 @@ fn interval(repo: &Key, objects: &[Object]) -> SignedDuration {
     interval.unwrap_or(SignedDuration::from_secs(30))
 }
 
-/// Plans again while the plan asks for more of a large fleet.
+/// Repeats a plan as long as it needs more objects of a large fleet.
 fn again(mut plan: impl FnMut(LeftOut) -> Result<Planned, CommandError>) -> Result<Planned, CommandError> {
     let mut left_out = LeftOut::default();
     loop {
@@ -173,8 +173,8 @@ fn again(mut plan: impl FnMut(LeftOut) -> Result<Planned, CommandError>) -> Resu
     }
 }
 
-/// Returns the ConfigRepo of that name, or the one that follows the repository with these URLs. Several that follow
-/// one reference get the same commit, so the first stands for them.
+/// Returns the ConfigRepo with the given name, or the one that follows the repository with these URLs. ConfigRepos
+/// that follow the same reference get the same commit, so the first represents them all.
 pub(in crate::cli::commands) fn config_repo<'a>(
     named: Option<&Key>,
     urls: &[String],

@@ -1,4 +1,4 @@
-//! Says whether the operator takes a commit for a rewind of the branch that it follows.
+//! Predicts if the operator rejects a commit as a rewind of its branch.
 
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;
@@ -8,8 +8,9 @@ use api::gitops::v1alpha1::{ConfigRepo, RewindPolicy};
 use object::tree::Checkout;
 use reconcile::Source;
 
-/// Says why the operator refuses a commit after the base or, without one, after the commit that it accepted
-/// last; `None` if it follows that one. A ConfigRepo of a tag or a commit gets another one by an edit.
+/// Returns the reason why the operator would reject a commit as a rewind of the base or, without a base, of the
+/// last accepted commit; `None` if it would accept the commit. ConfigRepos that follow a tag or a commit are not
+/// checked, because they only change by an edit.
 ///
 /// # Errors
 /// The repository cannot be read.

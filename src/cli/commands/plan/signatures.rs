@@ -1,4 +1,4 @@
-//! Verifies the signatures of a commit, where its ConfigRepo asks for them.
+//! Verifies the signatures of a commit if its ConfigRepo requires them.
 
 use k8s_openapi::api::core::v1::Secret;
 
@@ -8,18 +8,18 @@ use crate::operator::source::verification;
 use api::gitops::v1alpha1::ConfigRepo;
 use object::{Gvk, Key, Metadata as _, Object};
 
-/// What the operator says to a commit before it renders it.
+/// The result of the operator's checks before it renders a commit.
 pub(super) enum CommitCheck {
-    /// It follows the accepted commit, and is signed as it must be.
+    /// The commit follows the accepted one, and its signatures are valid.
     Valid,
     /// The signatures cannot be verified without this Secret.
     Unverified(Key),
-    /// It is refused.
+    /// The operator would reject the commit, for this reason.
     Refused(String),
 }
 
-/// Verifies the signatures of a commit as the operator does before it renders one; `refused` says why they do
-/// not count. The keys are those of a Secret among `objects`.
+/// Verifies the signatures of a commit as the operator does before it renders one. `refused` returns the reason
+/// why signatures are not accepted. The keys are in a Secret among `objects`.
 ///
 /// # Errors
 /// The repository or a key cannot be read.

@@ -15,22 +15,22 @@ use sim::preview::{
     WorkloadPreview,
 };
 
-/// Most clusters that are named in one place.
+/// The maximum number of clusters per list.
 const CLUSTERS: usize = 12;
-/// Most objects that are listed in one place.
+/// The maximum number of objects per list.
 const OBJECTS: usize = 200;
-/// Most fields that are listed of an object.
+/// The maximum number of fields per object.
 const FIELDS: usize = 20;
-/// Most characters of a value that are shown.
+/// The maximum length of a value, in characters.
 const VALUE: usize = 80;
-/// Most characters of a name or a message that are shown.
+/// The maximum length of a name or a message, in characters.
 const MESSAGE: usize = 600;
 
-/// What a plan does not ask the API server.
+/// The checks that a plan does not make, because only the API server can.
 const UNCHECKED: &str =
     "the ConfigRepos may write these objects, and admission lets them: a plan checks no permissions";
 
-/// Returns the plan as a page; `report` is the line about the report that it was made from.
+/// Formats a plan; `report` describes the report that the plan is based on.
 pub(in crate::cli::commands) fn page(preview: &Preview, report: Option<&str>) -> String {
     let mut page = format!("{}\n{}\nHash: {}\n", title(preview), verdict(preview), preview.hash());
     if let Some(report) = report {
@@ -45,7 +45,6 @@ pub(in crate::cli::commands) fn page(preview: &Preview, report: Option<&str>) ->
     page
 }
 
-/// Returns the heading of the plan.
 pub(super) fn title(preview: &Preview) -> String {
     let short = |commit: &str| match commit {
         "" => "nothing".to_owned(),
@@ -54,7 +53,7 @@ pub(super) fn title(preview: &Preview) -> String {
     format!("ConfigRepo {}: {} to {}", preview.repo, short(&preview.applied), short(&preview.commit))
 }
 
-/// Returns the verdict, with its counts.
+/// Returns the verdict, with the number of changes.
 pub(super) fn verdict(preview: &Preview) -> String {
     let count = |change| preview.objects.iter().filter(|object| object.change == change).count();
     let objects = format!(
@@ -75,7 +74,7 @@ pub(super) fn verdict(preview: &Preview) -> String {
     }
 }
 
-/// Returns the token of an approval. A plan from a report may not know the token of a removal.
+/// Returns the approval token. A plan from a report may not know the token of a removal.
 fn token(token: &str) -> String {
     match token {
         "" => "the value that `wheelwright rollout status` shows once the commit is applied".to_owned(),
@@ -83,7 +82,7 @@ fn token(token: &str) -> String {
     }
 }
 
-/// Returns the sections that are not empty: headings and lines.
+/// Returns the headings and lines of the sections that are not empty.
 pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     let mut sections = Vec::new();
     let mut add = |heading: &str, lines: Vec<String>| {
@@ -154,7 +153,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     sections
 }
 
-/// Says how far a rollout was before the commit, and what the commit changes of it.
+/// Describes the progress of a rollout before the commit, and the effect of the commit on it.
 fn earlier(EarlierRollout { rollout, changes }: &EarlierRollout) -> String {
     let what = match changes {
         RolloutChanges::Nothing => "the commit changes nothing of it",
@@ -165,7 +164,7 @@ fn earlier(EarlierRollout { rollout, changes }: &EarlierRollout) -> String {
     format!("{}; {what}", incomplete(rollout).trim_end_matches('.'))
 }
 
-/// Returns true if a rollout was under way before the commit, which rolls out nothing else.
+/// Returns true if a rollout was in progress before the commit and keeps its revision.
 fn goes_on(name: &str, earlier: &[EarlierRollout]) -> bool {
     let is_of = |one: &&EarlierRollout| workload(&one.rollout.add_on, &one.rollout.replica_set) == name;
     let mut changes = earlier.iter().filter(is_of).map(|one| one.changes).peekable();
@@ -196,7 +195,7 @@ fn mark(change: ChangeType) -> char {
     }
 }
 
-/// Names the ConfigRepos of an object where they are not only that of the plan.
+/// Names the ConfigRepos of an object if they differ from the planned one.
 fn owner(object: &ObjectChange, planned: &str) -> String {
     let to = if object.repo.is_empty() { planned } else { &object.repo };
     match (object.moved_from.as_str(), object.repo.as_str()) {
@@ -233,7 +232,7 @@ fn field(FieldChange { path, before, after }: &FieldChange) -> String {
     }
 }
 
-/// Says what becomes of the commit at another ConfigRepo.
+/// Describes what another ConfigRepo does with the commit.
 fn other(RepoPreview { repo, refused, plan_approval: _, held: _ }: &RepoPreview) -> String {
     let repo = plain(repo, MESSAGE);
     match refused {

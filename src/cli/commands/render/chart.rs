@@ -1,4 +1,4 @@
-//! `wheelwright render --chart`: what `helm template` prints.
+//! `wheelwright render --chart`: prints the same as `helm template`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 use chart::{Fresh, Hooks, KUBE_VERSION, MAX_BYTES, Request, Tree, Values, Work};
 
-/// The nesting of directories of a chart. Links to a directory above would never end.
+/// The maximum directory depth of a chart. It stops symlink cycles.
 const MAX_DEPTH: usize = 32;
 
 /// Flags of a chart, with the names that Helm gives them.
@@ -44,7 +44,6 @@ pub(super) struct ChartArgs {
     include_crds: bool,
 }
 
-/// Renders the chart and prints it.
 pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandResult {
     let mut files = Tree::new();
     let mut bytes = 0;
@@ -89,7 +88,6 @@ fn refused(directory: &Path, error: chart::Error) -> CommandError {
     }
 }
 
-/// Reads the files below a directory.
 fn read(directory: &Path, prefix: &str, files: &mut Tree, bytes: &mut usize) -> Result<(), CommandError> {
     if prefix.matches('/').count() > MAX_DEPTH {
         return Err(anyhow!("{} is nested more than {MAX_DEPTH} levels deep", directory.display()).into());

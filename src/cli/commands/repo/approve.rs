@@ -31,7 +31,7 @@ pub(super) struct Args {
     write: WriteArgs,
 }
 
-/// Something that waits for the approval of a person.
+/// A pending approval.
 struct Pending {
     annotation: &'static str,
     value: String,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Returns what waits.
+/// Returns the pending approvals.
 fn pending(status: &ConfigRepoStatus) -> Vec<Pending> {
     let plan = (!status.held_plan.is_empty()).then(|| Pending {
         annotation: APPROVE_PLAN_ANNOTATION,
@@ -72,8 +72,8 @@ fn pending(status: &ConfigRepoStatus) -> Vec<Pending> {
     [plan, deletions, rewind(status)].into_iter().flatten().collect()
 }
 
-/// Returns the step to a commit that does not descend from the accepted one, as far as is known. The condition Ready has it as the
-/// value of the annotation that accepts it.
+/// Returns the pending approval of a commit that does not descend from the accepted one, as far as known. Its
+/// value is read from the message of the condition Ready.
 fn rewind(status: &ConfigRepoStatus) -> Option<Pending> {
     let ready = find_condition(&status.conditions, READY)?;
     let (_, value) = ready.message.split_once(&format!("{ACCEPT_REVISION_ANNOTATION}="))?;

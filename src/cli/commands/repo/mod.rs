@@ -1,4 +1,4 @@
-//! `wheelwright repo`: the ConfigRepos of a hub, and what a person decides about them.
+//! `wheelwright repo`: shows the ConfigRepos of a hub and takes a person's decisions about them.
 
 mod approve;
 mod get;
@@ -52,10 +52,10 @@ struct RepoName {
 }
 
 impl RepoName {
-    /// Reads the ConfigRepo.
+    /// Finds the ConfigRepo.
     ///
     /// # Errors
-    /// There is none of this name, or several namespaces have one.
+    /// No ConfigRepo has this name, or ConfigRepos in several namespaces do.
     async fn find(&self, hub: &Client) -> Result<ConfigRepo, CommandError> {
         let namespace = self.name.split_once('/').map(|(namespace, _)| namespace);
         let namespace = namespace.or(self.namespace.as_deref()).unwrap_or_default();

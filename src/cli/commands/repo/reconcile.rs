@@ -26,10 +26,10 @@ use crate::cli::writer::{WriteArgs, failed};
 use crate::cli::{CommandError, CommandResult};
 use crate::shell::now;
 
-/// Time before an ended watch is started again.
+/// The delay before a watch is restarted.
 const REWATCH: Duration = Duration::from_millis(100);
 
-/// Reasons of a commit that waits for a time; its message says until when.
+/// The reasons for a commit to wait until a time, which is in the message.
 const TIMED: [&str; 3] = [DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS];
 
 /// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person or a time.
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Returns true if the request was answered, and the commit is applied, rejected or waits for a person or a time.
+/// Returns true if the request was handled, and the commit is applied, rejected or waits for a person or a time.
 fn is_settled(repo: &ConfigRepo, asked: &str) -> bool {
     let Some(status) = &repo.status else { return false };
     let is = |type_| find_condition(&status.conditions, type_).is_some_and(|condition| condition.is_true());
@@ -88,7 +88,7 @@ fn is_settled(repo: &ConfigRepo, asked: &str) -> bool {
     status.last_handled_reconcile_at == asked && is_over
 }
 
-/// Follows the ConfigRepo until it is settled.
+/// Watches the ConfigRepo until it is settled.
 async fn answer(hub: &kube::Client, repo: &mut ConfigRepo, asked: &str) -> Result<(), CommandError> {
     let repos: Api<ConfigRepo> = Api::namespaced(hub.clone(), repo.namespace());
     let fields = WatchParams::default().fields(&format!("metadata.name={}", repo.name()));
@@ -104,7 +104,7 @@ async fn answer(hub: &kube::Client, repo: &mut ConfigRepo, asked: &str) -> Resul
                     return Err(anyhow!("ConfigRepo {name} was deleted").into());
                 }
                 WatchEvent::Bookmark(_) => {}
-                // The version is too old: the next round begins with the present object.
+                // The version is too old: continue from the current object.
                 WatchEvent::Error(_) => {
                     *repo = repos.get(&name).await.map_err(failed())?;
                     break;

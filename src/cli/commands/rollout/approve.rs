@@ -32,7 +32,7 @@ pub(crate) struct Args {
     write: WriteArgs,
 }
 
-/// Returns the approvals that wait, each with the object that it is about.
+/// Returns the pending approvals, with a description of each.
 pub(super) fn waiting(explained: &Explained) -> BTreeMap<String, String> {
     waiting_approvals(&explained.rollouts, &explained.removal)
 }

@@ -1,4 +1,4 @@
-//! `wheelwright rollout`: shows a rollout, holds it, resumes it, and takes it back.
+//! `wheelwright rollout`: shows, pauses, resumes, approves and undoes rollouts.
 
 mod approve;
 pub(super) mod pause;

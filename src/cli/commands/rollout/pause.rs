@@ -24,7 +24,7 @@ pub(crate) struct Args {
 pub(in crate::cli::commands) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     let name = args.subject.name.as_deref();
     if let Some(name) = name {
-        // The command refuses a name that no object has.
+        // Fail if the add-on or set does not exist.
         Explained::read(name, &Origin::of_hub(args.write.hub.clone()))?;
     }
     block_on(async {

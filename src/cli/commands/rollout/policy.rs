@@ -1,4 +1,4 @@
-//! Reads and changes the RolloutPolicy of an add-on or a set for a person.
+//! Reads and edits the RolloutPolicy of an add-on or a set.
 
 use anyhow::anyhow;
 use api::gitops::v1alpha1::{RolloutPolicy, RolloutPolicySpec, RolloutStatus};
@@ -11,12 +11,11 @@ use serde_json::json;
 use crate::cli::CommandError;
 use crate::cli::writer::{Writer, api, failed, get, list, retry_on_conflict};
 
-/// Returns all policies.
 pub(super) async fn policies(writer: &Writer) -> Result<Vec<RolloutPolicy>, CommandError> {
     list::<RolloutPolicy>(writer.client(), "", "").await
 }
 
-/// Changes the policy of a subject, and creates one where none exists. Returns the policy after the change.
+/// Edits the policy of a subject, or creates one. Returns the new policy.
 pub(super) async fn change(
     writer: &mut Writer,
     subject: &str,
@@ -27,7 +26,7 @@ pub(super) async fn change(
     write(writer, subject, decide).await
 }
 
-/// Changes a policy by its name. A policy that is gone is not an error.
+/// Edits a policy by name. A missing policy is not an error.
 pub(super) async fn edit(
     writer: &mut Writer,
     name: &str,
@@ -87,7 +86,7 @@ async fn write(
     }
 }
 
-/// Returns the add-ons and sets that a policy names.
+/// Returns the names of the add-ons and sets in a policy.
 pub(super) fn subjects(policy: &RolloutPolicy) -> Vec<&str> {
     let names = policy.spec.add_ons.iter().chain(&policy.spec.replica_sets);
     names.map(String::as_str).collect()
@@ -106,7 +105,7 @@ fn report_change(writer: &mut Writer, policy: &RolloutPolicy) {
     }
 }
 
-/// Changes the record of rollouts in the status of a policy, which the operator reads.
+/// Edits the record of rollouts in the status of a policy.
 pub(super) async fn remember(
     writer: &mut Writer,
     name: &str,
@@ -141,8 +140,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a client of a hub on which another writer changes the policy before each of the first
-    /// `conflicts` patches.
+    /// Returns a client of a hub on which another writer changes the policy before each of the first `conflicts`
+    /// patches.
     fn hub(conflicts: usize, patches: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
         let patches = Arc::clone(patches);
         let service = tower::service_fn(move |request: Request<Body>| {

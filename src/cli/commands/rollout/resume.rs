@@ -118,7 +118,7 @@ fn resume(args: &Args, name: &str) -> Result<Writer, CommandError> {
     })
 }
 
-/// Says why nothing can be resumed for one add-on or set.
+/// Returns the error if nothing can be resumed for an add-on or set.
 fn refusal(name: &str, everything: Option<&RolloutPolicy>, is_quarantined: bool) -> CommandError {
     if let Some(policy) = everything {
         let policy = policy.name();

@@ -26,7 +26,7 @@ use crate::cli::{CommandError, CommandResult, fleet};
 use crate::shell::now;
 use crate::shell::stop_on_signal;
 
-/// Interval in which `--watch` checks for changes.
+/// The interval at which `--watch` checks for changes.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Show a rollout group by group: the version and state of each cluster, what blocks it, and what to do.
@@ -51,14 +51,14 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// How a watch ends.
+/// The result of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchEnd {
-    /// Every cluster is done, or a person has ended the command.
+    /// Every cluster is done, or the user has ended the command.
     Done,
-    /// None goes on before a person acts.
+    /// No cluster makes progress until a person acts.
     Stopped,
-    /// The time is over.
+    /// The timeout has passed.
     TimedOut,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         Output::Text => {
             let overview =
                 Overview::read(&args.origin.read(&read_by_rollouts::<OverviewController>())?, now())?;
-            // The text below says for each placement why it does not go on.
+            // The text below gives the hold of each placement.
             let summary = WorkloadSummary { holds: Vec::new(), ..find(&overview, name)?.clone() };
             ui.text(fleet::workload(&summary, ui.style()) + &next(name, &explained))?;
         }
@@ -96,7 +96,7 @@ fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o WorkloadSummary, C
     all.find(|workload| workload.name == name).ok_or_else(|| missing(name))
 }
 
-/// Returns the reasons why nothing starts, and what a person does about them.
+/// Describes the reason why each placement starts nothing, and what to do about it.
 fn next(name: &str, explained: &Explained) -> String {
     let mut page = String::new();
     let mut remedies = BTreeSet::new();
@@ -116,7 +116,7 @@ fn next(name: &str, explained: &Explained) -> String {
     page + &approvals(name, &waiting(explained))
 }
 
-/// Returns the approvals that wait, and the commands that give them.
+/// Lists the pending approvals, each with the command that approves it.
 fn approvals(name: &str, waiting: &BTreeMap<String, String>) -> String {
     let mut page = String::new();
     for (token, about) in waiting {
@@ -126,7 +126,7 @@ fn approvals(name: &str, waiting: &BTreeMap<String, String>) -> String {
     page
 }
 
-/// Returns the page of `--watch`: the rollout, and the commands with which a person lets it go on.
+/// Returns the page of `--watch`: the rollout, and the commands that let it continue.
 fn watched(summary: &WorkloadSummary, style: Style) -> String {
     let WorkloadSummary { name, paused_by, approvals: waiting, .. } = summary;
     let resume = match paused_by.as_slice() {
@@ -136,7 +136,7 @@ fn watched(summary: &WorkloadSummary, style: Style) -> String {
     fleet::workload(summary, style) + &resume + &approvals(name, waiting)
 }
 
-/// Returns the command that ends the pause of some policies.
+/// Returns the command that ends a pause by some policies.
 fn resume(policies: &[String], name: &str) -> String {
     match policies {
         [policy] if policy == DEFAULT_ROLLOUT_POLICY => "resume --all".to_owned(),
@@ -144,11 +144,11 @@ fn resume(policies: &[String], name: &str) -> String {
     }
 }
 
-/// How a hold ends.
+/// The end of a hold.
 struct Release {
-    /// Failures or a mistake caused the hold, and it lasts until a person acts.
+    /// True if the hold was caused by failures or a mistake and lasts until a person acts.
     is_stopped: bool,
-    /// What a person does about it.
+    /// What a person can do.
     remedy: Option<String>,
 }
 
@@ -170,7 +170,7 @@ fn release(hold: &Wait, name: &str) -> Release {
     Release { is_stopped, remedy }
 }
 
-/// Follows a rollout by watches.
+/// Watches a rollout until it ends.
 async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
     let name = &args.subject.name;
     let shell = follow(args.origin.connect().await?);
@@ -193,7 +193,7 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
                 break;
             }
         }
-        // The first lists are not complete yet.
+        // Skip rounds until the first lists are complete.
         let Ok(overview) = Overview::read(&handle.caches(), now()) else { continue };
         let summary = find(&overview, name)?;
         ui.draw(&watched(summary, ui.style()))?;
@@ -207,8 +207,8 @@ async fn watch(args: &Args, ui: &mut Ui) -> Result<WatchEnd, CommandError> {
     Ok(end)
 }
 
-/// Returns how a rollout has ended; `None` before its end. Clusters to which no rollout assigns anything do not
-/// keep it open once every placement is decided.
+/// Returns the result of a rollout; `None` while it is in progress. Once every placement is decided, clusters
+/// without an assigned revision do not keep the rollout in progress.
 fn end(summary: &WorkloadSummary) -> Option<WatchEnd> {
     let WorkloadSummary { settled, total, unselected, holds, .. } = summary;
     let unassigned = summary.clusters().filter(|one| one.state == ClusterState::Waiting(Wait::Unassigned));
@@ -227,8 +227,8 @@ fn end(summary: &WorkloadSummary) -> Option<WatchEnd> {
     (has_failed && stands_still).then_some(WatchEnd::Stopped)
 }
 
-/// Returns whether the state of a cluster lasts until a person acts. If too many failures have stopped its
-/// rollout, nobody waits for the deadline of a cluster that reports an error.
+/// Returns true if the state of a cluster lasts until a person acts. If too many failures have stopped its
+/// rollout, this includes clusters that report an error before their deadline.
 fn stands_still(cluster: &ClusterSummary, is_stopped: bool) -> bool {
     match &cluster.state {
         ClusterState::Done
@@ -272,7 +272,7 @@ mod tests {
         }
     }
 
-    /// Returns how a watch of the clusters of one placement ends.
+    /// Returns the result of a watch for the clusters of one placement.
     fn end_of(states: &[ClusterState], is_stopped: bool) -> Option<WatchEnd> {
         let cluster = |state: &ClusterState| ClusterSummary {
             name: "c".into(),

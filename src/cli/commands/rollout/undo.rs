@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     })
 }
 
-/// Returns why nothing is taken back, and what to do instead.
+/// Returns the error for a rollout that cannot be undone, with an alternative.
 fn refusal(why: NoUndo, name: &str) -> CommandError {
     match why {
         NoUndo::Done => CommandError::hinted(

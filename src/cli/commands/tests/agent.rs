@@ -22,7 +22,7 @@ fn selection(args: &Args) -> EnabledControllers {
 
 #[test]
 fn the_command_lines_of_ocms_pods_run_the_same_halves() {
-    // These are the templates of OCM's operator; the flags are in their order.
+    // These command lines are from the templates of OCM's operator, with the flags in the same order.
     let registration = parsed(
         "/wheelwright /registration agent --spoke-cluster-name=c1 --bootstrap-kubeconfig=/spoke/bootstrap/kubeconfig \
          --feature-gates=AddonManagement=true --feature-gates=ClusterClaim=true --disable-leader-election \

@@ -1,4 +1,4 @@
-//! The wait for a cluster that joins, on a paused clock.
+//! Waits for a cluster that joins, on a paused clock.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Returns a cluster of which the first conditions of its way hold.
+/// Returns a cluster on which the first `held` conditions are true.
 fn cluster(held: usize) -> Value {
     let condition = |type_: &&str| {
         let time = "2026-01-01T00:00:00Z";
@@ -25,8 +25,8 @@ fn refusal(code: u16) -> Value {
     json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code, "message": "no"})
 }
 
-/// Waits for a cluster on a hub with these answers, one after the other; the last one stays. An answer is the
-/// number of conditions that hold, or the code of a refusal.
+/// Waits for a cluster on a hub that gives these answers in order and repeats the last one. An answer is the
+/// number of true conditions, or the status code of an error.
 async fn waited(answers: &[Result<usize, u16>]) -> Result<(), CommandError> {
     let (answers, reads) = (answers.to_vec(), Arc::new(AtomicUsize::new(0)));
     let service = tower::service_fn(move |_: Request<Body>| {
