@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CommandError, connect};
 
-/// Address and credentials with which clusters that have not joined reach a hub.
+/// The address and credentials of a hub, for clusters that have not joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Bootstrap {
@@ -18,13 +18,13 @@ pub(super) struct Bootstrap {
     pub(super) hub_token: String,
     /// The URL of the API server.
     pub(super) hub_apiserver: String,
-    /// The certificate authorities of the API server, PEM in base64. Empty means those of the system.
+    /// The CA certificates of the API server, as base64-encoded PEM. If empty, the system's CAs are used.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) hub_ca_data: String,
 }
 
 impl Bootstrap {
-    /// Returns the kubeconfig, with a proxy in front of the hub where one is named.
+    /// Returns the kubeconfig, with `proxy` as the proxy in front of the hub.
     pub(super) fn kubeconfig(&self, proxy: Option<&str>) -> Value {
         let mut cluster = Map::from_iter([("server".to_owned(), json!(self.hub_apiserver))]);
         if !self.hub_ca_data.is_empty() {
@@ -66,7 +66,6 @@ pub(super) struct BootstrapArgs {
 }
 
 impl BootstrapArgs {
-    /// Returns the text of the bootstrap kubeconfig.
     pub(super) fn kubeconfig(&self) -> Result<String, CommandError> {
         if let Some(file) = &self.hub_kubeconfig {
             let read = std::fs::read_to_string(file);
@@ -87,7 +86,7 @@ impl BootstrapArgs {
     }
 }
 
-/// Refuses a kubeconfig that works on this machine only. The agent's pod has no other file and no plugin.
+/// Rejects a kubeconfig that refers to files or plugins, which the agent's pod does not have.
 fn embedded(kubeconfig: &str) -> Result<(), CommandError> {
     let kubeconfig = connect::parse(kubeconfig)?;
     let clusters = kubeconfig.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
@@ -105,7 +104,7 @@ fn embedded(kubeconfig: &str) -> Result<(), CommandError> {
     Err(CommandError::hinted(error, "wheelwright get token --output kubeconfig makes one for agents"))
 }
 
-/// Encodes PEM certificates in base64, as kubeconfigs have them.
+/// Encodes certificates as kubeconfigs do: PEM in base64.
 pub(super) fn ca_data(certificates: &[Vec<u8>]) -> String {
     let pem = |der: &Vec<u8>| {
         let text = STANDARD.encode(der);

@@ -1,4 +1,4 @@
-//! Revisions of repositories as trees.
+//! Reads revisions of repositories as trees.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,22 +15,22 @@ use crate::git::{self, Credentials, Error, History, Mirror, RefSpec, Remote, Ver
 use crate::shell::now;
 use object::tree::Checkout;
 
-/// The commit that a repository has checked out.
+/// The commit that is checked out in a repository.
 pub(crate) const HEAD: &str = "HEAD";
-/// The environment variable with a token for https.
+/// The environment variable that holds a token for HTTPS.
 const TOKEN: &str = "WHEELWRIGHT_GIT_TOKEN";
-/// What a revision is.
+/// The hint about the syntax of a revision.
 const REVISION: &str = "a revision is a branch, a tag, a commit id of 40 digits, or HEAD; in a directory, also what git rev-parse takes and the \
                         branch of a remote, once it is fetched";
-/// Where a command takes credentials from.
+/// The hint about the sources of credentials.
 const CREDENTIALS: &str = "name a directory with the keys of a credentials Secret as files with --git-secret DIR, or set \
                            WHEELWRIGHT_GIT_TOKEN to a token for https; check that the repository exists";
 
-/// Returns the URL of a repository: a URL or a directory of this machine; the one around the working
-/// directory where none is named.
+/// Returns the URL of `repo`, which is a URL or a local directory. The default is the repository that contains the
+/// working directory.
 ///
 /// # Errors
-/// There is no such directory, it is no repository, or the working directory is in none.
+/// The directory does not exist or is not a repository, or the working directory is not in a repository.
 pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
     match repo {
         Some(repo) if Path::new(repo).is_dir() => {
@@ -41,7 +41,7 @@ pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
             }
             Ok(path)
         }
-        // A URL, or the form of ssh: host:path.
+        // A URL, or the SSH form host:path.
         Some(repo) if repo.contains(':') => Ok(repo.to_owned()),
         Some(repo) => Err(CommandError::hinted(
             anyhow!("there is no directory {repo}"),
@@ -82,7 +82,7 @@ impl RepositoryArgs {
     /// Opens the repository.
     ///
     /// # Errors
-    /// There is no such repository, or the credentials cannot be used.
+    /// The repository does not exist, or the credentials are invalid.
     pub(crate) fn open(&self) -> Result<Revisions, CommandError> {
         self.open_other(self.repo.as_deref())
     }
@@ -90,14 +90,14 @@ impl RepositoryArgs {
     /// Opens another repository with the same credentials.
     ///
     /// # Errors
-    /// There is no such repository, or the credentials cannot be used.
+    /// The repository does not exist, or the credentials are invalid.
     pub(crate) fn open_other(&self, repo: Option<&str>) -> Result<Revisions, CommandError> {
         let credentials = credentials(self.git_secret.as_deref(), std::env::var(TOKEN).ok())?;
         Revisions::open(&repository(repo)?, credentials)
     }
 }
 
-/// Returns the credentials in a directory, or those of a token where no directory is named.
+/// Returns the credentials from the files in `dir`, or else from `token`.
 fn credentials(dir: Option<&Path>, token: Option<String>) -> Result<Credentials, CommandError> {
     let token = token.filter(|token| !token.is_empty());
     let data = match (dir, token) {
@@ -110,7 +110,8 @@ fn credentials(dir: Option<&Path>, token: Option<String>) -> Result<Credentials,
     Ok(Credentials::from_secret(&data).map_err(hinted)?.at(now()))
 }
 
-/// Reads the files of a directory. In a volume of a Secret, they are links into a directory that is no key.
+/// Reads the files of a directory. The files of a Secret volume are symlinks into a subdirectory, which is
+/// skipped.
 fn files(dir: &Path) -> std::io::Result<BTreeMap<String, ByteString>> {
     let mut data = BTreeMap::new();
     for entry in std::fs::read_dir(dir)? {
@@ -123,13 +124,13 @@ fn files(dir: &Path) -> std::io::Result<BTreeMap<String, ByteString>> {
     Ok(data)
 }
 
-/// A repository whose revisions are read: a directory in place, a URL from one mirror that does not outlive
+/// A repository to read revisions from: a local directory, or a temporary mirror of a URL that lasts as long as
 /// the command.
 #[derive(Debug)]
 pub(crate) struct Revisions {
     /// The URL, or the directory.
     url: String,
-    /// The directory of the repository, or of the mirror of its URL.
+    /// The directory of the repository, or of the mirror.
     directory: PathBuf,
     mirror: Option<(TempDir, RefCell<Mirror>)>,
 }
@@ -147,7 +148,7 @@ impl Revisions {
         Ok(Self { url: url.to_owned(), directory, mirror: Some((cache, RefCell::new(mirror))) })
     }
 
-    /// Returns the URLs that the repository is known by: its own, and those of the remotes of a directory.
+    /// Returns the URLs of the repository: its own URL, and the remotes of a local directory.
     pub(crate) fn urls(&self) -> Vec<String> {
         let remotes = if self.mirror.is_none() { git::remote_urls(&self.directory) } else { Vec::new() };
         std::iter::once(self.url.clone()).chain(remotes).collect()
@@ -156,7 +157,7 @@ impl Revisions {
     /// Reads a revision.
     ///
     /// # Errors
-    /// The repository cannot be read, it has no such revision, or no reference can have that name.
+    /// The repository cannot be read, the revision does not exist, or its name is not a valid reference name.
     pub(crate) fn checkout(&self, revision: &str) -> Result<Arc<Checkout>, CommandError> {
         let Some((_, mirror)) = &self.mirror else {
             return git::checkout(&self.directory, revision).map_err(hinted);
@@ -182,7 +183,7 @@ impl Revisions {
         })
     }
 
-    /// Says why the signatures of a commit that was read as a revision do not count; `None` if they do.
+    /// Returns the reason why the signatures of a commit are not accepted; `None` if they are.
     ///
     /// # Errors
     /// The repository cannot be read.
@@ -199,7 +200,7 @@ impl Revisions {
         }
     }
 
-    /// Returns the newest commit up to another one that changed a directory, and its time.
+    /// Returns the newest commit that changed a directory, looking back from `commit`, and its time.
     ///
     /// # Errors
     /// The repository cannot be read.
@@ -211,7 +212,7 @@ impl Revisions {
         git::last_change(&self.directory, commit, directory).map_err(hinted)
     }
 
-    /// Says why a commit is a rewind of a reference; `None` if it is none.
+    /// Returns the reason why a commit rewinds a reference; `None` if it does not.
     ///
     /// # Errors
     /// The repository cannot be read.
@@ -229,7 +230,7 @@ impl Revisions {
     }
 }
 
-/// Returns a failure of git with the way out that a command has.
+/// Adds the command's hint to a git error.
 fn hinted(error: Error) -> CommandError {
     match error {
         Error::Auth { url, why } => CommandError::hinted(anyhow!("{url} refuses access: {why}"), CREDENTIALS),
@@ -317,7 +318,7 @@ mod tests {
         let authorization = Some("Basic Z2l0Omh1bnRlcjIy".to_owned());
         let web = Web::start(&forge, Behaviour { authorization, ..Behaviour::default() });
         let dir = tempfile::tempdir().unwrap();
-        // In the volume of a Secret, the files are links into a directory beside them.
+        // In a Secret volume, the files are symlinks into the directory `..data`.
         let volume = dir.path().join("..data");
         std::fs::create_dir(&volume).unwrap();
         let keep = |token: &str| {

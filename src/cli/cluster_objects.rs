@@ -12,7 +12,7 @@ use engine::placement::sets::SetMembers;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// Reads the objects. Add-ons and works that cannot be read are left out.
+/// Reads the objects of a cluster. Unreadable add-ons and works are left out.
 ///
 /// # Errors
 /// A kind has not been read completely.
@@ -31,7 +31,7 @@ pub(crate) fn cluster_objects(name: &str, view: &impl View) -> Read<ClusterObjec
     Ok(ClusterObjects { cluster, sets, add_ons: view.list_readable(within)?, works })
 }
 
-/// Returns the names of the sets that a cluster is in, by their label or their selector.
+/// Returns the names of the sets that contain a cluster, by label or by selector.
 fn sets(cluster: &ManagedCluster, view: &impl View) -> Read<Vec<String>> {
     let attributes = ClusterAttributes::of(cluster);
     let sets: Vec<Arc<ManagedClusterSet>> = view.list_readable(Query::ALL)?;

@@ -14,11 +14,11 @@ use super::CommandError;
 use crate::shell;
 use object::text::first_line;
 
-/// How long a process that can wait for its hub asks it before it starts: shorter than the 30 seconds after
-/// which a kubelet ends a process whose health is not served.
+/// How long a process that can run without its hub waits for an answer at startup. It is shorter than the 30
+/// seconds after which a kubelet kills a process that does not serve its health.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
-/// Help of `--kubeconfig` for commands that connect to a managed cluster.
+/// The help of `--kubeconfig` for commands that connect to a managed cluster.
 pub(super) const CLUSTER_KUBECONFIG: &str =
     "Kubeconfig of the cluster. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod";
 
@@ -39,11 +39,11 @@ impl HubArgs {
         connect(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
 
-    /// Connects to the hub for a process that serves its health and runs until it is stopped. If the API
-    /// server does not answer yet, it only logs that: all that use the client ask again.
+    /// Connects to the hub for a process that serves its health and runs until stopped. If the API server does not
+    /// answer yet, only logs a warning: all users of the client retry.
     ///
     /// # Errors
-    /// The kubeconfig cannot be used, or the API server refuses the credentials.
+    /// The kubeconfig is invalid, or the API server rejects the credentials.
     pub(super) async fn connect_or_wait(&self) -> Result<kube::Client, CommandError> {
         let config = self.config().await?;
         let url = config.cluster_url.clone();
@@ -64,23 +64,23 @@ impl HubArgs {
         self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// Returns the configuration of the connection to the hub.
+    /// Returns the client config for the hub.
     pub(super) async fn config(&self) -> Result<kube::Config, CommandError> {
         config(self.kubeconfig.as_deref(), self.context.as_deref()).await
     }
 }
 
-/// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1. The charts have the same limit.
+/// The first minor version of Kubernetes with ValidatingAdmissionPolicies in v1. The charts have the same minimum.
 pub(super) const OLDEST_MINOR: u32 = 30;
 
-/// Returns true if an API server has an older version of Kubernetes than Wheelwright needs. The minor version of
-/// some providers ends with a plus.
+/// Returns true if an API server is older than Wheelwright requires. Some providers append a plus to the minor
+/// version.
 pub(super) fn is_too_old(version: &Info) -> bool {
     let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     minor.parse().is_ok_and(|minor: u32| minor < OLDEST_MINOR)
 }
 
-/// Refuses a cluster on which an installation would fail halfway.
+/// Returns an error for a cluster on which an installation would fail halfway.
 pub(super) async fn check_version(client: &kube::Client) -> Result<(), CommandError> {
     let version = client.apiserver_version().await?;
     if !is_too_old(&version) {
@@ -93,15 +93,15 @@ pub(super) async fn check_version(client: &kube::Client) -> Result<(), CommandEr
     Err(CommandError::hinted(error, "upgrade the cluster first; the helm charts refuse this version too"))
 }
 
-/// Returns whether an API server is embedded in a process of ours. It runs no pods.
+/// Returns true if the API server is an embedded hub, which runs no pods.
 pub(super) async fn is_embedded(client: &kube::Client) -> Result<bool, kube::Error> {
     Ok(client.apiserver_version().await?.git_version.ends_with("+wheelwright"))
 }
 
-/// Connects to the API server that a kubeconfig names, and checks that it answers.
+/// Connects to the API server of a kubeconfig, and checks that it answers.
 ///
 /// # Errors
-/// The kubeconfig cannot be used, the API server does not answer, or it refuses the credentials.
+/// The kubeconfig is invalid, the API server does not answer, or it rejects the credentials.
 pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -112,7 +112,7 @@ pub(super) async fn connect(
 /// Connects to an API server, and checks that it answers.
 ///
 /// # Errors
-/// It does not answer, or refuses the credentials.
+/// The API server does not answer, or rejects the credentials.
 pub(super) async fn answering(config: kube::Config) -> Result<kube::Client, CommandError> {
     let url = config.cluster_url.clone();
     let client = shell::client(config).context("cannot use the kubeconfig")?;
@@ -122,12 +122,12 @@ pub(super) async fn answering(config: kube::Config) -> Result<kube::Client, Comm
     }
 }
 
-/// Returns true if the API server answers that the client may not ask.
+/// Returns true if the API server rejects the credentials.
 fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if [401, 403].contains(&status.code))
 }
 
-/// Says why an API server cannot be used.
+/// Returns the error for an API server that is unreachable or rejects the credentials.
 fn unreachable(url: &http::Uri, error: &kube::Error) -> CommandError {
     match error {
         kube::Error::Api(_) => CommandError::hinted(
@@ -141,10 +141,10 @@ fn unreachable(url: &http::Uri, error: &kube::Error) -> CommandError {
     }
 }
 
-/// Returns the configuration of the connection to an API server.
+/// Returns the client config for an API server.
 ///
 /// # Errors
-/// The kubeconfig cannot be used.
+/// The kubeconfig is invalid.
 pub(super) async fn config(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -169,12 +169,12 @@ pub(super) async fn config(
     config.map_err(|error| unusable(kubeconfig, &error))
 }
 
-/// Refuses a kubeconfig file that cannot be read, without its content.
+/// Checks that a kubeconfig file is valid. The error does not show its content.
 pub(super) fn readable(path: &Path) -> Result<(), CommandError> {
     Kubeconfig::read_from(path).map(drop).map_err(|error| unusable(Some(path), &error))
 }
 
-/// Parses a bootstrap kubeconfig, and refuses it without its content.
+/// Parses a bootstrap kubeconfig. The error does not show its content.
 pub(super) fn parse(bootstrap: &str) -> Result<Kubeconfig, CommandError> {
     Kubeconfig::from_yaml(bootstrap).map_err(|error| {
         let error = anyhow::anyhow!("cannot use the kubeconfig: {}", first_line(&error.to_string()));
@@ -182,7 +182,7 @@ pub(super) fn parse(bootstrap: &str) -> Result<Kubeconfig, CommandError> {
     })
 }
 
-/// Says why a kubeconfig cannot be used, without its content.
+/// Returns the error for an unusable kubeconfig, without its content.
 fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
     const CONTEXTS: &str =
         "`kubectl config get-contexts` lists the contexts of a kubeconfig, and --context chooses one";
@@ -205,16 +205,16 @@ fn unusable(path: Option<&Path>, error: &KubeconfigError) -> CommandError {
     CommandError::hinted(anyhow::anyhow!(why), hint)
 }
 
-/// Returns the cause of an error in words.
+/// Describes the cause of an error.
 fn cause(error: &dyn Error) -> String {
     match innermost(error).to_string().as_str() {
-        // tokio's words for a timeout
+        // Tokio's message for a timeout.
         "deadline has elapsed" => "it does not answer".into(),
         words => words.into(),
     }
 }
 
-/// Returns the cause of an error, without the layers of the client that it came through.
+/// Returns the innermost cause of an error, without the client's layers.
 fn innermost(error: &dyn Error) -> &dyn Error {
     error.source().map_or(error, innermost)
 }

@@ -1,4 +1,4 @@
-//! Durations in arguments.
+//! Parses durations in arguments.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use tokio::time::Instant;
 /// The longest wait: a year.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// How long a command waits for a result.
+/// The time for which a command waits for a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait(SignedDuration);
 
 impl Wait {
-    /// Returns whether the command does not wait at all.
+    /// Returns true if the command does not wait at all.
     pub(super) fn is_zero(self) -> bool {
         self.0.is_zero()
     }
 
-    /// Returns when the command gives up, if it begins to wait now.
+    /// Returns the time at which a wait that starts now ends.
     pub(super) fn deadline(self) -> Instant {
         Instant::now() + Duration::try_from(self.0).unwrap_or_default()
     }
 
-    /// Returns a wait that is longer by some time.
+    /// Returns a wait that is longer by `more`.
     pub(super) fn plus(self, more: SignedDuration) -> Self {
         Self(self.0.saturating_add(more).min(LONGEST_WAIT))
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Parses how long to wait: a duration such as 5m, or a number of seconds.
+/// Parses a wait: a duration such as 5m, or a number of seconds.
 pub(super) fn wait(text: &str) -> Result<Wait, String> {
     let seconds = || text.parse().ok().map(SignedDuration::from_secs);
     let duration = seconds().or_else(|| parse(text)).filter(|duration| !duration.is_negative());
@@ -46,7 +46,7 @@ pub(super) fn wait(text: &str) -> Result<Wait, String> {
         .ok_or_else(|| "write a duration such as 5m or 90s".into())
 }
 
-/// Returns the parser of an argument with a duration of at least `shortest`.
+/// Returns a parser for a duration of at least `shortest`.
 pub(super) fn at_least(
     shortest: SignedDuration,
 ) -> impl Fn(&str) -> Result<SignedDuration, String> + Clone + Send + Sync + 'static {

@@ -1,4 +1,4 @@
-//! The election that a command takes part in.
+//! The flags for leader election.
 
 use anyhow::Context as _;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -13,7 +13,7 @@ use super::connect::{ANSWER, HubArgs};
 use crate::operator::LeaderCandidate;
 use crate::shell::{self, ElectionOptions};
 
-/// What to do where the lease cannot be held.
+/// The hint for a lease that cannot be used.
 const ADVICE: &str = "name another namespace with --namespace, grant get, create and update of leases there, \
                       or run the only operator with --leader-elect=false";
 
@@ -35,8 +35,8 @@ pub(super) struct ElectionArgs {
 }
 
 impl ElectionArgs {
-    /// Returns the candidate for a lease, `None` without an election. Creates the namespace of the lease
-    /// if it is missing, and the API server answers.
+    /// Returns the candidate for a lease; `None` if leader election is off. Creates the namespace of the lease if
+    /// it is missing and the API server answers.
     ///
     /// # Errors
     /// The lease may not be read, or its namespace is missing and cannot be created.
@@ -61,7 +61,7 @@ impl ElectionArgs {
                 return Err(CommandError::hinted(error, ADVICE));
             }
             Ok(Ok(_) | Err(kube::Error::Api(_))) => create_namespace(client, namespace).await?,
-            // The API server does not answer. The election asks again.
+            // The API server does not answer. The election retries.
             Ok(Err(_)) | Err(_) => {}
         }
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wheelwright".into());
@@ -71,7 +71,8 @@ impl ElectionArgs {
     }
 }
 
-/// Creates the namespace of the lease where it is missing. Who may not read it finds out in the election.
+/// Creates the namespace of the lease if it is missing. If the namespace may not be read, the election reports
+/// that.
 async fn create_namespace(client: kube::Client, name: &str) -> Result<(), CommandError> {
     let namespaces: Api<Namespace> = Api::all(client);
     if !matches!(namespaces.get_opt(name).await, Ok(None)) {

@@ -1,19 +1,19 @@
-//! The failure of a command, with a hint for the user.
+//! The error of a command, with a hint for the user.
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-/// The failure of a command.
+/// The error of a command.
 #[derive(Debug)]
 pub struct CommandError {
-    /// The attempt that failed and its causes; the innermost is last.
+    /// The failed attempt and its causes, outermost first.
     pub(super) error: anyhow::Error,
     /// The hint for the user.
     pub(super) hint: Option<String>,
 }
 
 impl CommandError {
-    /// Returns a mistake of the user, with a hint.
+    /// Returns a user error with a hint.
     pub fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Self {
         Self { error: error.into(), hint: Some(hint.into()) }
     }
@@ -25,10 +25,10 @@ impl<E: Into<anyhow::Error>> From<E> for CommandError {
     }
 }
 
-/// The result of a command: its exit code, or its failure.
+/// The result of a command: an exit code or an error.
 pub type CommandResult = Result<ExitCode, CommandError>;
 
-/// Returns the hint for a file that cannot be read or written, when the error has no other.
+/// Returns a hint for a file that cannot be read or written.
 pub(super) fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
     match io_kinds(error).next()? {
         ErrorKind::NotFound => {
@@ -39,12 +39,12 @@ pub(super) fn hint_about_file(error: &anyhow::Error) -> Option<&'static str> {
     }
 }
 
-/// Returns whether the reader of the output has closed it: `wheelwright … | head` is not an error.
+/// Returns true if the reader of the output has closed it: `wheelwright … | head` is not an error.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     io_kinds(error).any(|kind| kind == ErrorKind::BrokenPipe)
 }
 
-/// Returns the failures of input and output among the causes of an error, the outermost first.
+/// Returns the kinds of the I/O errors among the causes of an error, outermost first.
 fn io_kinds(error: &anyhow::Error) -> impl Iterator<Item = ErrorKind> {
     error.chain().filter_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()))
 }
