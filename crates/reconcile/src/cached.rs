@@ -1,4 +1,4 @@
-//! The objects of one kind, in maps that a snapshot shares.
+//! Caches the objects of one kind, in maps that snapshots share.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,26 +10,26 @@ use super::{CachedCount, Change, Delta, Query, Read, ReadError, Unreadable};
 use api::names::INDEXED_LABELS;
 use object::{Key, Stored, version};
 
-/// The version of an object whose server has no numeric versions, as some aggregated API servers. Its events
+/// The version of an object whose server has no numeric versions, such as some aggregated API servers. Its events
 /// still arrive in order.
 const OPAQUE: u64 = 0;
 
-/// The objects of one kind. The cost of a clone does not depend on the number of objects, and a change of one
-/// object copies only the path to it.
+/// The objects of one kind. The cost of a clone does not depend on the number of objects, and changing one object
+/// copies only the path to it.
 #[derive(Debug)]
 pub(crate) struct Cached<K> {
     objects: RedBlackTreeMapSync<Key, Arc<K>>,
     by_label: RedBlackTreeMapSync<(&'static str, String), RedBlackTreeSetSync<Key>>,
-    /// Objects whose newest state does not fit the type; what was read of them before stays in `objects`.
+    /// Objects whose newest state does not fit the type; `objects` keeps their last readable state.
     unreadable: RedBlackTreeMapSync<Key, Arc<Unreadable>>,
-    /// How often the keys of `unreadable` changed.
+    /// The number of times that a key was added to or removed from `unreadable`.
     readability_changes: u64,
-    /// The newest resource version that the watch has delivered; a written object that is older and absent
-    /// was deleted since. It is beyond all versions while a restored server has not been listed.
+    /// The newest resource version that the watch has delivered. If a written object is older and absent, it has
+    /// been deleted since. The maximum until a restored server has been listed.
     seen: u64,
-    /// The first list has been read to its end; until then absence means nothing.
+    /// Whether the first list is complete. Until then, absence means nothing.
     complete: bool,
-    /// The objects are those that an earlier process kept, so absence means nothing either.
+    /// Whether the objects come from an earlier process, so that absence means nothing either.
     kept: bool,
 }
 
@@ -61,7 +61,7 @@ impl<K> Clone for Cached<K> {
     }
 }
 
-/// A [`Cached`] of any kind, so that the caches of all kinds are cloned together.
+/// A [`Cached`] of any kind, so that caches of all kinds can be cloned together.
 pub(crate) trait AnyCached: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
@@ -95,14 +95,14 @@ impl<K: Stored> Cached<K> {
         }
     }
 
-    /// Takes an object that a watch delivered.
+    /// Stores an object that a watch delivered.
     pub(crate) fn see(&mut self, object: Arc<K>) -> Option<Change<K>> {
         self.seen = self.seen.max(object.version());
         self.put(object)
     }
 
-    /// Takes the version of an object that a watch delivered; returns whether [`Cached::see`] would change
-    /// nothing, because the object is cached in that version or a newer one.
+    /// Records the version of an object that a watch delivered. Returns true if [`Cached::see`] would change
+    /// nothing, because the cache has that version or a newer one.
     pub(crate) fn confirm(&mut self, key: &Key, version: u64) -> bool {
         let is_known = self.holds(key, version) && !self.is_unreadable(key);
         if is_known {
@@ -111,7 +111,7 @@ impl<K: Stored> Cached<K> {
         is_known
     }
 
-    /// Takes the deletion of an object that a watch delivered.
+    /// Removes an object whose deletion a watch delivered.
     pub(crate) fn lose(&mut self, key: &Key, resource_version: &str) -> Option<Change<K>> {
         let at = version(resource_version);
         self.seen = self.seen.max(at);
@@ -119,8 +119,8 @@ impl<K: Stored> Cached<K> {
         if is_newer { None } else { self.take(key) }
     }
 
-    /// Takes an object that an own write returned, unless the watch has already delivered its deletion, or
-    /// its version cannot be compared with those of the watch.
+    /// Stores an object returned by our own write, unless the watch has already delivered its deletion, or its
+    /// version cannot be compared with versions from the watch.
     pub(crate) fn write(&mut self, object: Arc<K>) -> Option<Change<K>> {
         let was_deleted = object.version() <= self.seen && !self.objects.contains_key(&object.key());
         if was_deleted || object.version() == OPAQUE { None } else { self.put(object) }
@@ -132,17 +132,17 @@ impl<K: Stored> Cached<K> {
         self.unreadable.insert_mut(unreadable.key.clone(), Arc::new(unreadable));
     }
 
-    /// Records that an object is readable or gone.
+    /// Records that an object is readable or deleted.
     fn accept(&mut self, key: &Key) {
         self.readability_changes += u64::from(self.unreadable.remove_mut(key));
     }
 
-    /// Returns how often an object became unreadable, readable again, or was deleted while unreadable.
+    /// Returns how often an object became unreadable, became readable again, or was deleted while unreadable.
     pub(crate) fn readability_changes(&self) -> u64 {
         self.readability_changes
     }
 
-    /// Returns whether the failure differs from the one that is recorded, or none is recorded.
+    /// Returns true if this failure is not the recorded one.
     pub(crate) fn is_new_failure(&self, refused: &Unreadable) -> bool {
         self.unreadable.get(&refused.key).is_none_or(|known| known.why != refused.why)
     }
@@ -152,10 +152,11 @@ impl<K: Stored> Cached<K> {
         self.unreadable.contains_key(key)
     }
 
-    /// Replaces the objects by a complete list of resource version `at`, except where an own write is newer.
+    /// Replaces the objects with a complete list at resource version `at`, but keeps newer results of our own
+    /// writes.
     ///
-    /// A version below one that was seen means that the server was restored, and its versions went back. Then
-    /// no cached object is newer than the list.
+    /// A version below `seen` means that the server was restored from a backup. Then no cached object is newer
+    /// than the list.
     pub(crate) fn replace(
         &mut self,
         all: Vec<Arc<K>>,
@@ -197,31 +198,30 @@ impl<K: Stored> Cached<K> {
         changes
     }
 
-    /// Takes the objects that an earlier process kept. The first list counts as newer than all of them.
+    /// Stores the objects that an earlier process kept. The first list counts as newer than all of them.
     pub(crate) fn keep(&mut self, all: Vec<Arc<K>>) -> Vec<Change<K>> {
         (self.complete, self.kept, self.seen) = (true, true, u64::MAX);
         all.into_iter().map(|object| self.set(object)).collect()
     }
 
-    /// Returns whether the objects, or their absence, are known from the API server.
+    /// Returns true if the API server has confirmed which objects exist.
     pub(crate) fn is_listed(&self) -> bool {
         self.complete && !self.kept
     }
 
-    /// Marks the kind as unreadable from now on: the cached objects may be long out of date.
+    /// Makes the kind unreadable, because the cached objects may be long out of date.
     pub(crate) fn expire(&mut self) {
         self.complete = false;
     }
 
-    /// Marks the kind as unreadable until it is listed, because the versions of its server went back after a
-    /// restore. Every cached object then counts as older than that list, whether it came from a watch or an
-    /// own write.
+    /// Makes the kind unreadable until the next list, because a restore set the server's versions back. Every
+    /// cached object then counts as older than that list, whether it came from a watch or our own write.
     pub(crate) fn restored(&mut self) {
         self.complete = false;
         self.seen = u64::MAX;
     }
 
-    /// Returns whether an object is cached in a version or a newer one.
+    /// Returns whether the cache has an object at this version or a newer one.
     fn holds(&self, key: &Key, version: u64) -> bool {
         version != OPAQUE && self.objects.get(key).is_some_and(|held| held.version() >= version)
     }
@@ -288,7 +288,7 @@ impl<K: Stored> Cached<K> {
     /// Returns the object at a key.
     ///
     /// # Errors
-    /// The newest state of the object does not fit the type.
+    /// Returns an error if the newest state of the object does not fit the type.
     pub(crate) fn get(&self, key: &Key, kind: impl Fn() -> String) -> Read<Option<Arc<K>>> {
         match self.unreadable.get(key) {
             Some(refused) => Err(refused.error(kind())),
@@ -296,13 +296,13 @@ impl<K: Stored> Cached<K> {
         }
     }
 
-    /// Returns the objects that match, in key order.
+    /// Returns the matching objects, in key order.
     ///
-    /// An object whose newest state does not fit the type is listed as it was read last, as from a cache that
-    /// is behind.
+    /// An object whose newest state does not fit the type is listed in its last readable state, as in a cache that
+    /// lags behind.
     ///
     /// # Errors
-    /// An object that could match has never been read.
+    /// Returns an error if an object that could match has never been readable.
     pub(crate) fn list(&self, query: Query<'_>, kind: impl Fn() -> String) -> Read<Vec<Arc<K>>> {
         match self.refused(query).find(|refused| !self.objects.contains_key(&refused.key)) {
             Some(refused) => Err(refused.error(kind())),
@@ -315,7 +315,7 @@ impl<K: Stored> Cached<K> {
         CachedCount { objects: self.objects.size(), unreadable: self.unreadable.size() }
     }
 
-    /// Returns the objects that could match and whose newest state does not fit the type, in key order.
+    /// Returns the objects that could match but whose newest state does not fit the type, in key order.
     pub(crate) fn refused(&self, query: Query<'_>) -> impl Iterator<Item = &Arc<Unreadable>> {
         self.unreadable.values().filter(move |refused| {
             let in_namespace = query.namespace.is_none_or(|namespace| refused.key.namespace == namespace);
@@ -329,7 +329,7 @@ impl<K: Stored> Cached<K> {
         })
     }
 
-    /// Returns the objects that match and have been read, in key order.
+    /// Returns the matching objects that have been readable, in key order.
     pub(crate) fn matching(&self, query: Query<'_>) -> Vec<Arc<K>> {
         let Some((label, value)) = query.label else {
             return match query.namespace {
@@ -353,24 +353,24 @@ impl<K: Stored> Cached<K> {
         objects
     }
 
-    /// Returns whether its first list has been read.
+    /// Returns whether the first list is complete.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Returns whether nothing has been read of the kind yet.
+    /// Returns true if nothing of the kind has been read yet.
     pub(crate) fn is_new(&self) -> bool {
         !self.complete && self.objects.is_empty()
     }
 
-    /// Returns the cache, once its first list has been read.
+    /// Returns the cache if its first list is complete.
     ///
     /// # Errors
-    /// The first list has not been read.
+    /// Returns an error until the first list is complete.
     pub(crate) fn complete(&self, kind: impl Fn() -> String) -> Read<&Self> {
         if self.complete { Ok(self) } else { Err(ReadError::not_listed(kind())) }
     }
 }
 
-/// The labels of an object whose type cannot be read, by name; `None` where not even they can be.
+/// The labels of an object that does not fit its type; `None` if the labels are unreadable too.
 pub(crate) type Labels = Option<BTreeMap<String, String>>;

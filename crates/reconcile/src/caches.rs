@@ -1,5 +1,5 @@
-//! The one implementation of [`View`]: caches that watches fill. In the operator and the agent these are
-//! watches of API servers, in the simulator watches of stores.
+//! The only implementation of [`View`]: caches that watches fill. The operator and the agent watch API servers;
+//! the simulator watches stores.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -11,34 +11,34 @@ use super::cached::{AnyCached, Cached, Labels};
 use super::{Change, Lookup, LookupAnswer, Query, Read, ReadError, Site, Source, View};
 use object::{Gvk, Key, Kind, Object, ObjectRef, version};
 
-/// Everything a process has read, by kind.
+/// Everything that a process has read, by kind.
 ///
-/// A clone shares every object and costs as much as there are kinds. A decision reads a clone, which nothing
-/// changes.
+/// A clone shares every object; its cost depends only on the number of kinds. A decision reads a clone, which
+/// never changes.
 #[derive(Clone, Default)]
 pub struct Caches {
     kinds: BTreeMap<(Site, TypeId), Arc<dyn AnyCached>>,
     observed: BTreeMap<Gvk, Arc<Cached<Object>>>,
-    /// Why the API server refuses to list an observed kind.
+    /// The reason why the API server refuses to list an observed kind.
     refused: BTreeMap<Gvk, String>,
     sources: RedBlackTreeMapSync<Key, Arc<Source>>,
     lookups: RedBlackTreeMapSync<Lookup, LookupResult>,
     settings: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// The answer to a lookup, or the reason why there is none.
+/// The answer to a lookup, or the reason for its failure.
 pub(crate) type LookupResult = Result<LookupAnswer, String>;
 
-/// A report of a watch or of a write about one object.
+/// A report about one object, from a watch or a write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta<K> {
-    /// A watch reports it as created or changed.
+    /// A watch reported that the object was created or changed.
     Seen(K),
-    /// A watch reports it as deleted, at a resource version.
+    /// A watch reported the deletion of the object, at a resource version.
     Gone(Key, String),
-    /// An own write returned it; the watch may be behind the write, or ahead of it.
+    /// Our own write returned the object; the watch may be behind or ahead of the write.
     Written(K),
-    /// A watch reports it, but it does not fit its type; its last readable state stays.
+    /// A watch reported an object that does not fit its type. The cache keeps its last readable state.
     Unreadable(Unreadable),
 }
 
@@ -47,18 +47,18 @@ pub enum Delta<K> {
 pub struct Unreadable {
     /// The object.
     pub key: Key,
-    /// Its labels, if they can be read; they decide which lists it belongs to.
+    /// Its labels, if they are readable; they decide which lists include it.
     pub labels: Labels,
-    /// The field that does not fit, and why.
+    /// The field that does not fit, and the reason.
     pub why: String,
 }
 
-/// How many objects of a kind a cache holds.
+/// The number of objects of a kind in a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachedCount {
-    /// Those that have been read.
+    /// Objects that have been readable.
     pub objects: usize,
-    /// Those whose newest state does not fit the type.
+    /// Objects whose newest state does not fit the type.
     pub unreadable: usize,
 }
 
@@ -87,7 +87,7 @@ impl Caches {
         }
     }
 
-    /// Returns the cache of an observed kind; `create` makes one where there is none.
+    /// Returns the cache of an observed kind; `create` adds it if it is absent.
     pub(crate) fn observed_mut(&mut self, gvk: &Gvk, create: bool) -> Option<&mut Cached<Object>> {
         if create {
             self.refused.remove(gvk);
@@ -96,12 +96,13 @@ impl Caches {
         self.observed.get_mut(gvk).map(Arc::make_mut)
     }
 
-    /// Returns whether the first list of an observed kind has been read.
+    /// Returns whether the first list of an observed kind is complete.
     pub(crate) fn is_observed(&self, gvk: &Gvk) -> bool {
         self.observed.get(gvk).is_some_and(|cached| cached.is_complete())
     }
 
-    /// Keeps the refusal to list an observed kind, unless what was read of it still counts. Returns whether it is news.
+    /// Records the refusal to list an observed kind, unless its last list is still valid. Returns whether it is
+    /// new.
     pub(crate) fn refuse_observed(&mut self, gvk: &Gvk, why: String) -> bool {
         let is_news = !self.is_observed(gvk) && self.refused.get(gvk) != Some(&why);
         if is_news {
@@ -110,18 +111,18 @@ impl Caches {
         is_news
     }
 
-    /// Applies a report of a watch or a write to a typed object; `None` if the cache is as new or newer.
+    /// Applies a report about a typed object; returns `None` if the cache is at least as new.
     pub fn apply<K: Kind>(&mut self, site: Site, delta: Delta<K>) -> Option<Change<K>> {
         self.kind_mut(site).apply(delta)
     }
 
-    /// Replaces the objects of a kind by a complete list, read at a resource version.
+    /// Replaces the objects of a kind with a complete list at a resource version.
     pub fn replace<K: Kind>(&mut self, site: Site, all: Vec<K>, resource_version: &str) -> Vec<Change<K>> {
         let all = all.into_iter().map(Arc::new).collect();
         self.kind_mut(site).replace(all, Vec::new(), version(resource_version))
     }
 
-    /// Replaces the objects of an observed kind by a complete list, read at a resource version.
+    /// Replaces the objects of an observed kind with a complete list at a resource version.
     pub fn replace_observed(
         &mut self,
         gvk: &Gvk,
@@ -133,21 +134,20 @@ impl Caches {
         cached.replace(all, Vec::new(), version(resource_version))
     }
 
-    /// Marks every observed kind as unreadable until it is listed, because the versions of its server went
-    /// back.
+    /// Makes every observed kind unreadable until its next list, because the server's versions went back.
     pub(crate) fn observed_restored(&mut self) {
         for cached in self.observed.values_mut() {
             Arc::make_mut(cached).restored();
         }
     }
 
-    /// Drops an observed kind that no plan asks for any more.
+    /// Drops an observed kind that no plan requests any longer.
     pub(crate) fn forget_observed(&mut self, gvk: &Gvk) {
         self.observed.remove(gvk);
         self.refused.remove(gvk);
     }
 
-    /// Stores the state of a repository; `false` when nothing changed.
+    /// Stores the state of a repository; returns false if nothing changed.
     pub fn set_source(&mut self, repo: Key, source: Source) -> bool {
         if self.sources.get(&repo).is_some_and(|held| **held == source) {
             return false;
@@ -156,27 +156,27 @@ impl Caches {
         true
     }
 
-    /// Sets what [`View::settings`] returns.
+    /// Sets the value that [`View::settings`] returns.
     pub fn set_settings<T: Any + Send + Sync>(&mut self, settings: T) {
         self.settings = Some(Arc::new(settings));
     }
 
-    /// Returns the answer to a lookup, where there is one.
+    /// Returns the answer to a lookup, if there is one.
     pub(crate) fn answer(&self, lookup: &Lookup) -> Option<&LookupResult> {
         self.lookups.get(lookup)
     }
 
-    /// Keeps the answer to a lookup.
+    /// Stores the answer to a lookup.
     pub fn set_answer(&mut self, lookup: Lookup, answer: Result<LookupAnswer, String>) {
         self.lookups.insert_mut(lookup, answer);
     }
 
-    /// Drops the answer to a lookup that no key asks for any more.
+    /// Drops the answer to a lookup that no key requests any longer.
     pub(crate) fn forget_lookup(&mut self, lookup: &Lookup) {
         self.lookups.remove_mut(lookup);
     }
 
-    /// Takes the version of a typed object that a watch delivered; returns whether it changes nothing.
+    /// Records the version of a typed object that a watch delivered; returns true if the cache is at least as new.
     pub(crate) fn confirm<K: Kind>(&mut self, site: Site, key: &Key, version: u64) -> bool {
         self.kind_mut::<K>(site).confirm(key, version)
     }

@@ -1,4 +1,4 @@
-//! Controllers, and the registry of their watches.
+//! Controllers, and the registry of the watches that wake them.
 
 use std::sync::Arc;
 
@@ -10,62 +10,59 @@ use object::{Key, Kind, Object};
 /// A pure controller of one primary kind.
 ///
 /// # Guarantees of the dispatcher
-/// - One key is never planned twice at a time, and never again before what its last plan wrote is visible in
-///   the [`View`].
-/// - A step of a plan starts only when the one before succeeded; the actions inside a step are independent
-///   and all attempted.
+/// - Only one reconciliation of a key runs at a time. The next one starts only when the [`View`] shows what the
+/// last one wrote.
+/// - A step of a plan starts only after the previous one succeeded. The actions of a step are independent, and all
+/// are attempted.
 pub trait Controller: 'static {
-    /// Name in `--controllers`, in logs and in metrics. It is also the field manager of the controller's
-    /// writes.
+    /// The name in `--controllers`, logs and metrics. It is also the field manager of the controller's writes.
     const NAME: &'static str;
     /// The kind whose keys it plans.
     type Primary: Kind;
-    /// The API server that serves it.
+    /// The API server with the primary kind.
     const PRIMARY_SITE: Site = Site::Hub;
-    /// Names of cluster-scoped primaries that are planned at the start whether or not they exist.
+    /// Names of cluster-scoped primaries to plan at the start, even if they do not exist.
     const EXPECTED: &'static [&'static str] = &[];
 
-    /// The reporting controller of its events, where OCM's clients expect another name than [`Self::NAME`].
+    /// The reporting controller of its events, if OCM's clients expect a name other than [`Self::NAME`].
     const REPORTER: &'static str = Self::NAME;
 
-    /// The limit of keys that are planned or executed at the same time. It is 1 if the decision for one key
-    /// changes the decision for the next.
+    /// The number of keys that may be planned or executed at the same time. It is 1 if the decision for one key
+    /// affects the decision for the next.
     const MAX_CONCURRENT_RECONCILES: usize = 16;
 
-    /// The least time from the end of a plan of a key to the next one that a change of a typed object causes.
-    /// A controller whose plans go over a whole fleet sets it, so that a rollout does not cost the fleet for
-    /// each cluster that moves. The time that a plan asks for ([`Plan::wake`]) is kept all the same.
+    /// The minimum time from the end of a reconciliation to the next one of the same key that a change of a typed
+    /// object causes. Controllers whose plans cover a whole fleet set it, so that a rollout does not replan the
+    /// fleet for each cluster that moves. A time that a plan requests ([`Plan::wake`]) is not affected.
     const SPACING: SignedDuration = SignedDuration::ZERO;
 
-    /// Whether it decides by objects of the hub that an earlier process kept, while the hub cannot be read.
-    /// The absence of an object then means nothing, so a controller that decides by absence must not set it.
+    /// Whether the controller may use objects of the hub that an earlier process kept, while the hub cannot be
+    /// read. The absence of an object then means nothing, so a controller that decides by absence must not set it.
     const USES_KEPT: bool = false;
 
-    /// Returns whether a change of a primary can change its plan, as a predicate of controller-runtime says.
-    /// The default takes every change for one; a controller that does not read the status ignores those of
-    /// it.
+    /// Returns true if a change of a primary can change its plan, like a predicate in controller-runtime. By
+    /// default, every change can. A controller that does not read the status should ignore status changes.
     fn concerns(change: &Change<Self::Primary>) -> bool {
         let _ = change;
         true
     }
 
-    /// Registers the watches that wake it; a change of a primary that [concerns](Self::concerns) it always
-    /// wakes its own key.
+    /// Registers the watches that wake the controller. A change of a primary that [concerns](Self::concerns) the
+    /// controller always wakes that primary's key.
     fn watches<W: Watches>(watches: &mut W);
 
-    /// Decides what should be written. It does no I/O, reads no clock, and returns for every input.
+    /// Decides what to write. It does no I/O, reads no clock, and returns for every input.
     ///
     /// # Errors
-    /// [`ReadError`](super::ReadError) when an input could not be read. The dispatcher logs and counts the
+    /// Returns [`ReadError`](super::ReadError) if an input could not be read. The dispatcher logs and counts the
     /// error, and plans the key again when the input has arrived or after a backoff.
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
 
-    /// Concludes from the outcomes of the writes. The default writes the status that the plan drafted, once
-    /// all steps have succeeded.
+    /// Draws the conclusion from the outcomes of the writes. By default, this is the status that the plan drafted,
+    /// once all steps have succeeded.
     ///
     /// # Errors
-    /// As in [`Controller::plan`]: the key is planned again, because the status does not say yet what was
-    /// written.
+    /// As for [`Controller::plan`]. The key is planned again, because the status does not report the writes yet.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         let _ = (key, view, now);
         Ok(done.plan.status.clone().filter(|_| done.is_success()))
@@ -78,34 +75,34 @@ pub trait Register {
     fn add<C: Controller>(&mut self);
 }
 
-/// Names the keys of a controller that a change concerns.
+/// Returns the keys of a controller that a change concerns.
 pub type Wakes<K, V> = fn(&Change<K>, &V) -> Vec<Key>;
 
 /// A registry of the kinds that wake a [`Controller`].
 ///
-/// A mapping function only reads: it finds the keys in the change and in the caches, never in the
-/// controller's index. An index names the keys that a change concerns when it takes the change
+/// Mapping functions only read: they find keys in the change and in the caches, never in the controller's index.
+/// An index returns the keys that a change concerns when it applies the change
 /// ([`Observes::on`](super::Observes::on)).
 pub trait Watches {
-    /// The view the mapping functions may look things up in.
+    /// The view that mapping functions read.
     type View: View;
 
-    /// Wakes the keys that `wakes` names whenever an object of kind `K` changes.
+    /// Wakes the keys that `wakes` returns whenever an object of kind `K` changes.
     fn on_site<K: Kind>(&mut self, site: Site, wakes: Wakes<K, Self::View>);
 
-    /// Wakes the keys that `wakes` names whenever an observed object changes, of a kind that a
-    /// [`Plan::observe`] asked for.
+    /// Wakes the keys that `wakes` returns whenever an object of an observed kind changes. Plans request observed
+    /// kinds with [`Plan::observe`].
     fn on_observed(&mut self, wakes: Wakes<Object, Self::View>);
 
-    /// Wakes the keys that `wakes` names whenever a fetch of a repository ends, with or without success. The
-    /// name is that of its `ConfigRepo`.
+    /// Wakes the keys that `wakes` returns whenever a fetch of a repository ends, successful or not. The key is
+    /// that of its `ConfigRepo`.
     fn on_source(&mut self, wakes: fn(&Key) -> Vec<Key>);
 
-    /// Keeps an index for the plans of the controller, and wakes the keys that it names.
+    /// Keeps an index for the plans of the controller, and wakes the keys that the index returns.
     fn keep<I: Index>(&mut self);
 
-    /// Wakes the keys that `wakes` names whenever an object of kind `K` on the hub becomes unreadable, or
-    /// stops to be.
+    /// Wakes the keys that `wakes` returns whenever an object of kind `K` on the hub becomes unreadable or
+    /// readable again.
     fn on_readability<K: Kind>(&mut self, wakes: fn(&Self::View) -> Vec<Key>);
 
     /// Calls [`Watches::on_site`] for the hub.
@@ -119,12 +116,12 @@ pub trait Watches {
     }
 }
 
-/// An object before and after a change: created (no `old`), updated, or deleted (no `new`).
+/// An object before and after a change. A created object has no `old`, a deleted one no `new`.
 #[derive(Debug)]
 pub struct Change<K> {
-    /// The object as the view had it before.
+    /// The previous object in the view.
     pub old: Option<Arc<K>>,
-    /// The object as it is now.
+    /// The current object.
     pub new: Option<Arc<K>>,
 }
 
@@ -135,8 +132,8 @@ impl<K> Clone for Change<K> {
 }
 
 impl<K> Change<K> {
-    /// Returns both sides, the newer first. A mapping function uses it to wake the keys of the object before
-    /// and after the change.
+    /// Returns both sides, the newer first, so that a mapping function can wake the keys of the object before and
+    /// after the change.
     pub fn sides(&self) -> impl Iterator<Item = &K> {
         self.new.iter().chain(&self.old).map(std::convert::AsRef::as_ref)
     }
@@ -157,12 +154,11 @@ pub(crate) struct ErasedController {
     pub(crate) plan: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,
     /// [`Controller::conclude`].
     pub(crate) conclude: fn(&Key, &Snapshot, &Executed, Timestamp) -> Read<Option<StatusWrite>>,
-    /// Every key that has an object.
+    /// Returns every key that has an object.
     pub(crate) keys: fn(&Caches) -> Read<Vec<Key>>,
 }
 
 impl ErasedController {
-    /// Erases the types of a controller.
     pub(crate) fn of<C: Controller>() -> Self {
         Self {
             name: C::NAME,

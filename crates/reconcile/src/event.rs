@@ -1,4 +1,4 @@
-//! Events, for people.
+//! Events for people to read.
 
 use serde::Serialize;
 
@@ -7,25 +7,25 @@ use object::{Key, Kind, Metadata as _, ObjectRef};
 /// An event about an object (`events.k8s.io/v1`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Event {
-    /// The object the event is about.
+    /// The object that the event is about.
     pub regarding: ObjectRef,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: String,
     /// A related object, and its uid if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<(ObjectRef, String)>,
-    /// Normal or Warning.
+    /// The type.
     pub event_type: EventType,
-    /// Reason: a CamelCase word.
+    /// The reason, a CamelCase word.
     pub reason: String,
-    /// Action: a CamelCase word.
+    /// The action, a CamelCase word.
     pub action: String,
-    /// A sentence.
+    /// The message, a sentence.
     pub message: String,
 }
 
 impl Event {
-    /// Returns an event about an object. Reason and action are CamelCase words, the message is a sentence.
+    /// Returns an event about an object. `reason` and `action` are CamelCase words; `message` is a sentence.
     pub fn new<K: Kind>(
         regarding: &K,
         event_type: EventType,
@@ -44,8 +44,8 @@ impl Event {
         }
     }
 
-    /// Returns the event in the namespace that is named like its object, a cluster: the agent of the
-    /// cluster may write there only.
+    /// Moves the event to the namespace named like its object, a cluster, because the cluster's agent may only
+    /// write there.
     #[must_use]
     pub fn of_cluster(mut self) -> Self {
         self.regarding.key.namespace = self.regarding.key.name.clone();
@@ -53,11 +53,11 @@ impl Event {
     }
 }
 
-/// `type` of an event.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum EventType {
     /// Something happened as expected.
     Normal,
-    /// Something needs the attention of a person.
+    /// Something needs attention.
     Warning,
 }

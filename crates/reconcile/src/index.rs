@@ -1,4 +1,4 @@
-//! Indexes: state that is derived from the caches, so that a decision need not scan every object.
+//! Indexes: state derived from the caches, so that a decision need not scan every object.
 
 use std::any::{Any, TypeId};
 
@@ -7,21 +7,20 @@ use object::{Key, Kind, Object, Stored};
 
 /// State derived from the objects of the hub, which the dispatcher updates change by change.
 ///
-/// An index belongs to the one controller that keeps it, and a controller may keep several. It is a cache
-/// and never a source: a decision must be the same with an index that was built just now. Only the time at
-/// which something was first seen may begin anew, if it decides no more than how long to wait.
+/// An index belongs to the controller that keeps it; a controller may keep several. An index is a cache, never a
+/// source: a newly built index must lead to the same decisions. The only exception is the time at which something
+/// was first seen, which may start over if it only decides how long to wait.
 ///
 /// # Guarantees
-/// - The index agrees with the view of the plan: changes wait in a log, and are applied before the plan
-///   begins.
-/// - Plans of a controller run one after the other, so nothing else reads or changes the index meanwhile.
-/// - An index that a panic may have left half changed is dropped, and every key of the controller is planned
-///   again.
+/// - The index agrees with the view of the plan: changes wait in a log, and are applied before the plan starts.
+/// - Plans of a controller run one after the other, so nothing else reads or changes the index during a plan.
+/// - If a panic may have left an index half changed, the dispatcher drops it and plans every key of the controller
+/// again.
 pub trait Index: Send + Sized + 'static {
     /// Builds the index from all objects.
     ///
     /// # Errors
-    /// [`ReadError`](super::ReadError) where a kind it needs has not been read completely.
+    /// Returns [`ReadError`](super::ReadError) if a kind that it needs has not been read completely.
     fn build(view: &impl View) -> Read<Self>;
 
     /// Registers the kinds whose changes it applies.
@@ -30,21 +29,21 @@ pub trait Index: Send + Sized + 'static {
 
 /// A registry of the kinds whose changes an [`Index`] applies.
 pub trait Observes<I> {
-    /// Passes every change of an object of kind `K` on the hub to `observe`, which applies it and names the
-    /// keys of the controller that it concerns.
+    /// Passes every change of an object of kind `K` on the hub to `observe`, which applies the change and returns
+    /// the keys of the controller that it concerns.
     fn on<K: Kind>(&mut self, observe: fn(&mut I, &Change<K>) -> Vec<Key>);
 
-    /// Passes every change of an [observed object](View::observed) to `observe`, as [`Observes::on`] does.
+    /// Passes every change of an [observed object](View::observed) to `observe`, like [`Observes::on`].
     fn on_observed(&mut self, observe: fn(&mut I, &Change<Object>) -> Vec<Key>);
 }
 
-/// Indexes by type, as far as they are built.
+/// The indexes that have been built, by type.
 pub(crate) type BuiltIndexes = Vec<Box<dyn Any + Send>>;
 
 /// A change that an index has not applied yet.
 pub(crate) type LogEntry = Box<dyn FnOnce(&mut BuiltIndexes) -> Vec<Key> + Send>;
 
-/// Makes a log entry of a change. An index that is not built needs none: it is built from objects that
+/// Makes a log entry for a change. An index that is not built needs none: it will be built from objects that
 /// include the change.
 pub(crate) fn log_entry<I: Index, K: Stored>(
     observe: fn(&mut I, &Change<K>) -> Vec<Key>,
@@ -68,7 +67,7 @@ pub(crate) struct Indexes {
     is_lent: bool,
 }
 
-/// Indexes and the changes that they have not applied, on their way into a decision.
+/// Indexes and the changes that they have not applied, lent to a decision.
 #[derive(Default)]
 pub(crate) struct LentIndexes {
     types: Vec<TypeId>,
@@ -82,7 +81,7 @@ impl LentIndexes {
         self.log.drain(..).flat_map(|entry| entry(&mut self.built)).collect()
     }
 
-    /// Reads an index, which is built if it is not there. One that the controller does not keep is dropped.
+    /// Reads an index, building it if necessary. An index that the controller does not keep is dropped afterwards.
     pub(crate) fn read<I: Index, R>(&mut self, view: &impl View, read: impl FnOnce(&mut I) -> R) -> Read<R> {
         if let Some(index) = find(&mut self.built) {
             return Ok(read(index));
@@ -101,7 +100,7 @@ impl Indexes {
         self.types.push(TypeId::of::<I>());
     }
 
-    /// Returns whether the controller keeps an index.
+    /// Returns whether the controller keeps any index.
     pub(crate) fn are_kept(&self) -> bool {
         !self.types.is_empty()
     }
@@ -111,7 +110,7 @@ impl Indexes {
         !self.log.is_empty()
     }
 
-    /// Keeps a change for the next decision, unless all indexes are still to be built.
+    /// Stores a change for the next decision, unless no index has been built.
     pub(crate) fn log(&mut self, entry: LogEntry) {
         if !self.built.is_empty() || self.is_lent {
             self.log.push(entry);

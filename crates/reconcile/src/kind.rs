@@ -14,8 +14,7 @@ use api::names::INDEXED_LABELS;
 use object::date_time::clamp_times;
 use object::{Gvk, Key, Kind, Object, Stored, version};
 
-/// A kind that a dispatcher wants watched. The process that feeds the dispatcher does not need to know its
-/// type.
+/// A kind that a dispatcher wants watched. The process that feeds the dispatcher need not know its type.
 #[derive(Clone, Debug)]
 pub struct WatchedKind {
     /// The API server that serves it.
@@ -29,7 +28,7 @@ pub struct WatchedKind {
     to_json: fn(&Shared) -> Option<String>,
 }
 
-/// The longest labels, as JSON, of an object that cannot be read, that are kept whole: 60 of 140 letters each.
+/// The size limit for keeping all labels of an unreadable object, in bytes of JSON: 60 labels of 140 letters each.
 const LABELS_BYTES: usize = 8 << 10;
 
 type Shared = Arc<dyn Any + Send + Sync>;
@@ -39,13 +38,13 @@ type Shared = Arc<dyn Any + Send + Sync>;
 pub enum Representation {
     /// The fields of the type that controllers know.
     Typed,
-    /// Everything; a plan asked for the kind at run time, so it has no type here.
+    /// The whole object, because a plan requested the kind at run time and it has no type here.
     Whole,
-    /// The keys and versions of the objects: `PartialObjectMetadata` of the API.
+    /// Keys and versions only (`PartialObjectMetadata` in the API).
     Metadata,
 }
 
-/// The key and version of an object, from a watch of metadata. A cluster may have many, so it is small.
+/// The key and version of an object, from a metadata watch. It is small, because a cluster may have many objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) key: Key,
@@ -80,13 +79,12 @@ pub enum WatcherEvent {
         /// The resource version of the deletion.
         resource_version: String,
     },
-    /// The kind could not be listed for so long that its cached objects do not count any more, until the next
-    /// list.
+    /// The kind could not be listed for so long that its cached objects are invalid until the next list.
     Stale,
     /// The API server refuses to list the kind, for this reason.
     Refused(String),
-    /// The resource versions of the API server went back, as after a restore. None of its cached objects
-    /// counts any more, until the next list of each kind.
+    /// The resource versions of the API server went back, as after a restore. All of its cached objects are
+    /// invalid until the next list of their kind.
     Restored,
 }
 
@@ -137,12 +135,12 @@ impl WatchedKind {
         }
     }
 
-    /// Returns whether a plan asked for the kind at run time, so that it has no type here.
+    /// Returns true if a plan requested the kind at run time, so that it has no type here.
     pub(crate) fn is_observed(&self) -> bool {
         self.representation == Representation::Whole
     }
 
-    /// Identifies the watch in its process.
+    /// Returns the ID of the watch, unique in its process.
     pub fn id(&self) -> (Site, Gvk, Representation) {
         (self.site, self.gvk.clone(), self.representation)
     }
@@ -152,8 +150,8 @@ impl WatchedKind {
         self.decode_rest(&ObjectText::new(json))
     }
 
-    /// Returns the bytes that an object takes in memory, at most. `below` is what does not matter: an object whose
-    /// text weighs no more is not looked at.
+    /// Returns an upper bound for the memory of an object, in bytes. If its text weighs at most `below`, the
+    /// object is not inspected.
     pub fn weight(&self, object: &ObjectText<'_>, decoded: &Decoded, below: usize) -> usize {
         let of_text = large::weight(object.text);
         match decoded {
@@ -164,12 +162,12 @@ impl WatchedKind {
         }
     }
 
-    /// Reads no more of an object than what tells where it is missing: its key, and labels of ordinary size.
+    /// Reads only what is needed to report the object as unreadable: its key, and labels of ordinary size.
     pub fn refuse(&self, object: &ObjectText<'_>, why: String) -> Decoded {
         Decoded::Unreadable(Unreadable { key: object.key.clone(), labels: object.labels(), why })
     }
 
-    /// Reads an object of the kind whose key and version have been read.
+    /// Parses an object of the kind whose key and version have been read.
     pub fn decode_rest(&self, object: &ObjectText<'_>) -> Decoded {
         match (self.from_json)(&self.gvk, object) {
             Ok(object) => Decoded::Object(object),
@@ -177,7 +175,7 @@ impl WatchedKind {
         }
     }
 
-    /// Reads an object of the kind from parsed JSON.
+    /// Converts an object of the kind from parsed JSON.
     pub fn convert(&self, object: &Object) -> Decoded {
         (self.from_object)(&self.gvk, object).map_or_else(
             |why| {
@@ -189,7 +187,7 @@ impl WatchedKind {
         )
     }
 
-    /// Reads an own write, without its managed fields where the cache drops them.
+    /// Converts the result of our own write, without managed fields if the cache drops them.
     pub(crate) fn convert_written(&self, object: &mut Object) -> Decoded {
         if self.is_observed() {
             return self.convert(object);
@@ -201,7 +199,7 @@ impl WatchedKind {
     }
 }
 
-/// An object as JSON text, with the fields that are read before the rest.
+/// An object as JSON text, with the fields that are parsed first.
 #[derive(Debug)]
 pub struct ObjectText<'a> {
     /// Namespace and name; empty if they cannot be read.
@@ -221,11 +219,11 @@ impl<'a> ObjectText<'a> {
         Self { key: Key { namespace, name }, resource_version, labels, managed_fields, text }
     }
 
-    /// Reads the whole object, with the fields of each manager as text, as caches keep them
-    /// ([`Stored::trim`]): the maps of the fields are half the cost.
+    /// Parses the whole object. The fields of each manager stay text, as in caches ([`Stored::trim`]), because
+    /// parsing them is half the cost.
     ///
     /// # Errors
-    /// The text is not a JSON object.
+    /// Returns an error if the text is not a JSON object.
     pub fn object(&self) -> serde_json::Result<Object> {
         let entries = |managed: &'a RawValue| {
             serde_json::from_str::<Vec<BTreeMap<String, &'a RawValue>>>(managed.get()).ok()
@@ -249,7 +247,7 @@ impl<'a> ObjectText<'a> {
         Ok(object)
     }
 
-    /// Returns the labels; `None` where they cannot be read. Of very many, only those that lists are made by count.
+    /// Returns the labels; `None` if they are unreadable. If they are too large, returns only the indexed labels.
     fn labels(&self) -> Option<BTreeMap<String, String>> {
         let Some(labels) = self.labels else { return Some(BTreeMap::new()) };
         let mut read: BTreeMap<String, String> = serde_json::from_str(labels.get()).ok()?;
@@ -285,13 +283,13 @@ struct IdentityMeta<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// Reads an object that does not fit its type because of a time that no library can parse. The types of
-/// custom resources accept such a time; those of built-in kinds do not.
+/// Parses an object that does not fit its type because our library cannot parse a time. The types of custom
+/// resources accept such a time; those of built-in kinds do not.
 fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
     clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
 }
 
-/// Reads a typed object without its managed fields, which the cache drops: they are a third of the object and
+/// Parses a typed object without its managed fields, which the cache drops: they are a third of the object and
 /// half the cost.
 fn read<K: Kind>(object: &ObjectText<'_>) -> serde_json::Result<K> {
     match object.without_managed_fields() {

@@ -1,5 +1,5 @@
-//! Keeps the caches from holding what clients of little trust may make as large as they like, and what no controller
-//! reads: of clusters that nobody has accepted, and of requests for certificates.
+//! Limits what the caches store of objects that untrusted clients can make arbitrarily large: clusters that nobody
+//! has accepted, and requests for certificates. No controller reads the dropped parts.
 
 use std::any::Any;
 
@@ -11,15 +11,15 @@ use api::cluster::v1::ManagedCluster;
 use api::names::INDEXED_LABELS;
 use object::Kind;
 
-/// The longest request for a certificate that is kept. One with a key of RSA 4096 and ten names has 3 KiB.
+/// The longest certificate request that is kept. A request with an RSA 4096 key and ten names has 3 KiB.
 const REQUEST_BYTES: usize = 16 << 10;
-/// The most labels and annotations that are kept of such an object, and their longest value. Labels have 63 letters.
+/// The maximum number of labels and annotations that are kept of such an object. Labels have 63 letters.
 const ENTRIES: usize = 64;
 const VALUE_BYTES: usize = 4 << 10;
 
 /// Drops the parts of an object that are larger than any honest client makes them.
 ///
-/// A request without its content is nobody's, so it is approved and signed by no controller.
+/// A certificate request without its content belongs to nobody, so no controller approves or signs it.
 pub(crate) fn trim<K: Kind>(mut object: K) -> K {
     let any: &mut dyn Any = &mut object;
     if let Some(request) = any.downcast_mut::<CertificateSigningRequest>() {
@@ -50,9 +50,9 @@ fn trim_metadata(metadata: &mut ObjectMeta) {
     }
 }
 
-/// Returns the bytes that a text in JSON takes in memory, at most: each value and each name has a place of its own.
+/// Returns an upper bound for the memory of a JSON text, in bytes. Each name and each value takes a slot.
 pub(crate) fn weight(json: &str) -> usize {
-    /// A name of a map with its value, or an item of a list.
+    /// The size of a slot: a name of a map with its value, or an item of a list.
     const PLACE: usize = 64;
     json.len() + PLACE * json.bytes().filter(|byte| matches!(byte, b',' | b'{' | b'[')).count()
 }

@@ -1,9 +1,9 @@
 //! The three seams between deciding and acting, and the dispatcher that runs controllers across them.
 //!
-//! A [`Controller`] is a pure function from a [`View`] (the input) and `now` (the time, as an argument) to a
-//! [`Plan`] (the writes, as data). A [`Dispatcher`] decides which controller plans which key when, keeps the
-//! [`Caches`], and returns the commands to execute. It does no I/O and reads no clock, so the operator, the
-//! agent and the simulator run the same one.
+//! A [`Controller`] is a pure function from a [`View`] (the input) and `now` (the time) to a [`Plan`] (the writes,
+//! as data). A [`Dispatcher`] decides when each controller plans each key, fills the [`Caches`], and returns the
+//! commands to execute. It does no I/O and reads no clock, so the operator, the agent and the simulator all run
+//! it.
 
 mod cached;
 mod caches;

@@ -1,8 +1,8 @@
-//! Questions to the API server that users' objects are applied to, and their answers.
+//! Requests to the API server that users' objects are applied to, and their answers.
 //!
-//! A plan asks for what it cannot list in advance: how a kind is served, one object of a kind whose other
-//! objects do not matter, whether a subject may do something. The dispatcher requests the answer, keeps
-//! the answer as long as a plan asks for it, and plans the key again when the answer changes.
+//! A plan looks up what it cannot list in advance: how a kind is served, a single object of a kind, or whether a
+//! subject has access. The dispatcher sends the request, keeps the answer as long as a plan requests it, and plans
+//! the key again when the answer changes.
 
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
@@ -13,49 +13,49 @@ use serde_json::Value;
 use api::pod::{PodFacts, Warning};
 use object::{Gvk, Key, Object, ObjectRef};
 
-/// A question to the API server that users' objects are applied to.
+/// A request to the API server that users' objects are applied to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lookup {
     /// How a kind is served. The dispatcher asks again while the kind is not served.
     Mapping(Gvk),
-    /// The kind of a resource, in its version or else in another that the server serves: an object exists in
-    /// all of them. The dispatcher asks again while the resource is not served.
+    /// The kind of a resource, in the given version or any other that the server serves, because an object exists
+    /// in all versions. The dispatcher asks again while the resource is not served.
     KindFor(Gvr),
-    /// An object. The dispatcher watches the metadata of its kind, and reads the object again when it
-    /// changes.
+    /// An object. The dispatcher watches the metadata of its kind, and reads the object again when it changes.
     Object(ObjectRef),
-    /// Whether the hub has an object now, whichever cluster is observed. The answer expires after a minute.
+    /// Whether the hub has an object now, even if the observed cluster is a spoke. The answer expires after a
+    /// minute.
     OnHub(ObjectRef),
     /// Whether a subject may do something. The answer expires after a minute.
     Access(AccessReview),
     /// Whether the API server is healthy. The answer expires after a minute.
     Health,
-    /// The pods that a selector of labels selects in a namespace. The answer expires after five seconds.
+    /// The pods that match a label selector in a namespace. The answer expires after five seconds.
     Pods(PodsQuery),
-    /// The warnings about the object with a uid, in a namespace. The answer expires after five seconds.
+    /// The warning events about the object with a uid, in a namespace. The answer expires after five seconds.
     Warnings {
         /// The namespace.
         namespace: String,
         /// The uid of the object.
         uid: String,
     },
-    /// The object that a server-side apply would make of a live one. The answer holds as long as the question is the
-    /// same.
+    /// The result of a server-side apply to a live object. The answer remains valid for the same request.
     DryRun(DryRun),
 }
 
-/// A server-side apply that takes fields by force and writes nothing.
+/// A server-side apply in dry-run mode that forces conflicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DryRun {
     /// The object.
     pub object: ObjectRef,
     /// The manifest, as JSON.
     pub manifest: String,
-    /// The field manager. One that owns fields of the object would lose those that the manifest lacks.
+    /// The field manager. If it already owned fields of the object, those missing from the manifest would be
+    /// removed.
     pub manager: String,
     /// The user that the request impersonates; `None` for the process itself.
     pub impersonate: Option<String>,
-    /// A digest of the live object. With another one the question is a new one, and is answered anew.
+    /// A digest of the live object, so that a changed object makes a new request.
     pub live: String,
 }
 
@@ -64,16 +64,16 @@ pub struct DryRun {
 pub struct PodsQuery {
     /// Their namespace.
     pub namespace: String,
-    /// A selector of their labels, which is not empty.
+    /// A non-empty label selector.
     pub selector: String,
 }
 
 /// The answer to a [`Lookup`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum LookupAnswer {
-    /// How a kind or a resource is served; `None` where it is not.
+    /// How a kind or a resource is served; `None` if it is not.
     Mapping(Option<Mapping>),
-    /// The object; `None` where it does not exist.
+    /// The object; `None` if it does not exist.
     Object(Option<Arc<Object>>),
     /// Whether the hub has the object.
     OnHub(bool),
@@ -81,35 +81,35 @@ pub enum LookupAnswer {
     Access(Access),
     /// Whether the API server is healthy.
     Health(ServerHealth),
-    /// The pods, as far as they were read.
+    /// The pods, up to [`MAX_PODS`](Self::MAX_PODS).
     Pods(Arc<Vec<PodFacts>>),
-    /// The warnings, the newest first.
+    /// The warnings, newest first.
     Warnings(Vec<Warning>),
-    /// The object as it would be.
+    /// The resulting object.
     DryRun(Arc<Object>),
 }
 
-/// The health of an API server, as it says itself.
+/// The health that an API server reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerHealth {
     /// The server is healthy.
     Healthy {
-        /// Its version, such as `v1.36.0`; empty if it does not tell it.
+        /// The version, such as `v1.36.0`; empty if unknown.
         version: String,
     },
-    /// The server is not healthy, or does not answer; the text says why.
+    /// The server is unhealthy or does not answer, for this reason.
     Unhealthy(String),
 }
 
 impl LookupAnswer {
-    /// How long an answer about the hub holds: it is used at once.
+    /// How long an answer about the hub remains valid. Plans use it at once.
     pub(crate) const ON_HUB_VALID: SignedDuration = SignedDuration::from_mins(1);
-    /// How long an answer about pods holds. No watch tells of their changes, and people see the reason of a
-    /// failure within ten seconds.
+    /// How long an answer about pods remains valid. No watch reports their changes, and people should see the
+    /// reason of a failure within ten seconds.
     pub(crate) const PODS_VALID: SignedDuration = SignedDuration::from_secs(5);
-    /// Limit of the pods that an answer is about. A selector that selects more is no reason to read them all.
+    /// The maximum number of pods in an answer. A selector that matches more does not make us read them all.
     pub const MAX_PODS: u32 = 200;
-    /// Limit of the warnings that an answer is about.
+    /// The maximum number of warnings in an answer.
     pub const MAX_WARNINGS: u32 = 50;
 
     /// Adds a pod to an answer about pods.
@@ -119,65 +119,65 @@ impl LookupAnswer {
         }
     }
 
-    /// Returns the answer that events are.
+    /// Returns the answer for a list of events.
     pub fn of_events<'a>(events: impl Iterator<Item = &'a Value>) -> Self {
         Self::Warnings(Warning::list(events))
     }
 }
 
 impl ServerHealth {
-    /// How long an answer holds: the period of the health check of OCM's agent.
+    /// How long an answer remains valid: the period of the health check in OCM's agent.
     pub(crate) const VALID: SignedDuration = SignedDuration::from_mins(1);
 }
 
-/// A resource of an API version, such as `deployments`.
+/// A resource in an API version, such as `deployments`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gvr {
-    /// API group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// API version.
+    /// The API version.
     pub version: String,
-    /// Name in the plural.
+    /// The plural name.
     pub resource: String,
 }
 
-/// How a kind is served, as the RESTMapping of client-go.
+/// How a kind is served, like client-go's RESTMapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The kind.
     pub gvk: Gvk,
-    /// The resource in the plural.
+    /// The plural name of the resource.
     pub resource: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
 }
 
 /// Everything that a subject must be allowed to do with an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessReview {
-    /// User name of the subject.
+    /// The user name of the subject.
     pub user: String,
-    /// Groups of the subject.
+    /// The groups of the subject.
     pub groups: Vec<String>,
-    /// The verbs, in the order in which they are asked; the first refusal ends the review.
+    /// The verbs, in the order of their checks. The first refusal ends the review.
     pub verbs: Vec<String>,
     /// The resource of the object.
     pub resource: Gvr,
-    /// Namespace and name of the object.
+    /// The namespace and name of the object.
     pub key: Key,
 }
 
 impl AccessReview {
-    /// How long an answer holds. Open Cluster Management tries a refused manifest again after the same time.
+    /// How long an answer remains valid. OCM retries a refused manifest after the same time.
     pub(crate) const VALID: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 }
 
-/// Whether a subject may do everything that an access review asks.
+/// Whether a subject may do everything in an access review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Every verb is allowed.
     Allowed,
-    /// A verb is refused.
+    /// At least one verb is refused.
     Denied,
 }
 

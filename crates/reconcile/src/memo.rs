@@ -12,30 +12,29 @@ use super::queue::earlier;
 use object::Key;
 use object::duration::later;
 
-/// A pure computation that is too expensive for a plan. The value is its input; equal inputs have equal
-/// results.
+/// A pure computation that is too expensive for a plan. The value is its input; equal inputs have equal results.
 ///
-/// The dispatcher keeps the newest result of each type for each key of a controller, until a plan of the key
-/// no longer asks for it. A plan that asks with another input cancels the earlier computation. One plan asks
-/// with one input of a type; with a second one the read fails.
+/// For each key of a controller, the dispatcher keeps the newest result of each type until a plan of the key no
+/// longer requests it. A plan that requests another input cancels the earlier computation. A plan may request only
+/// one input per type; a second one fails the read.
 pub trait Memo: PartialEq + Send + Sync + 'static {
-    /// Name in logs, errors and metrics.
+    /// The name in logs, errors and metrics.
     const NAME: &'static str;
     /// The result of the computation.
     type Output: Send + Sync + 'static;
 
-    /// Identifies the input, in this process and in later ones.
+    /// Returns the ID of the input, in this process and in later ones.
     fn input(&self) -> String;
 
-    /// Time limit from when it runs; the dispatcher cancels a longer computation, and counts it as failed.
+    /// Returns the time limit. The dispatcher cancels a longer computation and counts it as failed.
     fn deadline(&self) -> SignedDuration;
 
-    /// Computes the result. `last` is the newest result for any input of the key, so that equal parts can be
-    /// reused. A long computation checks `cancel` now and then; the result of a cancelled one is dropped.
+    /// Computes the result. `last` is the newest result of the key for any input, so that equal parts can be
+    /// reused. A long computation should check `cancel` regularly; the result of a canceled one is dropped.
     fn compute(&self, last: Option<&Self::Output>, cancel: &Cancel) -> Self::Output;
 }
 
-/// Tells a computation that its result is not needed any more.
+/// Signals to a computation that its result is no longer needed.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -45,7 +44,7 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the computation was cancelled.
+    /// Returns whether the computation was canceled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -54,20 +53,21 @@ impl Cancel {
 type Shared = Arc<dyn Any + Send + Sync>;
 type Run = Box<dyn FnOnce(&Cancel) -> Shared + Send>;
 
-/// A computation of a [`Memo`], to be run on a thread of its own.
+/// A computation of a [`Memo`], to run on a separate thread.
 pub struct Computation {
-    /// Identifies it.
+    /// The ID.
     pub id: u64,
     /// [`Memo::NAME`].
     pub name: &'static str,
-    /// The controller that asked for it.
+    /// The controller that requested it.
     pub controller: &'static str,
-    /// The key that asked for it.
+    /// The key that requested it.
     pub key: Key,
     /// [`Memo::input`].
     pub input: String,
-    /// [`Memo::deadline`]: who runs it calls [`Dispatcher::overdue`](crate::Dispatcher::overdue) when it has
-    /// run for longer. A wall clock that is set, or a machine that is suspended, says nothing about that.
+    /// [`Memo::deadline`]. The process that runs the computation calls
+    /// [`Dispatcher::overdue`](crate::Dispatcher::overdue) once it has run for longer. Measure it with a monotonic
+    /// clock: setting the wall clock or suspending the machine must not count.
     pub deadline: SignedDuration,
     cancel: Cancel,
     run: Run,
@@ -80,7 +80,7 @@ pub struct Computed {
 }
 
 impl Computation {
-    /// Returns whether no key waits for it any more.
+    /// Returns whether the computation was canceled, so that no key waits for it.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
@@ -88,7 +88,6 @@ impl Computation {
     /// Runs the computation.
     pub fn run(self) -> Computed {
         let output = match self.cancel.is_cancelled() {
-            // No key waits for it.
             true => Err("it was cancelled".to_owned()),
             false => Ok((self.run)(&self.cancel)),
         };
@@ -97,7 +96,7 @@ impl Computation {
 }
 
 impl Computed {
-    /// Returns the end of a computation without a result, for the reason `why`.
+    /// Returns the end of a computation that failed for the reason `why`.
     pub fn failed(id: u64, why: &str) -> Self {
         Self { id, output: Err(why.to_owned()) }
     }
@@ -115,7 +114,7 @@ pub(crate) struct MemoRequest {
 }
 
 impl MemoRequest {
-    /// Returns whether another one asks for the same result.
+    /// Returns whether another request is for the same result.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.type_id == other.type_id && (self.is_same)(&self.memo, &other.memo)
     }
@@ -125,9 +124,9 @@ impl MemoRequest {
 #[derive(Clone)]
 pub(crate) struct StoredMemo {
     memo: Shared,
-    /// The result, or why there is none.
+    /// The result, or the reason for its failure.
     output: Result<Shared, String>,
-    /// The newest result, which may be for an earlier input.
+    /// The newest result, possibly for an earlier input.
     last: Option<Shared>,
 }
 
@@ -177,11 +176,11 @@ pub(crate) struct Memos {
     slots: BTreeMap<(usize, Key), BTreeMap<TypeId, Slot>>,
     /// Computations whose results are needed.
     wanted: BTreeMap<u64, MemoId>,
-    /// The ones among them that have not been started.
+    /// The wanted computations that have not started.
     waiting: BTreeMap<u64, Computation>,
-    /// How many may run at the same time.
+    /// The number of computations that may run at the same time.
     at_once: usize,
-    /// How many run, including the ones that were cancelled and have not ended.
+    /// The number of running computations, including canceled ones that have not ended.
     started: usize,
     next_id: u64,
 }
@@ -191,7 +190,7 @@ type MemoId = (usize, Key, TypeId);
 #[derive(Default)]
 struct Slot {
     kept: Option<StoredMemo>,
-    /// When a failed one may be tried again.
+    /// When a failed computation may be retried.
     retry_at: Option<Timestamp>,
     running: Option<Running>,
 }
@@ -227,7 +226,7 @@ impl Memos {
         slots.filter_map(|(type_id, slot)| Some((*type_id, slot.kept.clone()?))).collect()
     }
 
-    /// Requests a computation, unless it runs already, has its result, or failed a moment ago.
+    /// Requests a computation, unless it is running, has a result, or has just failed.
     pub(crate) fn request(
         &mut self,
         (index, controller): (usize, &'static str),
@@ -262,7 +261,7 @@ impl Memos {
         self.waiting.remove(&running.id);
     }
 
-    /// Returns the next computation to run, if the limit allows one more.
+    /// Returns the next computation to run, unless too many are running.
     pub(crate) fn start(&mut self) -> Option<Computation> {
         if self.started >= self.at_once {
             return None;
@@ -297,14 +296,14 @@ impl Memos {
         Some((id.0, id.1))
     }
 
-    /// Ends every wait earlier, by the step that the clock was set back.
+    /// Makes every retry due earlier by the step that the clock was set back.
     pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
         for slot in self.slots.values_mut().flat_map(BTreeMap::values_mut) {
             slot.retry_at = slot.retry_at.map(|at| earlier(at, by));
         }
     }
 
-    /// Drops the results that the newest plan of a key did not ask for.
+    /// Drops the results that the newest plan of a key did not request.
     pub(crate) fn retain(&mut self, controller: usize, key: &Key, used: &[TypeId]) {
         let id = (controller, key.clone());
         let Some(slots) = self.slots.get_mut(&id) else { return };

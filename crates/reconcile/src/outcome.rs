@@ -1,4 +1,4 @@
-//! Outcomes: the results of the writes of a plan.
+//! The outcomes of the writes of a plan.
 
 use std::sync::Arc;
 
@@ -8,42 +8,42 @@ use object::{Gvk, Object, ObjectRef};
 /// A plan and the outcomes of its actions.
 #[derive(Clone, Debug)]
 pub struct Executed {
-    /// The plan, as it was decided.
+    /// The plan, as decided.
     pub plan: Plan,
-    /// One outcome per action, step by step; steps that were not reached are absent. Objects of the hub are
-    /// left out.
+    /// One outcome per action, step by step; steps that were not reached are absent. Objects written to the hub
+    /// are left out.
     pub outcomes: Vec<Vec<Outcome>>,
 }
 
 impl Executed {
-    /// Returns whether every step was reached and every action succeeded.
+    /// Returns true if every step was reached and every action succeeded.
     pub fn is_success(&self) -> bool {
         self.outcomes.len() == self.plan.steps.len() && self.failures().next().is_none()
     }
 
-    /// Actions with their failures.
+    /// Returns the failed actions with their failures.
     pub fn failures(&self) -> impl Iterator<Item = (&Action, &Failure)> {
         self.results().filter_map(|(action, outcome)| Some((action, outcome.as_ref().err()?)))
     }
 
-    /// Actions that were attempted, with their outcomes.
+    /// Returns the attempted actions with their outcomes.
     pub fn results(&self) -> impl Iterator<Item = (&Action, &Outcome)> {
         self.plan.steps.iter().zip(&self.outcomes).flat_map(|(step, outcomes)| step.iter().zip(outcomes))
     }
 }
 
-/// The outcome of an action: the answer of the server, or the failure.
+/// The outcome of an action: the server's answer, or the failure.
 pub type Outcome = Result<Answer, Failure>;
 
-/// The answer of a server to a write that succeeded.
+/// The answer of a server to a successful write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The object, as the API server returned it. The fields of its managers may be text, as in caches.
+    /// The object that the API server returned. Its managed fields may be text, as in caches.
     Object(Arc<Object>),
-    /// The name of the commit of a push.
+    /// The name of the pushed commit.
     Commit(String),
-    /// No more than that it succeeded: a deletion, a dry run, a commit status, or a push of files that the
-    /// branch held already.
+    /// Success without a result: a deletion, a dry run, a commit status, or a push of files that the branch
+    /// already had.
     Nothing,
 }
 
@@ -73,33 +73,33 @@ impl From<Option<Object>> for Answer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The kind of the failure, which decides about the retry.
+    /// The kind of failure, which decides the retry.
     pub kind: FailureKind,
-    /// The message of the server, with the name of the object.
+    /// The server's message, with the name of the object.
     pub message: String,
 }
 
 /// The kinds of failed writes, by the retry that they need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
-    /// Another client wrote in between: plan again from the present state.
+    /// Another client wrote in between. Plan again from the current state.
     Conflict,
-    /// Another field manager owns a field with another value (server-side apply).
+    /// Another field manager owns a field with a different value (server-side apply).
     FieldConflict,
-    /// The object is invalid or its kind is not served: a user must change something.
+    /// The object is invalid or its kind is not served. A user must change something.
     Invalid,
     /// The server forbids the write.
     Forbidden,
     /// The object to patch does not exist.
     NotFound,
-    /// The server could not be reached or was too busy: try again later.
+    /// The server was unreachable or too busy. Try again later.
     Unavailable,
 }
 
 const NOT_SERVED: &str = "is not served by the API server";
 
 impl Failure {
-    /// Classifies a refusal by an API server, by its HTTP status code and the reasons of its causes.
+    /// Classifies an API server's refusal by its HTTP status code and the reasons of its causes.
     pub fn refused<'a>(
         target: &ObjectRef,
         code: u16,
@@ -118,7 +118,7 @@ impl Failure {
         Self { kind, message: format!("cannot write {target}: {message}") }
     }
 
-    /// Returns whether the server refuses the write until a person changes something.
+    /// Returns true if the server refuses the write until somebody changes something.
     pub fn is_refusal(&self) -> bool {
         match self.kind {
             FailureKind::Forbidden | FailureKind::Invalid | FailureKind::NotFound => true,
@@ -126,8 +126,9 @@ impl Failure {
         }
     }
 
-    /// Returns whether the server rejects the object itself, so that the same write cannot succeed later. A
-    /// kind that it does not serve yet, a namespace that is being deleted and an expired identity can change.
+    /// Returns true if the server rejects the object itself, so that retrying the same write cannot succeed. A
+    /// kind that is not served yet, a namespace that is being deleted and an expired identity are not such a
+    /// rejection.
     pub fn rejects_object(&self) -> bool {
         let passes = [NOT_SERVED, "because it is being terminated", "Unauthorized"];
         match self.kind {
@@ -141,7 +142,7 @@ impl Failure {
         }
     }
 
-    /// Returns a kind that the API server does not serve.
+    /// Returns the failure for a kind that the API server does not serve.
     pub fn not_served(gvk: &Gvk) -> Self {
         let message = format!("{} {} {NOT_SERVED}; is its CRD installed?", gvk.api_version(), gvk.kind);
         Self { kind: FailureKind::Invalid, message }
@@ -150,10 +151,10 @@ impl Failure {
 
 /// Returns true if the message of a 500 says that an object does not fit the schema of its kind.
 ///
-/// API servers send these errors of server-side apply without a type, so only the text tells them from an outage. See
-/// `Apply` in
+/// API servers return these errors of server-side apply without a type, so only the text distinguishes them from
+/// an outage. See `Apply` in
 /// [structuredmerge.go](https://github.com/kubernetes/apimachinery/blob/master/pkg/util/managedfields/internal/structuredmerge.go).
-/// A failed conversion is not among them: the webhook that converts may be down.
+/// A failed conversion does not count, because the conversion webhook may be down.
 fn does_not_fit(message: &str) -> bool {
     const ERRORS: [&str; 3] = [
         "failed to create typed patch object",

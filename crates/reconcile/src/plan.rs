@@ -11,23 +11,23 @@ use object::{Gvk, Key, Kind, Object, ObjectRef};
 /// The writes that a controller plans for one key, and the time of its next plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
-    /// Barriers: a step starts only when every action of the step before has succeeded.
+    /// The steps, which are barriers: each starts only after every action of the previous one has succeeded.
     pub steps: Vec<Vec<Action>>,
-    /// The status to write at the end, unless [`Controller::conclude`](super::Controller::conclude) says
-    /// otherwise.
+    /// The status to write at the end, unless [`Controller::conclude`](super::Controller::conclude) returns
+    /// another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<StatusWrite>,
     /// Events to record once the steps have succeeded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// When to plan again although nothing changed.
+    /// When to plan again even if nothing changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
-    /// Kinds that must be watched for this key on the observed cluster (the hub in the operator, the spoke in
-    /// the agent). They replace the kinds of the last plan of the key.
+    /// Kinds to watch for this key on the observed cluster (the hub in the operator, the spoke in the agent). They
+    /// replace the kinds of the key's last plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observe: Vec<Gvk>,
-    /// The generation of the object that the plan is about, where its conclusion must be about no other.
+    /// The generation of the planned object, if the conclusion must be about the same one.
     #[serde(skip)]
     pub generation: Option<i64>,
 }
@@ -38,7 +38,7 @@ impl Plan {
         Self::default()
     }
 
-    /// Appends a step; an empty one is left out.
+    /// Appends a step, unless it is empty.
     pub fn step(&mut self, actions: impl IntoIterator<Item = Action>) {
         let actions: Vec<_> = actions.into_iter().collect();
         if !actions.is_empty() {
@@ -46,12 +46,12 @@ impl Plan {
         }
     }
 
-    /// Asks to be planned again at `at`, or at an earlier time already asked for.
+    /// Requests another plan at `at`, unless an earlier one is already requested.
     pub fn wake(&mut self, at: Timestamp) {
         self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Returns whether executing the plan writes anything.
+    /// Returns true if executing the plan writes nothing.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.status.is_none() && self.events.is_empty()
     }
@@ -78,20 +78,20 @@ pub enum Action {
         site: Site,
         /// The object, with exactly the fields that the controller owns.
         object: Object,
-        /// Takes fields that another manager owns with another value; without it they fail the action.
+        /// Whether to take over fields that another manager owns with a different value, instead of failing.
         force: bool,
-        /// Field manager, if it is not the controller's name.
+        /// The field manager, if it is not the controller's name.
         manager: Option<String>,
         /// The user that the request [impersonates]; `None` for the identity of the process.
         ///
         /// [impersonates]:
         /// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
         impersonate: Option<String>,
-        /// Asks whether the server would take the object, and writes nothing
+        /// Whether to only check that the server accepts the object
         /// ([KEP-576](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/576-dry-run)).
         dry_run: bool,
     },
-    /// Creates an object. If one of that name exists, the action succeeds and leaves it as it is.
+    /// Creates an object. If an object of that name exists, the action succeeds and leaves it unchanged.
     Create {
         /// The API server.
         site: Site,
@@ -110,19 +110,19 @@ pub enum Action {
         subresource: Subresource,
         /// The patch, without the precondition.
         patch: Map<String, Value>,
-        /// The condition under which the server takes the patch.
+        /// The condition under which the server accepts the patch.
         precondition: Precondition,
         /// The user that the request impersonates; `None` for the identity of the process.
         impersonate: Option<String>,
     },
-    /// Replaces an object that no patch can change as wanted; its resource version is the precondition.
+    /// Replaces an object that no patch can change as needed, on condition of its resource version.
     Replace {
         /// The API server.
         site: Site,
-        /// The whole object, with the resource version it replaces.
+        /// The whole object, with the resource version that it replaces.
         object: Object,
     },
-    /// Deletes an object in the background. If it does not exist, the action succeeds.
+    /// Deletes an object with background propagation. If the object does not exist, the action succeeds.
     Delete {
         /// The API server.
         site: Site,
@@ -130,34 +130,34 @@ pub enum Action {
         target: ObjectRef,
         /// The condition under which the server deletes the object.
         precondition: Precondition,
-        /// Leaves its dependents in place.
+        /// Whether to keep its dependents.
         orphan: bool,
         /// The user that the request impersonates; `None` for the identity of the process.
         impersonate: Option<String>,
     },
     /// Commits files to a branch of a repository and pushes with compare-and-swap.
     Push(Box<Push>),
-    /// Sets the status of a commit at the service that hosts its repository.
+    /// Sets the status of a commit at its git provider.
     SetCommitStatus(Box<CommitStatus>),
 }
 
 impl Action {
-    /// Applies an object to the hub and takes the fields it names.
+    /// Applies an object to the hub, taking over the fields it sets.
     pub fn apply(object: Object) -> Self {
         Self::Apply { site: Site::Hub, object, force: true, manager: None, impersonate: None, dry_run: false }
     }
 
-    /// Applies a typed object to the hub and takes the fields it names.
+    /// Applies a typed object to the hub, taking over the fields it sets.
     pub fn apply_typed<K: Kind>(object: &K) -> Self {
         Self::apply(Object::from_typed(object))
     }
 
-    /// Creates an object on the hub unless it exists.
+    /// Creates an object on the hub, unless it exists.
     pub fn create(object: Object) -> Self {
         Self::Create { site: Site::Hub, object, impersonate: None }
     }
 
-    /// Deletes an object from the hub, if it is still the one that was read.
+    /// Deletes an object from the hub, if its uid is unchanged.
     pub fn delete<K: Kind>(object: &K) -> Self {
         Self::Delete {
             site: Site::Hub,
@@ -227,7 +227,7 @@ pub enum Subresource {
     Approval,
 }
 
-/// The precondition of a write to an object; empty fields are not checked.
+/// The precondition of a write to an object. Empty fields are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Precondition {
     /// `metadata.uid`.
@@ -237,7 +237,7 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// Requires that the object is still the same one; its content may differ.
+    /// Requires the same object; its content may differ.
     pub fn uid<K: Kind>(object: &K) -> Self {
         Self { uid: object.meta().uid.clone().unwrap_or_default(), resource_version: String::new() }
     }
@@ -251,32 +251,32 @@ impl Precondition {
     }
 }
 
-/// The one status write of a reconciliation: a merge patch of `/status`, which the server refuses with a
-/// conflict if another client has written the object in between.
+/// The only status write of a reconciliation: a merge patch of `/status`, which the server rejects with a conflict
+/// if another client has written the object in between.
 ///
-/// OCM shares `status.conditions` between writers in lists that some CRDs declare atomic, and its own writers
-/// replace them whole under the resource version; server-side apply would take the conditions of the others.
-/// So this write does the same.
+/// OCM's writers share `status.conditions` in lists that some CRDs declare atomic, and replace whole lists under
+/// the resource version. Server-side apply would take over the conditions of other writers, so this write replaces
+/// the list too.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StatusWrite {
     /// The API server.
     pub site: Site,
     /// The object.
     pub target: ObjectRef,
-    /// The object must be as it was read.
+    /// The object must be unchanged since it was read.
     pub precondition: Precondition,
     /// The difference from the status that was read, as `{"status": …}`.
     pub patch: Map<String, Value>,
-    /// Events that tell of the difference, recorded once it is written.
+    /// Events that report the difference, recorded once it is written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
 }
 
 impl StatusWrite {
-    /// Returns the write that turns the status of `old` into that of `new`; `None` when they are equal.
+    /// Returns the write that changes the status of `old` into the status of `new`; `None` if they are equal.
     ///
-    /// Both are the whole object; only their `status` is compared, and one that is absent is equal to an empty
-    /// one. Fields the type does not know are left as they are.
+    /// Both are whole objects, but only their `status` is compared; an absent status equals an empty one. Fields
+    /// unknown to the type are unchanged.
     pub fn between<K: Kind + PartialEq>(old: &K, new: &K) -> Option<Self> {
         if old == new {
             return None;
@@ -285,10 +285,11 @@ impl StatusWrite {
         Self::of_values(old, status(old), status(new))
     }
 
-    /// Returns the same write for the status of an object before and after, without copies of the object.
+    /// Like [`StatusWrite::between`], but takes the status of an object before and after, to avoid copies of the
+    /// object.
     ///
     /// # Panics
-    /// It does not panic in practice, because wire types serialise.
+    /// Never in practice, because wire types serialize.
     pub fn of_status<K: Kind, S: Serialize + PartialEq>(
         object: &K,
         before: Option<&S>,
@@ -318,20 +319,20 @@ impl StatusWrite {
         })
     }
 
-    /// Returns the same write, with events that tell of it.
+    /// Adds events that report the difference.
     #[must_use]
     pub fn with_events(self, events: Vec<Event>) -> Self {
         Self { events, ..self }
     }
 
-    /// Returns the same write, to the spoke.
+    /// Directs the write to another API server.
     #[must_use]
     pub fn on(mut self, site: Site) -> Self {
         self.site = site;
         self
     }
 
-    /// Returns it as an action, for executors.
+    /// Returns the write as an action, for executors.
     pub fn action(&self) -> Action {
         Action::Patch {
             site: self.site,

@@ -1,4 +1,4 @@
-//! The work queue: it decides when each key of a controller is planned. It has no threads and no clock.
+//! The work queue, which decides when each key of a controller is planned. It has no threads and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,13 @@ use object::duration::{doubled, later};
 
 /// The work queue of one controller.
 ///
-/// A key is in exactly one of three states: idle, due at a time, or running. A key that is woken while it
-/// runs becomes due as soon as it ends, once, however often it was woken.
+/// A key is in exactly one of three states: idle, due at a time, or running. A key that is woken while it runs
+/// becomes due once when it ends, no matter how often it was woken.
 ///
 /// # Backoff
-/// A key that failed is not planned before the end of its wait, even if it is woken. There are three
-/// exceptions: a wake that [restarts](Wake::restarts) the key, because people changed what the key is about,
-/// a change [on the spoke](Wake::on_spoke) while the key waits for the hub alone, and the
-/// [end of an outage](Self::release).
+/// A failed key is not planned before its wait ends, even if it is woken. There are three exceptions: a wake that
+/// [restarts](Wake::restarts) the key, because people changed its object; a change [on the spoke](Wake::on_spoke)
+/// while the key waits only for the hub; and the [end of an outage](Self::release).
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     due: BTreeMap<Key, (Timestamp, Priority)>,
@@ -28,7 +27,7 @@ pub(crate) struct WorkQueue {
     /// When the plans of the last `spacing` ended.
     ended: BTreeMap<Key, Timestamp>,
     spacing: SignedDuration,
-    /// Changed keys started since the last initial one.
+    /// The number of changed keys started since the last initial one.
     streak: u32,
 }
 
@@ -37,12 +36,12 @@ pub(crate) struct WorkQueue {
 pub(crate) enum Priority {
     /// Something changed.
     Changed,
-    /// The key was found in the first list of its kind, so that after a restart nothing may have changed.
+    /// The key was in the first list of its kind, so it may not have changed since the last process.
     Initial,
 }
 
-/// Number of changed keys that start before an initial key does, so that constant changes do not delay the
-/// first plans of all keys.
+/// The number of changed keys to start before an initial key, so that constant changes do not delay the first
+/// plans of all keys.
 const CHANGED_PER_INITIAL: u32 = 16;
 
 /// A request to plan a key.
@@ -52,19 +51,19 @@ pub(crate) struct Wake {
     pub(crate) at: Timestamp,
     /// The priority among keys that are due.
     pub(crate) priority: Priority,
-    /// Whether past failures of the key and their backoff are reset.
+    /// Whether to reset the failures and backoff of the key.
     pub(crate) restarts: bool,
-    /// Whether another client changed an object on the spoke of an agent. Drift is corrected while the hub is
+    /// Whether another client changed an object on an agent's spoke. Drift is corrected even while the hub is
     /// away.
     pub(crate) on_spoke: bool,
 }
 
-/// Why a key failed.
+/// The reason why a key failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cause {
     /// The kind of the worst failure.
     pub(crate) kind: FailureKind,
-    /// Whether nothing failed but that the hub could not be reached.
+    /// Whether the only failure was that the hub is unreachable.
     pub(crate) is_hub_away: bool,
 }
 
@@ -77,14 +76,14 @@ struct RunningKey {
 #[derive(Clone, Debug)]
 struct Failures {
     cause: Cause,
-    /// Their number in a row, by kind: conflicts take little time, and must not make the wait for a server
-    /// long.
+    /// The number of consecutive failures by kind. Conflicts resolve quickly, and must not lengthen the wait for a
+    /// server.
     in_a_row: BTreeMap<FailureKind, u32>,
     until: Timestamp,
 }
 
 impl Wake {
-    /// Wakes because something changed.
+    /// Returns a wake because of a change.
     pub(crate) fn changed(at: Timestamp) -> Self {
         Self { at, priority: Priority::Changed, restarts: false, on_spoke: false }
     }
@@ -104,15 +103,15 @@ impl Wake {
 pub struct Backoff;
 
 impl Backoff {
-    /// First wait for a server that cannot be reached; doubles with each failure.
+    /// The first wait for an unreachable server. It doubles with each failure.
     pub const FIRST: SignedDuration = SignedDuration::from_millis(500);
-    /// Longest wait: 500 ms doubled nine times.
+    /// The longest wait: 500 ms doubled nine times.
     pub const LONGEST: SignedDuration = SignedDuration::from_secs(256);
-    /// First wait after a conflict: another client made progress, so the retry comes at once, but not in a
-    /// tight loop. It doubles too, because the cache of a busy process sees that progress late.
+    /// The first wait after a conflict. Another client made progress, so the retry comes soon, but not in a tight
+    /// loop. The wait doubles too, because the cache of a busy process sees that progress late.
     pub const CONFLICT: SignedDuration = SignedDuration::from_millis(20);
 
-    /// Returns the wait after the `failures`-th failure of a kind in a row, counted from 1.
+    /// Returns the wait after the `failures`-th consecutive failure of a kind, counted from 1.
     pub(crate) fn wait(kind: FailureKind, failures: u32) -> SignedDuration {
         let first = match kind {
             FailureKind::Conflict => Self::CONFLICT,
@@ -132,8 +131,8 @@ pub(crate) fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
 }
 
 impl WorkQueue {
-    /// Returns a queue that leaves at least `spacing` between two plans of one key, so that a burst of
-    /// changes is planned once.
+    /// Creates a queue that leaves at least `spacing` between two plans of a key, so that a burst of changes is
+    /// planned once.
     pub(crate) fn with_spacing(spacing: SignedDuration) -> Self {
         Self { spacing, ..Self::default() }
     }
@@ -158,8 +157,8 @@ impl WorkQueue {
         self.order(priority).insert((at, key));
     }
 
-    /// Makes a key due, but not within `spacing` of its last plan: a lone change is planned at once, and
-    /// those that follow it are planned together.
+    /// Makes a key due, but not within `spacing` of its last plan. A single change is planned at once; further
+    /// changes are planned together.
     pub(crate) fn wake_spaced(&mut self, key: Key, wake: Wake) {
         let rested = self.ended.get(&key).map_or(wake.at, |ended| later(*ended, self.spacing));
         self.wake(key, Wake { at: wake.at.max(rested), ..wake });
@@ -177,13 +176,13 @@ impl WorkQueue {
         }
     }
 
-    /// Returns when the next key becomes due.
+    /// Returns when the next key is due.
     pub(crate) fn next_at(&self) -> Option<Timestamp> {
         self.changed.first().into_iter().chain(self.initial.first()).map(|(at, _)| *at).min()
     }
 
-    /// Starts a key that is due: a changed key before an initial one, and among equals the one that has been
-    /// due longest.
+    /// Starts a key that is due. Changed keys go before initial ones, and the key that has been due longest goes
+    /// first.
     pub(crate) fn start(&mut self, now: Timestamp) -> Option<Key> {
         let is_due = |order: &BTreeSet<(Timestamp, Key)>| order.first().is_some_and(|(at, _)| *at <= now);
         let priority = match (is_due(&self.changed), is_due(&self.initial)) {
@@ -202,8 +201,8 @@ impl WorkQueue {
         Some(key)
     }
 
-    /// Ends a key. The key becomes due again if it was woken meanwhile, if its plan asked for that, or if it
-    /// failed. Returns the time before which a change does not have it planned.
+    /// Ends a key. The key becomes due again if it was woken while it ran, if its plan requested it, or if it
+    /// failed. Returns the time before which a change does not cause a plan.
     pub(crate) fn end(
         &mut self,
         key: &Key,
@@ -241,14 +240,13 @@ impl WorkQueue {
         until
     }
 
-    /// Returns how often a key has failed in a row, for whatever cause.
+    /// Returns the number of consecutive failures of a key, of any kind.
     pub(crate) fn failures(&self, key: &Key) -> u32 {
         self.failures.get(key).map_or(0, |failures| failures.in_a_row.values().sum())
     }
 
-    /// Ends the backoff of keys that failed because a server could not be reached: it can be reached
-    /// again. One that runs starts anew when it ends, because a gateway may answer its request after the
-    /// outage.
+    /// Ends the backoff of keys that failed because a server was unreachable, because it is reachable again. A
+    /// running key restarts when it ends, because a gateway may answer its request only after the outage.
     pub(crate) fn release(&mut self, now: Timestamp) {
         let waiting =
             self.failures.iter().filter(|(_, failures)| failures.cause.kind == FailureKind::Unavailable);
@@ -259,7 +257,7 @@ impl WorkQueue {
     }
 
     /// Makes every key due earlier by the step that the clock was set back, so that it waits no longer than
-    /// it would have.
+    /// planned.
     pub(crate) fn bring_forward(&mut self, by: SignedDuration) {
         for (at, _) in self.due.values_mut() {
             *at = earlier(*at, by);

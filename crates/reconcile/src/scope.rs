@@ -5,37 +5,37 @@ use api::names::argo::{ARGO_GROUP, ARGO_SECRET_TYPE_LABEL};
 use api::names::{ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, WORK_REPLICA_SET_LABEL};
 use object::Gvk;
 
-/// The part of the hub that a process may watch.
+/// The part of the hub that a process watches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// All of it.
+    /// All objects.
     #[default]
     Everything,
-    /// All of it, but of the Secrets only those by which Argo CD knows clusters, and the tokens for them, and
-    /// of the Applications those of its namespace. A permission for these does not allow to list others.
+    /// All objects, but only Argo CD's cluster Secrets and the token Secrets for them, and only the Applications
+    /// in Argo CD's namespace. The permissions for these do not allow listing others.
     ArgoCd {
         /// The namespace of Argo CD.
         namespace: String,
-        /// The name of the Secrets with tokens, one in the namespace of each cluster.
+        /// The name of the token Secrets, one in the namespace of each cluster.
         account: String,
     },
-    /// The objects of one managed cluster, which are all that its agent may read: its namespace and the
-    /// cluster-scoped objects of its name.
+    /// The objects of one managed cluster, which are all that its agent may read: its namespace, and the
+    /// cluster-scoped objects with its name.
     OneCluster(String),
-    /// The objects of one add-on on all clusters, and every object that no add-on has a name or a label for.
+    /// The objects of one add-on on all clusters, and every object of kinds that belong to no add-on.
     OneAddOn(String),
-    /// The objects that rollouts are decided from: of the ManifestWorks, those of a ManifestWorkReplicaSet.
+    /// The objects that rollout decisions need. Of the ManifestWorks, only those of a ManifestWorkReplicaSet.
     Rollouts,
 }
 
-/// A collection, narrowed; empty parts do not narrow it.
+/// A restriction of a collection. Empty fields do not restrict it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Narrowed {
-    /// Namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Field selector, as in a query string.
+    /// The field selector, as in a query string.
     pub fields: String,
-    /// Label selector, as in a query string.
+    /// The label selector, as in a query string.
     pub labels: String,
 }
 
@@ -76,7 +76,7 @@ fn of_argo_cd(namespace: &str, account: &str, representation: Representation) ->
         Representation::Metadata => {
             Narrowed { fields: format!("metadata.name={account}"), ..Narrowed::default() }
         }
-        // A ConfigRepo with Secrets among its objects observes them all.
+        // A ConfigRepo with Secrets among its objects observes all Secrets.
         Representation::Whole => Narrowed::default(),
     }
 }

@@ -1,4 +1,4 @@
-//! The [`View`] of one decision: the caches at its start, the controller's indexes, and the computed results.
+//! The [`View`] of one decision: the caches at its start, the controller's indexes, and computed results.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use super::{
 };
 use object::{Gvk, Key, Kind, Object, ObjectRef};
 
-/// The input of a decision. Only the decision itself changes it, so any thread reads it without a lock.
+/// The input of a decision. Only the decision itself changes it, so reads need no lock.
 pub struct Snapshot {
     caches: Caches,
     memos: KeyMemos,
@@ -21,22 +21,22 @@ pub struct Snapshot {
     requested: RefCell<Requests>,
 }
 
-/// The reads of a decision, whether or not they had an answer.
+/// The reads of a decision, answered or not.
 #[derive(Default)]
 pub(crate) struct Requests {
     /// Kinds whose observed objects were read.
     pub(crate) kinds: BTreeSet<Gvk>,
-    /// Lookups.
+    /// Lookups that were read.
     pub(crate) lookups: BTreeSet<Lookup>,
-    /// Lookups among them that had no answer; the dispatcher plans the key again when they have.
+    /// Lookups without an answer; the dispatcher plans the key again when the answer arrives.
     pub(crate) unanswered: Vec<Lookup>,
     /// Results to compute.
     pub(crate) memos: Vec<MemoRequest>,
-    /// Types of results that were asked for.
+    /// Types of requested results.
     pub(crate) used: Vec<TypeId>,
-    /// Kinds among them whose first list had not been read; the dispatcher plans the key again when it has.
+    /// Kinds whose first list is incomplete; the dispatcher plans the key again when it is complete.
     pub(crate) awaited: BTreeSet<Gvk>,
-    /// Whether a result is being computed; the dispatcher plans the key again when it is there.
+    /// Whether a result is being computed; the dispatcher plans the key again when it is ready.
     pub(crate) is_pending: bool,
 }
 
@@ -45,7 +45,7 @@ impl Snapshot {
         Self { caches, memos, lent: RefCell::new(lent), requested: RefCell::default() }
     }
 
-    /// Returns the caches as they were when the decision began.
+    /// Returns the caches at the start of the decision.
     pub(crate) fn caches(&self) -> &Caches {
         &self.caches
     }
@@ -131,7 +131,7 @@ impl View for Snapshot {
             MemoResult::Failed(why, request) => (request, ReadError::failed(M::NAME, why)),
             MemoResult::Absent(request) => (request, ReadError::pending(M::NAME)),
         };
-        // Each would take the place of the other for ever.
+        // The two requests would replace each other forever.
         if is_asked && !requested.memos.iter().any(|earlier| earlier.is_same(&request)) {
             let why = "a plan asks for two of them, and one is kept, which is a bug";
             return Err(ReadError::failed(M::NAME, why.to_owned()));

@@ -1,4 +1,4 @@
-//! Actions and tests that many controllers use.
+//! Actions and checks that many controllers use.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -9,7 +9,7 @@ use object::fields::covers;
 use object::{Key, Kind, Metadata as _, Object, ObjectRef};
 
 impl Action {
-    /// Returns the same action on another API server; a push and a commit status stay as they are.
+    /// Directs the action to another API server; a push and a commit status are unchanged.
     #[must_use]
     pub fn on(mut self, to: Site) -> Self {
         match &mut self {
@@ -23,15 +23,15 @@ impl Action {
         self
     }
 
-    /// Applies an object to the hub; `None` if the live object has all fields of it already.
+    /// Applies an object to the hub; `None` if the live object already has all of its fields.
     pub fn ensure<K: Kind>(wanted: &K, live: Option<&K>) -> Option<Self> {
         let wanted = Object::from_typed(wanted);
         let is_there = live.is_some_and(|live| covers(&Object::from_typed(live), &wanted));
         (!is_there).then(|| Self::apply(wanted))
     }
 
-    /// Applies an object without its status, on the precondition that the live one is as it was read: a
-    /// former leader that still runs must not replace a newer object by an older one
+    /// Applies an object without its status, on condition that the live one is unchanged since it was read.
+    /// Otherwise a former leader that still runs could replace a newer object with an older one
     /// (`docs/design/leader-election.md`).
     pub fn apply_unchanged<K: Kind>(wanted: &K, live: Option<&K>) -> Self {
         let mut wanted = Object::from_typed(wanted);
@@ -42,7 +42,7 @@ impl Action {
         Self::apply(wanted)
     }
 
-    /// Approves a certificate signing request on the hub, in OCM's words for requests that no person decides.
+    /// Approves a certificate signing request on the hub, with the reason that OCM uses for automatic approvals.
     pub fn approve(request: &CertificateSigningRequest, message: &str, now: Timestamp) -> Self {
         let time = now.round(Unit::Second).unwrap_or(now).to_string();
         let approved = json!({
@@ -65,7 +65,7 @@ impl Action {
         }
     }
 
-    /// Adds the finalizers that an object on the hub lacks; `None` where it has all of them.
+    /// Adds the finalizers that an object on the hub lacks; `None` if it has all of them.
     pub fn add_finalizers<K: Kind>(object: &K, finalizers: &[&str]) -> Option<Self> {
         let missing: Vec<&str> =
             finalizers.iter().copied().filter(|wanted| !object.has_finalizer(wanted)).collect();
@@ -73,7 +73,7 @@ impl Action {
         (!missing.is_empty()).then(|| Self::set_finalizers(object, &held.chain(missing).collect::<Vec<_>>()))
     }
 
-    /// Removes finalizers from an object on the hub; `None` where it has none of them.
+    /// Removes finalizers from an object on the hub; `None` if it has none of them.
     pub fn remove_finalizers<K: Kind>(object: &K, finalizers: &[&str]) -> Option<Self> {
         let held = object.meta().finalizers.iter().flatten().map(String::as_str);
         let (ours, others): (Vec<&str>, Vec<&str>) = held.partition(|held| finalizers.contains(held));
@@ -87,8 +87,8 @@ impl Action {
 }
 
 impl<K: Kind> Change<K> {
-    /// Returns whether the fields that a controller reads have changed. A creation or a deletion changes
-    /// them, and so do both in between two lists.
+    /// Returns true if the fields that a controller reads have changed, or the object was created, deleted, or
+    /// recreated between two lists.
     pub fn differs_in<'a, F: PartialEq>(&'a self, fields: impl Fn(&'a K) -> F) -> bool {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => old.meta().uid != new.meta().uid || fields(old) != fields(new),
@@ -98,7 +98,7 @@ impl<K: Kind> Change<K> {
 }
 
 impl<K> Change<K> {
-    /// Returns the object as it is now, or as it was before its deletion.
+    /// Returns the current object, or the last one before its deletion.
     pub fn latest(&self) -> Option<&K> {
         self.sides().next()
     }

@@ -1,4 +1,4 @@
-//! The view: the input that a plan reads.
+//! The view: the input of a plan.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,61 +13,60 @@ use api::pod::{PodFacts, Warning};
 use object::tree::Checkout;
 use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef, Seed};
 
-/// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed
-/// objects of kinds known only at run time, fetched repositories.
+/// Everything a controller may read: typed objects of the hub (and, in the agent, of the spoke), observed objects
+/// of kinds known only at run time, and fetched repositories.
 ///
-/// Observed objects are those of the cluster the process applies users' objects to: the hub in the operator,
-/// the spoke in the agent.
+/// Observed objects are on the cluster to which the process applies users' objects: the hub in the operator, the
+/// spoke in the agent.
 ///
-/// Objects are shared and never change; lookups by key, namespace and indexed label cost no scan.
+/// Objects are shared and never change. Reads by key, namespace and indexed label do not scan.
 pub trait View {
-    /// Returns the object at a key; `Ok(None)` only where it is known to be absent.
+    /// Returns the object at a key; `Ok(None)` only if it is known to be absent.
     ///
     /// # Errors
-    /// [`ReadError`] where the kind has not been read completely, so that nothing may be concluded from
-    /// absence.
+    /// Returns [`ReadError`] if the kind has not been read completely, so that absence means nothing.
     fn get_on<K: Kind>(&self, site: Site, key: &Key) -> Read<Option<Arc<K>>>;
 
-    /// Returns the objects that match, in key order.
+    /// Returns the matching objects, in key order.
     ///
     /// # Errors
-    /// [`ReadError`] as for [`View::get_on`].
+    /// Returns [`ReadError`] as for [`View::get_on`].
     fn list_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
-    /// Returns the objects that match and have been read, in key order; [`View::unreadable_on`] names the
-    /// ones that may be missing. It is for decisions that must go on for all other objects when one cannot be
-    /// read, and that do not treat an unreadable object as absent.
+    /// Returns the matching objects that have been readable, in key order; [`View::unreadable_on`] returns those
+    /// that may be missing. It is for decisions that must continue for all other objects if one is unreadable, and
+    /// that do not treat an unreadable object as absent.
     ///
     /// # Errors
-    /// [`ReadError`] where the kind has not been read completely.
+    /// Returns [`ReadError`] if the kind has not been read completely.
     fn list_readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<K>>>;
 
-    /// Returns the objects that exist, could match and do not fit their type, in key order.
+    /// Returns the objects that could match but do not fit their type, in key order.
     ///
     /// # Errors
-    /// [`ReadError`] as for [`View::list_readable_on`].
+    /// Returns [`ReadError`] as for [`View::list_readable_on`].
     fn unreadable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>>;
 
     /// Returns whether the API server has listed a kind. Objects that an earlier process kept do not count.
     fn is_listed<K: Kind>(&self, site: Site) -> bool;
 
-    /// Returns an object of the observed cluster. The kind is watched while plans of the key read it, or name
+    /// Returns an object of the observed cluster. The kind is watched while plans of the key read it, or include
     /// it in [`Plan::observe`](super::Plan::observe).
     ///
     /// # Errors
-    /// [`ReadError`] until the kind has been read completely, or where the cluster does not serve it;
-    /// [`ReadErrorReason::Failed`] where the API server refuses to list it.
+    /// Returns [`ReadError`] until the kind has been read completely, or if the cluster does not serve it;
+    /// [`ReadErrorReason::Failed`] if the API server refuses to list it.
     fn observed(&self, object: &ObjectRef) -> Read<Option<Arc<Object>>>;
 
-    /// Returns the answer to a question to the observed cluster. The dispatcher answers the question, and
-    /// plans the key again when the answer changes.
+    /// Returns the answer of the observed cluster to a lookup. The dispatcher sends the request, and plans the key
+    /// again when the answer changes.
     ///
     /// # Errors
-    /// [`ReadErrorReason::NotListed`] until it is answered, [`ReadErrorReason::Failed`] where the API server
-    /// refuses to answer.
+    /// Returns [`ReadErrorReason::NotListed`] until the answer arrives, [`ReadErrorReason::Failed`] if the API
+    /// server refuses to answer.
     fn lookup(&self, lookup: &Lookup) -> Read<LookupAnswer>;
 
-    /// Returns how the observed cluster serves a kind; `None` where it does not.
+    /// Returns how the observed cluster serves a kind; `None` if it does not.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -78,7 +77,7 @@ pub trait View {
         Ok(mapping)
     }
 
-    /// Returns an object of the observed cluster, and keeps no others, which [`View::observed`] does.
+    /// Returns an object of the observed cluster without caching others, as [`View::observed`] would.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -89,8 +88,8 @@ pub trait View {
         Ok(object)
     }
 
-    /// Returns whether the observed cluster has an object, when it is asked for the object itself: a list may
-    /// wrongly leave it out.
+    /// Returns true if the observed cluster has an object, by requesting the object itself, because a list may
+    /// wrongly omit it.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -98,8 +97,8 @@ pub trait View {
         Ok(self.object(&ObjectRef::of::<K>(key.clone()))?.is_some())
     }
 
-    /// Returns whether the hub has an object, when it is asked for the object itself. In the operator, that
-    /// is [`View::exists`].
+    /// Returns true if the hub has an object, by requesting the object itself. In the operator, this is
+    /// [`View::exists`].
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -119,7 +118,7 @@ pub trait View {
         Ok(access)
     }
 
-    /// Returns the pods of the observed cluster that a selector selects, as far as they are read.
+    /// Returns the pods of the observed cluster that match a selector, up to a limit.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -128,7 +127,7 @@ pub trait View {
         Ok(pods)
     }
 
-    /// Returns the warnings about an object of the observed cluster, the newest first.
+    /// Returns the warnings about an object of the observed cluster, newest first.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -138,8 +137,8 @@ pub trait View {
         Ok(warnings)
     }
 
-    /// Returns the object that a server-side apply would make of a live one, without its managed fields; `None` if the
-    /// answer is about something else, which is a bug.
+    /// Returns the result of a server-side apply to a live object, without its managed fields; `None` if the
+    /// answer is of another type, which is a bug.
     ///
     /// # Errors
     /// As for [`View::lookup`].
@@ -168,14 +167,14 @@ pub trait View {
     /// Returns the state of the repository that a `ConfigRepo` names; `None` before the first fetch ends.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
 
-    /// Returns the settings of the process: one value of a type, which never changes while it runs.
+    /// Returns the settings of the process: one value of a type, which never changes while the process runs.
     fn settings<T: Any + Send + Sync>(&self) -> Option<Arc<T>>;
 
-    /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as of this view.
-    /// A view without an index builds one; `read` must not ask for it again.
+    /// Reads the index that the controller keeps ([`Watches::keep`](super::Watches::keep)), as of this view. A
+    /// view without the index builds one. `read` must not request the index again.
     ///
     /// # Errors
-    /// [`ReadError`] where the index cannot be built yet.
+    /// Returns [`ReadError`] if the index cannot be built yet.
     fn index<I: Index, R>(&self, read: impl FnOnce(&mut I) -> R) -> Read<R>
     where
         Self: Sized,
@@ -183,11 +182,11 @@ pub trait View {
         Ok(read(&mut I::build(self)?))
     }
 
-    /// Returns the result of a computation that is too expensive for a plan. The view of a dispatcher
-    /// requests the result and the key is planned again when it is there; any other view computes it at once.
+    /// Returns the result of a computation that is too expensive for a plan. The view of a dispatcher requests the
+    /// result, and the key is planned again when it is ready; any other view computes it at once.
     ///
     /// # Errors
-    /// [`ReadErrorReason::Pending`] until the result is there, [`ReadErrorReason::Failed`] where it took too
+    /// Returns [`ReadErrorReason::Pending`] until the result is ready, [`ReadErrorReason::Failed`] if it took too
     /// long.
     fn memo<M: Memo>(&self, memo: M) -> Read<Arc<M::Output>>
     where
@@ -199,15 +198,15 @@ pub trait View {
     /// Calls [`View::get_on`] for the hub.
     ///
     /// # Errors
-    /// [`ReadError`] as there.
+    /// Returns [`ReadError`] as for [`View::get_on`].
     fn get<K: Kind>(&self, key: &Key) -> Read<Option<Arc<K>>> {
         self.get_on(Site::Hub, key)
     }
 
-    /// Returns the object at a key on the hub; `Ok(None)` also where it does not fit its type.
+    /// Returns the object at a key on the hub; also returns `Ok(None)` if the object does not fit its type.
     ///
     /// # Errors
-    /// [`ReadError`] as for [`View::get_on`], but not for an object that does not fit its type.
+    /// Returns [`ReadError`] as for [`View::get_on`], except for an object that does not fit its type.
     fn get_readable<K: Kind>(&self, key: &Key) -> Read<Option<Arc<K>>> {
         match self.get(key) {
             Err(error) if error.is_unreadable() => Ok(None),
@@ -218,7 +217,7 @@ pub trait View {
     /// Calls [`View::list_on`] for the hub.
     ///
     /// # Errors
-    /// [`ReadError`] as there.
+    /// Returns [`ReadError`] as for [`View::list_on`].
     fn list<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         self.list_on(Site::Hub, query)
     }
@@ -226,7 +225,7 @@ pub trait View {
     /// Calls [`View::list_readable_on`] for the hub.
     ///
     /// # Errors
-    /// [`ReadError`] as there.
+    /// Returns [`ReadError`] as for [`View::list_readable_on`].
     fn list_readable<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<K>>> {
         self.list_readable_on(Site::Hub, query)
     }
@@ -234,14 +233,14 @@ pub trait View {
     /// Calls [`View::unreadable_on`] for the hub.
     ///
     /// # Errors
-    /// [`ReadError`] as there.
+    /// Returns [`ReadError`] as for [`View::unreadable_on`].
     fn unreadable<K: Kind>(&self, query: Query<'_>) -> Read<Vec<Arc<Unreadable>>> {
         self.unreadable_on::<K>(Site::Hub, query)
     }
 
-    /// Returns the objects that match and have been read, for mapping functions: an object that cannot be
-    /// read must not keep the others from waking their keys. The list is empty before the first list of the
-    /// kind, which wakes the keys that it concerns.
+    /// Returns the matching objects that have been readable, for mapping functions: an unreadable object must not
+    /// prevent the others from waking their keys. The list is empty before the first list of the kind, which wakes
+    /// the keys that it concerns.
     fn readable_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Arc<K>> {
         self.list_readable_on(site, query).unwrap_or_default()
     }
@@ -251,7 +250,7 @@ pub trait View {
         self.readable_on(Site::Hub, query)
     }
 
-    /// Returns the keys of the objects that match, to wake them.
+    /// Returns the keys of the matching objects, to wake them.
     fn keys_on<K: Kind>(&self, site: Site, query: Query<'_>) -> Vec<Key> {
         let objects = self.readable_on::<K>(site, query);
         objects.iter().map(|object| Key::of(object.as_ref())).collect()
@@ -266,12 +265,12 @@ pub trait View {
 /// The result of a read.
 pub type Read<T> = Result<T, ReadError>;
 
-/// A read that could not be completed: a cache is not filled yet, an object does not fit its type, or a
+/// A read that could not be completed, because a cache is not filled yet, an object does not fit its type, or a
 /// result is pending.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {what}: {why}")]
 pub struct ReadError {
-    /// The kind, the object or the result that was to be read.
+    /// The kind, object or result to read.
     pub what: String,
     /// The cause.
     pub why: String,
@@ -279,18 +278,18 @@ pub struct ReadError {
     pub reason: ReadErrorReason,
 }
 
-/// Why a read could not be completed.
+/// The reason why a read could not be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadErrorReason {
     /// No watch fills the cache.
     NotWatched,
-    /// The first list has not been read to its end.
+    /// The first list is incomplete.
     NotListed,
     /// An object does not fit its type.
     Unreadable,
     /// A [`Memo`] is being computed.
     Pending,
-    /// A [`Memo`] could not be computed, or the API server refuses the read.
+    /// A [`Memo`] could not be computed, or the API server refused the read.
     Failed,
 }
 
@@ -308,29 +307,29 @@ impl ReadErrorReason {
 }
 
 impl ReadError {
-    /// Returns the error that no watch fills the cache of a kind.
+    /// Returns the error for a kind whose cache no watch fills.
     pub(crate) fn not_watched(what: impl Into<String>) -> Self {
         Self { what: what.into(), why: "nothing watches it".into(), reason: ReadErrorReason::NotWatched }
     }
 
-    /// Returns the error that the first list of a kind has not been read to its end.
+    /// Returns the error for a kind whose first list is incomplete.
     pub(crate) fn not_listed(what: impl Into<String>) -> Self {
         let why = "its first list has not been read yet".into();
         Self { what: what.into(), why, reason: ReadErrorReason::NotListed }
     }
 
-    /// Returns the error that the API server has not answered yet.
+    /// Returns the error for a lookup that the API server has not answered yet.
     pub(crate) fn not_answered(what: String) -> Self {
         let why = "the API server has not answered yet".into();
         Self { what, why, reason: ReadErrorReason::NotListed }
     }
 
-    /// Returns the error that the API server refuses to answer.
+    /// Returns the error for a read that the API server refuses.
     pub(crate) fn refused(what: String, why: String) -> Self {
         Self { what, why, reason: ReadErrorReason::Failed }
     }
 
-    /// Returns whether the failure ends by itself, when a list is read or a result is computed.
+    /// Returns true if the failure resolves when a list is complete or a result is computed.
     pub fn is_coming(&self) -> bool {
         match self.reason {
             ReadErrorReason::NotListed | ReadErrorReason::Pending => true,
@@ -338,7 +337,7 @@ impl ReadError {
         }
     }
 
-    /// Returns whether one object does not fit its type, which concerns the reads of that object only.
+    /// Returns true if a single object does not fit its type, which only affects reads of that object.
     pub fn is_unreadable(&self) -> bool {
         self.reason == ReadErrorReason::Unreadable
     }
@@ -359,9 +358,9 @@ impl ReadError {
 /// A selection of the objects of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// The namespace of the objects; absent for all.
+    /// The namespace; `None` for all.
     pub namespace: Option<&'a str>,
-    /// A label and its value; absent for all. The lookup is cheap for the labels in
+    /// A label and its value; `None` for all. Reads are cheap for the labels in
     /// [`names::INDEXED_LABELS`](api::names::INDEXED_LABELS).
     pub label: Option<(&'a str, &'a str)>,
 }
@@ -380,20 +379,20 @@ impl<'a> Query<'a> {
         Self { namespace: None, label: Some((key, value)) }
     }
 
-    /// Selects the same objects, of one namespace only.
+    /// Restricts the selection to one namespace.
     #[must_use]
     pub fn within(self, namespace: &'a str) -> Self {
         Self { namespace: Some(namespace), ..self }
     }
 }
 
-/// The ConfigRepo and the fields of its spec that a source was fetched for.
+/// The ConfigRepo, and the fields of its spec that a source was fetched for.
 ///
-/// A plan takes a source only for the spec that it was fetched for. Otherwise an edit of the URL would apply
-/// the tree of the old repository under the new spec.
+/// A plan only uses a source that was fetched for the current spec. Otherwise, after an edit of the URL, the tree
+/// of the old repository would be applied under the new spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceIdentity {
-    /// The uid of the ConfigRepo, which a ConfigRepo of the same name that is created later does not have.
+    /// The uid, which differs for a ConfigRepo of the same name that is created later.
     pub uid: String,
     /// `spec.url`.
     pub url: String,
@@ -404,7 +403,7 @@ pub struct SourceIdentity {
 }
 
 impl SourceIdentity {
-    /// Returns the identity that a fetch for a ConfigRepo has now.
+    /// Returns the identity of a fetch for the current ConfigRepo.
     pub fn of(repo: &ConfigRepo) -> Self {
         Self {
             uid: repo.metadata.uid.clone().unwrap_or_default(),
@@ -415,25 +414,26 @@ impl SourceIdentity {
     }
 }
 
-/// The state of a repository after the last fetch of the source controller.
+/// The state of a repository after its last fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// The ConfigRepo and the fields of its spec that the fetch was for.
     pub identity: SourceIdentity,
     /// The last tree that was fetched and verified.
     pub checkout: Option<Arc<Checkout>>,
-    /// The error of the newest attempt, if that failed. The checkout is then an older one, and stays valid.
+    /// The error of the newest attempt, if it failed. The checkout is then an older one, and stays valid.
     pub failure: Option<SourceFailure>,
-    /// The reconcile-at annotation of the ConfigRepo that the fetch answers; empty if it had none.
+    /// The reconcile-at annotation that the fetch answers; empty if there was none.
     pub reconcile_at: String,
-    /// The seed of the random values of the repository's charts, or why it cannot be read; `None` if there is none.
+    /// The seed for random values in the repository's charts, or the reason why it is unreadable; `None` if there
+    /// is none.
     pub seed: Option<Result<Seed, String>>,
-    /// Random bytes that decide the seed if there is none.
+    /// Random bytes for a new seed, if there is none.
     pub entropy: Option<Seed>,
 }
 
 impl Source {
-    /// Returns the result of a fetch for a ConfigRepo as it was when the fetch began.
+    /// Returns the result of a fetch for a ConfigRepo, in its state when the fetch began.
     pub fn of(repo: &ConfigRepo, checkout: Option<Arc<Checkout>>, failure: Option<SourceFailure>) -> Self {
         let reconcile_at = repo.annotation(RECONCILE_AT_ANNOTATION).unwrap_or_default().to_owned();
         Self {
@@ -447,11 +447,11 @@ impl Source {
     }
 }
 
-/// Why a fetch failed, or why its commit was refused.
+/// The reason why a fetch failed, or why its commit was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFailure {
-    /// CamelCase word for conditions, events and metrics.
+    /// A CamelCase word for conditions, events and metrics.
     pub reason: &'static str,
-    /// The error and its correction, without credentials.
+    /// The error and how to fix it, without credentials.
     pub message: String,
 }

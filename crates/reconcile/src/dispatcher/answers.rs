@@ -1,4 +1,4 @@
-//! The answers to lookups: how they are kept, when they expire, and which keys they wake.
+//! The answers to lookups: how they are stored, when they expire, and which keys they wake.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::{
 use object::duration::later;
 use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
 
-/// How long an object that was read counts if no watch tells of its changes.
+/// How long an object that was read remains valid if no watch reports its changes.
 const UNWATCHED: SignedDuration = SignedDuration::from_mins(1);
-/// How long the answer "not served" holds for a kind: discovery is a small request.
+/// How long the answer "not served" remains valid for a kind. Discovery is a small request.
 const NOT_SERVED: SignedDuration = SignedDuration::from_secs(30);
 
 impl Dispatcher {
@@ -44,7 +44,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the answer to a lookup.
+    /// Handles the answer to a lookup.
     pub fn looked_up(
         &mut self,
         site: Site,
@@ -86,7 +86,7 @@ impl Dispatcher {
                 state.failures = state.failures.saturating_add(1);
                 let wait = Backoff::wait(failure.kind, state.failures).min(AccessReview::VALID);
                 self.lookups.schedule(lookup, later(now, wait));
-                // A key waits for an answer that is coming. It can read a refusal.
+                // A key waits for an answer that is still to come, but it can read a refusal.
                 if failure.kind != FailureKind::Unavailable {
                     self.take_answer(lookup, Err(failure.message), self.wake_of_others(now));
                 }
@@ -94,11 +94,11 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps an answer, and wakes the keys that ask for it if the answer changed.
+    /// Stores an answer, and wakes the keys that request it if the answer changed.
     fn take_answer(&mut self, lookup: &Lookup, answer: LookupResult, wake: Wake) {
         let held = self.caches.answer(lookup);
         let is_older = match (held, &answer) {
-            // The watch reports its deletion.
+            // The watch reports the deletion.
             (Some(Ok(LookupAnswer::Object(Some(_)))), Ok(LookupAnswer::Object(None))) => {
                 !self.lookups.is_stale(lookup)
             }
@@ -122,19 +122,19 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the wake for a change of an observed object by another client.
+    /// Returns the wake for a change of an observed object that another client made.
     pub(super) fn wake_of_others(&self, now: Timestamp) -> Wake {
         Wake { on_spoke: self.has_spoke, ..Wake::changed(self.coalesced(now)) }
     }
 
-    /// Returns the wake for an answer. A change of what a plan has read is planned at once; the answers that
-    /// it waits for come together.
+    /// Returns the wake for an answer. If an answer that a plan has read changes, the key is planned at once.
+    /// Answers that a plan still waits for are gathered.
     fn wake_of_answer(&self, lookup: &Lookup, now: Timestamp) -> Wake {
         let wake = self.wake_of_others(now);
         if self.caches.answer(lookup).is_some() { Wake { at: now, ..wake } } else { wake }
     }
 
-    /// Stores an object that an own write returned, and shares it with the outcome of the write.
+    /// Stores an object returned by our own write, and shares it with the outcome of the write.
     pub(super) fn wrote_object(&mut self, object: &mut Arc<Object>, now: Timestamp) {
         let gvk = object.gvk();
         if (gvk.group.as_str(), gvk.kind.as_str()) == ("apiextensions.k8s.io", "CustomResourceDefinition") {
@@ -149,7 +149,7 @@ impl Dispatcher {
             return;
         }
         if self.lookups.is_stale(&lookup) {
-            // The answer in flight may say that it does not exist.
+            // The answer in flight may say that the object does not exist.
             self.lookups.outdate(&lookup);
         } else if touched <= written {
             self.lookups.unschedule(&lookup);
@@ -160,8 +160,8 @@ impl Dispatcher {
         self.take_answer(&lookup, Ok(LookupAnswer::Object(Some(Arc::clone(object)))), own);
     }
 
-    /// Requests all answers again, because the server was restored. The versions of its answers about objects
-    /// are invalid, so none of them holds; the next list of their kind requests them.
+    /// Requests all answers again, because the server was restored. Versions from before the restore are
+    /// meaningless, so answers about objects are dropped; the next list of their kind requests them.
     pub(super) fn refresh_answers(&mut self, now: Timestamp) {
         for lookup in self.lookups.restored() {
             match &lookup {
@@ -186,14 +186,14 @@ impl Dispatcher {
         }
     }
 
-    /// Requests the mappings of a group again, because a definition in it was written.
+    /// Requests the mappings of a group again, because a CustomResourceDefinition in it was written.
     fn refresh_mappings(&mut self, group: &str, now: Timestamp) {
         for lookup in self.lookups.mappings(group) {
             self.lookups.schedule(&lookup, now);
         }
     }
 
-    /// Records that a kind is not served any more, or not in the same way.
+    /// Requests the mappings of a kind again, because it is no longer served, or served differently.
     pub fn not_served(&mut self, gvk: &Gvk, now: Timestamp) {
         for lookup in self.lookups.mappings(&gvk.group) {
             let is_concerned = match &lookup {
@@ -243,8 +243,7 @@ impl Dispatcher {
             Feed::Watch(WatcherEvent::Deleted { key, resource_version }) => {
                 self.gone(&lookup(key), version(&resource_version), now);
             }
-            // Who waits for the first list reads the refusal. See
-            // docs/hazards.md#kind-that-may-not-be-listed.
+            // Keys that wait for the first list read the refusal. See docs/hazards.md#kind-that-may-not-be-listed.
             Feed::Watch(WatcherEvent::Refused(why)) => {
                 for lookup in self.lookups.objects(gvk) {
                     if self.caches.answer(&lookup).is_none() {
@@ -252,8 +251,8 @@ impl Dispatcher {
                     }
                 }
             }
-            // Each object is read by a lookup of its own, now and again each minute. A failed lookup
-            // reports its error. See docs/hazards.md#stale-for-ever.
+            // A separate lookup reads each object, now and every minute. A failed lookup reports its error. See
+            // docs/hazards.md#stale-for-ever.
             Feed::Watch(WatcherEvent::Stale) => {
                 self.lookups.expired(gvk);
                 for lookup in self.lookups.objects(gvk) {
@@ -264,9 +263,9 @@ impl Dispatcher {
         }
     }
 
-    /// Handles the version of an object: the object is read unless that version is known. A lone change is
-    /// read at once, and an object that changes all the time now and then. While a key is reconciled that
-    /// asks for the object, its write may be the cause, and will return the version.
+    /// Handles the version of an object: schedules a read unless the version is known. A single change is read at
+    /// once; reads of a constantly changing object are spaced. While a key that requests the object is being
+    /// reconciled, its write may be the cause, and will return the version.
     fn touched(&mut self, lookup: &Lookup, version: u64, now: Timestamp) {
         let is_reconciled = |(controller_id, key): &(usize, Key)| {
             self.controllers.get(*controller_id).is_some_and(|registered| registered.queue.is_running(key))
@@ -303,7 +302,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns whether a kind is watched for its metadata.
+    /// Returns whether only the metadata of a kind is watched.
     pub(super) fn is_metadata(kind: &WatchedKind) -> bool {
         kind.representation == Representation::Metadata
     }

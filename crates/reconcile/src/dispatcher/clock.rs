@@ -1,17 +1,17 @@
-//! Steps back of the wall clock.
+//! Handles steps back of the wall clock.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::state::Dispatcher;
 
-/// The smallest step back that the dispatcher follows. A smaller one passes by itself, and two threads may
-/// report their times out of order.
+/// The smallest step back that the dispatcher follows. A smaller one soon passes, and two threads may report their
+/// times out of order.
 const SET_BACK: SignedDuration = SignedDuration::from_secs(1);
 
 impl Dispatcher {
-    /// Records the time. After a step back of the clock, everything that is due would wait longer by that
-    /// step, including renewals of leases. So everything becomes due earlier by the same step. A plan that
-    /// runs too early asks for its time again.
+    /// Records the time. After the clock steps back, everything that is due, including lease renewals, would wait
+    /// longer by that step. So everything becomes due earlier by the same step. A plan that runs too early
+    /// requests its time again.
     pub(super) fn follow_clock(&mut self, now: Timestamp) {
         let back = self.latest.duration_since(now);
         if back < SET_BACK {

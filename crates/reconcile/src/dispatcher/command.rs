@@ -1,4 +1,4 @@
-//! The commands of a dispatcher to its process.
+//! The commands that a dispatcher returns to its process.
 
 use std::sync::Arc;
 
@@ -9,19 +9,17 @@ use crate::memo::Computation;
 use crate::{Action, Answer, Decoded, Event, Failure, Lookup, Outcome, Plan, ReadError, Site, WatchedKind};
 use object::{Gvk, Key};
 
-/// A request of a dispatcher to its process.
+/// A command of a dispatcher to its process.
 pub enum Command {
-    /// Make a decision, on a thread where only its own controller waits for it; the result goes to
-    /// [`decided`].
+    /// Make a decision on a thread that blocks only its own controller; the result goes to [`decided`].
     ///
     /// [`decided`]: super::Dispatcher::decided
     Decide(Decision),
-    /// Execute an action; its outcome goes to [`acted`]. Actions that were handed out together are
-    /// independent.
+    /// Execute an action; its outcome goes to [`acted`]. Actions returned together are independent.
     ///
     /// [`acted`]: super::Dispatcher::acted
     Act(Act),
-    /// Compute a result, on any thread; the result goes to [`computed`].
+    /// Compute a result on any thread; the result goes to [`computed`].
     ///
     /// [`computed`]: super::Dispatcher::computed
     Compute(Computation),
@@ -29,10 +27,10 @@ pub enum Command {
     ///
     /// [`looked_up`]: super::Dispatcher::looked_up
     LookUp(Site, Lookup),
-    /// List and watch a kind until further notice; the events go to [`watched`].
+    /// List and watch a kind until [`Unwatch`](Self::Unwatch); the events go to [`watched`].
     ///
-    /// Watches begin and end in the order in which they are handed out: a plan may ask again for a kind that
-    /// no plan asked for any more.
+    /// Start and stop watches in the order of the commands: a plan may request a kind again after its watch was
+    /// dropped.
     ///
     /// [`watched`]: super::Dispatcher::watched
     Watch(Arc<WatchedKind>),
@@ -55,19 +53,18 @@ pub struct Act {
     /// The key that was planned.
     pub key: Key,
     pub(super) plan: Arc<Plan>,
-    /// Step, and position in the step.
+    /// The index of the step, and the index within the step.
     pub(super) position: (usize, usize),
     /// The watched kinds that the written object belongs to.
     pub(super) kinds: Vec<Arc<WatchedKind>>,
-    /// How often the API server was restored before.
+    /// The number of restores of the API server before this action.
     pub(super) restores: u64,
 }
 
-/// An action that was attempted.
 pub struct Acted {
     pub(super) reconcile_id: u64,
     pub(super) position: (usize, usize),
-    /// The API server it went to; `None` for a push.
+    /// The API server that received the action; `None` for a push.
     pub(super) site: Option<Site>,
     /// The kind of the object; `None` for a push.
     pub(super) gvk: Option<Gvk>,
@@ -80,15 +77,15 @@ impl Act {
     /// Returns the action.
     ///
     /// # Panics
-    /// It does not panic in practice, because the position is one of the plan.
+    /// Never in practice: the dispatcher only returns positions of the plan.
     pub fn action(&self) -> &Action {
         let (step, index) = self.position;
         let action = self.plan.steps.get(step).and_then(|step| step.get(index));
         action.expect("a dispatcher hands out positions of the plan")
     }
 
-    /// Reports the outcome of the action. This reads the written object into its type, so call it outside of
-    /// a lock.
+    /// Reports the outcome of the action. This parses the written object into its type, so do not call it under a
+    /// lock.
     pub fn done(self, mut outcome: Outcome) -> Acted {
         let written = match &mut outcome {
             Ok(Answer::Object(object)) => {
@@ -103,10 +100,10 @@ impl Act {
     }
 }
 
-/// The end of a reconciliation: a key was planned, and the plan executed as far as possible.
+/// The end of a reconciliation: its key was planned, and the plan was executed as far as possible.
 #[derive(Clone, Debug)]
 pub struct ReconcileResult {
-    /// Identifies the reconciliation.
+    /// The ID of the reconciliation.
     pub reconcile_id: u64,
     /// The index of the controller.
     pub controller_id: usize,
@@ -114,18 +111,18 @@ pub struct ReconcileResult {
     pub controller: &'static str,
     /// The key.
     pub key: Key,
-    /// When the reconciliation began.
+    /// The start of the reconciliation.
     pub began: Timestamp,
-    /// Number of steps of the plan.
+    /// The number of steps in the plan.
     pub steps: usize,
-    /// Events to record; none if the reconciliation failed.
+    /// The events to record; none if the reconciliation failed.
     pub events: Vec<Event>,
     /// The worst failure of its writes.
     pub failure: Option<Failure>,
-    /// How often the key has failed in a row.
+    /// The number of consecutive failures of the key.
     pub failures: u32,
-    /// The failed read that kept the key from being planned or concluded.
+    /// The failed read that prevented the plan or the conclusion.
     pub read_error: Option<ReadError>,
-    /// The plan or the conclusion panicked, which is a bug.
+    /// Whether the plan or the conclusion panicked, which is a bug.
     pub panicked: bool,
 }

@@ -1,4 +1,4 @@
-//! Decisions, which run on threads: plans, conclusions, and updates of indexes.
+//! Decisions, which run on threads: plans, conclusions and index updates.
 
 use jiff::Timestamp;
 
@@ -9,15 +9,15 @@ use crate::snapshot::{Requests, Snapshot};
 use crate::{Caches, Executed, Plan, Read, StatusWrite};
 use object::Key;
 
-/// A plan or a conclusion to make on a snapshot of its own. It is pure, but it may take long.
+/// A plan or a conclusion to make, with its snapshot. It is pure, but may take long.
 ///
-/// A dispatcher hands out one decision of a controller at a time.
+/// A dispatcher returns one decision per controller at a time.
 pub struct Decision {
     /// The index of the controller; decisions of different controllers must not wait for each other.
     pub controller_id: usize,
     /// The name of the controller.
     pub controller: &'static str,
-    /// The key it is about; `None` if it only updates an index.
+    /// The key that it is about; `None` if it only updates an index.
     pub key: Option<Key>,
     /// The reconciliation it belongs to.
     pub reconcile_id: Option<u64>,
@@ -41,12 +41,12 @@ pub struct Planning<'a> {
 }
 
 impl Planning<'_> {
-    /// Returns a second plan from the same input.
+    /// Plans again from the same input.
     pub fn again(&self) -> Plan {
         (self.planner)(self.key, self.snapshot, self.now).unwrap_or_default()
     }
 
-    /// Returns the plan from the same objects with indexes that are built just now.
+    /// Plans from the same objects, with newly built indexes.
     pub fn with_new_indexes(&self) -> Plan {
         (self.planner)(self.key, &self.snapshot.without_indexes(), self.now).unwrap_or_default()
     }
@@ -62,9 +62,9 @@ pub struct Decided {
 pub(super) struct DecisionOutput {
     /// The controller's indexes, as the decision left them.
     pub(super) indexes: BuiltIndexes,
-    /// The keys that the changes concern that they applied.
+    /// The keys that are concerned by the changes that the indexes applied.
     pub(super) woken: Vec<Key>,
-    /// The content of the writes that follow.
+    /// The content of the writes that follow from this decision.
     pub(super) content: WrittenContent,
     pub(super) result: DecisionResult,
 }
@@ -88,8 +88,8 @@ impl Decision {
         Decided { controller_id: self.controller_id, output: Some((self.run)(None)) }
     }
 
-    /// Makes the decision, and passes the plan to `inspect` before it is executed. It plans twice, because
-    /// the same input must give the same plan.
+    /// Makes the decision, and passes the plan to `inspect` before it is executed. `inspect` can plan again,
+    /// because the same input must give the same plan.
     pub fn run_inspected(self, inspect: &mut dyn FnMut(&Planning<'_>)) -> Decided {
         Decided { controller_id: self.controller_id, output: Some((self.run)(Some(inspect))) }
     }

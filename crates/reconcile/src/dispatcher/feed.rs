@@ -1,4 +1,4 @@
-//! The input of a dispatcher: watch events, own writes, repositories.
+//! Handles the input of a dispatcher: watch events, our own writes, repositories.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ impl Dispatcher {
         self.feed(kind, Feed::Watch(event), now);
     }
 
-    /// Handles the key and version of an object that a watch reports as created or changed. Returns whether
-    /// the caches have that version or a newer one, as after an own write: then the event changes nothing,
-    /// and the rest of the object need not be read. Otherwise the event goes to [`Dispatcher::watched`].
+    /// Handles the key and version of an object that a watch reports as created or changed. Returns true if the
+    /// caches have that version or a newer one, as after our own write. Then the rest of the object need not be
+    /// parsed. Otherwise, pass the event to [`Dispatcher::watched`].
     pub fn is_known(&mut self, kind: &WatchedKind, key: &Key, version: u64, now: Timestamp) -> bool {
         let is_known = match kind.representation {
             Representation::Typed => {
@@ -49,8 +49,8 @@ impl Dispatcher {
         is_known
     }
 
-    /// Invalidates everything that was read from an API server. Otherwise lists from before and after its
-    /// restore would be mixed.
+    /// Invalidates everything that was read from an API server, so that lists from before and after its restore
+    /// are never mixed.
     fn restored(&mut self, site: Site, now: Timestamp) {
         *self.restores.entry(site).or_default() += 1;
         let of_site = self.kinds.iter().filter(|((of, _), _)| *of == site);
@@ -64,14 +64,13 @@ impl Dispatcher {
         }
     }
 
-    /// Stores the result of an own write, so that the next plan sees it.
+    /// Stores the result of our own write, so that the next plan sees it.
     pub(super) fn wrote(&mut self, kind: &WatchedKind, object: Decoded, now: Timestamp) {
         self.feed(kind, Feed::Own(object), now);
     }
 
-    /// Takes objects of the hub that an earlier process kept, unless something has been read of their kind.
-    /// Only controllers that allow it ([`Controller::USES_KEPT`](crate::Controller::USES_KEPT)) decide by
-    /// them.
+    /// Stores objects of the hub that an earlier process kept, unless objects of their kind have been read. Only
+    /// controllers with [`Controller::USES_KEPT`](crate::Controller::USES_KEPT) use them.
     pub fn kept<K: Kind>(&mut self, objects: Vec<K>, now: Timestamp) {
         if self.caches.kind_mut::<K>(Site::Hub).is_new() {
             let objects = objects.into_iter().map(|object| Decoded::Object(Arc::new(object))).collect();
@@ -89,12 +88,12 @@ impl Dispatcher {
         }
     }
 
-    /// Sets what [`View::settings`](crate::View::settings) returns, before anything is planned.
+    /// Sets the value that [`View::settings`](crate::View::settings) returns. Call it before anything is planned.
     pub fn set_settings<T: Any + Send + Sync>(&mut self, settings: T) {
         self.caches.set_settings(settings);
     }
 
-    /// Stores the state of a repository, under the name of its `ConfigRepo`.
+    /// Stores the state of a repository under the name of its `ConfigRepo`.
     pub fn source_changed(&mut self, repo: &Key, source: Source, now: Timestamp) {
         if !self.caches.set_source(repo.clone(), source) {
             return;
@@ -105,7 +104,7 @@ impl Dispatcher {
         }
     }
 
-    /// Records that an API server can be reached.
+    /// Records that an API server answered.
     pub(super) fn answered(&mut self, site: Site, now: Timestamp) {
         if self.outages.answered(site, now) {
             for registered in &mut self.controllers {
@@ -114,7 +113,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the time at which the dispatcher plans a change that arrives now.
+    /// Returns when to plan a change that arrives now.
     pub(super) fn coalesced(&self, now: Timestamp) -> Timestamp {
         later(now, self.limits.coalesce)
     }
@@ -127,7 +126,7 @@ impl Dispatcher {
         }
     }
 
-    /// Reports the objects that do not fit their type and so block the keys that they concern.
+    /// Reports objects that do not fit their type and so block the keys that need them.
     fn report_unreadable(&mut self, gvk: &Gvk, refused: Vec<Unreadable>) {
         let event = |refused: Unreadable| Event {
             regarding: ObjectRef { gvk: gvk.clone(), key: refused.key },
@@ -145,7 +144,7 @@ impl Dispatcher {
     }
 
     fn feed_observed(&mut self, kind: &WatchedKind, feed: Feed, now: Timestamp) {
-        // The last events of a stopped watch may arrive late.
+        // A stopped watch may still deliver its last events.
         if !self.observed.is_requested(&kind.gvk) {
             return;
         }
@@ -159,8 +158,8 @@ impl Dispatcher {
             Feed::Watch(_) | Feed::Own(_) | Feed::Kept(_) => false,
         };
         if is_list || is_refused {
-            // A key that waits for the kind may be planned now, whether or not the kind has objects, or reads
-            // the refusal.
+            // A key that waits for the kind can now be planned, even if the kind has no objects, or can read the
+            // refusal.
             let requesters: Vec<_> = self.observed.requesters(&kind.gvk).cloned().collect();
             self.wake(requesters, wake);
         }
@@ -227,8 +226,7 @@ pub(super) fn typed<K: Kind>(dispatcher: &mut Dispatcher, site: Site, feed: Feed
     }
 }
 
-/// Returns whether more than the status changed. The generation of an object counts all such changes except
-/// those of annotations.
+/// Returns true if more than the status changed. The generation counts all such changes, except of annotations.
 fn is_changed_by_people<K: Kind>(change: &Change<K>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     let (old, new) = (old.meta(), new.meta());

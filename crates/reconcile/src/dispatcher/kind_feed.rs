@@ -1,4 +1,4 @@
-//! The feed of one kind: the reports about it, and what each of them changes in the cache.
+//! The feed of one kind: applies each report to the cache and returns the changes.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use object::{Stored, version};
 /// A report about one kind.
 pub(super) enum Feed {
     Watch(WatcherEvent),
-    /// The result of an own write.
+    /// The result of our own write.
     Own(Decoded),
     /// The objects that an earlier process kept.
     Kept(Vec<Decoded>),
 }
 
-/// The keys that a change concerns, and how urgent the change is.
+/// The changes that a report causes, and their urgency.
 pub(super) struct Enqueued<K> {
     pub(super) changes: Vec<Change<K>>,
     pub(super) priority: Priority,
@@ -27,15 +27,15 @@ pub(super) struct Enqueued<K> {
 /// The keys whose failures are reset.
 #[derive(Clone, Copy)]
 pub(super) enum ResetBackoff {
-    /// None, because an own write changes nothing about a failure.
+    /// None, because our own write fixes no failure.
     Never,
-    /// The keys of objects that people changed.
+    /// The keys of objects whose spec changed.
     OfChangedSpec,
-    /// All keys that the change concerns, because an unreadable object can be read again.
+    /// All keys that the change concerns, because an unreadable object is readable again.
     All,
 }
 
-/// Stores a report in the cache of its kind, and returns what it changes.
+/// Applies a report to the cache of its kind, and returns the changes.
 pub(super) fn take<K: Stored>(cached: &mut Cached<K>, feed: Feed) -> Enqueued<K> {
     let (mut priority, mut restarts) = (Priority::Changed, ResetBackoff::OfChangedSpec);
     let mut new_failures = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn take<K: Stored>(cached: &mut Cached<K>, feed: Feed) -> Enqueued<K>
             });
             cached.keep(readable.collect())
         }
-        // The watch delivers it too, and reports why it does not fit.
+        // The watch delivers the object too, and reports why it does not fit.
         Feed::Own(Decoded::Unreadable(_)) => Vec::new(),
     };
     Enqueued { changes, priority, restarts, refused: new_failures }

@@ -1,4 +1,4 @@
-//! The [`Lookup`]s that keys ask for, and the times at which they go to the API server.
+//! The [`Lookup`]s that keys request, and when each goes to the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,27 @@ use crate::Lookup;
 use crate::queue::earlier;
 use object::{Gvk, Key, ObjectRef};
 
-/// The limit of lookups in flight: as many as writes of one controller. Those of objects are handed out as
-/// they are due, because the process reads many of them with one request.
+/// The maximum number of lookups in flight: as many as writes of one controller. Lookups of objects do not count,
+/// because the process reads many of them with one request.
 const MAX_IN_FLIGHT: usize = 32;
 
 type Requester = (usize, Key);
 
-/// The lookups that keys ask for.
+/// The lookups that keys request.
 #[derive(Default)]
 pub(super) struct Lookups {
     requested: BTreeMap<Requester, BTreeSet<Lookup>>,
     states: BTreeMap<Lookup, LookupState>,
     schedule: Schedule,
-    /// The kinds of the objects among them, whose metadata is watched.
+    /// The kinds of the requested objects, whose metadata is watched.
     kinds: BTreeMap<Gvk, WatchedObjects>,
-    /// Those in flight that no key asks for any more.
+    /// The lookups in flight that no key requests any longer.
     abandoned: BTreeSet<Lookup>,
-    /// How many are in flight, without those of objects.
+    /// The number of lookups in flight, except for objects.
     running: usize,
 }
 
-/// The lookups that wait for a time; one in flight is not among them.
+/// The lookups that wait for a time, excluding those in flight.
 #[derive(Default)]
 struct Schedule {
     objects: BTreeSet<(Timestamp, Lookup)>,
@@ -46,22 +46,22 @@ fn is_object(lookup: &Lookup) -> bool {
     matches!(lookup, Lookup::Object(_))
 }
 
-/// The state of one lookup beside its answer.
+/// The state of one lookup, without its answer.
 #[derive(Default)]
 pub(super) struct LookupState {
     requesters: BTreeSet<Requester>,
     due: Option<Timestamp>,
     is_running: bool,
-    /// When it was sent last.
+    /// When it was last sent.
     pub(super) sent: Option<Timestamp>,
-    /// Failures in a row.
+    /// The number of consecutive failures.
     pub(super) failures: u32,
     /// The newest version of the object that the watch has reported.
     pub(super) touched: u64,
     /// The version at which the watch has reported its deletion.
     pub(super) gone: u64,
-    /// Whether the answer in flight does not count: the server was restored since the request was sent, or
-    /// nobody asked for it in between.
+    /// Whether to ignore the answer in flight, because the server was restored since the request was sent, or
+    /// nobody requested the lookup for some time.
     pub(super) is_outdated: bool,
 }
 
@@ -70,20 +70,20 @@ struct WatchedObjects {
     keys: BTreeSet<Key>,
     /// The objects that exist; `None` before the first list.
     names: Option<Names>,
-    /// Whether the kind cannot be listed, so that no watch tells when an object changes.
+    /// Whether the kind cannot be listed, so that no watch reports changes of its objects.
     is_stale: bool,
 }
 
-/// The effects of a new set of lookups of a key.
+/// The effects of a new set of lookups for a key.
 #[derive(Default)]
 pub(super) struct LookupChanges {
-    /// Kinds whose metadata watch has to start.
+    /// Kinds whose metadata watch must start.
     pub(super) started: Vec<Gvk>,
-    /// Kinds whose metadata watch has to end.
+    /// Kinds whose metadata watch must stop.
     pub(super) ended: Vec<Gvk>,
     /// New lookups of objects that do not exist.
     pub(super) absent: Vec<Lookup>,
-    /// Lookups that no key asks for any more.
+    /// Lookups that no key requests any longer.
     pub(super) dropped: Vec<Lookup>,
 }
 
@@ -93,12 +93,12 @@ impl Lookups {
         self.requested.get(requester)
     }
 
-    /// Returns the keys that ask for a lookup.
+    /// Returns the keys that request a lookup.
     pub(super) fn requesters(&self, lookup: &Lookup) -> Vec<Requester> {
         self.states.get(lookup).map(|state| state.requesters.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Returns the state of a lookup; `None` if no key asks for it.
+    /// Returns the state of a lookup; `None` if no key requests it.
     pub(super) fn state(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
         self.states.get_mut(lookup)
     }
@@ -109,7 +109,7 @@ impl Lookups {
         keys.map(|key| Lookup::Object(ObjectRef { gvk: gvk.clone(), key: key.clone() })).collect()
     }
 
-    /// Returns the lookups about how a group is served.
+    /// Returns the lookups that depend on how a group is served.
     pub(super) fn mappings(&self, group: &str) -> Vec<Lookup> {
         let is_of_group = |lookup: &&Lookup| lookup.discovered_group() == Some(group);
         self.states.keys().filter(is_of_group).cloned().collect()
@@ -144,8 +144,8 @@ impl Lookups {
         changes
     }
 
-    /// Begins a new lookup. One of an object waits for the first list of its kind, so that it misses no
-    /// change. An answer in flight from before it was dropped may miss one too, so it is asked again
+    /// Starts a new lookup. An object lookup waits for the first list of its kind, so that it misses no change. An
+    /// answer still in flight from before the lookup was dropped may miss a change, so the lookup is sent again
     /// after it.
     fn begin(&mut self, lookup: &Lookup, now: Timestamp, changes: &mut LookupChanges) {
         if self.abandoned.remove(lookup)
@@ -194,14 +194,14 @@ impl Lookups {
         }
     }
 
-    /// Forgets which objects of a kind exist, because its watch has failed. No lookup waits for a list of it.
+    /// Forgets which objects of a kind exist, because its watch has failed. Lookups no longer wait for a list.
     pub(super) fn expired(&mut self, gvk: &Gvk) {
         if let Some(kind) = self.kinds.get_mut(gvk) {
             (kind.names, kind.is_stale) = (Some(Names::partial()), true);
         }
     }
 
-    /// Returns whether a lookup is that of an object of a kind whose watch has failed.
+    /// Returns true if the lookup is for an object whose watch has failed.
     pub(super) fn is_stale(&self, lookup: &Lookup) -> bool {
         match lookup {
             Lookup::Object(object) => self.kinds.get(&object.gvk).is_some_and(|kind| kind.is_stale),
@@ -223,7 +223,7 @@ impl Lookups {
         }
     }
 
-    /// Drops all versions, because those of the server went back; returns the lookups.
+    /// Drops all versions, because the server's versions went back; returns the lookups.
     pub(super) fn restored(&mut self) -> Vec<Lookup> {
         for kind in self.kinds.values_mut().filter(|kind| !kind.is_stale) {
             kind.names = None;
@@ -234,7 +234,7 @@ impl Lookups {
         self.states.keys().cloned().collect()
     }
 
-    /// Schedules a lookup at a time, unless it is due earlier. One in flight is sent again after its answer.
+    /// Schedules a lookup, unless it is due earlier. A lookup in flight is sent again after its answer.
     pub(super) fn schedule(&mut self, lookup: &Lookup, at: Timestamp) {
         let Some(state) = self.states.get_mut(lookup) else { return };
         if state.due.is_some_and(|due| due <= at) {
@@ -250,14 +250,14 @@ impl Lookups {
         }
     }
 
-    /// Discards the answer in flight, if there is one; the lookup is sent again after it.
+    /// Discards the answer in flight, if any. The lookup is sent again after it.
     pub(super) fn outdate(&mut self, lookup: &Lookup) {
         if let Some(state) = self.states.get_mut(lookup) {
             state.is_outdated |= state.is_running;
         }
     }
 
-    /// Cancels the schedule of a lookup: its answer is known.
+    /// Cancels the schedule of a lookup, because its answer is known.
     pub(super) fn unschedule(&mut self, lookup: &Lookup) {
         let due = self.states.get_mut(lookup).and_then(|state| state.due.take());
         if let Some(at) = due {
@@ -265,7 +265,7 @@ impl Lookups {
         }
     }
 
-    /// Returns the next lookup that is due, if the limit allows one more.
+    /// Returns the next lookup that is due, unless too many are in flight.
     pub(super) fn start(&mut self, now: Timestamp) -> Option<Lookup> {
         let may_start = self.running < MAX_IN_FLIGHT;
         let is_due = |schedule: &&mut BTreeSet<(Timestamp, Lookup)>| {
@@ -300,7 +300,7 @@ impl Lookups {
         self.schedule.objects.first().into_iter().chain(others).map(|(at, _)| *at).min()
     }
 
-    /// Records the end of a lookup; `None` if no key asks for it any more.
+    /// Records the end of a lookup; returns `None` if no key requests it any longer.
     pub(super) fn finished(&mut self, lookup: &Lookup) -> Option<&mut LookupState> {
         let is_abandoned = self.abandoned.remove(lookup);
         let state = self.states.get_mut(lookup).filter(|state| state.is_running);

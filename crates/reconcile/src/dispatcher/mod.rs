@@ -1,16 +1,16 @@
-//! Runs controllers without threads, clocks and connections.
+//! Runs controllers, without threads, clocks or connections.
 //!
 //! A process feeds the dispatcher with watch events, fetched repositories and the results of commands. The
-//! dispatcher returns [`Command`]s: decisions to be made on threads, actions to execute, kinds to watch. The
-//! operator and the agent feed it from API servers and execute on a runtime. The simulator feeds it from
-//! stores and executes in an order that a seed decides.
+//! dispatcher returns [`Command`]s: decisions to make on threads, actions to execute, kinds to watch. The operator
+//! and the agent feed it from API servers and execute commands on an async runtime. The simulator feeds it from
+//! stores and executes commands in an order that a seed decides.
 //!
 //! ```text
 //! watch events ──▶ Caches ──routes──▶ WorkQueue (per controller) ──due──▶ Decision ──▶ Act… ──▶ Decision ──▶ Act ──▶ ReconcileResult
 //!                    ▲                                                    plan         steps    conclude     status
 //!                    └──────────────────────── results of own writes ◀─────────────────┴────────────────────┘
 //! ```
-//! `docs/design/dispatcher.md` gives the rules and their reasons.
+//! `docs/design/dispatcher.md` explains the rules.
 
 mod answers;
 mod clock;

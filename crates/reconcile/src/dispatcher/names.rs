@@ -1,22 +1,22 @@
-//! The objects of a kind that the API server has, so that an absent one needs no request.
+//! The names of existing objects, so that an absent object needs no request.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use object::Key;
 
-/// Most names of a kind that are remembered: a set of as many hashes of 8 bytes takes less than 1 MiB. If
-/// there are more, none is remembered, so others cannot fill the memory with objects.
+/// The maximum number of remembered names of a kind: a set of that many 8-byte hashes takes less than 1 MiB.
+/// Beyond it, none are remembered, so that nobody can fill the memory by creating objects.
 const MAX_NAMES: usize = 65_536;
 
-/// The names of all objects that a watch has reported, as hashes.
+/// Hashes of the names of all objects that a watch has reported.
 ///
-/// A name stays after the deletion of its object: another one may have the same hash. So what is not among
-/// them does not exist, and what is may exist.
+/// A name remains after its object is deleted, because another name may have the same hash. So an object whose
+/// name is missing does not exist; others may exist.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     hashes: BTreeSet<u64>,
-    /// Whether there may be others: there were too many, or the watch has failed.
+    /// Whether names may be missing, because there were too many or the watch has failed.
     is_partial: bool,
 }
 

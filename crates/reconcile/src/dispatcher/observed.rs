@@ -1,18 +1,18 @@
-//! The observed kinds that keys ask for.
+//! The observed kinds that keys request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Gvk, Key};
 
-/// The observed kinds of each key and the keys of each kind, so that the cost of a change depends only on the
-/// keys that it concerns.
+/// The observed kinds of each key and the keys of each kind, so that the cost of a change depends only on the keys
+/// that it concerns.
 #[derive(Default)]
 pub(super) struct Observed {
     requested: BTreeMap<(usize, Key), BTreeSet<Gvk>>,
     requesters: BTreeMap<Gvk, BTreeSet<(usize, Key)>>,
 }
 
-/// The kinds for which a watch has to start or end.
+/// The kinds whose watch must start or stop.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Watching {
     pub(super) started: Vec<Gvk>,
@@ -20,22 +20,22 @@ pub(super) struct Watching {
 }
 
 impl Observed {
-    /// Returns the kinds that a key asks for.
+    /// Returns the kinds that a key requests.
     pub(super) fn of(&self, requester: &(usize, Key)) -> Option<&BTreeSet<Gvk>> {
         self.requested.get(requester)
     }
 
-    /// Returns the keys that ask for a kind.
+    /// Returns the keys that request a kind.
     pub(super) fn requesters(&self, gvk: &Gvk) -> impl Iterator<Item = &(usize, Key)> {
         self.requesters.get(gvk).into_iter().flatten()
     }
 
-    /// Returns whether any key asks for a kind.
+    /// Returns whether any key requests a kind.
     pub(super) fn is_requested(&self, gvk: &Gvk) -> bool {
         self.requesters.contains_key(gvk)
     }
 
-    /// Replaces the kinds that a key asks for.
+    /// Replaces the kinds that a key requests.
     pub(super) fn request(&mut self, requester: (usize, Key), kinds: BTreeSet<Gvk>) -> Watching {
         let mut watching = Watching::default();
         let before = self.requested.remove(&requester).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Outages of API servers, and their ends.
+//! Detects the outages of API servers, and their ends.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 use crate::Site;
 use crate::queue::earlier;
 
-/// The time without any answer after which a server has an outage. A busy server that refuses some requests
-/// answers others in between, so its keys keep their backoff.
+/// How long a server must not answer to have an outage. A busy server that rejects some requests still answers
+/// others, so its keys keep their backoff.
 const OUTAGE: SignedDuration = SignedDuration::from_secs(5);
 
-/// The API servers that do not answer, or answer only that they are unavailable, and since when.
+/// The API servers that are unreachable or unavailable, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Outages(BTreeMap<Site, Timestamp>);
 
 impl Outages {
-    /// Records that the server could not be reached, or was too busy.
+    /// Records that the server was unreachable or too busy.
     pub(super) fn failed(&mut self, site: Site, now: Timestamp) {
         self.0.entry(site).or_insert(now);
     }
@@ -28,7 +28,7 @@ impl Outages {
         }
     }
 
-    /// Records an answer of the server; returns whether it ends an outage.
+    /// Records an answer of the server; returns true if it ends an outage.
     pub(super) fn answered(&mut self, site: Site, now: Timestamp) -> bool {
         self.0.remove(&site).is_some_and(|since| now.duration_since(since) >= OUTAGE)
     }

@@ -1,4 +1,4 @@
-//! The course of a reconciliation: plan, step by step of actions, conclusion, status.
+//! Runs the phases of a reconciliation: plan, steps of actions, conclusion, status.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::{
 };
 use object::Gvk;
 
-/// How a reconciliation ended, beside the outcomes of its writes.
+/// The end of a reconciliation, without the outcomes of its writes.
 #[derive(Default)]
 struct End {
     read_error: Option<ReadError>,
     panicked: bool,
-    /// Whether the key waits for an input, and is planned again when that arrives.
+    /// Whether the key waits for an input, and is planned again when the input arrives.
     is_coming: bool,
 }
 
@@ -57,8 +57,8 @@ impl Dispatcher {
         }
     }
 
-    /// Handles a panic. It may have left an index half changed, so all are dropped and every key is planned
-    /// with new ones.
+    /// Handles a panic. It may have left an index half changed, so all indexes are dropped and every key is
+    /// planned with new ones.
     fn panicked(&mut self, index: usize, reconciliation: Option<(u64, Reconciliation)>, now: Timestamp) {
         let Some(registered) = self.controllers.get_mut(index) else { return };
         registered.indexes.give_back(Vec::new());
@@ -98,8 +98,8 @@ impl Dispatcher {
         self.next_step(id);
     }
 
-    /// Requests the watches and computations that a plan asked for. `observe` is `None` if the plan failed or
-    /// waits for a result: it then may not have reached all of its questions.
+    /// Requests the watches and computations that a plan needs. `observe` is `None` if the plan failed or waits
+    /// for a result, because it may then not have reached all of its requests.
     fn request(
         &mut self,
         reconciliation: &Reconciliation,
@@ -149,7 +149,7 @@ impl Dispatcher {
         }
     }
 
-    /// Hands out the actions of the next step.
+    /// Returns the actions of the next step as commands.
     fn next_step(&mut self, id: u64) {
         let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
         let Phase::Acting(acting) = &mut reconciliation.phase else { return };
@@ -163,7 +163,7 @@ impl Dispatcher {
         }
     }
 
-    /// Hands out an action of a reconciliation, with the caches that store its result.
+    /// Returns an action as a command, with the caches that store its result.
     fn hand_out(&mut self, reconcile_id: u64, plan: &Arc<Plan>, position: (usize, usize)) {
         let Some(reconciliation) = self.reconciliations.get(&reconcile_id) else { return };
         let (controller_id, key) = (reconciliation.controller_id, reconciliation.key.clone());
@@ -234,7 +234,7 @@ impl Dispatcher {
         }
     }
 
-    /// Starts the next step, or concludes when there is none or an action failed.
+    /// Starts the next step, or concludes if there is none or an action failed.
     fn step_done(&mut self, id: u64) {
         let Some(reconciliation) = self.reconciliations.get_mut(&id) else { return };
         let Phase::Acting(acting) = &reconciliation.phase else { return };
@@ -293,7 +293,7 @@ impl Dispatcher {
         } = reconciliation;
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
-        // A write that failed is repeated until it succeeds; nobody has undone it.
+        // A failed write is repeated until it succeeds, so nobody has undone it.
         let failure = failure.or_else(|| registered.undone.record(&key, writes, began, now));
         let undecided = panicked || (read_error.is_some() && !is_coming);
         let cause = match &failure {

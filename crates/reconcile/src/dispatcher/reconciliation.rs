@@ -14,38 +14,38 @@ pub(super) struct Reconciliation {
     pub(super) controller_id: usize,
     pub(super) key: Key,
     pub(super) began: Timestamp,
-    /// How far the clock was set back since.
+    /// How far the clock was set back since the start.
     pub(super) set_back: SignedDuration,
     pub(super) steps: usize,
     pub(super) wake_at: Option<Timestamp>,
-    /// The content that it has written so far.
+    /// The content written so far.
     pub(super) writes: WrittenContent,
     pub(super) events: Vec<Event>,
-    /// Events of the status that is being written, or has been.
+    /// The events of the status that is being written or has been written.
     pub(super) status_events: Vec<Event>,
     pub(super) failure: Option<Failure>,
-    /// Whether every failure is that the hub could not be reached.
+    /// Whether every failure so far is that the hub is unreachable.
     pub(super) is_hub_away: bool,
     pub(super) phase: Phase,
 }
 
 /// The phase of a reconciliation.
 pub(super) enum Phase {
-    /// Its plan or its conclusion is being decided, or waits for a thread. Ends with [`decided`].
+    /// The plan or the conclusion is being decided or waits for a thread. Ends with [`decided`].
     ///
     /// [`decided`]: super::Dispatcher::decided
     Deciding,
-    /// The actions of a step are being executed. Ends when the last of them has been attempted.
+    /// The actions of a step are being executed. Ends when all of them have been attempted.
     Acting(Acting),
-    /// The status is being written. Ends when that has been attempted.
+    /// The status is being written. Ends when the write has been attempted.
     WritingStatus,
 }
 
 pub(super) struct Acting {
     pub(super) plan: Arc<Plan>,
-    /// By step and position; `None` until the action has been attempted.
+    /// The outcomes by step and position; `None` until the action has been attempted.
     pub(super) outcomes: Vec<Vec<Option<Outcome>>>,
-    /// Number of actions of the current step that have not been attempted.
+    /// The number of actions in the current step that have not been attempted.
     pub(super) left: usize,
 }
 
@@ -77,7 +77,7 @@ impl Reconciliation {
         }
     }
 
-    /// Follows a step back of the clock.
+    /// Adjusts the times after the clock was set back.
     pub(super) fn bring_forward(&mut self, by: SignedDuration) {
         self.began = earlier(self.began, by);
         self.wake_at = self.wake_at.map(|at| earlier(at, by));

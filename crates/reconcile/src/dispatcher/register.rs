@@ -1,4 +1,4 @@
-//! The registrations of controllers: the kinds that they need, and their mapping functions.
+//! Registers the kinds that controllers need, and their mapping functions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::{
 use object::{Key, Kind, Object};
 
 impl Dispatcher {
-    /// Makes the controller that was added last wait for the first list of a kind, and requests its watch.
+    /// Makes the controller that was added last wait for the first list of a kind, and requests a watch of the
+    /// kind.
     fn need<K: Kind>(&mut self, site: Site) {
         let kind = WatchedKind::typed::<K>(site);
         let id = (site, kind.gvk.clone());

@@ -12,20 +12,20 @@ use object::{Key, Kind, Object};
 pub(super) struct Routes {
     typed: BTreeMap<(Site, TypeId), Box<dyn Any + Send + Sync>>,
     pub(super) observed: Vec<(usize, Wakes<Object, Caches>)>,
-    /// The indexes that apply changes of observed objects, by controller.
+    /// The logs of the indexes that observe changes of observed objects, by controller.
     pub(super) observed_logs: Vec<(usize, Log<Object>)>,
     pub(super) sources: Vec<(usize, SourceWakes)>,
 }
 
-/// Names the keys that a repository concerns.
+/// Returns the keys that a repository concerns.
 pub(super) type SourceWakes = fn(&Key) -> Vec<Key>;
 
 /// The mapping functions for one kind.
 pub(super) struct KindRoutes<K> {
     pub(super) wakes: Vec<Route<K>>,
-    /// The indexes that apply its changes, by controller.
+    /// The logs of the indexes that observe its changes, by controller.
     pub(super) logs: Vec<(usize, Log<K>)>,
-    /// The keys to wake when one of its objects becomes unreadable or readable, by controller.
+    /// Returns the keys to wake when an object becomes unreadable or readable, by controller.
     pub(super) readability: Vec<(usize, ReadabilityWakes)>,
 }
 
@@ -35,7 +35,7 @@ pub(super) type Log<K> = Box<dyn Fn(&Change<K>) -> LogEntry + Send + Sync>;
 
 pub(super) struct Route<K> {
     pub(super) controller_id: usize,
-    /// Whether the kind is the primary one of the controller.
+    /// Whether this is the controller's primary kind.
     pub(super) is_primary: bool,
     pub(super) wakes: Wakes<K, Caches>,
 }

@@ -26,7 +26,7 @@ use object::{Gvk, Key};
 pub struct DispatcherLimits {
     /// How long the dispatcher gathers changes of a key before it plans the key.
     pub coalesce: SignedDuration,
-    /// How many [`Computation`](crate::Computation)s run at the same time.
+    /// The maximum number of [`Computation`](crate::Computation)s that run at the same time.
     pub computations: usize,
 }
 
@@ -37,19 +37,19 @@ pub struct Dispatcher {
     pub(super) caches: Caches,
     pub(super) routes: Routes,
     pub(super) kinds: BTreeMap<(Site, Gvk), KnownKind>,
-    /// The controllers, in the order of registration.
+    /// The controllers, in registration order.
     pub(super) controllers: Vec<RegisteredController>,
     pub(super) reconciliations: BTreeMap<u64, Reconciliation>,
     pub(super) next_reconcile_id: u64,
     pub(super) observed: Observed,
     pub(super) lookups: Lookups,
     pub(super) outages: Outages,
-    /// How often each API server was restored from a backup.
+    /// The number of times that each API server was restored from a backup.
     pub(super) restores: BTreeMap<Site, u64>,
     pub(super) memos: Memos,
-    /// The latest time since the clock was set back.
+    /// The latest time since the last step back of the clock.
     pub(super) latest: Timestamp,
-    /// The commands that the next call of [`Dispatcher::due`] hands out.
+    /// The commands that the next call of [`Dispatcher::due`] returns.
     pub(super) commands: Vec<Command>,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct RegisteredController {
     pub(super) queue: WorkQueue,
     /// The kinds that it registered.
     pub(super) needs: BTreeSet<(Site, Gvk)>,
-    /// The kinds among them that have not been read, or not recently enough; until then no decision starts.
+    /// The kinds among them that have not been read, or not recently enough. Until they are, no decision starts.
     pub(super) missing: BTreeSet<(Site, Gvk)>,
     pub(super) indexes: Indexes,
     pub(super) deciding: Deciding,
@@ -90,13 +90,13 @@ pub(super) enum Deciding {
 /// The state of a registered controller, for metrics and health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerInfo {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// The reporting controller of its events.
     pub reporter: &'static str,
-    /// Keys that are due or running.
+    /// The number of keys that are due or running.
     pub depth: usize,
-    /// Whether every kind it needs has been read.
+    /// Whether every kind that it needs has been read.
     pub is_ready: bool,
 }
 
@@ -121,8 +121,8 @@ impl RegisteredController {
 }
 
 impl Dispatcher {
-    /// Makes a dispatcher without controllers. It applies and observes users' objects on the spoke if there
-    /// is one, else on the hub.
+    /// Creates a dispatcher without controllers. It applies and observes users' objects on the spoke if there is
+    /// one, otherwise on the hub.
     pub fn new(limits: DispatcherLimits, has_spoke: bool) -> Self {
         Self {
             limits,
@@ -148,7 +148,7 @@ impl Dispatcher {
         self.restores.get(&site).copied().unwrap_or_default()
     }
 
-    /// Returns the caches as they are now; later changes do not reach the clone.
+    /// Returns a copy of the caches, which later changes do not affect.
     pub fn caches(&self) -> Caches {
         self.caches.clone()
     }
@@ -164,7 +164,7 @@ impl Dispatcher {
         })
     }
 
-    /// Counts the objects in the caches, by kind.
+    /// Counts the cached objects by kind.
     pub fn cached(&self) -> Vec<(Gvk, CachedCount)> {
         let count =
             |known: &KnownKind| (known.kind.gvk.clone(), (known.count)(&self.caches, known.kind.site));
@@ -177,7 +177,7 @@ impl Dispatcher {
         if self.has_spoke { Site::Spoke } else { Site::Hub }
     }
 
-    /// Marks a typed kind as not read any more: controllers that need it make no decision.
+    /// Marks a typed kind as unread, so that controllers that need it make no decision.
     pub(super) fn expired<K: object::Kind>(&mut self, site: Site) {
         let id = (site, Gvk::of::<K>());
         for registered in &mut self.controllers {
@@ -195,7 +195,7 @@ impl Dispatcher {
         }
     }
 
-    /// Marks a typed kind as kept by an earlier process: controllers that allow it may decide.
+    /// Marks a typed kind as kept by an earlier process, so that controllers that accept kept objects may decide.
     pub(super) fn has_kept<K: object::Kind>(&mut self, site: Site) {
         let id = (site, Gvk::of::<K>());
         for registered in self.controllers.iter_mut().filter(|registered| registered.controller.uses_kept) {
@@ -203,8 +203,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the commands that are due now. Each command is handed out once. A clock may be set back
-    /// between two calls.
+    /// Returns the commands that are due, each only once. The clock may go back between two calls.
     pub fn due(&mut self, now: Timestamp) -> Vec<Command> {
         self.follow_clock(now);
         for controller_id in 0..self.controllers.len() {
@@ -222,7 +221,7 @@ impl Dispatcher {
         std::mem::take(&mut self.commands)
     }
 
-    /// Returns the time of the next command if nothing happens before.
+    /// Returns the time of the next command if nothing else happens first.
     pub fn next_at(&self) -> Option<Timestamp> {
         let keys = self
             .controllers

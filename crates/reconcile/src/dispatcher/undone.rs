@@ -1,8 +1,8 @@
-//! Writes that an API server takes and changes: a mutating webhook of somebody else undoes them, or part of
-//! them, before they are stored.
+//! Detects writes that an API server accepts but changes: someone's mutating webhook undoes them, at least in
+//! part, before they are stored.
 //!
-//! The next plan of the key then makes the same writes again, and would do so for ever. A key whose plans
-//! repeat each other waits as if its writes had failed.
+//! Without this, the next plan of the key would repeat the writes, and so on forever. A key whose plans repeat
+//! each other waits as if its writes had failed.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,19 +14,18 @@ use crate::{Action, Failure, FailureKind};
 use object::Key;
 use object::duration::later;
 
-/// The time after the end of a wait in which the same writes count as a repetition. Own writes wake a key
-/// within this time; a write that repeats an older one has another cause.
+/// How long after the end of a wait the same writes count as a repetition. Our own writes wake a key within this
+/// time; writes that repeat an older one have another cause.
 const REPETITION: SignedDuration = SignedDuration::from_secs(1);
 
-/// The repetitions in a row that have no consequence: an answer that is late, or a change in between, may
-/// cause some.
+/// The number of consecutive repetitions to ignore: a late answer, or a change in between, may cause some.
 const TOLERATED: u32 = 5;
 
-/// The hash of the writes of a reconciliation, without times and preconditions; `None` without writes.
+/// The hash of the writes of a reconciliation, without times and preconditions; `None` if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WrittenContent(Option<u64>);
 
-/// The last writes of each key, if its last plan had any.
+/// The last writes of each key, if its last reconciliation had any.
 #[derive(Default)]
 pub(super) struct LastWrites {
     by_key: BTreeMap<Key, LastWrite>,
@@ -34,18 +33,18 @@ pub(super) struct LastWrites {
 
 struct LastWrite {
     content: WrittenContent,
-    /// When the key could be planned again.
+    /// When the key could next be planned.
     until: Timestamp,
-    /// How often the content was written again.
+    /// The number of times that the content was written again.
     repetitions: u32,
 }
 
 impl WrittenContent {
-    /// Hashes writes. They may be many and large, so a decision calls it on its thread.
+    /// Hashes writes. They may be many and large, so decisions call this on their threads.
     pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
         let mut all = Self::default();
         for action in actions {
-            // An object is not copied.
+            // The object is not copied.
             let (head, object) = match action {
                 Action::Apply { site, object, force, manager, impersonate, dry_run } => {
                     (json!(["apply", site, force, manager, impersonate, dry_run]), Some(object))
@@ -69,7 +68,7 @@ impl WrittenContent {
         all
     }
 
-    /// Appends further writes.
+    /// Appends the hash of further writes.
     pub(super) fn add(&mut self, Self(next): Self) {
         let Some(next) = next else { return };
         let mut hasher = DefaultHasher::new();
@@ -90,7 +89,7 @@ fn hash(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// Hashes fields without those that differ between two writes of the same content.
+/// Hashes fields, except those that differ between two writes of the same content.
 fn hash_fields(fields: &Map<String, Value>, hasher: &mut DefaultHasher) {
     let differs = |field: &str| matches!(field, "precondition" | "resourceVersion" | "lastTransitionTime");
     let same = fields.iter().filter(|(field, _)| !differs(field));
@@ -102,8 +101,8 @@ fn hash_fields(fields: &Map<String, Value>, hasher: &mut DefaultHasher) {
 }
 
 impl LastWrites {
-    /// Records the writes of a reconciliation; returns a failure if it has written what those just before it
-    /// wrote, and more often than is tolerated.
+    /// Records the writes of a reconciliation. Returns a failure if they repeat the writes just before, and more
+    /// often than is tolerated.
     pub(super) fn record(
         &mut self,
         key: &Key,
@@ -121,7 +120,7 @@ impl LastWrites {
         (repetitions > TOLERATED).then(failure)
     }
 
-    /// Records until when a key waits.
+    /// Records how long a key waits.
     pub(super) fn waits(&mut self, key: &Key, until: Timestamp) {
         if let Some(last) = self.by_key.get_mut(key) {
             last.until = until;

@@ -51,7 +51,7 @@ fn a_late_write_result_does_not_revive_a_deleted_object() {
     assert!(names(&caches, Query::ALL).is_empty());
 }
 
-/// The event of an own write need not be read to its end.
+/// The event about our own write need not be parsed completely.
 #[test]
 fn a_version_that_is_cached_tells_the_same_as_its_object() {
     let key = Key::namespaced("ns", "a");
@@ -164,8 +164,8 @@ fn an_object_that_cannot_be_read_costs_no_wake_of_another() {
     assert_eq!(caches.keys::<ConfigMap>(Query::ALL).len(), 2, "a mapping function wakes the others");
 }
 
-/// This is as after a restore of etcd from a backup: objects that were created later are gone, and edits have
-/// lower versions.
+/// After etcd is restored from a backup, objects that were created later are gone, and edited objects have lower
+/// versions.
 #[test]
 fn a_list_of_a_restored_server_replaces_all_cached_objects() {
     let labelled = |name: &str, version: &str, data: &str| {
@@ -191,7 +191,7 @@ fn a_list_of_a_restored_server_replaces_all_cached_objects() {
     assert!(caches.apply(Site::Hub, Delta::Seen(config_map("changed", "52"))).is_some());
 }
 
-/// The server may have passed the versions that were seen before it is listed again.
+/// By the next list, the server may have passed the versions that were seen.
 #[test]
 fn a_list_holds_for_all_that_is_not_newer_than_it() {
     let mut caches = Caches::default();
@@ -202,7 +202,7 @@ fn a_list_holds_for_all_that_is_not_newer_than_it() {
     assert_eq!(held.metadata.resource_version.as_deref(), Some("30"));
 }
 
-/// An aggregated API server may send versions that are no numbers.
+/// An aggregated API server may send versions that are not numbers.
 #[test]
 fn versions_that_are_no_numbers_come_in_the_order_of_the_watch() {
     let mut caches = Caches::default();

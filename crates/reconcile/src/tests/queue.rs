@@ -141,7 +141,7 @@ fn the_end_of_an_outage_ends_the_waits_for_it_and_no_others() {
     assert_eq!((queue.start(at(0)), queue.start(at(0))), (Some(key("unavailable")), None));
 }
 
-/// Its request is in flight, and a gateway answers it after the outage.
+/// The request of the key is in flight, and a gateway answers it after the outage.
 #[test]
 fn a_key_that_runs_when_an_outage_ends_starts_anew() {
     let mut queue = WorkQueue::default();

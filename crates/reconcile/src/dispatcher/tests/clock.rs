@@ -4,7 +4,7 @@ use super::harness::{Harness, Map, map};
 use crate::{Controller, Plan, Read, View, Watches};
 use object::Key;
 
-/// A controller that wants to be planned again after a minute.
+/// A controller that requests another plan after a minute.
 struct Hourglass;
 
 impl Controller for Hourglass {
@@ -32,7 +32,7 @@ fn a_clock_that_is_set_back_delays_no_key() {
     assert_eq!(harness.ended().len(), 0, "and makes none due that is not");
     harness.after(1);
     assert_eq!(harness.ended(), ["a"]);
-    // A plan that was made before the clock was set back, and taken afterwards.
+    // The plan was made before the clock was set back, but arrives afterwards.
     harness.now += SignedDuration::from_mins(1);
     harness.take();
     let decided = harness.decisions.pop().unwrap().run();

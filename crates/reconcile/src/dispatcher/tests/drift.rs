@@ -1,4 +1,4 @@
-//! Objects of a spoke that are kept as they should be.
+//! Tests that drift on the spoke is corrected.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::harness::{Harness, Map, copy, map};
 use super::lookups::{deployment, found, listed, version};
 use crate::{Action, Controller, FailureKind, Plan, Read, Register as _, Site, View, Watches};
 
-/// Keeps a Deployment on the spoke, and says so on the hub.
+/// Keeps a Deployment on the spoke, and reports it on the hub.
 struct Keeper;
 
 impl Controller for Keeper {
@@ -24,7 +24,8 @@ impl Controller for Keeper {
     }
 }
 
-/// Plans with the Deployment in place, and lets the hub be away for so long that the key waits for minutes.
+/// Returns a harness whose Deployment is in place, but whose hub has been away so long that the key waits for
+/// minutes.
 fn waiting_for_the_hub() -> Harness {
     let mut harness = Harness::on_spoke(|dispatcher| dispatcher.add::<Keeper>());
     harness.listed("ConfigMap", &[map("a")]);

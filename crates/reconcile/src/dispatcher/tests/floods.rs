@@ -1,4 +1,4 @@
-//! Thousands of changes at once, and objects that change all the time.
+//! Tests thousands of simultaneous changes, and objects that change constantly.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
@@ -10,8 +10,8 @@ use object::{Key, Metadata as _, Object};
 
 const CHANGES: usize = 10_000;
 
-/// A controller whose key is in a label of Secrets, as the placement is in a label of its decisions. It
-/// writes the first time that it sees a key.
+/// A controller whose key is in a label of Secrets, just as decisions carry their placement in a label. It writes
+/// when it first sees a key.
 struct Summary;
 
 impl Controller for Summary {
@@ -37,7 +37,7 @@ fn secret(i: usize, of: &str) -> Value {
     json!({"metadata": {"namespace": "ns", "name": format!("s-{i}"), "labels": {"of": of}}})
 }
 
-/// Returns a harness whose three ConfigMaps and their copies are at rest.
+/// Returns a harness whose three ConfigMaps and their copies are settled.
 fn at_rest() -> Harness {
     let mut harness = Harness::new::<Summary>();
     harness.listed("ConfigMap", &[map("a"), map("b"), map("c")]);
@@ -83,7 +83,8 @@ fn an_object_that_changes_all_the_time_costs_one_plan_a_second_and_delays_no_oth
     assert!(harness.acts.is_empty());
 }
 
-/// A controller whose plans are about all Secrets. One for `later` has it ask for a plan in five seconds.
+/// A controller whose plans cover all Secrets. A Secret labeled for `later` makes it request a plan in five
+/// seconds.
 struct Overview;
 
 impl Controller for Overview {
@@ -128,7 +129,7 @@ fn a_controller_that_looks_at_everything_plans_a_key_once_in_its_spacing_unless_
     assert_eq!(harness.ended(), ["a"], "nor does a plan that the last one asked for");
 }
 
-/// A controller whose writes are never as it wants them.
+/// A controller whose writes are never stored as it wants them.
 struct Fighter;
 
 impl Controller for Fighter {
@@ -148,7 +149,7 @@ impl Controller for Fighter {
     }
 }
 
-/// Stores what a controller writes, without the annotation that it wants; returns the number of writes.
+/// Stores the writes of a controller without the annotation that it wants; returns the number of writes.
 fn stored_without(harness: &mut Harness) -> usize {
     let acts = std::mem::take(&mut harness.acts);
     let written = acts.len();
@@ -199,7 +200,7 @@ fn a_write_that_succeeds_after_conflicts_is_not_taken_for_one_that_a_webhook_und
     assert_eq!((last.steps, &last.failure), (1, &None));
 }
 
-/// A controller that writes much at once, as the first commit of a repository does.
+/// A controller that writes much at once, as for the first commit of a repository.
 struct FirstCommit;
 
 impl Controller for FirstCommit {
@@ -227,7 +228,7 @@ fn cpu() -> u64 {
     spent.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// The dispatcher handles a plan under the lock that everything else waits for.
+/// The dispatcher handles a plan under a lock that blocks everything else.
 #[test]
 fn the_writes_of_a_plan_are_hashed_on_the_thread_of_its_controller() {
     let mut harness = Harness::new::<FirstCommit>();

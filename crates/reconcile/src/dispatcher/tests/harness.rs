@@ -1,4 +1,4 @@
-//! A hub of ConfigMaps in a map, and a dispatcher that is fed from it step by step.
+//! A hub with ConfigMaps in a map, and a dispatcher that is fed from it step by step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Harness {
     pub(super) decisions: Vec<Decision>,
     pub(super) computations: Vec<Computation>,
     pub(super) lookups: Vec<Lookup>,
-    /// The API server of the lookups.
+    /// The API server that serves the lookups.
     pub(super) observed: Site,
     /// The newest version.
     pub(super) version: u64,
@@ -38,7 +38,7 @@ impl Harness {
         Self::of(Site::Hub, register)
     }
 
-    /// As in an agent.
+    /// Creates a harness like an agent.
     pub(super) fn on_spoke(register: impl FnOnce(&mut Dispatcher)) -> Self {
         Self::of(Site::Spoke, register)
     }
@@ -64,7 +64,7 @@ impl Harness {
         harness
     }
 
-    /// Takes what is due, without executing any of it.
+    /// Takes the commands that are due, without executing them.
     pub(super) fn take(&mut self) {
         for command in self.dispatcher.due(self.now) {
             match command {
@@ -84,7 +84,7 @@ impl Harness {
         }
     }
 
-    /// Makes the decisions that were handed out, and those that follow from them.
+    /// Makes the decisions that are due, and those that follow from them.
     pub(super) fn decide(&mut self) {
         self.take();
         while let Some(decision) = self.decisions.pop() {
@@ -93,13 +93,13 @@ impl Harness {
         }
     }
 
-    /// Lets time pass, then decides.
+    /// Advances the clock, then makes the decisions that are due.
     pub(super) fn after(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
         self.decide();
     }
 
-    /// Executes every action as a hub would, and decides what follows.
+    /// Executes every action as a hub would, and makes the decisions that follow.
     pub(super) fn act(&mut self) {
         while let Some(act) = self.acts.pop() {
             let outcome = self.written(act.action());
@@ -108,7 +108,7 @@ impl Harness {
         }
     }
 
-    /// Executes an action that stores this object.
+    /// Executes an action with this object as its stored result.
     pub(super) fn store(&mut self, act: Act, mut object: Object) {
         self.version += 1;
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());
@@ -138,7 +138,7 @@ impl Harness {
         self.dispatcher.watched(&kind, listed, self.now);
     }
 
-    /// Changes an object as another client.
+    /// Changes an object as another client would.
     pub(super) fn changed(&mut self, kind: &str, mut object: Value) {
         let kind = Arc::clone(&self.kinds[kind]);
         self.version += 1;
@@ -147,7 +147,7 @@ impl Harness {
         self.dispatcher.watched(&kind, applied, self.now);
     }
 
-    /// Deletes an object, as somebody else does.
+    /// Deletes an object as another client would.
     pub(super) fn deleted(&mut self, kind: &str, name: &str) {
         let kind = Arc::clone(&self.kinds[kind]);
         self.version += 1;
@@ -166,7 +166,7 @@ pub(super) fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": name, "resourceVersion": "1"}})
 }
 
-/// Returns the write of a copy of a ConfigMap.
+/// Returns an action that applies a copy of a ConfigMap.
 pub(super) fn copy(key: &Key) -> Action {
     let mut copy = map(&format!("{}-copy", key.name));
     copy["metadata"].as_object_mut().unwrap().remove("resourceVersion");

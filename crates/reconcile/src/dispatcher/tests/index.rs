@@ -8,8 +8,8 @@ use super::harness::{Harness, Map, copy, key, map};
 use crate::{Controller, Decided, Index, Observes, Plan, Query, Read, View, Watches};
 use object::{Key, Stored};
 
-/// A controller that copies every ConfigMap if its indexes and its view have the same number of objects,
-/// which they always must. Its second index is built later, by the plan of `b`.
+/// A controller that copies every ConfigMap if its indexes and its view have the same number of objects, as they
+/// always must. The plan of `b` builds the second index later.
 struct Counter;
 
 #[derive(Default)]

@@ -101,7 +101,7 @@ fn an_object_that_the_list_lacks_is_absent_without_a_request() {
     assert_eq!((harness.ended(), harness.held()), (vec!["a".to_owned()], None));
 }
 
-/// A controller that looks up the Deployment with the name of its key.
+/// A controller that looks up the Deployment named like its key.
 struct OfItsName;
 
 impl Controller for OfItsName {
@@ -216,7 +216,7 @@ fn after_a_restore_an_object_is_read_again_at_its_lower_version() {
     harness.listed("ConfigMap", &[map("a")]);
     harness.listed("Deployment", &[listed(3)]);
     harness.after(1);
-    // The request was sent before the restore, so its answer may be older than the restore.
+    // The request was sent before the restore, so its answer may be from before the restore.
     harness.answer(found(11));
     assert!(harness.dispatcher.caches().object(&deployment()).is_err());
     harness.after(1);
@@ -314,7 +314,7 @@ fn an_object_that_may_not_be_read_is_known_to_be_so_and_asked_again() {
     assert_eq!(harness.lookups.len(), 1);
 }
 
-/// A controller that looks up how a kind is served and whether a subject may do something with it.
+/// A controller that looks up how a kind is served and whether a subject has access to it.
 struct Requester;
 
 fn widget() -> Gvk {

@@ -89,7 +89,7 @@ fn a_result_is_computed_outside_of_the_plan_and_wakes_the_key() {
     harness.decide();
     assert_eq!(written(&mut harness), "2-0-copy");
 
-    // The result is kept for the next plans, and the next computation gets it.
+    // The result is stored for later plans, and is passed to the next computation.
     harness.changed("ConfigMap", numbered(1));
     harness.after(5);
     assert_eq!((harness.computations.len(), written(&mut harness).as_str()), (0, "2-0-copy"));
@@ -125,7 +125,7 @@ fn the_same_question_is_computed_once() {
     assert_eq!(harness.computations.len(), 1);
 }
 
-/// A controller that asks for two results of one kind.
+/// A controller that requests two results of one type.
 struct TwoDoubles;
 
 impl Controller for TwoDoubles {

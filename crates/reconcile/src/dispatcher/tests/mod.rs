@@ -1,4 +1,4 @@
-//! The rules of the dispatcher, each with a controller of its own over ConfigMaps.
+//! Tests of the dispatcher's rules, each with its own controller of ConfigMaps.
 
 mod clock;
 mod drift;

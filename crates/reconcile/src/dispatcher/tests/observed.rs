@@ -1,4 +1,4 @@
-//! Kinds that are watched while a plan reads them.
+//! Tests of kinds that are watched while a plan reads them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::harness::{Harness, Map, key, map};
 use crate::{Controller, Plan, Read, Site, View, WatcherEvent, Watches};
 use object::{Gvk, Key, ObjectRef};
 
-/// A controller that asks for Deployments by reading one.
+/// A controller that requests Deployments by reading one.
 struct Observer;
 
 fn deployment() -> ObjectRef {

@@ -1,4 +1,4 @@
-//! Events of own writes, which the caches have already.
+//! Tests of events about our own writes, which the caches already have.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::harness::{Harness, Map, copy, key, map};
 use crate::{Controller, Plan, Read, View, Watches};
 use object::Key;
 
-/// A controller that copies the ConfigMap `a` once, and reads every other.
+/// A controller that copies the ConfigMap `a` once, and only reads the others.
 struct Copier;
 
 impl Controller for Copier {

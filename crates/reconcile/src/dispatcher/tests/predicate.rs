@@ -1,4 +1,4 @@
-//! Primaries whose changes do not all concern their controller.
+//! Tests of primaries with changes that do not concern their controller.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::harness::{Harness, Map, map};
 use crate::{Change, Controller, Plan, Read, View, Watches};
 use object::Key;
 
-/// A controller that reads the data only.
+/// A controller that reads only the data.
 struct DataReader;
 
 impl Controller for DataReader {

@@ -11,7 +11,7 @@ use crate::{
 };
 use object::{Gvk, Key, ObjectRef};
 
-/// A controller that copies each ConfigMap that has no copy; it needs Namespaces to decide.
+/// A controller that copies each ConfigMap that has no copy. It needs Namespaces to decide.
 struct Copier;
 
 impl Controller for Copier {
@@ -97,7 +97,7 @@ fn keys_are_executed_beside_each_other_up_to_a_limit() {
     assert_eq!(harness.acts.len(), 16);
 }
 
-/// [`Copier`] with one key at a time.
+/// A [`Copier`] that runs one key at a time.
 struct OneByOne;
 
 impl Controller for OneByOne {
@@ -316,7 +316,7 @@ fn an_unreadable_object_blocks_its_own_key_and_lists_that_could_overlook_it() {
     );
 }
 
-/// A controller whose plan has an event, and whose status has another one.
+/// A controller whose plan and status each have an event.
 struct Teller;
 
 impl Controller for Teller {

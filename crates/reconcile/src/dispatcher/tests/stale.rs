@@ -1,4 +1,4 @@
-//! A kind that cannot be listed any more.
+//! Tests of kinds that can no longer be listed.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -12,7 +12,7 @@ use crate::{
 };
 use object::Key;
 
-/// A controller that copies each ConfigMap; it needs Namespaces to decide.
+/// A controller that copies each ConfigMap. It needs Namespaces to decide.
 struct Copier;
 
 impl Controller for Copier {
@@ -68,7 +68,7 @@ fn after_a_restore_nothing_is_decided_until_every_kind_is_listed_again() {
     assert_eq!(harness.acts.len(), 1);
 }
 
-/// A controller that copies each ConfigMap once, and concludes from Namespaces.
+/// A controller that copies each ConfigMap once, and reads Namespaces to conclude.
 struct Concluder;
 
 impl Controller for Concluder {
@@ -91,7 +91,7 @@ impl Controller for Concluder {
     }
 }
 
-/// The status that would say what was written is not written.
+/// The status that would report the writes is not written.
 #[test]
 fn a_key_whose_kind_becomes_stale_while_its_writes_are_executed_is_planned_again() {
     let mut harness = Harness::new::<Concluder>();
@@ -111,7 +111,7 @@ fn a_key_whose_kind_becomes_stale_while_its_writes_are_executed_is_planned_again
     assert!(again.read_error.is_none());
 }
 
-/// A [`Copier`] that also decides by the maps that an earlier process kept.
+/// A [`Copier`] that may decide from ConfigMaps that an earlier process kept.
 struct KeptCopier;
 
 impl Controller for KeptCopier {
@@ -144,7 +144,7 @@ fn only_a_controller_that_allows_it_decides_by_kept_objects_and_the_first_list_i
     assert_eq!(acting, ["kept-copier"]);
     assert!(!harness.dispatcher.caches().is_listed::<Map>(Site::Hub));
 
-    // The hub was restored from a backup meanwhile, and its versions went back.
+    // In the meantime, the hub was restored from a backup, which set its versions back.
     harness.listed("ConfigMap", &[]);
     assert_eq!(harness.names(), Vec::<String>::new());
     assert!(harness.dispatcher.caches().is_listed::<Map>(Site::Hub));
@@ -167,7 +167,7 @@ impl Harness {
     }
 }
 
-/// Returns a copier that has to copy one map.
+/// Returns a harness in which a map is about to be copied.
 fn copying() -> Harness {
     let mut harness = Harness::new::<Copier>();
     harness.listed("Namespace", &[]);
@@ -195,7 +195,7 @@ fn a_write_of_the_time_before_a_restore_tells_nothing_when_it_ends_after_it() {
     assert_eq!(harness.names(), ["a"]);
 }
 
-/// A server may refuse the metadata of a kind and still serve its objects.
+/// A server may refuse to list the metadata of a kind and still serve its objects.
 #[test]
 fn objects_of_a_kind_that_cannot_be_listed_any_more_are_read_once_a_minute() {
     let mut harness = looking();

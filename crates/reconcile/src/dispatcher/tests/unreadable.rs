@@ -1,4 +1,4 @@
-//! Controllers that ask whether objects can be read.
+//! Tests of controllers that ask whether objects are readable.
 
 use std::sync::Arc;
 
