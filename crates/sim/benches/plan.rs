@@ -2,10 +2,10 @@
 //!
 //! `cargo bench -p wheelwright-sim --bench plan [-- CLUSTERS [ADDONS [report]]]`
 //!
-//! Every cluster has every add-on, at rest. The commit gives one add-on another image, in a Progressive
-//! rollout. A small fleet is brought to rest in the simulator and its last cluster is copied, so the objects
-//! are those of the operator. The plan is made from the JSON of the objects, or from a report of them. The
-//! baseline, in the same run, parses the JSON.
+//! Every cluster has every add-on, at rest. The commit gives one add-on another image, in a Progressive rollout.
+//! The benchmark brings a small fleet to rest in the simulator and copies its last cluster, so the objects are
+//! what the operator writes. The plan reads the objects' JSON or a report of them. The baseline, in the same run,
+//! parses the JSON.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -29,7 +29,7 @@ use sim::preview::{
 use sim::{World, workload};
 
 const ADDON_API: &str = "addon.open-cluster-management.io/v1alpha1";
-/// The cluster that is copied.
+/// The cluster to copy.
 const COPIED: &str = "cluster-copied";
 
 fn main() {
@@ -86,7 +86,7 @@ fn main() {
         succeeds_after,
         meets_deadlines: true,
     };
-    // The peak begins anew: see proc_pid_clear_refs(5).
+    // Reset the peak: see proc_pid_clear_refs(5).
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let (begin, before) = (cpu(), resident("VmRSS"));
     let planned = plan(read, &commit, world.now);
@@ -102,7 +102,7 @@ fn main() {
     );
 }
 
-/// Reads the fleet and plans, and reads again what the plan asks for.
+/// Reads the fleet and plans, then reads whatever else the plan asks for.
 fn plan(read: &dyn Fn(&mut LeftOut) -> HubSnapshot, commit: &ProposedCommit, now: Timestamp) -> Preview {
     let mut left_out = LeftOut::default();
     loop {
@@ -122,7 +122,7 @@ fn repo() -> Key {
     Key::namespaced("config", "fleet")
 }
 
-/// Returns two clusters with all add-ons, when nothing is left to do.
+/// Returns two clusters with all add-ons, at rest.
 fn at_rest(add_ons: usize) -> World {
     let mut world = World::new(1, Timestamp::from_second(1_800_000_000).unwrap());
     let allowed = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});
@@ -146,7 +146,7 @@ fn at_rest(add_ons: usize) -> World {
     world
 }
 
-/// Returns the files of the repository, where the first add-on has an image.
+/// Returns the files of the repository, with the given image for the first add-on.
 fn files(add_ons: usize, image: &str) -> FileTree {
     let binding = json!({
         "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
@@ -195,8 +195,8 @@ fn add_on(number: usize, image: &str) -> [Value; 2] {
     [template, add_on]
 }
 
-/// Returns the objects with those of one cluster copied until there are so many clusters. Decisions of the
-/// placement and counts in statuses are left to the controllers, which write them when the plan begins.
+/// Returns the objects, with one cluster's objects copied until there are `clusters` clusters. The controllers
+/// write the placement's decisions and the status counts when the plan begins.
 fn grown(objects: &[Arc<Object>], clusters: usize) -> Vec<Box<RawValue>> {
     let is_copied = |object: &&Arc<Object>| {
         let key = object.key();
@@ -221,13 +221,13 @@ fn grown(objects: &[Arc<Object>], clusters: usize) -> Vec<Box<RawValue>> {
     grown.into_iter().map(|text| RawValue::from_string(text).unwrap()).collect()
 }
 
-/// Returns the CPU time of this thread, which other work on the machine changes little.
+/// Returns the CPU time of this thread, which is largely independent of other load on the machine.
 fn cpu() -> Duration {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(spent.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// Returns a figure of the memory of this process in MB.
+/// Returns a memory figure of this process in MB.
 fn resident(figure: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(figure)).unwrap();

@@ -1,4 +1,4 @@
-//! The differences between the hub before a commit and after it.
+//! Computes the differences between the hub before and after a commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,12 +24,13 @@ use engine::sync::ObjectId;
 use object::{Key, Metadata as _, Object};
 use store::Store;
 
-/// Returns the objects that are created, changed and deleted. A write of the same content does not count.
+/// Returns the objects that are created, changed and deleted. A write that leaves the content unchanged does not
+/// count.
 pub(super) fn objects(applied: &BTreeMap<ObjectId, Sides>) -> Vec<ObjectChange> {
     applied.iter().filter_map(|(id, sides)| object(id, sides)).collect()
 }
 
-/// Returns the change of an object; `None` if it has the same content.
+/// Returns an object's change; `None` if the content is the same.
 pub(super) fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectChange> {
     let after = after.as_ref().filter(|after| !after.is_terminating());
     let (change, fields) = match (before, after) {
@@ -45,7 +46,7 @@ pub(super) fn object(id: &ObjectId, (before, after): &Sides) -> Option<ObjectCha
     (!is_same).then(|| ObjectChange { object: id.to_string(), change, repo, moved_from, fields })
 }
 
-/// Returns the ConfigRepo of an object.
+/// Returns the ConfigRepo that owns an object.
 fn owner(object: &Arc<Object>) -> Option<String> {
     object.annotations().get(CONFIG_REPO_ANNOTATION).map(|owner| (*owner).to_owned())
 }
@@ -67,7 +68,7 @@ pub(super) fn placements(before: &Store, after: &Store) -> Vec<PlacementPreview>
     all.filter(|placement| !placement.enter.is_empty() || !placement.leave.is_empty()).collect()
 }
 
-/// Returns the add-ons and the sets that change on a cluster.
+/// Returns the add-ons and sets that change on some cluster.
 pub(super) fn changed_workloads(
     before: &Store,
     after: &Store,
@@ -96,7 +97,7 @@ pub(super) fn changed_workloads(
     [add_ons, replica_sets]
 }
 
-/// Returns the works that change; clusters with the same change share an entry.
+/// Returns the works that change. Clusters with the same change share an entry.
 pub(super) fn works(before: &Store, after: &Store) -> Vec<WorkChange> {
     let by_key = |hub: &Store| -> BTreeMap<Key, Arc<Object>> {
         let works = fleet::objects::<ManifestWork>(hub).into_iter().filter(|work| !work.is_terminating());
@@ -108,7 +109,7 @@ pub(super) fn works(before: &Store, after: &Store) -> Vec<WorkChange> {
     let mut found: Vec<WorkChange> = Vec::new();
     for key in keys {
         let (old, new) = (before.get(key), after.get(key));
-        // A work that nobody wrote is shared by both, and most of a large fleet is.
+        // Both stores share the works that nobody wrote, which are most works in a large fleet.
         if old.map(Arc::as_ptr) == new.map(Arc::as_ptr) {
             continue;
         }
@@ -153,7 +154,7 @@ fn manifests(old: Option<&ManifestWork>, new: Option<&ManifestWork>) -> BTreeMap
     sides
 }
 
-/// Returns the removals of add-ons of a scope that wait for an approval.
+/// Returns a scope's add-on removals that are waiting for approval.
 pub(super) fn removals(hub: &Store, scope: &PreviewScope) -> Vec<HeldRemoval> {
     let is_played = |removal: &RemovalStatus| scope.has(&PreviewWorkload::AddOn(removal.add_on.clone()));
     let held = all::<RolloutPolicy>(hub).flat_map(|policy| {
@@ -170,7 +171,7 @@ pub(super) fn removals(hub: &Store, scope: &PreviewScope) -> Vec<HeldRemoval> {
     held.collect()
 }
 
-/// Returns the rollouts of a scope that have not completed.
+/// Returns a scope's incomplete rollouts.
 pub(super) fn outcomes(hub: &Store, scope: &PreviewScope) -> Vec<IncompleteRollout> {
     let mut open = Vec::new();
     let add_ons = all::<ClusterManagementAddOn>(hub);
@@ -200,7 +201,7 @@ pub(super) fn outcomes(hub: &Store, scope: &PreviewScope) -> Vec<IncompleteRollo
     open
 }
 
-/// Returns the rollouts that were not complete before a commit, and what the commit changes of them.
+/// Returns the rollouts that were incomplete before a commit, and how the commit changes them.
 pub(super) fn earlier(before: &Store, after: &Store) -> Vec<EarlierRollout> {
     let of = |rollout: IncompleteRollout| EarlierRollout {
         changes: match rollout.replica_set.as_str() {
@@ -266,7 +267,7 @@ mod tests {
         hub.patch(&target, &Patch::Apply(work), &WriteOptions::manager("test").forced(), NOW).unwrap();
     }
 
-    /// Returns a hub with equal objects that share nothing.
+    /// Returns a hub with equal objects that shares no data with the original.
     fn unshared(hub: &Store) -> Store {
         let copied = |entry: JournalEntry| JournalEntry {
             object: entry.object.map(|it| Arc::new(Object::clone(&it))),

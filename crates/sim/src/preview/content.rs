@@ -1,4 +1,4 @@
-//! The differences between two states of an object, for people.
+//! Human-readable differences between two states of an object.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use api::names::{
 use engine::report::secrets::{self, HIDDEN, holds_secret};
 use object::Object;
 
-/// Limit of the changed fields that are listed of one object.
+/// Maximum number of changed fields listed per object.
 const MAX_FIELDS: usize = 100;
 /// Metadata that an API server writes.
 const SERVER_METADATA: [&str; 8] = [
@@ -25,19 +25,19 @@ const SERVER_METADATA: [&str; 8] = [
     "finalizers",
 ];
 
-/// Annotations that record what was applied: they change with every content, and say nothing of it.
+/// Annotations that record what was applied. They change with every commit and say nothing about its content.
 const OUR_ANNOTATIONS: [&str; 4] =
     [CONFIG_REPO_ANNOTATION, APPLIED_DIGEST_ANNOTATION, LAST_APPLIED_ANNOTATION, CONFIG_FENCE_ANNOTATION];
 
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldChange {
-    /// Its path, such as `spec.template.spec.containers[name=app].image`.
+    /// The field's path, such as `spec.template.spec.containers[name=app].image`.
     pub path: String,
-    /// Its value before; absent where there was none.
+    /// The value before; absent if the field did not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// Its value after; absent where there is none.
+    /// The value after; absent if the field no longer exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
@@ -46,12 +46,12 @@ pub struct FieldChange {
 #[derive(Default)]
 struct FieldContext {
     path: String,
-    /// Whether the value is one of a Secret.
+    /// True if the value belongs to a Secret.
     is_hidden: bool,
 }
 
-/// Returns the fields that differ between two states of an object, without those that an API server or a
-/// controller writes. Values of Secrets are hidden, also of those inside another object.
+/// Returns the fields that differ between two states of an object, except fields written by an API server or a
+/// controller. Values of Secrets are hidden, even if the Secret is nested in another object.
 pub(super) fn field_changes(before: &Object, after: &Object) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(&FieldContext::default(), Some(&content(before)), Some(&content(after)), &mut found);
@@ -59,7 +59,7 @@ pub(super) fn field_changes(before: &Object, after: &Object) -> Vec<FieldChange>
     found
 }
 
-/// Returns the part of an object that a commit decides.
+/// Returns the part of an object that a commit determines.
 fn content(object: &Object) -> Value {
     let mut object = object.clone();
     object.0.remove("status");
@@ -128,7 +128,7 @@ fn compare_fields(
     }
 }
 
-/// Returns a value without those of Secrets.
+/// Returns a value with the values of Secrets hidden.
 fn shown(value: &Value, is_hidden: bool) -> Value {
     match value {
         Value::Object(fields) => {
@@ -145,7 +145,7 @@ fn shown(value: &Value, is_hidden: bool) -> Value {
     }
 }
 
-/// The item of a list: its name, or its number where not all items have a name of their own.
+/// A list item: its name, or its index if not all items have a unique name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ListItem<'a> {
     Number(usize),
@@ -161,7 +161,7 @@ impl std::fmt::Display for ListItem<'_> {
     }
 }
 
-/// Returns the items of a list by their names, where all have one of their own.
+/// Returns the items of a list by name if all have a unique name.
 fn named(items: &[Value]) -> Option<BTreeMap<ListItem<'_>, &Value>> {
     let mut named = BTreeMap::new();
     for item in items {
@@ -218,7 +218,8 @@ mod tests {
         json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": password}})
     }
 
-    /// Returns an object of each kind that holds manifests, with these ones; and the path of the manifests.
+    /// Returns an object of each kind that holds manifests, filled with the given ones, and the path to the
+    /// manifests.
     fn carriers(manifests: &Value) -> Vec<(Value, &'static str)> {
         let workload = json!({"workload": {"manifests": manifests}});
         vec![

@@ -3,19 +3,19 @@
 use super::scope::PreviewScope;
 use object::{Gvk, Key};
 
-/// Why there is no preview of a commit.
+/// The reason why a commit has no preview.
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {
-    /// The snapshot has no ConfigRepo of that name.
+    /// The snapshot has no such ConfigRepo.
     #[error("there is no ConfigRepo {0} on the hub")]
     NoRepo(Key),
-    /// The ConfigRepo applies nothing by itself.
+    /// The ConfigRepo only reports and applies nothing.
     #[error("ConfigRepo {0} is in mode Observe: another tool applies its commits, so they do nothing here")]
     Observes(Key),
     /// The ConfigRepo is suspended.
     #[error("ConfigRepo {0} is suspended, so a commit does nothing until it is resumed")]
     Suspended(Key),
-    /// Kinds that the commit or the inventory has objects of, and that were not read.
+    /// The snapshot lacks these kinds, of which the commit or the inventory has objects.
     #[error("the snapshot of the hub does not say whether these kinds have objects: {}", names(.0))]
     Unread(Vec<Gvk>),
     /// The snapshot leaves out objects of add-ons or sets that the commit touches.

@@ -21,13 +21,12 @@ pub(super) fn objects<K: Kind>(hub: &Store) -> Vec<Arc<Object>> {
     list.map(|list| list.items).unwrap_or_default()
 }
 
-/// Returns every readable object of a kind, in key order. Each is decoded when it is asked for, so that the
-/// decoded objects of a large fleet are not in memory at once.
+/// Returns every readable object of a kind, in key order. Decodes each object on demand, so that the decoded
+/// objects of a large fleet are not all in memory at once.
 pub(super) fn all<K: Kind>(hub: &Store) -> impl Iterator<Item = K> {
     objects::<K>(hub).into_iter().filter_map(|object| object.to_typed().ok())
 }
 
-/// Returns one object.
 pub(super) fn get<K: Kind>(hub: &Store, key: &Key) -> Option<K> {
     hub.get(&ResourcePath::of::<K>(key)).ok()?.to_typed().ok()
 }
@@ -46,7 +45,6 @@ pub(super) fn decisions(hub: &Store) -> BTreeMap<Key, BTreeMap<String, String>> 
     placements
 }
 
-/// The kind of an add-on on a cluster.
 const ADD_ON: &str = "ManagedClusterAddOn";
 
 /// A workload that rolls out to clusters.
@@ -59,12 +57,12 @@ pub enum PreviewWorkload {
 }
 
 impl PreviewWorkload {
-    /// Returns the add-on or the set that an object is, or belongs to.
+    /// Returns the add-on or set that an object is or belongs to.
     pub(super) fn of(object: &Object) -> Option<Self> {
         Self::of_id(&ObjectId::of(&object.reference())).or_else(|| Self::on_cluster(object))
     }
 
-    /// Returns the add-on or the set that an object is.
+    /// Returns the add-on or set that an object is.
     pub(super) fn of_id(ObjectId { group, kind, key }: &ObjectId) -> Option<Self> {
         match (group.as_str(), kind.as_str()) {
             (ADDON_GROUP, "ClusterManagementAddOn") => Some(Self::AddOn(key.name.clone())),
@@ -73,8 +71,8 @@ impl PreviewWorkload {
         }
     }
 
-    /// Returns the add-on or the set of an object that each of its clusters has: an add-on, what an add-on
-    /// owns, or a work. The scores that an add-on owns belong to placements.
+    /// Returns the add-on or set of a per-cluster object: an add-on on a cluster, an object that it owns, or a
+    /// work. An add-on's scores are excluded because they belong to placements.
     pub(super) fn on_cluster(object: &Object) -> Option<Self> {
         let add_on = |name: &str| Self::AddOn(name.to_owned());
         let of_label = || object.label(ADDON_NAME_LABEL).map(add_on);
@@ -92,7 +90,7 @@ impl PreviewWorkload {
         }
     }
 
-    /// Returns what a status names by an add-on or, if it is not empty, a set.
+    /// Returns the set that a status names or, if that name is empty, the add-on.
     pub(super) fn named(add_on: &str, replica_set: &str) -> Self {
         match replica_set {
             "" => Self::AddOn(add_on.to_owned()),
@@ -100,14 +98,14 @@ impl PreviewWorkload {
         }
     }
 
-    /// Returns the set of a work, from its label. A namespace has no dot, so the first dot ends it.
+    /// Returns the set to which a work's label assigns it. A namespace contains no dot, so the first dot ends it.
     pub(super) fn of_work(work: &Object) -> Option<Self> {
         let (namespace, name) = work.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
         Some(Self::ReplicaSet(format!("{namespace}/{name}")))
     }
 }
 
-/// Returns the clusters of each add-on and set; an add-on or a work that is being deleted does not count.
+/// Returns the clusters of each add-on and set, ignoring add-ons and works that are being deleted.
 pub(super) fn workloads(hub: &Store) -> BTreeMap<PreviewWorkload, BTreeSet<String>> {
     let mut workloads: BTreeMap<PreviewWorkload, BTreeSet<String>> = BTreeMap::new();
     for add_on in objects::<ManagedClusterAddOn>(hub).iter().filter(|add_on| !add_on.is_terminating()) {

@@ -1,4 +1,4 @@
-//! Snapshots of large fleets, which have no objects that a plan does not ask for.
+//! Snapshots of large fleets that leave out objects until a plan asks for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use api::names::CONFIG_REPO_ANNOTATION;
 use engine::report::SnapshotReader;
 use object::{Gvk, Object, fields};
 
-/// Objects of add-ons and sets on clusters up to which a snapshot leaves none out.
+/// The number of per-cluster objects of add-ons and sets up to which a snapshot leaves none out.
 const FEW: usize = 2_000;
 
-/// The objects that a snapshot of a large fleet lacks, because no plan has asked for them yet.
+/// The objects missing from a snapshot of a large fleet, because no plan has asked for them yet.
 #[derive(Clone, Debug)]
 pub struct LeftOut {
     /// The scope that is read.
     read: PreviewScope,
-    /// How many more objects are taken, whatever they belong to.
+    /// How many more objects to read regardless of scope.
     room: usize,
     kinds: BTreeSet<Gvk>,
     workloads: BTreeSet<PreviewWorkload>,
-    /// The add-ons on clusters that name a configuration.
+    /// The add-ons on clusters, by the names of their configurations.
     naming: BTreeMap<String, BTreeSet<PreviewWorkload>>,
 }
 
@@ -35,21 +35,20 @@ impl Default for LeftOut {
 }
 
 impl LeftOut {
-    /// Leaves out the objects of all but a scope.
+    /// Leaves out the objects of everything outside a scope.
     pub fn but(scope: PreviewScope) -> Self {
         let (kinds, workloads, naming) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         Self { read: scope, room: 0, kinds, workloads, naming }
     }
 
-    /// Returns what is not left out.
     pub(super) fn read_scope(&self) -> &PreviewScope {
         &self.read
     }
 
-    /// Returns whether a snapshot takes an object. It looks at the fields of [`Outline`] alone.
+    /// Returns true if the snapshot includes an object, judging only by the fields of [`Outline`].
     pub fn takes(&mut self, object: &Object) -> bool {
         let Some(workload) = PreviewWorkload::on_cluster(object) else { return true };
-        // A plan from a report asks whether it has what ConfigRepos own.
+        // Plans from a report check that it contains the objects that ConfigRepos own.
         if object.annotations().contains_key(CONFIG_REPO_ANNOTATION) {
             return true;
         }
@@ -66,10 +65,10 @@ impl LeftOut {
         false
     }
 
-    /// Reads an object of JSON, unless it is left out: then it is read in outline alone.
+    /// Reads an object from JSON. Returns `None` for an object that is left out, after reading only its outline.
     ///
     /// # Errors
-    /// The text is no object.
+    /// The text is not a JSON object.
     pub fn read(&mut self, json: &RawValue) -> serde_json::Result<Option<Object>> {
         if !self.takes(&serde_json::from_str::<Outline>(json.get())?.object()?) {
             return Ok(None);
@@ -79,10 +78,10 @@ impl LeftOut {
         Ok(Some(object))
     }
 
-    /// Reads the objects of a file of a report's snapshot, but those that are left out.
+    /// Reads the objects of a file of a report's snapshot, except those that are left out.
     ///
     /// # Errors
-    /// Those of the reader.
+    /// The reader fails.
     pub fn read_reported(
         &mut self,
         reader: &mut SnapshotReader,
@@ -92,17 +91,17 @@ impl LeftOut {
         reader.read_taken(file, outline, |outline| self.takes(outline))
     }
 
-    /// Returns the kinds of which an object is left out.
+    /// Returns the kinds with at least one object left out.
     pub fn kinds(&self) -> &BTreeSet<Gvk> {
         &self.kinds
     }
 
-    /// Returns the add-ons that name a configuration on a cluster.
+    /// Returns the add-ons whose objects on clusters name a configuration.
     pub(super) fn naming(&self, name: &str) -> impl Iterator<Item = &PreviewWorkload> {
         self.naming.get(name).into_iter().flatten()
     }
 
-    /// Returns whether an object of a scope is left out.
+    /// Returns true if an object in a scope is left out.
     pub(super) fn lacks(&self, scope: &PreviewScope) -> bool {
         self.workloads.iter().any(|workload| scope.has(workload))
     }

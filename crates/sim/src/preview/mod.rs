@@ -1,14 +1,13 @@
-//! Previews of commits: their effects on a hub and its fleet, before they are merged.
+//! Previews commits: predicts their effects on a hub and its fleet before they are merged.
 //!
-//! A preview loads the objects of a hub into a store, hands the commit to the controllers of production, and
-//! lets time pass. It decides nothing by itself: its result is the difference between the objects before and
-//! after. So it cannot disagree with the operator about what a commit means.
+//! A preview loads the objects of a hub into a store, hands the commit to production's controllers, and lets time
+//! pass. It makes no decisions itself: its result is the difference between the objects before and after. So it
+//! cannot disagree with the operator about what a commit means.
 //!
-//! A preview has no clusters, so it assumes their behaviour: a cluster that answers applies every change and
-//! succeeds after a fixed time ([`ProposedCommit::succeeds_after`]), an unreachable cluster stays
-//! unreachable, and a person grants an approval as soon as a rollout asks for it. Deletions that are over the
-//! budget of the ConfigRepo are not granted. A preview sends no request to an API server, so it knows neither
-//! permissions nor admission.
+//! A preview has no clusters, so it assumes their behavior: a cluster that responds applies every change and
+//! succeeds after a fixed time ([`ProposedCommit::succeeds_after`]), an unreachable cluster stays unreachable, and
+//! a person grants an approval as soon as a rollout asks for it. Deletions over the budget of the ConfigRepo are
+//! not granted. A preview sends no request to an API server, so it knows neither permissions nor admission.
 
 mod changes;
 mod content;

@@ -1,4 +1,4 @@
-//! The person who grants what rollouts ask for.
+//! Simulates the person who grants the approvals that rollouts request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) fn approve_plans(hub: &mut Store, repos: &[ConfigRepo], now: Timestam
     approved.filter(|(_, hash)| !hash.is_empty()).collect()
 }
 
-/// Approves the plan that a ConfigRepo holds; returns its hash, which is empty if it holds none.
+/// Approves the plan that a ConfigRepo holds; returns its hash, or an empty string if it holds none.
 fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> String {
     let status = get::<ConfigRepo>(hub, repo).and_then(|repo| repo.status);
     let hash = status.unwrap_or_default().held_plan;
@@ -33,7 +33,7 @@ fn approve_plan(hub: &mut Store, repo: &Key, now: Timestamp) -> String {
     hash
 }
 
-/// Grants every approval that rollouts of a scope wait for; returns those that were not granted before.
+/// Grants every approval that a scope's rollouts are waiting for; returns the newly granted ones.
 pub(super) fn approve(
     hub: &mut Store,
     scope: &PreviewScope,

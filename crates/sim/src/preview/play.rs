@@ -35,14 +35,14 @@ use object::{Gvk, Key, Metadata as _, Seed};
 use serde_json::json;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// How far a preview plays: two freeze windows of a weekend lie within it.
+/// How far ahead a preview plays: long enough for two weekend freeze windows.
 const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
-/// A window of a deletion budget that lasts beyond the horizon.
+/// A deletion budget window that outlasts the horizon.
 const LONG: &str = "1000h";
-/// Wakes without a write after which a preview ends. Controllers check every minute what may have changed
-/// outside of the hub.
+/// Number of wakes without a write after which a preview ends. Controllers check every minute for changes outside
+/// the hub.
 const QUIET: u32 = 100;
-/// Stands for the approval of deletions in a plan that does not know the uids of the objects.
+/// Replaces the approval token of deletions in a plan that does not know the uids of the objects.
 const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has once the commit is applied";
 
 /// A commit of a ConfigRepo.
@@ -50,26 +50,25 @@ const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has on
 pub struct ProposedCommit {
     /// The ConfigRepo.
     pub repo: Key,
-    /// The commits that are applied first, by ConfigRepo; a ConfigRepo without one is taken as it is.
+    /// The commits to apply first, by ConfigRepo. A ConfigRepo without one keeps its current state.
     pub base: BTreeMap<Key, Arc<Checkout>>,
-    /// The commit.
+    /// The commit to preview.
     pub head: Arc<Checkout>,
-    /// The ConfigRepos that refuse the commit before they render it, and why, such as for its signature.
+    /// The ConfigRepos that reject the commit before rendering it, with the reason, such as its signature.
     pub refused: BTreeMap<Key, String>,
-    /// The seeds of random values, by ConfigRepo. A placeholder stands for one that is not known. The values of a commit
-    /// then equal those of a `base`, and differ from the hub's.
+    /// The seeds of random values, by ConfigRepo. A placeholder replaces an unknown seed, so the commit's values
+    /// equal those in `base` and differ from the hub's.
     pub seeds: BTreeMap<Key, Seed>,
-    /// How long a cluster takes to apply a change and to report its success.
+    /// How long a cluster takes to apply a change and report success.
     pub succeeds_after: SignedDuration,
-    /// Whether a cluster succeeds before the shortest deadline of a rollout instead, if that is earlier.
+    /// True if a cluster succeeds before the shortest deadline of a rollout, if that is earlier.
     pub meets_deadlines: bool,
 }
 
-/// Says what a commit does to a hub that is as the snapshot says.
+/// Predicts what a commit does to the hub in a snapshot.
 ///
 /// # Errors
-/// The ConfigRepo applies nothing, the snapshot lacks kinds or objects, or the controllers never come to
-/// rest.
+/// The ConfigRepo applies nothing, the snapshot lacks kinds or objects, or the controllers never come to rest.
 pub fn preview(
     snapshot: &HubSnapshot,
     commit: &ProposedCommit,
@@ -91,8 +90,8 @@ pub fn preview(
     }
 }
 
-/// Returns the ConfigRepos that took the commit in a preview although the hub refuses the same objects now,
-/// for a reason that a preview does not know, such as admission.
+/// Returns the ConfigRepos that accepted the commit in a preview although the hub currently rejects the same
+/// objects for a reason that a preview cannot know, such as admission.
 fn refused_again(snapshot: &HubSnapshot, preview: &Preview) -> BTreeMap<Key, String> {
     let mut refused = BTreeMap::new();
     let repos = snapshot.objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
@@ -115,7 +114,7 @@ fn refused_again(snapshot: &HubSnapshot, preview: &Preview) -> BTreeMap<Key, Str
     refused
 }
 
-/// Plays a commit on the add-ons and sets of a scope; returns those that it touches, too.
+/// Plays a commit on a scope's add-ons and sets; also returns those that the commit touches.
 pub(super) fn preview_of(
     scope: &PreviewScope,
     snapshot: &HubSnapshot,
@@ -194,19 +193,19 @@ pub(super) fn preview_of(
     Ok((preview, touched))
 }
 
-/// Returns the freeze window and the apply window that a commit waits for: one of them, or none. The operator
-/// refuses a window that cannot be read.
+/// Returns the freeze window and the apply window that a commit waits for; at most one of them is set. The
+/// operator rejects an unreadable window.
 fn windows(spec: &ConfigRepoSpec, now: Timestamp) -> [Option<CommitWindow>; 2] {
     match ApplyWindows::read(spec).ok().and_then(|windows| windows.wait(now)) {
         Some(ApplyWait::Freeze { window, until }) => [Some(CommitWindow { window, until }), None],
         Some(ApplyWait::Window { window, until }) => [None, Some(CommitWindow { window, until })],
-        // The plan shows what the operator says.
+        // The operator's own condition reports this case, and the plan shows it.
         Some(ApplyWait::NoWindow { until: _ }) | None => [None, None],
     }
 }
 
-/// Returns a ConfigRepo, and then the others that apply the commits of the same URL and reference. A commit
-/// may move objects between them.
+/// Returns a ConfigRepo followed by the others that apply commits from the same URL and reference. A commit may
+/// move objects between them.
 pub fn of_same_source(all: impl Iterator<Item = ConfigRepo>, repo: &ConfigRepo) -> Vec<ConfigRepo> {
     let applies = |other: &ConfigRepo| {
         let ConfigRepoSpec { suspend, mode, .. } = &other.spec;
@@ -216,19 +215,19 @@ pub fn of_same_source(all: impl Iterator<Item = ConfigRepo>, repo: &ConfigRepo) 
     std::iter::once(repo.clone()).chain(all.filter(applies)).collect()
 }
 
-/// Turns off the wait of stages for health and the wait of commits for other ConfigRepos: a preview assumes
-/// that all objects are healthy. The ConfigRepo gets the defaults that one in a file may lack.
+/// Makes stages not wait for health and commits not wait for other ConfigRepos, because a preview assumes that all
+/// objects are healthy. Returns the ConfigRepo with defaults that its file may lack.
 fn assume_health(hub: &mut Store, repo: &mut ConfigRepo, now: Timestamp) {
     let patch = Patch::Merge(json!({"spec": {"healthTimeout": "0s", "dependsOn": null}}));
     let target = ResourcePath::of::<ConfigRepo>(&Key::of(repo));
-    // Without the ConfigRepo there is nothing to change.
+    // If the ConfigRepo does not exist, there is nothing to change.
     let _ = hub.patch(&target, &patch, &WriteOptions::manager("preview"), now);
     if let Some(written) = get(hub, &Key::of(repo)) {
         *repo = written;
     }
 }
 
-/// Returns the result at a ConfigRepo that refuses the commit before it renders it.
+/// Returns the result for a ConfigRepo that rejects the commit before rendering it.
 fn refusal(repo: &ConfigRepo, commit: &ProposedCommit) -> RepoPreview {
     let refused = commit.refused.get(&Key::of(repo)).cloned();
     RepoPreview { repo: Key::of(repo).to_string(), refused, plan_approval: String::new(), held: None }
@@ -241,7 +240,7 @@ struct ShortestDeadline {
 }
 
 impl ShortestDeadline {
-    /// Reads the rollouts of add-ons and sets in a scope.
+    /// Finds the shortest deadline among a scope's rollouts of add-ons and sets.
     fn read(hub: &Store, scope: &PreviewScope) -> Option<Self> {
         let add_ons = all::<ClusterManagementAddOn>(hub).flat_map(|cma| {
             let name = cma.name().to_owned();
@@ -274,7 +273,7 @@ struct PreviewRun {
     spokes: Spokes,
     timeline: Timeline,
     approvals: Vec<ApprovalRequest>,
-    /// Deletions that are held when the commit is applied.
+    /// Deletions held when the commit is applied.
     waiting: BTreeMap<Key, HeldObjects>,
     start: Timestamp,
     now: Timestamp,
@@ -288,7 +287,7 @@ impl PreviewRun {
         Self { runner, before, hub, spokes, timeline, approvals, waiting, start, now }
     }
 
-    /// Lets clusters succeed before the shortest deadline; returns what the preview assumes about it.
+    /// Makes clusters succeed before the shortest deadline; returns the resulting assumption for the plan.
     fn meet_deadlines(&mut self, commit: &ProposedCommit) -> Option<String> {
         let shortest = ShortestDeadline::read(&self.hub, &self.runner.scope);
         let ShortestDeadline { deadline, workload } =
@@ -311,7 +310,7 @@ impl PreviewRun {
         status.and_then(|status| status.applied).map(|applied| applied.digest).unwrap_or_default()
     }
 
-    /// Lets time pass until nothing more happens.
+    /// Advances time until nothing more happens.
     fn let_time_pass(&mut self) -> Result<(), PreviewError> {
         let (end, mut quiet) = (later(self.start, HORIZON), 0);
         let mut last = self.now;
@@ -337,7 +336,7 @@ impl PreviewRun {
         Ok(())
     }
 
-    /// Runs the controllers until nothing is left to do; returns whether anything was written.
+    /// Runs the controllers until nothing is left to do; returns true if anything was written.
     fn settle(&mut self) -> Result<bool, PreviewError> {
         let mut has_written = false;
         loop {
@@ -352,8 +351,8 @@ impl PreviewRun {
         }
     }
 
-    /// Keeps the deletions that are held: a plan shows what happens without an approval, and not what follows
-    /// when a window has passed, or when fewer clusters lose something with them.
+    /// Keeps held deletions on hold, because a plan shows what happens without an approval. It does not show what
+    /// follows when a window has passed or fewer clusters would lose something.
     fn keep_held(&mut self, repo: &Key) {
         let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
         let Some(held) = held(&status).filter(|_| status.held_deletions.is_some()) else { return };
@@ -370,7 +369,7 @@ impl PreviewRun {
         Played { snapshot, before, after: hub, applied: &runner.applied }.touched()
     }
 
-    /// Returns the result at one ConfigRepo.
+    /// Returns the result for one ConfigRepo.
     fn outcome(&self, repo: &Key, commit: &ProposedCommit, approvals: &BTreeMap<Key, String>) -> RepoPreview {
         let status = get::<ConfigRepo>(&self.hub, repo).and_then(|repo| repo.status).unwrap_or_default();
         let ready = find_condition(&status.conditions, READY);
@@ -436,8 +435,8 @@ impl PreviewRun {
     }
 }
 
-/// Returns the deletions that a ConfigRepo holds. Where it holds a RolloutPolicy for those of another one, it
-/// has no approval of its own.
+/// Returns the deletions that a ConfigRepo holds. If it holds back a RolloutPolicy because another ConfigRepo's
+/// deletions are held, it has no approval token.
 fn held(status: &ConfigRepoStatus) -> Option<HeldObjects> {
     let ready = find_condition(&status.conditions, READY)?;
     let why = ready.message.clone();
@@ -459,12 +458,12 @@ fn is_ready(hub: &Store, repo: &Key) -> bool {
     find_condition(&status.conditions, READY).is_some_and(|ready| ready.is_true())
 }
 
-/// Returns the commit that is applied.
+/// Returns the commit that is currently applied.
 fn applied(status: &ConfigRepoStatus) -> String {
     status.applied.as_ref().map(|applied| applied.commit.clone()).unwrap_or_default()
 }
 
-/// Refuses a snapshot that lacks kinds. One that does not say which kinds it has must have those of the
+/// Rejects a snapshot that lacks kinds. If the snapshot does not list its kinds, it must contain the kinds of the
 /// inventory.
 fn check_read(
     snapshot: &HubSnapshot,
@@ -480,7 +479,7 @@ fn check_read(
     if unread.is_empty() { Ok(()) } else { Err(PreviewError::Unread(unread)) }
 }
 
-/// Returns half of a time, in whole seconds unless it is less than one.
+/// Returns half of a duration, in whole seconds unless it is less than one second.
 fn half(time: SignedDuration) -> SignedDuration {
     match (time / 2).as_secs() {
         0 => time / 2,

@@ -1,4 +1,4 @@
-//! The hub of a report.
+//! Reconstructs the hub from a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use object::tree::Checkout;
 use object::{Gvk, Key, Object};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// The hub of a report.
+/// A hub reconstructed from a report.
 #[derive(Debug)]
 pub struct ReportedHub {
-    /// Its objects.
+    /// The hub's objects.
     pub snapshot: HubSnapshot,
-    /// The commits that the ConfigRepo and the others of its source had applied.
+    /// The commits that the ConfigRepo and the others of the same source had applied.
     pub applied: BTreeMap<Key, String>,
-    /// What the report lacks.
+    /// Warnings about what the report lacks.
     pub warnings: Vec<String>,
 }
 
-/// Returns the hub of a report. The plan applies the commits that were applied first. So an object of their
-/// inventories that is not in the report only needs a placeholder, which the commit fills or a deletion
-/// removes.
+/// Reconstructs the hub from a report. The plan first applies the commits that were applied on the hub. Therefore
+/// an object that is in the inventories but not in the report only needs a placeholder, which the commit fills or
+/// a deletion removes.
 pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> ReportedHub {
     let typed = |object: &Object| object.to_typed::<ConfigRepoInventory>().ok();
     let parts: Vec<ConfigRepoInventory> =
@@ -67,7 +67,8 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> Report
     }
     objects.extend(missing.into_iter().filter_map(|(id, (version, repo))| place(id, version, repo)));
     for object in &mut objects {
-        // A report holds no times, and an API server gives an owner of fields the time of the object.
+        // A report contains no times for field owners, so use the creation time of the object, as an API server
+        // does.
         let metadata = object.metadata_mut();
         let created = metadata.entry("creationTimestamp").or_insert_with(|| json!(now)).clone();
         let owners = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
@@ -79,7 +80,7 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> Report
     ReportedHub { snapshot: HubSnapshot { objects, ..HubSnapshot::default() }, applied: commits, warnings }
 }
 
-/// Returns the warning about objects whose owners a report does not name, as those of earlier versions.
+/// Returns a warning about objects whose owners the report does not name, as in reports of earlier versions.
 fn without_owners(objects: &[&mut Object]) -> Option<String> {
     let first = objects.first()?.reference();
     Some(format!(
@@ -89,11 +90,11 @@ fn without_owners(objects: &[&mut Object]) -> Option<String> {
     ))
 }
 
-/// Returns the objects of a hub after commits were applied, and before another controller has seen them. With
-/// the commits that were applied at the time of a report, it is the hub at that time.
+/// Returns a hub's objects right after commits were applied, before another controller has seen them. Given the
+/// commits applied at the time of a report, this is the hub at that time.
 ///
 /// # Errors
-/// One of the ConfigRepos does not exist, or its controller never comes to rest.
+/// A ConfigRepo does not exist, or its controller never comes to rest.
 pub fn with_commits(
     snapshot: &HubSnapshot,
     commits: &BTreeMap<Key, Arc<Checkout>>,
@@ -116,11 +117,11 @@ pub fn with_commits(
     Ok(HubSnapshot::of(&hub).objects)
 }
 
-/// Returns the ConfigRepos whose objects are the same at these commits as at those that they had applied, by
-/// the hashes in their statuses.
+/// Returns the ConfigRepos whose objects at these commits equal the objects that they had applied, judging by the
+/// hashes in their statuses.
 ///
 /// # Errors
-/// One of the ConfigRepos does not exist, or its controller never comes to rest.
+/// A ConfigRepo does not exist, or its controller never comes to rest.
 pub fn same_as_applied(
     snapshot: &HubSnapshot,
     commits: &BTreeMap<Key, Arc<Checkout>>,
@@ -134,7 +135,7 @@ pub fn same_as_applied(
     Ok(commits.iter().filter(is_same).map(|(repo, _)| repo.clone()).collect())
 }
 
-/// Returns what each ConfigRepo had applied.
+/// Returns the revision that each ConfigRepo had applied.
 fn applied(objects: &[Arc<Object>]) -> BTreeMap<Key, Revision> {
     let repos = objects.iter().filter(|object| object.gvk() == Gvk::of::<ConfigRepo>());
     let revision =
@@ -142,8 +143,8 @@ fn applied(objects: &[Arc<Object>]) -> BTreeMap<Key, Revision> {
     repos.filter_map(revision).collect()
 }
 
-/// Makes the ConfigRepo the owner of the fields of an object whose owners the report does not name: an apply
-/// removes the fields that it owned and that left the commit.
+/// Makes the ConfigRepo the owner of the fields of an object whose owners the report does not name. An apply then
+/// removes the owned fields that are no longer in the commit.
 fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     let options = WriteOptions::manager(CONFIG_REPO_MANAGER).forced();
     let reference = object.reference();
@@ -156,7 +157,7 @@ fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     let place = (ResourcePath::of::<Namespace>(&namespace), place);
     let written = scratch.target(&reference).map(|target| (target, applied.into_value()));
     for (target, value) in (!namespace.name.is_empty()).then_some(place).into_iter().chain(written) {
-        // If the scratch store refuses an object, its fields have no owner.
+        // If the scratch store rejects an object, its fields have no owner.
         let _ = scratch.patch(&target, &Patch::Apply(value), &options, now);
     }
     let target = scratch.target(&reference);
@@ -166,7 +167,7 @@ fn own(scratch: &mut Store, object: &mut Object, now: Timestamp) {
     }
 }
 
-/// Returns an object of the ConfigRepo without content.
+/// Returns a placeholder without content for an object of the ConfigRepo.
 fn place(id: &ObjectId, version: &str, repo: &Key) -> Option<Object> {
     let reference = id.at(version);
     let Key { namespace, name } = &reference.key;

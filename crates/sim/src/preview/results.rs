@@ -16,77 +16,75 @@ use object::{Key, hex};
 pub struct Preview {
     /// The ConfigRepo, as `namespace/name`.
     pub repo: String,
-    /// The commit that is applied now; empty where none is.
+    /// The commit that is currently applied; empty if there is none.
     pub applied: String,
-    /// The commit that is previewed.
+    /// The previewed commit.
     pub commit: String,
     /// The result in a word.
     pub verdict: Verdict,
-    /// Why the commit is not applied.
+    /// The reason why the commit is not applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// The value of the annotation that approves the commit, where the ConfigRepo asks for an approval. A
-    /// preview grants it at once.
+    /// The annotation value that approves the commit, if the ConfigRepo requires approval. A preview grants it at
+    /// once.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub plan_approval: String,
-    /// The freeze window of the ConfigRepo that the commit waits for: it is applied at the end, and times
-    /// count from there.
+    /// The ConfigRepo's freeze window that delays the commit until its end. Times count from there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<CommitWindow>,
-    /// The apply window of the ConfigRepo that the commit waits for: it is applied at the beginning, and
-    /// times count from there.
+    /// The ConfigRepo's apply window that delays the commit until its start. Times count from there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opens: Option<CommitWindow>,
-    /// The other ConfigRepos of the same URL and reference. They get the commit too.
+    /// The results for the other ConfigRepos with the same URL and reference, which get the commit too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<RepoPreview>,
-    /// The objects of the hub that are created, changed and deleted, in order.
+    /// The objects that are created, changed and deleted on the hub, in order.
     pub objects: Vec<ObjectChange>,
-    /// The deletions that wait for approval.
+    /// The deletions that are waiting for approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldObjects>,
     /// The placements whose clusters change.
     pub placements: Vec<PlacementPreview>,
-    /// The add-ons that change on a cluster.
+    /// The add-ons that change on some cluster.
     pub add_ons: Vec<WorkloadPreview>,
-    /// The ManifestWorkReplicaSets that change on a cluster.
+    /// The ManifestWorkReplicaSets that change on some cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replica_sets: Vec<WorkloadPreview>,
-    /// The works that change; clusters with the same change share an entry.
+    /// The works that change. Clusters with the same change share an entry.
     pub works: Vec<WorkChange>,
-    /// The approvals that rollouts ask for. A preview grants them at once.
+    /// The approvals that rollouts require. A preview grants them at once.
     pub approvals: Vec<ApprovalRequest>,
-    /// The waits that rollout policies ask for, such as freeze windows.
+    /// The waits that rollout policies impose, such as freeze windows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<RolloutWait>,
-    /// The removals of add-ons that wait for an approval in the end. A preview does not grant it.
+    /// The add-on removals that are still waiting for approval at the end. A preview does not grant it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removals: Vec<HeldRemoval>,
-    /// The rollouts that are not complete when nothing more happens.
+    /// The rollouts that are incomplete when nothing more happens.
     pub outcomes: Vec<IncompleteRollout>,
-    /// The rollouts that were not complete before the commit.
+    /// The rollouts that were incomplete before the commit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<EarlierRollout>,
-    /// The kinds in works that neither the hub nor a work defines, such as `Proxy.example.com`. A preview
-    /// takes them for kinds with namespaces and a regular plural.
+    /// The kinds in works that neither the hub nor a work defines, such as `Proxy.example.com`. A preview assumes
+    /// that they are namespaced and have a regular plural.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed_kinds: Vec<String>,
-    /// What a preview assumes about the time that clusters take, where a rollout has a short deadline.
+    /// The preview's assumptions about how long clusters take, if a rollout has a short deadline.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<String>,
-    /// The digests of the objects that each ConfigRepo applies then.
+    /// The digests of the objects that each ConfigRepo applies at the end.
     #[serde(skip)]
     pub digests: BTreeMap<Key, String>,
-    /// What is odd and changes nothing: paths that differ only in case or in their Unicode form, and commits
-    /// that another one with the same objects stands for.
+    /// Oddities that change nothing: paths that differ only in case or Unicode form, and commits represented by
+    /// another commit with the same objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Seconds after which nothing more happens.
+    /// The number of seconds after which nothing more happens.
     pub ends_after: i64,
 }
 
 impl Preview {
-    /// Returns the result of a commit that is not applied, whatever the hub is.
+    /// Returns the result for a commit that is not applied, whatever state the hub is in.
     pub fn refused(repo: &Key, applied: String, commit: String, why: String) -> Self {
         Self {
             repo: repo.to_string(),
@@ -117,8 +115,8 @@ impl Preview {
         }
     }
 
-    /// Returns a hash of the effects. It leaves out times and waits, the names of commits, because a merge
-    /// gives a commit another name, the rollouts before the commit, what was assumed, and warnings.
+    /// Returns a hash of the effects. It excludes times and waits, commit names (a merge renames a commit),
+    /// rollouts from before the commit, assumptions, and warnings.
     pub fn hash(&self) -> String {
         let mut effects = self.clone();
         effects.applied.clear();
@@ -137,7 +135,7 @@ impl Preview {
         effects.ends_after = 0;
         for held in effects.held_mut() {
             held.why.clear();
-            // It names the uids of the objects, which a report may not know.
+            // The token covers the uids of the objects, which a report may not know.
             held.approval.clear();
         }
         effects.forget_removals();
@@ -153,7 +151,7 @@ impl Preview {
         hex(Sha256::digest(text).get(..16).unwrap_or_default())
     }
 
-    /// Clears the tokens of removals. They name the uids of add-ons and works, which a report may not know.
+    /// Clears the tokens of removals. They cover the uids of add-ons and works, which a report may not know.
     pub(super) fn forget_removals(&mut self) {
         let approvals = self.approvals.iter_mut().map(|approval| &mut approval.token);
         let of_works = approvals.filter(|token| token.starts_with(REMOVAL_TOKEN));
@@ -161,25 +159,25 @@ impl Preview {
         of_works.chain(of_add_ons).for_each(String::clear);
     }
 
-    /// Returns the deletions that wait for approval, of every ConfigRepo.
+    /// Returns every ConfigRepo's deletions that are waiting for approval.
     pub(super) fn held_mut(&mut self) -> impl Iterator<Item = &mut HeldObjects> {
         self.held.iter_mut().chain(self.others.iter_mut().filter_map(|other| other.held.as_mut()))
     }
 }
 
-/// The result of a commit at one ConfigRepo.
+/// The result of a commit for one ConfigRepo.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoPreview {
-    /// The ConfigRepo, `namespace/name`.
+    /// The ConfigRepo, as `namespace/name`.
     pub repo: String,
-    /// Why the commit is not applied.
+    /// The reason why the commit is not applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// The value of the annotation that approves the commit, as [`Preview::plan_approval`].
+    /// The annotation value that approves the commit, as in [`Preview::plan_approval`].
     #[serde(skip_serializing_if = "String::is_empty")]
     pub plan_approval: String,
-    /// The deletions that wait for approval.
+    /// The deletions that are waiting for approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldObjects>,
 }
@@ -188,25 +186,25 @@ pub struct RepoPreview {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// The hub stays as it is.
+    /// The commit changes nothing on the hub.
     NoChange,
-    /// Something changes, and no part of it waits for an approval.
+    /// The commit changes something and needs no approval.
     Change,
-    /// A part of it waits until a person approves.
+    /// Part of the commit waits until a person approves.
     NeedsApproval,
     /// The commit is not applied.
     Refused,
 }
 
-/// The change of an object.
+/// The type of an object's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ChangeType {
-    /// It is new.
+    /// The object is new.
     Created,
-    /// Fields of it change.
+    /// Fields of the object change.
     Changed,
-    /// It is deleted.
+    /// The object is deleted.
     Deleted,
 }
 
@@ -214,137 +212,137 @@ pub enum ChangeType {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
-    /// `Kind.group namespace/name`.
+    /// The object, as `Kind.group namespace/name`.
     pub object: String,
-    /// The change.
+    /// The type of the change.
     pub change: ChangeType,
-    /// The ConfigRepo of the object, where it is not the one of the plan.
+    /// The ConfigRepo of the object, if it is not the plan's.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub repo: String,
-    /// The ConfigRepo that it moves from, where it moves.
+    /// The ConfigRepo from which the object moves, if it moves.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub moved_from: String,
-    /// The fields that change; none of an object that is created or deleted.
+    /// The fields that change; empty for a created or deleted object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
 }
 
-/// Deletions that wait for approval.
+/// Deletions that are waiting for approval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeldObjects {
-    /// The message of the ConfigRepo about them.
+    /// The message of the ConfigRepo about these deletions.
     pub why: String,
-    /// The value of the annotation that approves exactly these deletions; empty where the snapshot does not
-    /// know the uids of the objects.
+    /// The annotation value that approves exactly these deletions; empty if the snapshot does not know the uids of
+    /// the objects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub approval: String,
-    /// How many objects.
+    /// The number of objects.
     pub total: usize,
-    /// The first of them.
+    /// The first objects.
     pub objects: Vec<String>,
 }
 
 /// A placement whose clusters change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementPreview {
-    /// `namespace/name`.
+    /// The placement, as `namespace/name`.
     pub placement: String,
-    /// How many clusters it has afterwards.
+    /// How many clusters the placement has afterwards.
     pub clusters: usize,
-    /// Clusters that it did not have before.
+    /// The clusters that the placement gains.
     pub enter: Vec<String>,
-    /// Clusters that it does not have any more.
+    /// The clusters that the placement loses.
     pub leave: Vec<String>,
 }
 
-/// An add-on or a ManifestWorkReplicaSet that changes on a cluster.
+/// An add-on or ManifestWorkReplicaSet that changes on some cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadPreview {
-    /// Its name; NAMESPACE/NAME of a set.
+    /// The name of the add-on, or `namespace/name` of the set.
     pub name: String,
-    /// Clusters that get it.
+    /// The clusters that get it.
     pub enter: Vec<String>,
-    /// Clusters that lose it.
+    /// The clusters that lose it.
     pub leave: Vec<String>,
-    /// Clusters that get another configuration, in the order in which they get it.
+    /// The clusters that get another configuration, in rollout order.
     #[serde(rename = "waves")]
     pub batches: Vec<Batch>,
 }
 
-/// Clusters that get a configuration at the same moment.
+/// Clusters that get a configuration at the same time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Batch {
     /// Seconds after the commit.
     pub after: i64,
-    /// Their decision groups.
+    /// The decision groups of the clusters.
     pub groups: Vec<String>,
-    /// Their names.
+    /// The names of the clusters.
     pub clusters: Vec<String>,
-    /// Seconds after the commit until the last of them has it; absent if one of them does not complete.
+    /// Seconds from the commit until the last of the clusters has it; absent if one of them does not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived_after: Option<i64>,
 }
 
-/// A work that changes on some clusters in the same way.
+/// A work that changes in the same way on some clusters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkChange {
-    /// Its name.
+    /// The name of the work.
     pub work: String,
-    /// The change of the work itself.
+    /// The type of the work's own change.
     pub change: ChangeType,
-    /// The changes of its manifests.
+    /// The changes of the work's manifests.
     pub objects: Vec<ObjectChange>,
-    /// The clusters.
+    /// The clusters on which the work changes.
     pub clusters: Vec<String>,
 }
 
-/// An approval that a rollout asks for.
+/// An approval that a rollout requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequest {
     /// Seconds after the commit.
     pub after: i64,
-    /// The RolloutPolicy whose `spec.approved` takes the token.
+    /// The RolloutPolicy whose `spec.approved` accepts the token.
     pub policy: String,
-    /// The add-on; empty if the rollout is that of a ManifestWorkReplicaSet.
+    /// The add-on; empty for a rollout of a ManifestWorkReplicaSet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub add_on: String,
-    /// The ManifestWorkReplicaSet, as `namespace/name`; empty if the rollout is that of an add-on.
+    /// The ManifestWorkReplicaSet, as `namespace/name`; empty for a rollout of an add-on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replica_set: String,
     /// The token; empty for a removal if the snapshot does not know the uids of the works.
     pub token: String,
 }
 
-/// The wait of a rollout whose next clusters do not start yet.
+/// A wait during which a rollout does not start its next clusters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutWait {
-    /// Seconds after the commit at which it begins.
+    /// Seconds from the commit until the wait begins.
     pub after: i64,
-    /// The add-on; empty if the rollout is that of a ManifestWorkReplicaSet.
+    /// The add-on; empty for a rollout of a ManifestWorkReplicaSet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub add_on: String,
-    /// The ManifestWorkReplicaSet, as `namespace/name`; empty if the rollout is that of an add-on.
+    /// The ManifestWorkReplicaSet, as `namespace/name`; empty for a rollout of an add-on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replica_set: String,
     /// The placement, as `namespace/name`.
     pub placement: String,
-    /// What it waits for, and until when where that is known.
+    /// The reason for the wait and, if known, its end.
     pub why: String,
 }
 
-/// The removal of an add-on from clusters, above the budget of its RolloutPolicy.
+/// The removal of an add-on from clusters that exceeds the budget of its RolloutPolicy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldRemoval {
-    /// The RolloutPolicy whose `spec.approved` takes the token.
+    /// The RolloutPolicy whose `spec.approved` accepts the token.
     pub policy: String,
     /// The add-on.
     pub add_on: String,
-    /// The number of clusters that keep it.
+    /// The number of clusters that keep the add-on.
     pub clusters: i32,
     /// The token; empty if the snapshot does not know the uids of the add-ons.
     pub approval: String,
@@ -354,48 +352,48 @@ pub struct HeldRemoval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IncompleteRollout {
-    /// The add-on; empty if the rollout is that of a ManifestWorkReplicaSet.
+    /// The add-on; empty for a rollout of a ManifestWorkReplicaSet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub add_on: String,
-    /// The ManifestWorkReplicaSet, as `namespace/name`; empty if the rollout is that of an add-on.
+    /// The ManifestWorkReplicaSet, as `namespace/name`; empty for a rollout of an add-on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replica_set: String,
-    /// The placement of the add-on; empty for a set, which tells of all its placements at once.
+    /// The add-on's placement; empty for a set, which reports all its placements together.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub placement: String,
     /// The message of the ClusterManagementAddOn or the set.
     pub message: String,
 }
 
-/// A rollout that was not complete before a commit.
+/// A rollout that was incomplete before a commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EarlierRollout {
-    /// Its state before the commit.
+    /// The rollout's state before the commit.
     #[serde(flatten)]
     pub rollout: IncompleteRollout,
-    /// What the commit changes of it.
+    /// How the commit changes the rollout.
     pub changes: RolloutChanges,
 }
 
-/// What a commit changes of a rollout.
+/// How a commit changes a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RolloutChanges {
-    /// Nothing.
+    /// The commit does not change it.
     Nothing,
-    /// Its strategy: the same revision is rolled out in another way.
+    /// The strategy changes: the same revision is rolled out in another way.
     Strategy,
-    /// Its revision: another one is rolled out.
+    /// The revision changes: another one is rolled out.
     Revision,
-    /// It ends, because the add-on, the set or its placement goes.
+    /// The rollout ends because the add-on, the set or its placement is deleted.
     End,
 }
 
 /// A window that a commit waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommitWindow {
-    /// Its name.
+    /// The name of the window.
     pub window: String,
-    /// When the commit is applied.
+    /// The time at which the commit is applied.
     pub until: Timestamp,
 }

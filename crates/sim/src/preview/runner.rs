@@ -1,4 +1,4 @@
-//! Runs the hub's controllers on a store, in one fixed order.
+//! Runs the hub's controllers on a store in a fixed order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use reconcile::{
 };
 use store::{Store, Watch};
 
-/// What the changes of an instant cause is planned together, at the next instant: the plan of an add-on goes
-/// over its clusters, and would otherwise do so for each that changes.
+/// The controllers plan all effects of one instant together, at the next instant. Otherwise an add-on's plan,
+/// which visits all its clusters, would run once for each cluster that changes.
 const INSTANT: SignedDuration = SignedDuration::from_millis(1);
 const LIMITS: DispatcherLimits = DispatcherLimits { coalesce: INSTANT, computations: 1 };
-/// Instants in a row after which the controllers never come to rest.
+/// The number of consecutive instants after which the controllers count as never coming to rest.
 const INSTANTS: u32 = 10_000;
-/// The controller whose writes are the objects of the commit.
+/// The controller that writes the objects of the commit.
 const APPLIES: &str = "config-repo";
-/// Controllers that need agents or a remote, which a preview does not have: agents renew leases and ask for
-/// certificates, reports are pushed.
+/// Controllers that need agents or a remote, which a preview lacks: agents renew leases and request certificates,
+/// and reports are pushed.
 const EXCLUDED: [&str; 4] = ["cluster-lease", "bootstrap", "csr", "report"];
 
-/// The controller that labels clusters with their add-ons. It would remove the labels of those that it does
-/// not see.
+/// The controller that labels clusters with their add-ons. It would remove the labels of add-ons that it does not
+/// see.
 const LABELS: &str = "addon-feature";
 
 /// An object before and after.
@@ -45,9 +45,9 @@ pub(super) struct Runner {
     dispatcher: Dispatcher,
     feeds: BTreeMap<(Site, Gvk, Representation), KindWatch>,
     waiting: VecDeque<Command>,
-    /// The revision of the store when all events were last read.
+    /// The revision of the store when all events had been read.
     seen: Option<u64>,
-    /// The objects of the commit that were written or deleted.
+    /// The commit's objects that were written or deleted.
     pub(super) applied: BTreeMap<ObjectId, Sides>,
     /// The add-ons and sets that the controllers see.
     pub(super) scope: PreviewScope,
@@ -84,7 +84,7 @@ impl Runner {
         Self::of(is_run, scope.clone())
     }
 
-    /// Returns the controller that applies commits alone.
+    /// Returns a runner with only the controller that applies commits.
     pub(super) fn of_commits() -> Self {
         Self::of(|controller| controller == APPLIES, PreviewScope::All)
     }
@@ -104,7 +104,7 @@ impl Runner {
         }
     }
 
-    /// Hands a checkout to the controllers, as the one of a ConfigRepo.
+    /// Delivers a checkout of a ConfigRepo to the controllers.
     pub(super) fn fetch(&mut self, repo: &ConfigRepo, checkout: &Arc<Checkout>, now: Timestamp) {
         let seed = self.seeds.get(&Key::of(repo)).copied().unwrap_or(Seed::PLACEHOLDER);
         let seed = Some(Ok(seed));
@@ -112,13 +112,13 @@ impl Runner {
         self.dispatcher.source_changed(&Key::of(repo), source, now);
     }
 
-    /// Returns when a controller has something to do next.
+    /// Returns the time at which a controller has something to do next.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.dispatcher.next_at()
     }
 
-    /// Runs until nothing is left to do, and moves the time on by an instant for what changes cause; returns
-    /// the time at the end.
+    /// Runs until nothing is left to do, advancing time by an instant whenever a change has effects; returns the
+    /// final time.
     pub(super) fn settle(&mut self, hub: &mut Store, mut now: Timestamp) -> Result<Timestamp, PreviewError> {
         for _ in 0..INSTANTS {
             self.run_instant(hub, now);
@@ -129,7 +129,7 @@ impl Runner {
         Err(PreviewError::NeverSettles(INSTANTS))
     }
 
-    /// Runs until nothing is left to do at an instant.
+    /// Runs until nothing is left to do at this instant.
     fn run_instant(&mut self, hub: &mut Store, now: Timestamp) {
         loop {
             self.read(hub, now);
@@ -207,12 +207,12 @@ impl Runner {
     }
 }
 
-/// Returns the object of a commit that an action writes or deletes.
+/// Returns the commit's object that an action writes or deletes.
 fn written_object(action: &Action) -> Option<ObjectRef> {
     match action {
         Action::Apply { object, dry_run: false, .. } => Some(object.reference()),
         Action::Delete { target, .. } => Some(target.clone()),
-        // A move to another ConfigRepo. Others are of the status, the finalizer and the inventories.
+        // A move to another ConfigRepo. Other patches change the status, the finalizer or the inventories.
         Action::Patch { target, subresource: Subresource::None, .. } => {
             let own = [Gvk::of::<ConfigRepo>(), Gvk::of::<ConfigRepoInventory>()];
             (!own.contains(&target.gvk)).then(|| target.clone())

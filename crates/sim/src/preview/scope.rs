@@ -1,16 +1,16 @@
-//! The add-ons and ManifestWorkReplicaSets that a preview plays.
+//! Determines the add-ons and ManifestWorkReplicaSets that a preview plays.
 //!
-//! A fleet has as many objects of an add-on as it has clusters, and most commits touch few of its add-ons. A
-//! preview leaves out the others: their objects on clusters are not loaded, and the controllers that roll out
-//! do not see them. It begins with none, and plays again with those that the commit has touched until a play
-//! touches no further one. A commit touches an add-on or a set if
+//! A fleet has as many objects of an add-on as it has clusters, and most commits touch few add-ons. A preview
+//! leaves out the others: it does not load their objects on clusters, and the rollout controllers do not see them.
+//! It starts with none and replays with those that the commit touched, until a play touches no further ones. A
+//! commit touches an add-on or set if
 //!
 //! - it writes or deletes it, or one of its objects on clusters,
 //! - it writes or deletes an object that the add-on names, such as its template,
-//! - another cluster is selected by a placement of it, or in another group,
+//! - one of its placements selects another cluster, or puts a cluster into another group,
 //! - a ConfigRepo holds its deletion.
 //!
-//! Everything else that may reach add-ons, such as a RolloutPolicy, touches all of them.
+//! Everything else that may affect add-ons, such as a RolloutPolicy, touches all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,12 +35,12 @@ use object::{Gvk, Key, Metadata as _, Object};
 use reconcile::Representation;
 use store::Store;
 
-/// Add-ons and sets.
+/// A selection of add-ons and sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreviewScope {
-    /// Every one.
+    /// All workloads.
     All,
-    /// These.
+    /// Only these workloads.
     Only(BTreeSet<PreviewWorkload>),
 }
 
@@ -58,7 +58,7 @@ impl PreviewScope {
         }
     }
 
-    /// Returns this scope with the workloads of another one; `None` if it has them already.
+    /// Returns this scope plus another scope's workloads; `None` if it already contains them.
     pub(super) fn grown(&self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::All, _) => None,
@@ -69,15 +69,15 @@ impl PreviewScope {
         }
     }
 
-    /// Returns whether an object is loaded: that of a ConfigRepo always, because an inventory names it, and a
-    /// work that defines a kind, because other works of the cluster may have objects of it.
+    /// Returns true if an object is loaded. Objects of a ConfigRepo are always loaded because an inventory names
+    /// them, and works that define a kind because the cluster's other works may contain objects of it.
     pub(super) fn loads(&self, object: &Object) -> bool {
         let left_out = PreviewWorkload::on_cluster(object).is_some_and(|workload| !self.has(&workload));
         !left_out || object.annotations().contains_key(CONFIG_REPO_ANNOTATION) || defines_a_kind(object)
     }
 
-    /// Returns whether the controllers see an object. The one that applies commits reads them whole, and sees
-    /// all.
+    /// Returns true if the controllers see an object. The controller that applies commits reads whole objects and
+    /// sees all of them.
     pub(super) fn shows(&self, object: &Object, representation: Representation) -> bool {
         representation == Representation::Whole
             || PreviewWorkload::of(object).is_none_or(|workload| self.has(&workload))
@@ -89,13 +89,13 @@ fn defines_a_kind(work: &Object) -> bool {
     manifests.into_iter().flatten().any(|manifest| manifest["kind"] == "CustomResourceDefinition")
 }
 
-/// The consequence of a written object.
+/// The effect of a written object.
 enum Effect {
-    /// None, or one that placements show.
+    /// No effect, or one visible in placements.
     Nothing,
-    /// The workload is another one.
+    /// This workload changes.
     Of(PreviewWorkload),
-    /// The workloads that the placement selects clusters for may change.
+    /// The workloads on clusters selected by the placement may change.
     Placed,
     /// The add-ons that name the object may change.
     Named,
@@ -113,7 +113,7 @@ pub(super) struct Played<'a> {
 }
 
 impl Played<'_> {
-    /// Returns the add-ons and sets that the play has touched.
+    /// Returns the add-ons and sets that the play touched.
     pub(super) fn touched(&self) -> PreviewScope {
         if self.selects_by_add_on() || self.is_leaving() {
             return PreviewScope::All;
@@ -138,7 +138,7 @@ impl Played<'_> {
         PreviewScope::Only(touched)
     }
 
-    /// Returns the add-ons and sets whose deletions are held: the clusters that would lose them may be the reason.
+    /// Returns the add-ons and sets whose deletions are held. The clusters that would lose them may be the reason.
     fn held(&self) -> impl Iterator<Item = PreviewWorkload> {
         let held = all::<ConfigRepo>(self.after).filter_map(|repo| repo.status?.held_deletions);
         let objects = held.flat_map(|held| held.objects);
@@ -169,14 +169,14 @@ impl Played<'_> {
         }
     }
 
-    /// Returns whether something is selected by the labels that clusters have of their add-ons.
+    /// Returns true if anything is selected by the labels that clusters carry for their add-ons.
     fn selects_by_add_on(&self) -> bool {
         let selectors = [objects::<Placement>(self.after), objects::<ManagedClusterSet>(self.after)].concat();
         let is_it = |text: &str| text.contains(ADDON_FEATURE_LABEL_PREFIX);
         selectors.iter().filter_map(|object| object.0.get("spec")).any(|spec| has_text(spec, &is_it))
     }
 
-    /// Returns whether a cluster is being deleted, which waits for its add-ons and works.
+    /// Returns true if a cluster is being deleted; its deletion waits for its add-ons and works.
     fn is_leaving(&self) -> bool {
         objects::<ManagedCluster>(self.before).iter().any(|cluster| cluster.is_terminating())
     }
@@ -185,7 +185,7 @@ impl Played<'_> {
         get::<ManagedCluster>(self.before, &Key::cluster(namespace)).is_some()
     }
 
-    /// Returns the placements with other clusters, or other groups of them, than before.
+    /// Returns the placements whose clusters or decision groups changed.
     fn moved(&self) -> BTreeSet<Key> {
         let (before, after) = (decisions(self.before), decisions(self.after));
         let keys = before.keys().chain(after.keys());
@@ -205,7 +205,7 @@ impl Played<'_> {
         read.chain(self.snapshot.left_out.naming(name).cloned()).collect()
     }
 
-    /// Returns the add-ons and sets that one of these placements selects clusters for.
+    /// Returns the add-ons and sets that use one of these placements.
     fn placed_by(&self, placements: &BTreeSet<Key>) -> BTreeSet<PreviewWorkload> {
         let add_ons = all::<ClusterManagementAddOn>(self.after).filter(|add_on| {
             let mut named = add_on.spec.install_strategy.placements.iter();
@@ -221,7 +221,7 @@ impl Played<'_> {
     }
 }
 
-/// Returns whether a cluster differs in labels and taints alone: these reach add-ons by placements.
+/// Returns true if a cluster differs only in labels and taints, which affect add-ons only through placements.
 fn differs_in_labels_alone(sides: &Sides) -> bool {
     let (Some(before), Some(after)) = sides else { return false };
     let rest = |object: &Arc<Object>| {
@@ -235,7 +235,7 @@ fn differs_in_labels_alone(sides: &Sides) -> bool {
     rest(before) == rest(after)
 }
 
-/// Returns whether a value has a text, as a key or as a value.
+/// Returns true if a value contains a matching text as a key or as a value.
 fn has_text(value: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => is_it(text),

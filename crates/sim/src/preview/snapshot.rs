@@ -16,22 +16,22 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use object::{Gvk, Object, hex};
 use store::{GroupResource, JournalEntry, Store};
 
-/// Uids of new objects differ from those of the hub by this seed.
+/// The seed that makes uids of new objects differ from those on the hub.
 pub(super) const SEED: u64 = 0x7072_6576_6965_7701;
 
 /// The objects of a hub at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct HubSnapshot {
-    /// The objects. Complete ones are not copied.
+    /// The objects. Complete objects are shared, not copied.
     pub objects: Vec<Arc<Object>>,
-    /// The kinds whose objects were all read; absent where that is not known, as in a file.
+    /// The kinds whose objects were all read; `None` if unknown, as for a file.
     pub kinds: Option<BTreeSet<Gvk>>,
-    /// What was not read of the objects of add-ons and sets.
+    /// The objects of add-ons and sets that were not read.
     pub left_out: LeftOut,
 }
 
 impl HubSnapshot {
-    /// Takes every object of a store.
+    /// Takes a snapshot of every object in a store.
     pub fn of(hub: &Store) -> Self {
         let objects = hub.snapshot().filter_map(|entry| entry.object).collect();
         let kinds = hub.resources().flat_map(|resource| {
@@ -44,7 +44,7 @@ impl HubSnapshot {
         Self { objects, kinds: Some(kinds.collect()), left_out: LeftOut::default() }
     }
 
-    /// Returns the kinds that a preview reads beside those that the commit has objects of.
+    /// Returns the kinds that a preview reads in addition to the kinds in the commit.
     ///
     /// # Errors
     /// The controllers never come to rest on an empty hub.
@@ -56,21 +56,20 @@ impl HubSnapshot {
         Ok(kinds)
     }
 
-    /// Returns whether every object of a kind was read. Versions of a kind have the same objects.
+    /// Returns true if every object of a kind was read. All versions of a kind have the same objects.
     pub(super) fn has_read(&self, kind: &Gvk) -> bool {
         let is = |gvk: &Gvk| gvk.group == kind.group && gvk.kind == kind.kind;
         self.kinds.iter().flatten().chain(self.left_out.kinds()).any(is)
             || self.objects.iter().any(|object| is(&object.gvk()))
     }
 
-    /// Returns true if every object of some kinds has the uid that it has on the hub. A report leaves out the uids of
-    /// objects that only a commit decides.
+    /// Returns true if every object of the matching kinds has its uid from the hub. A report leaves out the uids
+    /// of objects that only a commit determines.
     pub(super) fn knows_uids(&self, is_asked: impl Fn(&str) -> bool) -> bool {
         self.objects.iter().all(|object| !object.uid().is_empty() || !is_asked(object.kind()))
     }
 
-    /// Returns a store with the objects that a scope loads, and with the definitions of our kinds where the
-    /// snapshot has none.
+    /// Returns a store with the objects that a scope loads. It adds our own CRDs if the snapshot lacks them.
     pub(super) fn load(&self, scope: &PreviewScope, now: Timestamp) -> Store {
         let mut base = Store::new(SEED, now);
         crate::user::install(&mut base, crds::hub(), now);
@@ -107,8 +106,8 @@ fn definitions_first(entries: impl Iterator<Item = JournalEntry>) -> Vec<Journal
     entries
 }
 
-/// Returns the entry of an object of a kind that the store serves. Fields that an API server sets and that a
-/// trimmed snapshot lacks are filled in.
+/// Returns the journal entry for an object whose kind the store serves. Fills in fields that an API server sets
+/// and a trimmed snapshot lacks.
 fn entry(store: &Store, (index, object): (usize, &Arc<Object>)) -> Option<JournalEntry> {
     let resource = store.resource_of(&object.gvk())?.id();
     let mut object = Arc::clone(object);

@@ -1,4 +1,4 @@
-//! The assumed fleet of a preview: the reports of clusters about their works.
+//! The simulated fleet of a preview: the reports of clusters about their works.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,11 +25,11 @@ use store::{JournalEntry, ListOptions, Patch, ResourcePath, Store, WriteOptions}
 
 /// The next reports of the clusters.
 pub(super) struct Spokes {
-    /// How long a cluster takes to apply a change and to report its success.
+    /// How long a cluster takes to apply a change and report success.
     succeeds_after: SignedDuration,
-    /// The time of each report, and the generation that it is about.
+    /// The time of each report and the generation it covers.
     due: BTreeMap<Reports, (Timestamp, i64)>,
-    /// The kinds in works whose definition is not known.
+    /// The kinds in works whose definition is unknown.
     pub(super) assumed: BTreeSet<Gvk>,
 }
 
@@ -43,7 +43,7 @@ enum Reports {
 }
 
 impl Spokes {
-    /// Takes the works and add-ons that are under way already.
+    /// Starts with the works and add-ons that are already in progress.
     pub(super) fn begin(hub: &Store, succeeds_after: SignedDuration, now: Timestamp) -> Self {
         let mut spokes = Self { succeeds_after, due: BTreeMap::new(), assumed: BTreeSet::new() };
         let add_ons = objects::<ManagedClusterAddOn>(hub).into_iter().filter(|add_on| is_under_way(add_on));
@@ -63,7 +63,7 @@ impl Spokes {
         spokes
     }
 
-    /// Takes the writes to works and add-ons.
+    /// Schedules reports for writes to works and add-ons.
     pub(super) fn observe(&mut self, entries: &[JournalEntry], now: Timestamp) {
         for JournalEntry { resource, key, object, revision: _ } in entries {
             let Some(object) = object else { continue };
@@ -79,7 +79,7 @@ impl Spokes {
         }
     }
 
-    /// Lets every report that is awaited come after a time at most.
+    /// Makes every pending report arrive within the given time.
     pub(super) fn hurry(&mut self, succeeds_after: SignedDuration, now: Timestamp) {
         self.succeeds_after = succeeds_after;
         let latest = later(now, succeeds_after);
@@ -94,12 +94,12 @@ impl Spokes {
         }
     }
 
-    /// Returns when the next cluster reports.
+    /// Returns the time of the next report.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.due.values().map(|(at, _)| *at).min()
     }
 
-    /// Writes the reports that are due; returns whether there was one.
+    /// Writes the reports that are due; returns true if there were any.
     pub(super) fn report(&mut self, hub: &mut Store, now: Timestamp) -> bool {
         let is_due = |(_, (at, _)): &(&Reports, &(Timestamp, i64))| *at <= now;
         let due: Vec<Reports> = self.due.iter().filter(is_due).map(|(who, _)| who.clone()).collect();
@@ -121,7 +121,7 @@ fn generation(work: &Object) -> i64 {
     if work.is_terminating() { -1 } else { work.generation() }
 }
 
-/// Returns whether the report of the agent about a work is complete, or the work cannot be read.
+/// Returns true if the agent's report about a work is complete, or the work cannot be read.
 fn is_reported(work: &Object) -> bool {
     let is_complete = if work.is_terminating() {
         let finalizers = work.at(&["metadata", "finalizers"]).and_then(Value::as_array);
@@ -135,7 +135,7 @@ fn is_reported(work: &Object) -> bool {
     is_complete || work.to_typed::<ManifestWork>().is_err()
 }
 
-/// Returns whether a rollout waits for an add-on on its cluster.
+/// Returns true if a rollout waits for an add-on on its cluster.
 fn is_under_way(add_on: &Object) -> bool {
     add_on
         .condition(PROGRESSING)
@@ -149,8 +149,8 @@ fn answers(hub: &Store, cluster: &str) -> bool {
     available.is_some_and(|condition| condition.is_true())
 }
 
-/// Reports about a work, and adds its kinds whose definition is not known to `assumed`: they are taken for
-/// resources with namespaces, under the names that the works of add-ons have for them.
+/// Reports about a work, and adds its kinds without a known definition to `assumed`. These are assumed to be
+/// namespaced and to use the resource names that works of add-ons use for them.
 fn report_work(hub: &mut Store, key: &Key, now: Timestamp, assumed: &mut BTreeSet<Gvk>) {
     let Some(work) = get::<ManifestWork>(hub, key) else { return };
     if work.is_terminating() {
@@ -175,7 +175,7 @@ fn report_work(hub: &mut Store, key: &Key, now: Timestamp, assumed: &mut BTreeSe
 }
 
 /// Returns how a cluster serves a kind: as the hub does, as a definition in its works says, or as its agent
-/// has reported; `None` without any of these.
+/// reported; `None` if none of these applies.
 fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Option<Served> {
     if let Some(resource) = hub.resource_of(gvk) {
         return Some(Served::As { resource: resource.plural.clone(), namespaced: resource.namespaced });
@@ -191,14 +191,14 @@ fn served(hub: &Store, cluster: &str, gvk: &Gvk) -> Option<Served> {
     })
 }
 
-/// Returns how a kind is served if an object is its definition.
+/// Returns how a kind is served, if the object defines it.
 fn defined(object: &Object, gvk: &Gvk) -> Option<Served> {
     let resource = resource::defined(object, gvk)?.to_owned();
     let is_of_cluster = object.at(&["spec", "scope"]).and_then(Value::as_str) == Some("Cluster");
     Some(Served::As { resource, namespaced: !is_of_cluster })
 }
 
-/// Returns the object of a manifest when all is well.
+/// Returns the object of a manifest in its healthy state.
 fn healthy(wanted: &Wanted, now: Timestamp) -> Object {
     let mut object = wanted.object.clone();
     if let Some(status) = workload::ready(&object, now) {
@@ -207,8 +207,8 @@ fn healthy(wanted: &Wanted, now: Timestamp) -> Object {
     object
 }
 
-/// Reports for the manager of an add-on without a template that the configuration is applied. The works of
-/// other add-ons report it.
+/// Reports, in place of the manager of an add-on without a template, that the configuration is applied. For other
+/// add-ons, the works report it.
 fn report_add_on(hub: &mut Store, key: &Key, now: Timestamp) {
     let found = hub.get(&ResourcePath::of::<ManagedClusterAddOn>(key)).ok().filter(|it| is_under_way(it));
     let Some(mut add_on) = found.and_then(|it| it.to_typed::<ManagedClusterAddOn>().ok()) else { return };

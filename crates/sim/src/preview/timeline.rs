@@ -1,5 +1,5 @@
-//! Records when each cluster gets an add-on, another configuration of it, or another template of a set, when
-//! it runs it, and why rollouts wait.
+//! Records when each cluster gets an add-on, a new add-on configuration or a new template of a set, when it is
+//! running there, and why rollouts wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(super) struct Timeline {
     /// The written add-ons and works, by resource and key.
     on_clusters: BTreeMap<(String, Key), OnCluster>,
     starts: Vec<Start>,
-    /// The rollouts that wait now.
+    /// The rollouts that are currently waiting.
     waiting: BTreeMap<RolloutName, String>,
     waits: Vec<RolloutWait>,
 }
@@ -35,7 +35,7 @@ type RolloutName = (String, String, String, String);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OnCluster {
-    /// The configurations or the template that it is assigned; [`NO_CONFIG`] of an add-on without any.
+    /// The assigned configurations or template; [`NO_CONFIG`] for an add-on without any.
     assigned: Option<String>,
     has_arrived: bool,
 }
@@ -45,7 +45,7 @@ struct Start {
     workload: PreviewWorkload,
     cluster: String,
     after: i64,
-    /// When they were applied on the cluster.
+    /// Seconds from the start until it was applied on the cluster.
     arrived: Option<i64>,
     group: String,
 }
@@ -53,7 +53,7 @@ struct Start {
 const ADD_ONS: &str = "managedclusteraddons";
 const WORKS: &str = "manifestworks";
 const POLICIES: &str = "rolloutpolicies";
-/// What a cluster is assigned whose add-on has no configuration.
+/// The assignment of an add-on without configurations.
 const NO_CONFIG: &str = "";
 
 impl Timeline {
@@ -62,8 +62,8 @@ impl Timeline {
         Self { start, on_clusters, starts: Vec::new(), waiting, waits: Vec::new() }
     }
 
-    /// Takes the writes of an instant. `before` is the hub at the start: only the state of written objects is
-    /// read.
+    /// Records the writes of an instant. `before` is the hub at the start; only the state of written objects is
+    /// read from it.
     pub(super) fn observe(&mut self, entries: &[JournalEntry], before: &Store, hub: &Store, now: Timestamp) {
         let after = now.duration_since(self.start).as_secs();
         if entries.iter().any(|entry| entry.resource.resource == POLICIES) {
@@ -80,7 +80,7 @@ impl Timeline {
             };
             let cluster = entry.key.namespace.clone();
             let last = self.on_clusters.get(&id).cloned().unwrap_or_else(|| OnCluster::at_start(before, &id));
-            // The rollout of an add-on without configurations is complete with its creation.
+            // An add-on without configurations completes its rollout when it is created.
             let is_install = state.assigned.as_deref() == Some(NO_CONFIG)
                 && last.assigned.is_none()
                 && before.get(&path(&id)).is_err();
@@ -100,7 +100,7 @@ impl Timeline {
         }
     }
 
-    /// Records the rollouts that begin to wait.
+    /// Records the rollouts that start to wait.
     fn observe_waits(&mut self, hub: &Store, after: i64) {
         let waiting = waiting(hub);
         for (rollout, why) in waiting.iter().filter(|(rollout, _)| !self.waiting.contains_key(*rollout)) {
@@ -110,12 +110,11 @@ impl Timeline {
         self.waiting = waiting;
     }
 
-    /// Returns the waits of rollouts, in order.
     pub(super) fn waits(&self) -> Vec<RolloutWait> {
         self.waits.clone()
     }
 
-    /// Returns the batches of each add-on and set: the clusters that start at the same moment.
+    /// Returns the batches of each add-on and set, that is, the clusters that start at the same time.
     pub(super) fn batches(&self) -> BTreeMap<PreviewWorkload, Vec<Batch>> {
         let mut starts: BTreeMap<(&PreviewWorkload, i64), Vec<&Start>> = BTreeMap::new();
         for start in &self.starts {
@@ -137,7 +136,7 @@ impl Timeline {
     }
 }
 
-/// Returns why rollouts wait that have clusters to start.
+/// Returns why rollouts with clusters left to start are waiting.
 fn waiting(hub: &Store) -> BTreeMap<RolloutName, String> {
     let rollouts = all::<RolloutPolicy>(hub).flat_map(|policy| policy.status.unwrap_or_default().rollouts);
     let waiting = rollouts.filter(|rollout| !rollout.hold.is_empty() && rollout.counts.waiting > 0);
@@ -156,7 +155,7 @@ fn path((resource, key): &(String, Key)) -> ResourcePath {
     }
 }
 
-/// Returns the state of an add-on or of a work of a set; `None` if it is gone, or is neither.
+/// Returns the state of an add-on or of a set's work; `None` if it is gone or is neither.
 fn read(resource: &str, object: Option<&Object>) -> Option<(PreviewWorkload, OnCluster)> {
     let object = object?;
     if resource == ADD_ONS {

@@ -21,7 +21,7 @@ fn put(world: &mut World, object: Value) {
     world.apply(Object::from_value(object).unwrap()).unwrap();
 }
 
-/// Returns a hub with three clusters, two of them of production.
+/// Returns a hub with three clusters, two of them in production.
 fn hub(seed: u64) -> World {
     let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
     let labels = json!({"gitops.wheelwright.dev/operator-identity": "allowed"});
@@ -43,7 +43,7 @@ fn hub(seed: u64) -> World {
     world
 }
 
-/// The content of a repository, number by number.
+/// The content of a repository, by number.
 struct Content {
     versions: [Option<u64>; 3],
     sets: [u64; 2],
@@ -111,7 +111,7 @@ fn placement(name: &str, predicates: Value) -> Value {
         "metadata": {"name": name}, "spec": {"predicates": predicates}})
 }
 
-/// Returns an add-on with its template. The first one is on all clusters, the others on some.
+/// Returns an add-on with its template. The first add-on is on all clusters, the others are on some.
 fn add_on(number: usize, version: u64, is_progressive: bool) -> [Value; 2] {
     let (group, name) = ("addon.open-cluster-management.io", format!("app-{number}"));
     let template = format!("template-{number}");
@@ -149,7 +149,7 @@ fn set(number: usize, value: u64) -> Value {
         "spec": {"manifestWorkTemplate": {"workload": {"manifests": [map]}}, "placementRefs": [placed]}})
 }
 
-/// Plans as for a large hub, of which everything is left out that a plan does not ask for.
+/// Plans as for a large hub, leaving out everything that the plan does not ask for.
 fn read_in_parts(hub: &HubSnapshot, commit: &ProposedCommit, now: Timestamp) -> Preview {
     let mut left_out = LeftOut::but(PreviewScope::default());
     loop {
