@@ -1,14 +1,14 @@
-//! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. One seed
-//! alone prints its whole history. With `--jumps`, clocks jump in all of them; with `--sets`, all have a
-//! ManifestWorkReplicaSet; with `--argo-cd`, the hub has Argo CD; with `--outages`, lists fail, decisions
-//! panic, and the hub is restored.
+//! Plays random histories: `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. A single seed
+//! prints its whole history. `--jumps` makes clocks jump in all histories; `--sets` adds a ManifestWorkReplicaSet
+//! to all; `--argo-cd` adds Argo CD to the hub; `--outages` makes lists fail and decisions panic, and restores the
+//! hub.
 
 use std::process::ExitCode;
 
 use sim::Setup;
 use sim::history::{self, HistoryEvent};
 
-/// As in the tests, where it takes a seventh of the CPU time.
+/// Saves a seventh of the CPU time, as in the tests.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints the events of one seed, its writes, and the end.
+/// Prints one seed's events, writes and result.
 fn print_history(setup: Setup, seed: u64, events: &[HistoryEvent]) -> ExitCode {
     let ended = history::play(setup, seed, events, true);
     for (number, event) in events.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A managed cluster: its objects, its agent, and the controllers that Kubernetes runs there.
+//! A managed cluster: its objects, its agent, and the built-in Kubernetes controllers that run there.
 
 use controllers::agent_identity::AgentSettings;
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use super::process::Process;
 use super::workload;
 use store::{ListOptions, Patch, ResourcePath, Store, WriteOptions};
 
-/// Kinds with a status that controllers of the cluster write.
+/// Kinds whose status is written by the cluster's own controllers.
 const WORKLOADS: [(&str, &str, &str); 6] = [
     ("apps", "v1", "daemonsets"),
     ("apps", "v1", "deployments"),
@@ -22,25 +22,25 @@ const WORKLOADS: [(&str, &str, &str); 6] = [
 pub struct Spoke {
     /// The cluster's objects.
     pub store: Store,
-    /// The settings of its agent, from its next start on.
+    /// The agent's settings, which take effect at its next start.
     pub settings: AgentSettings,
-    /// The conditions for its workloads.
+    /// The environment in which its workloads run.
     pub workloads: workload::Environment,
-    /// Whether the agent reaches the hub.
+    /// True if the agent can reach the hub.
     pub connected: bool,
-    /// Whether its API server answers.
+    /// True if its API server responds.
     pub answers: bool,
     /// The version of its API server.
     pub version: String,
     pub(crate) agent: Process,
-    /// The spoke's revision when its workloads were last advanced, and the time at which the next of them
-    /// changes without a write.
+    /// The spoke's revision when its workloads last advanced, and the next time at which one of them changes
+    /// without a write.
     pub(crate) seen: u64,
     pub(crate) wake_at: Option<Timestamp>,
 }
 
 impl Spoke {
-    /// Runs the cluster's own controllers; returns whether anything changed.
+    /// Runs the cluster's own controllers; returns true if anything changed.
     pub(crate) fn run_workloads(&mut self, now: Timestamp) -> bool {
         let due = self.wake_at.is_some_and(|at| at <= now);
         if self.seen == self.store.revision() && !due {
@@ -67,7 +67,7 @@ pub fn run_workloads(
         for object in &list.items {
             let step = workload::step(object, workloads, now);
             let target = all.clone().at(&object.key());
-            // If an object changed in between, the next round handles it.
+            // If the object changed in the meantime, the next round handles it.
             if let Some(metadata) = step.metadata {
                 let _ = store.patch(&target, &Patch::Merge(json!({ "metadata": metadata })), &options, now);
             }

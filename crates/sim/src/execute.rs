@@ -15,26 +15,26 @@ use reconcile::{
 };
 use store::{ApiError, DeleteOptions, Deleted, Patch, Propagation, ResourcePath, Store, User, WriteOptions};
 
-/// The branches of a remote that only reports are pushed to: every commit, oldest first.
+/// The commits of each status branch on the git remote, oldest first.
 pub type Branches = BTreeMap<String, Vec<Push>>;
 
 /// Executes one action as a field manager.
 pub type Execute = fn(&mut Servers<'_>, &str, &Action, Timestamp) -> Outcome;
 
-/// Hands an event of a watch to the dispatcher of a process.
+/// Delivers a watch event to a process's dispatcher.
 pub type Hear = fn(&mut Dispatcher, &WatchedKind, WatcherEvent, Timestamp);
 
-/// The servers that a process reaches.
+/// The servers that a process can reach.
 pub struct Servers<'a> {
-    /// The hub; absent while the network to it is cut.
+    /// The hub; `None` while its network connection is cut.
     pub(super) hub: Option<&'a mut Store>,
-    /// The cluster of an agent, with its name.
+    /// An agent's cluster, with its name.
     pub(super) spoke: Option<(&'a str, &'a mut Store)>,
     /// The version of the API server that answers lookups.
     pub(super) version: &'a str,
     /// The git remote.
     pub(super) branches: &'a mut Branches,
-    /// The statuses that the git provider has taken, oldest first.
+    /// The statuses that the git provider accepted, oldest first.
     pub(super) commit_statuses: &'a mut Vec<CommitStatus>,
     pub(super) checker: &'a mut Checker,
     pub(super) execute: Execute,
@@ -50,14 +50,14 @@ impl Servers<'_> {
         }
     }
 
-    /// Returns the revisions of the hub and of the spoke; absent where a store cannot be reached.
+    /// Returns the revisions of the hub and the spoke; `None` for a store that cannot be reached.
     pub(super) fn revisions(&self) -> (Option<u64>, Option<u64>) {
         let revision = |site| self.readable(site).map(Store::revision);
         (revision(Site::Hub), revision(Site::Spoke))
     }
 
-    /// Returns the store to write to. The spoke refuses what the impersonated user may not do; the hub does not ask,
-    /// because previews and histories have no roles there.
+    /// Returns the store to write to. The spoke denies what the impersonated user may not do. The hub does not
+    /// check, because previews and histories define no roles there.
     #[expect(clippy::too_many_arguments, reason = "they are the parts of one request")]
     pub(super) fn writable_as(
         &mut self,
@@ -106,7 +106,7 @@ pub(super) fn unavailable(why: &str) -> Failure {
 /// Executes one action as the shell does on an API server.
 ///
 /// # Errors
-/// The refusal of the server, or that it cannot be reached.
+/// The server rejects the action or cannot be reached.
 pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let mut options = WriteOptions::manager(manager);
     match action {
@@ -179,7 +179,7 @@ pub fn execute(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Tim
     }
 }
 
-/// Sends a status, unless it is the last one that the repository got.
+/// Sends a commit status unless it equals the repository's last one.
 fn set_commit_status(sites: &mut Servers<'_>, status: &CommitStatus) {
     let mut of_repo = sites.commit_statuses.iter().rev().filter(|sent| sent.repo == status.repo);
     let is_new = |sent: &CommitStatus| (&sent.commit, &sent.state) != (&status.commit, &status.state);
@@ -188,7 +188,7 @@ fn set_commit_status(sites: &mut Servers<'_>, status: &CommitStatus) {
     }
 }
 
-/// Commits the files of a push, unless the tip of the branch has them.
+/// Commits the files of a push unless the tip of the branch already contains them.
 fn push(sites: &mut Servers<'_>, push: &Push) -> Answer {
     let commits = sites.branches.entry(push.branch.clone()).or_default();
     let place_and_files = |push: &Push| (push.url.clone(), push.directory.clone(), push.files.clone());

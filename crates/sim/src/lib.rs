@@ -1,5 +1,5 @@
-//! A world of stores in virtual time that runs the code of production: a hub, its spokes, their processes,
-//! and a checker of invariants.
+//! Runs production code in a simulated world of stores in virtual time: a hub, its spokes, their processes, and an
+//! invariant checker.
 
 mod check;
 mod cluster;

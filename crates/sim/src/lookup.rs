@@ -14,7 +14,6 @@ use store::rbac::Attributes;
 use store::{ListOptions, Patch, ResourcePath, Store, User, WriteOptions};
 
 impl Servers<'_> {
-    /// Answers a lookup.
     pub(super) fn look_up(
         &mut self,
         site: Site,
@@ -55,7 +54,7 @@ impl Servers<'_> {
         }
     }
 
-    /// Applies an object by force in a dry run, as the shell does.
+    /// Force-applies an object in a dry run, as the shell does.
     fn dry_run(&mut self, site: Site, dry_run: &DryRun, now: Timestamp) -> Result<LookupAnswer, Failure> {
         let DryRun { object, manifest, manager, impersonate, live: _ } = dry_run;
         let mut options = WriteOptions { dry_run: true, force: true, ..WriteOptions::manager(manager) };

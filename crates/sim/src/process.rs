@@ -1,8 +1,7 @@
-//! An operator or agent inside the simulator: the dispatcher that production runs, over stores and virtual
-//! time.
+//! An operator or agent inside the simulator: production's dispatcher over stores and virtual time.
 //!
-//! The dispatcher hands out commands. A process picks the next one by seed, so concurrent reconciliations
-//! decide, act, compute and get answers in any order that the dispatcher allows.
+//! The dispatcher issues commands. A process picks the next one by seed, so concurrent reconciliations decide,
+//! act, compute and get answers in any order that the dispatcher allows.
 
 use controllers::agent_identity::AgentSettings;
 use std::collections::BTreeMap;
@@ -23,9 +22,9 @@ use reconcile::{
 };
 use store::{ListOptions, ResourcePath, Store, Watch, WatchEventType, WatchOptions};
 
-/// Of 1,000 commands, the number after which another process continues.
+/// Commands per 1,000 after which another process continues.
 const SWITCH_PER_MILLE: u32 = 100;
-/// Of 1,000 answers, the number that arrive after something else has happened.
+/// Answers per 1,000 that arrive only after something else has happened.
 const LATE_PER_MILLE: u32 = 250;
 
 /// A process that runs controllers.
@@ -34,54 +33,54 @@ pub(super) struct Process {
     dispatcher: Dispatcher,
     feeds: BTreeMap<(Site, Gvk, Representation), KindWatch>,
     waiting: Vec<Waiting>,
-    /// The events that it recorded.
+    /// The events that this process recorded.
     pub(super) events: Vec<reconcile::Event>,
-    /// The revisions of the hub and of the spoke when all events were last read.
+    /// The revisions of the hub and the spoke when all their events had been read.
     seen: Option<(Option<u64>, Option<u64>)>,
-    /// The writes until it crashes; `None` if it does not.
+    /// The number of writes until the process crashes; `None` if it does not.
     left: Option<usize>,
-    /// How far its clock is ahead of that of the world.
+    /// How far this process's clock is ahead of the world's clock.
     clock: SignedDuration,
-    /// Whether the hub was restored since it was read last.
+    /// True if the hub was restored since this process last read it.
     is_hub_restored: bool,
 }
 
-/// A command or an answer that waits to be handled.
+/// A command or an answer that is waiting to be handled.
 enum Waiting {
     Command(Command),
-    /// The answer to a write that has happened.
+    /// The answer to a write that was executed.
     Answer(Acted),
-    /// The answer to a lookup, as it was when the lookup was sent.
+    /// The answer to a lookup, computed when the lookup was sent.
     LookedUp(Site, Lookup, Result<LookupAnswer, Failure>),
 }
 
-/// A kind that the dispatcher wants watched, and how far its watch has come.
+/// A kind that the dispatcher wants watched, with the progress of its watch.
 struct KindWatch {
     kind: Arc<WatchedKind>,
     watch: Option<Watch>,
-    /// The revision of the store when it was read last.
+    /// The store's revision at the last read.
     seen: Option<u64>,
 }
 
-/// The faults between a process and the API servers.
+/// Faults between a process and the API servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Of 1,000 writes, the number that are refused with "unavailable" before they happen.
+    /// Writes per 1,000 that fail with "unavailable" before they take effect.
     pub refused: u32,
-    /// Of 1,000 writes, the number that happen although the process gets an error.
+    /// Writes per 1,000 that succeed although the process gets an error.
     pub answer_lost: u32,
-    /// Of 1,000 reads of a watch, the number that deliver no event: the process decides on its older state.
+    /// Watch reads per 1,000 that deliver no event, so the process decides on stale state.
     pub stale: u32,
-    /// Of 1,000 reads of a watch, the number that end it, because the server refuses to list the kind. For
-    /// half of these it has done so for so long that the objects do not count any more.
+    /// Watch reads per 1,000 that end the watch because the server refuses to list the kind. In half of these
+    /// cases the outage has lasted long enough that the cached objects no longer count.
     pub unlisted: u32,
-    /// Of 1,000 decisions, the number that panic.
+    /// Decisions per 1,000 that panic.
     pub panics: u32,
 }
 
 impl Process {
-    /// Starts a process with empty caches, which gathers the changes of a key for `coalesce`: an agent if it
-    /// has settings, else the operator.
+    /// Starts a process with empty caches: an agent if `agent` has settings, otherwise the operator. The process
+    /// gathers changes to a key for `coalesce`.
     pub(super) fn start(
         scope: Scope,
         agent: Option<&AgentSettings>,
@@ -106,37 +105,37 @@ impl Process {
         }
     }
 
-    /// Takes the works that its predecessor kept, because the hub is away.
+    /// Takes over the works that its predecessor cached, because the hub is unreachable.
     pub(super) fn keep(&mut self, works: Vec<ManifestWork>, now: Timestamp) {
         self.dispatcher.kept(works, now);
     }
 
-    /// Makes it notice at its next read of the hub that the hub was restored.
+    /// Makes the process notice the restored hub at its next read of the hub.
     pub(super) fn hub_restored(&mut self) {
         self.is_hub_restored = true;
     }
 
-    /// Crashes it after this number of further writes.
+    /// Crashes the process after this many further writes.
     pub(super) fn crash_after(&mut self, writes: usize) {
         self.left = Some(writes);
     }
 
-    /// Returns whether no crash is due.
+    /// Returns true if no crash is due.
     pub(super) fn is_safe(&self) -> bool {
         self.left.is_none()
     }
 
-    /// Returns whether it has crashed; its pending commands are lost.
+    /// Returns true if the process has crashed; its pending commands are lost.
     pub(super) fn is_dead(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// Sets its clock ahead of that of the world.
+    /// Sets how far the process's clock is ahead of the world's clock.
     pub(super) fn set_clock(&mut self, ahead: SignedDuration) {
         self.clock = ahead;
     }
 
-    /// Returns how far its clock is ahead of that of the world.
+    /// Returns how far the process's clock is ahead of the world's clock.
     pub(super) fn clock(&self) -> SignedDuration {
         self.clock
     }
@@ -145,7 +144,7 @@ impl Process {
         own.saturating_sub(self.clock).unwrap_or(own)
     }
 
-    /// Returns everything that it has read.
+    /// Returns everything that the process has read.
     pub(super) fn caches(&self) -> Caches {
         self.dispatcher.caches()
     }
@@ -155,13 +154,13 @@ impl Process {
         self.dispatcher.next_at().map(|at| self.world_time(at))
     }
 
-    /// Stores the state of a repository.
+    /// Stores the source state of a repository.
     pub(super) fn set_source(&mut self, repo: &Key, source: Source, now: Timestamp) {
         self.dispatcher.source_changed(repo, source, now);
     }
 
-    /// Reads events from the API servers and executes the commands that are due until another process goes
-    /// on; returns whether it executed any.
+    /// Reads events from the API servers and executes due commands until it is another process's turn; returns
+    /// true if it executed any.
     pub(super) fn round(&mut self, sites: &mut Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
         let now = now.saturating_add(self.clock).unwrap_or(now);
         let mut busy = false;
@@ -189,9 +188,8 @@ impl Process {
         }
     }
 
-    /// Keeps a command for later; returns whether there is something new to read. Watches start and end in
-    /// the order of their commands, as in production. Otherwise a late end could stop a watch that was
-    /// started again.
+    /// Queues a command for later; returns true if there is something new to read. Watches start and end in
+    /// command order, as in production. Otherwise a late end could stop a restarted watch.
     fn take(&mut self, command: Command) -> bool {
         match command {
             Command::Watch(kind) => {
@@ -265,7 +263,7 @@ impl Process {
         outcome
     }
 
-    /// Reads the events of all watches; returns whether there was one, or one is late.
+    /// Reads the events of all watches; returns true if any arrived or is delayed.
     fn read(&mut self, sites: &Servers<'_>, random: &mut Random, now: Timestamp) -> bool {
         let revisions = sites.revisions();
         self.notice_restore(sites, now);
@@ -302,7 +300,8 @@ impl Process {
         busy || is_late
     }
 
-    /// Tells that the hub was restored, once it can be reached. Every kind of it is then listed again.
+    /// Reports the restore to the dispatcher once the hub can be reached. The dispatcher then relists every kind
+    /// of the hub.
     fn notice_restore(&mut self, sites: &Servers<'_>, now: Timestamp) {
         if sites.readable(Site::Hub).is_none() || !std::mem::take(&mut self.is_hub_restored) {
             return;
@@ -325,7 +324,7 @@ impl KindWatch {
     }
 }
 
-/// Lists, or continues the watch; a watch that is too far behind lists again.
+/// Lists the kind or continues its watch; a watch that is too far behind relists.
 pub(super) fn read(
     store: &Store,
     kind: &WatchedKind,
@@ -368,8 +367,8 @@ pub(super) fn read(
     vec![WatcherEvent::Listed { objects, resource_version: list.resource_version }]
 }
 
-/// Returns whether a controller keeps the time when it first saw something, which no object tells: a lease, a
-/// work that an agent refuses or that the hub lost, or the decisions of another scheduler.
+/// Returns true if a controller remembers when it first saw something that no object records: a lease, a work that
+/// an agent refuses or the hub lost, or the decisions of another scheduler.
 fn keeps_times(controller: &str, view: &impl View) -> bool {
     let is_elsewhere =
         |placement: Arc<Placement>| placement.annotation(SCHEDULING_DISABLED_ANNOTATION).is_some();

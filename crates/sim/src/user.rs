@@ -1,4 +1,4 @@
-//! The actions of people, tests and the network in a world.
+//! Actions of people, tests and the network in a world.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl World {
     /// Adds an accepted cluster whose agent has joined.
     ///
     /// # Errors
-    /// The message of the hub if it refuses the cluster.
+    /// The hub's message if it rejects the cluster.
     pub fn join(
         &mut self,
         name: &str,
@@ -65,7 +65,7 @@ impl World {
     /// Applies an object to the hub as a user would.
     ///
     /// # Errors
-    /// The message of the hub if it refuses the write.
+    /// The hub's message if it rejects the write.
     pub fn apply(&mut self, object: Object) -> Result<(), String> {
         self.apply_as("user", object)
     }
@@ -80,8 +80,8 @@ impl World {
         Ok(())
     }
 
-    /// Hands the source to a new ConfigRepo and to one whose reconcile-at annotation changed, as the source
-    /// controller does. A ConfigRepo with a changed reference gets none until the next commit.
+    /// Hands the source to a new ConfigRepo or one whose reconcile-at annotation changed, as the source controller
+    /// does. If a ConfigRepo's reference changed, it gets no source until the next commit.
     fn fetch_again(&mut self) {
         for (repo, before) in self.sources.clone() {
             let source = self.fetched(&repo, before.checkout.clone(), before.failure.clone());
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Returns the result of a fetch for a ConfigRepo as it is now.
+    /// Returns the result of a fetch for the current ConfigRepo.
     fn fetched(&self, repo: &Key, checkout: Option<Arc<Checkout>>, failure: Option<SourceFailure>) -> Source {
         let found = self.hub.get(&ResourcePath::of::<ConfigRepo>(repo)).ok();
         match found.and_then(|object| object.to_typed::<ConfigRepo>().ok()) {
@@ -107,32 +107,32 @@ impl World {
         }
     }
 
-    /// Merges a patch into the status of an object of the hub, as an agent does.
+    /// Merges a patch into the status of a hub object, as an agent does.
     ///
     /// # Errors
-    /// The message of the hub if it refuses the write.
+    /// The hub's message if it rejects the write.
     pub fn patch_status<K: Kind>(&mut self, key: &Key, patch: Value) -> Result<(), String> {
         let target = ResourcePath::of::<K>(key).sub("status");
         let patched = self.hub.patch(&target, &Patch::Merge(patch), &WriteOptions::manager("user"), self.now);
         patched.map(drop).map_err(|error| error.message().to_owned())
     }
 
-    /// Deletes an object of the hub as a user would.
+    /// Deletes a hub object as a user would.
     ///
     /// # Errors
-    /// The message of the hub if it refuses the deletion.
+    /// The hub's message if it rejects the deletion.
     pub fn delete<K: Kind>(&mut self, key: &Key) -> Result<(), String> {
         let deleted = self.hub.delete(&ResourcePath::of::<K>(key), &DeleteOptions::default(), self.now);
         deleted.map(drop).map_err(|error| error.message().to_owned())
     }
 
-    /// Hands over a commit as the source controller does after a fetch.
+    /// Delivers a commit as the source controller does after a fetch.
     pub fn commit(&mut self, repo: &Key, revision: &str, tree: FileTree) {
         let checkout = Some(Arc::new(Checkout { revision: revision.into(), tree }));
         self.set_source(repo, self.fetched(repo, checkout, None));
     }
 
-    /// Lets fetches fail; the last source stays.
+    /// Makes fetches fail; the repository keeps its last source.
     pub fn fail_fetching(&mut self, repo: &Key, failure: SourceFailure) {
         let kept = self.sources.get(repo).and_then(|source| source.checkout.clone());
         self.set_source(repo, self.fetched(repo, kept, Some(failure)));
@@ -143,7 +143,7 @@ impl World {
         self.operator.set_source(repo, source, self.now);
     }
 
-    /// Returns everything that the agent of a cluster has read.
+    /// Returns everything that a cluster's agent has read.
     pub fn agent_caches(&self, cluster: &str) -> Option<Caches> {
         self.spokes.get(cluster).map(|spoke| spoke.agent.caches())
     }
@@ -158,23 +158,23 @@ impl World {
         }
     }
 
-    /// Crashes the operator after this number of further writes; a new one with empty caches takes its place.
+    /// Crashes the operator after this many further writes; a new one with empty caches replaces it.
     pub fn kill_operator_after(&mut self, writes: usize) {
         self.operator.crash_after(writes);
     }
 
-    /// Returns whether a crash of the operator is still due.
+    /// Returns true if a crash of the operator is still due.
     pub fn crashes_operator(&self) -> bool {
         !self.operator.is_safe()
     }
 
-    /// Sets the clock of the operator ahead of that of the hub's API server.
+    /// Sets how far the operator's clock is ahead of the hub API server's clock.
     pub fn set_operator_clock(&mut self, ahead: SignedDuration) {
         self.had_wrong_clock |= !ahead.is_zero();
         self.operator.set_clock(ahead);
     }
 
-    /// Sets the clock of a cluster ahead of that of the hub.
+    /// Sets how far a cluster's clock is ahead of the hub's clock.
     pub fn set_clock(&mut self, name: &str, ahead: SignedDuration) {
         self.had_wrong_clock |= !ahead.is_zero();
         if let Some(spoke) = self.spokes.get_mut(name) {
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// Cuts a cluster off from the hub and restarts its agent, which goes on from the works that it kept.
+    /// Cuts a cluster off from the hub and restarts its agent, which continues with the works that it cached.
     pub(crate) fn restart_agent_alone(&mut self, name: &str) {
         let Some(caches) = self.agent_caches(name) else { return };
         let kept = caches.list::<ManifestWork>(Query::namespace(name)).unwrap_or_default();
@@ -203,13 +203,12 @@ impl World {
         }
     }
 
-    /// Keeps a backup of the hub.
     pub(crate) fn back_up_hub(&mut self) {
         self.backup = Some(self.hub.clone());
     }
 
-    /// Restores the hub from its last backup, if there is one. Every process notices it when it reads the
-    /// hub.
+    /// Restores the hub from its last backup, if there is one. Every process notices this the next time it reads
+    /// the hub.
     pub(crate) fn restore_hub(&mut self) {
         let Some(backup) = &self.backup else { return };
         self.hub.go_back(backup);

@@ -1,9 +1,9 @@
-//! The status of the workloads of a cluster without nodes, as Kubernetes' controllers and kubelets would
-//! report it.
+//! Simulates the status that Kubernetes' controllers and kubelets report for the workloads of a cluster without
+//! nodes.
 //!
-//! A workload becomes ready some time after its pods changed, if every image of its pods is known; one with
-//! an unknown image keeps what it ran before, as a rolling update does, and never becomes ready. No pods are
-//! made.
+//! A workload becomes ready some time after its pods change, if all its images are known. With an unknown image,
+//! it keeps running what it ran before, as in a rolling update, and never becomes ready. The simulation creates no
+//! pods.
 
 use std::collections::BTreeSet;
 
@@ -16,32 +16,32 @@ use object::duration::later;
 use object::hex;
 use object::{Object, merge_diff};
 
-/// The conditions for all workloads of a cluster.
+/// The environment of all workloads in a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// Images that can be pulled.
     pub images: BTreeSet<String>,
-    /// How long pods take to become ready after they changed.
+    /// How long pods take to become ready after a change.
     pub ready_after: SignedDuration,
-    /// How many nodes a DaemonSet runs on.
+    /// The number of nodes on which a DaemonSet runs.
     pub nodes: i32,
 }
 
-/// The annotation that says when the pods of a workload last changed, and to what.
+/// The annotation that records when a workload's pods last changed, and to what.
 pub(crate) const ROLLED_AT: &str = "sim.wheelwright.dev/rolled-at";
 
 /// The next status of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Merge patch of `metadata`, where the pods changed.
+    /// Merge patch for `metadata`, set if the pods changed.
     pub metadata: Option<Value>,
-    /// Merge patch of `status`.
+    /// Merge patch for `status`.
     pub status: Option<Value>,
-    /// When it changes next without a write.
+    /// The time of the next change that needs no write.
     pub wake_at: Option<Timestamp>,
 }
 
-/// Advances one Deployment, StatefulSet, DaemonSet, Job or Pod; other kinds have nothing to report.
+/// Advances one Deployment, StatefulSet, DaemonSet, Job or Pod; other kinds report nothing.
 pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step {
     let gvk = object.gvk();
     if object.is_terminating() {
@@ -49,7 +49,7 @@ pub fn step(object: &Object, environment: &Environment, now: Timestamp) -> Step 
     }
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet") | ("batch", "Job") => {}
-        // A test plays the pods of a controller itself.
+        // Tests play the role of the kubelet for a controller's pods.
         ("", "Pod") if !has_controller(object) => {}
         _ => return Step::default(),
     }
@@ -95,14 +95,11 @@ pub(crate) fn ready(object: &Object, now: Timestamp) -> Option<Value> {
     is_workload.then(|| status(object, &json!({}), Progress::Ready, &environment, now))
 }
 
-/// The progress of the newest pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// An image cannot be pulled, so nothing will change.
+    /// An image cannot be pulled, so the pods never progress.
     Stuck,
-    /// They become ready later.
     Starting,
-    /// They are ready.
     Ready,
 }
 

@@ -1,8 +1,8 @@
 //! A hub, its spokes, a git remote and the processes between them, in virtual time under seeded faults.
 //!
-//! Time moves only when nothing is left to do at the present instant, and then to the next instant at which
-//! something is due. The same seed gives the same history. A checker checks every decision and every write;
-//! the first broken invariant ends the run.
+//! Time advances only when nothing is left to do now, and then to the next instant at which something is due. The
+//! same seed gives the same history. A checker verifies every decision and every write; the first broken invariant
+//! ends the run.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -19,11 +19,11 @@ use object::{Key, Random};
 use reconcile::{CommitStatus, Dispatcher, Event, Scope, Source};
 use store::Store;
 
-/// Limit of the rounds at one instant, after which the world counts as never at rest: far more than any
-/// sequence of plans needs.
+/// Maximum number of rounds at one instant, far more than any sequence of plans needs. A world that exceeds it
+/// counts as never coming to rest.
 const ROUNDS_PER_INSTANT: u32 = 10_000;
 
-/// The code that runs in a world. The default is the code that ships.
+/// The code that runs in a world. The default is production code.
 #[derive(Clone, Copy)]
 pub struct Setup {
     /// Registers the controllers of the operator.
@@ -32,17 +32,17 @@ pub struct Setup {
     pub agent: fn(&mut Dispatcher),
     /// Executes one action.
     pub execute: Execute,
-    /// Hands an event of a watch to the dispatcher.
+    /// Delivers a watch event to the dispatcher.
     pub hear: Hear,
-    /// How long processes gather changes of a key. At zero they plan changes at once, and time moves only
-    /// when nothing is left to do.
+    /// How long processes gather changes to a key. At zero they plan changes at once, and time advances only when
+    /// nothing is left to do.
     pub coalesce: SignedDuration,
-    /// Whether the hub has a garbage collector, as a Kubernetes API server with its controller manager.
+    /// True if the hub has a garbage collector, as a Kubernetes API server with its controller manager has.
     pub collects_garbage: bool,
 }
 
 impl Setup {
-    /// Returns a hub with Argo CD.
+    /// Returns a setup whose hub runs Argo CD.
     pub fn with_argo_cd() -> Self {
         let hub = |process: &mut Dispatcher| {
             controllers::hub(process);
@@ -51,7 +51,7 @@ impl Setup {
         Self { hub, ..Self::default() }
     }
 
-    /// Returns processes that gather the changes of a key as long as in production.
+    /// Returns a setup whose processes gather changes to a key for as long as in production.
     pub fn coalescing() -> Self {
         Self { coalesce: SignedDuration::from_millis(50), ..Self::default() }
     }
@@ -72,23 +72,23 @@ impl Default for Setup {
 
 /// A hub with its managed clusters.
 pub struct World {
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
     /// The objects of the hub.
     pub hub: Store,
     /// The managed clusters.
     pub spokes: BTreeMap<String, Spoke>,
-    /// The commits that were pushed to the status branches of the remote.
+    /// The commits pushed to the remote's status branches.
     pub branches: Branches,
-    /// The statuses of commits that the git provider has taken, oldest first.
+    /// The commit statuses that the git provider accepted, oldest first.
     pub commit_statuses: Vec<CommitStatus>,
-    /// The faults.
+    /// The faults between the processes and the API servers.
     pub faults: Faults,
-    /// Whether the clock of a process was ever set ahead, so that objects may name times in the future.
+    /// True if any process's clock was ever set ahead, so that objects may contain future times.
     pub(crate) had_wrong_clock: bool,
-    /// The hub as it was when it was backed up last.
+    /// The hub's state at the last backup.
     pub(crate) backup: Option<Store>,
-    /// Whether the hub was ever restored, so that agents may have lost works.
+    /// True if the hub was ever restored, so that agents may have lost works.
     pub(crate) was_restored: bool,
     pub(crate) checker: Checker,
     pub(crate) operator: Process,
@@ -97,7 +97,7 @@ pub struct World {
     pub(crate) setup: Setup,
 }
 
-/// Makes a hub with every CRD. Reading their schemas takes longer than most histories, so a copy is kept.
+/// Creates a hub with every CRD. Parsing their schemas takes longer than most histories, so a copy is cached.
 fn empty_hub(start: Timestamp) -> Store {
     static KEPT: OnceLock<(Timestamp, Store)> = OnceLock::new();
     let make = || {
@@ -110,12 +110,12 @@ fn empty_hub(start: Timestamp) -> Store {
 }
 
 impl World {
-    /// Makes a hub with every CRD and a running operator, and no clusters.
+    /// Creates a hub with every CRD and a running operator, but no clusters.
     pub fn new(seed: u64, start: Timestamp) -> Self {
         Self::with(Setup::default(), seed, start)
     }
 
-    /// Makes a world that runs other code than the code that ships.
+    /// Creates a world that runs other code than production's.
     pub fn with(setup: Setup, seed: u64, start: Timestamp) -> Self {
         let mut hub = empty_hub(start);
         let mut checker = Checker::default();
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Runs until `done` or for `limit`; returns whether `done` became true.
+    /// Runs until `done` or for `limit`; returns true if `done` became true.
     ///
     /// # Errors
     /// The first broken invariant.
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Runs for a time.
+    /// Runs for the given time.
     ///
     /// # Errors
     /// The first broken invariant.
@@ -171,22 +171,22 @@ impl World {
         self.run_until(time, |_| false).map(drop)
     }
 
-    /// Does not check an invariant from now on, because a test breaks it by what it tells a controller.
+    /// Stops checking an invariant, because a test deliberately breaks it.
     pub fn ignore(&mut self, invariant: Invariant) {
         self.checker.ignore(invariant);
     }
 
-    /// Keeps every write from now on for [`World::take_history`].
+    /// Records every write from now on for [`World::take_history`].
     pub fn keep_history(&mut self) {
         self.checker.keep_history();
     }
 
-    /// Returns the writes since the last call, in their order.
+    /// Returns the writes since the last call, in order.
     pub fn take_history(&mut self) -> Vec<Write> {
         self.checker.take_history()
     }
 
-    /// Returns the events that the operator recorded since the last call or its start, in their order.
+    /// Returns the events that the operator recorded since the last call or its start, in order.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.operator.events)
     }
@@ -210,7 +210,7 @@ impl World {
         })
     }
 
-    /// Lets every process and cluster run once; returns whether any had something to do.
+    /// Runs every process and cluster once; returns true if any had something to do.
     fn round(&mut self) -> bool {
         let mut busy = self.operator.is_dead();
         if busy {

@@ -1,4 +1,4 @@
-//! Checks that only the agents of clusters that the hub accepts get permissions and certificates.
+//! Checks that only agents of accepted clusters get permissions and certificates.
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Subject};
@@ -14,8 +14,8 @@ use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Plan, Subresource, View};
 
 impl Checker {
-    /// Checks the permissions and the certificates that a plan gives. Those that a repository has are those
-    /// of its user.
+    /// Checks the permissions and certificates that a plan grants. Objects that a repository applies are exempt:
+    /// they are limited by the permissions of its user.
     pub(super) fn access(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller, view, plan, .. } = decided;
         let broken = |blames: &Key, why: String| {
@@ -50,7 +50,7 @@ impl Checker {
     }
 }
 
-/// Returns whether an object lets somebody do more than read.
+/// Returns true if an object grants more than read access.
 fn permits(object: &Object) -> bool {
     match object.kind() {
         "RoleBinding" | "ClusterRoleBinding" => true,
@@ -68,9 +68,9 @@ fn is_accepted(cluster: &str, view: &impl View) -> bool {
     cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client)
 }
 
-/// Returns whether the requester of a certificate is the agent of an accepted cluster, one that may ask for
-/// the add-ons of others, or the one that may join the cluster: the plan accepts it, or it was accepted for
-/// this user.
+/// Returns true if the requester of a certificate is the agent of an accepted cluster, may request certificates
+/// for the add-ons of others, or may join the cluster: the plan accepts the cluster, or it was accepted for this
+/// user.
 fn may_be_approved(request: &CertificateSigningRequest, plan: &Plan, view: &impl View) -> bool {
     let user = request.spec.username.as_deref().unwrap_or_default();
     let Some(cluster) = request.label(CLUSTER_NAME_LABEL) else { return false };

@@ -1,4 +1,4 @@
-//! Checks that a cluster has the content of an add-on that it is assigned, and no mix of two.
+//! Checks that a cluster has exactly the add-on content assigned to it, never a mix of two revisions.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
@@ -18,7 +18,7 @@ use object::{Key, Metadata as _, Object};
 use reconcile::{Action, View};
 
 impl Checker {
-    /// Checks that the works of a plan are rendered from the snapshots that the cluster is assigned.
+    /// Checks that a plan's works are rendered from the snapshots assigned to the cluster.
     pub(super) fn has_assigned_content(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-deploy", key, view, plan, .. } = decided else {
             return Ok(());
@@ -51,8 +51,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that every work of an add-on is of the one revision that the cluster is assigned, and that
-    /// clusters have the objects of their works.
+    /// Checks that every work of an add-on belongs to the one revision assigned to its cluster, and that clusters
+    /// have the objects of their works.
     pub(super) fn has_one_revision(&self) -> CheckResult {
         let works = self.hub.of_kind(WORK_GROUP, "ManifestWork");
         let works = works.filter_map(|work| work.to_typed::<ManifestWork>().ok());
@@ -85,7 +85,7 @@ fn assigned(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
     config_refs::desired(&addon.status.as_ref()?.config_references)
 }
 
-/// Returns why a work is not of these configurations.
+/// Returns the reason why a work does not belong to these configurations, if it does not.
 fn other_revision(work: &ManifestWork, configs: &[Config]) -> Option<String> {
     let recorded = work.annotation(CONFIG_SPEC_HASH_ANNOTATION);
     let is_other = recorded != annotation(configs).as_deref();
@@ -96,7 +96,7 @@ fn objects(work: &ManifestWork) -> impl Iterator<Item = Object> {
     work.spec.workload.manifests.iter().cloned().map(Object)
 }
 
-/// Renders the template in the snapshot of the assigned content.
+/// Renders the template from the snapshot of the assigned content.
 fn render(addon: &ManagedClusterAddOn, configs: &[Config], view: &impl View) -> Option<Vec<Object>> {
     let (name, cluster) = (addon.name(), addon.namespace());
     let content = |is: fn(&Config) -> bool| {

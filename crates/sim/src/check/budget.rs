@@ -1,4 +1,4 @@
-//! Checks that deletions stay within the budgets and approvals.
+//! Checks that deletions stay within budgets and approvals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn deleted(plan: &Plan) -> impl Iterator<Item = (&ObjectRef, &str)> {
     })
 }
 
-/// Returns the policies of an add-on: those that name it, and those that name nothing.
+/// Returns the policies that apply to an add-on: policies that name it, and policies that name no add-on.
 pub(super) fn policies(addon: &str, view: &impl View) -> Vec<Arc<RolloutPolicy>> {
     let mut policies = view.list::<RolloutPolicy>(Query::ALL).unwrap_or_default();
     policies.retain(|policy| {
@@ -44,7 +44,7 @@ fn approval(objects: &BTreeMap<ObjectId, &str>) -> String {
     hex(Sha256::digest(lines).get(..8).unwrap_or_default())
 }
 
-/// Returns whether a patch records that the removal of its object is decided.
+/// Returns true if a patch records the decision to remove its object.
 pub(super) fn is_mark(patch: &Map<String, Value>) -> bool {
     let annotations = patch.get("metadata").and_then(|metadata| metadata.get("annotations"));
     annotations
@@ -52,14 +52,14 @@ pub(super) fn is_mark(patch: &Map<String, Value>) -> bool {
         .is_some_and(Value::is_string)
 }
 
-/// Returns the token that approves the removal of an add-on from exactly these clusters, with the uids of
-/// their add-ons.
+/// Returns the token that approves the removal of an add-on from exactly these clusters, given the uids of their
+/// add-ons.
 fn removal_approval(add_on: &str, clusters: &BTreeMap<String, String>) -> String {
     let lines: String = clusters.iter().map(|(cluster, uid)| format!("{cluster} {uid}\n")).collect();
     format!("remove/{}", hex(Sha256::digest(format!("{add_on}\n{lines}")).get(..6).unwrap_or_default()))
 }
 
-/// Returns the clusters whose add-ons a plan marks, with the uids of these. A removal that is on record was
+/// Returns the clusters whose add-ons a plan marks, with the add-ons' uids. Skips recorded removals, which were
 /// decided without an approval.
 fn marked(
     decided: &CheckedDecision<'_>,
@@ -82,14 +82,14 @@ fn marked(
 }
 
 impl Checker {
-    /// Checks that the deletions of a repository within the window of its budget are within the budget, or
-    /// that a person approved exactly these. Without a window, each commit counts alone.
+    /// Checks that a repository's deletions within the budget window stay within the budget, or that a person
+    /// approved exactly these deletions. Without a window, each commit is counted separately.
     pub(super) fn prunes_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "config-repo", key, view, plan, now, .. } = decided else {
             return Ok(());
         };
         let pruned = self.pruned.entry((*key).clone()).or_default();
-        // A clock that was ahead recorded a time to come: it counts as the present, from the first plan after.
+        // A clock that was ahead may have recorded a future time. Count it as the present from the next plan on.
         for (at, _) in pruned.values_mut() {
             *at = (*at).min(*now);
         }
@@ -116,7 +116,7 @@ impl Checker {
         let window = object::duration::parse(&budget.window).unwrap_or_default();
         let is_over = |at: Timestamp| at.saturating_add(window).is_ok_and(|end| end <= *now);
         pruned.retain(|_, (at, of)| !is_over(*at) || window.is_zero() && *of == commit);
-        // The inventory no longer holds objects that earlier deletions removed.
+        // The inventory no longer lists objects that earlier deletions removed.
         let parts = view.list::<ConfigRepoInventory>(Query::ALL).unwrap_or_default();
         let recorded = sync::recorded(&repo, parts.iter().map(|part| &**part));
         let earlier = pruned.keys().filter(|id| !recorded.contains_key(*id)).count();
@@ -134,15 +134,15 @@ impl Checker {
         Err(Violation::new(Invariant::DeletionBudget, key, why))
     }
 
-    /// Returns whether deletions wait for the end of a window or for a person.
+    /// Returns true if deletions are waiting for the end of a window or for a person.
     pub(super) fn has_held_deletions(&self) -> bool {
         let repos = self.hub.of_kind(GITOPS_GROUP, "ConfigRepo");
         let mut repos = repos.filter_map(|repo| repo.to_typed::<ConfigRepo>().ok());
         repos.any(|repo| repo.conditions().iter().any(|condition| condition.reason == DELETIONS_HELD))
     }
 
-    /// Checks that an add-on leaves no more clusters within the window than its policy allows, or that a person
-    /// approved the removal of exactly these instances of it, and that it leaves none under a pause.
+    /// Checks that an add-on is removed from no more clusters within the window than its policy allows, unless a
+    /// person approved exactly these removals, and that a paused policy removes nothing.
     pub(super) fn removals_within_budget(&mut self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-install", key, view, plan, now, .. } = decided else {
             return Ok(());

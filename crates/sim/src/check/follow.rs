@@ -1,4 +1,4 @@
-//! How the checker follows the stores: it takes their journals into its own copies of the objects.
+//! Follows the stores: replays their journals into the checker's own copies of the objects.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use super::{Author, Checker};
 use store::Store;
 
 impl Checker {
-    /// Starts to follow the hub, or the spoke of that name. A spoke that joins again is a new cluster without
-    /// the old objects.
+    /// Starts following the hub or the named spoke. A spoke that joins again is a new cluster without its old
+    /// objects.
     pub(crate) fn follow(&mut self, spoke: Option<&str>, store: &mut Store, now: Timestamp) {
         store.keep_journal();
         let _ = store.take_journal();
@@ -22,14 +22,14 @@ impl Checker {
         }
     }
 
-    /// Follows the hub again after it was restored. What was deleted since the backup is there again.
+    /// Follows the hub again after a restore. Objects deleted since the backup exist again.
     pub(crate) fn restored(&mut self, hub: &mut Store, now: Timestamp) {
         self.follow(None, hub, now);
         self.pruned.clear();
         self.removed.clear();
     }
 
-    /// Takes the writes of a store since the last call and checks each; `author` is absent for writes that no
+    /// Reads the store's writes since the last call and checks each; `author` is `None` for writes that no
     /// controller made.
     pub(crate) fn observe(
         &mut self,
@@ -43,8 +43,8 @@ impl Checker {
             let by = author.map_or("others", |author| author.controller);
             let Some(mut write) = self.mirror_mut(spoke).take(entry, now, by) else { continue };
             write.spoke = spoke.map(str::to_owned);
-            // An action may cause several writes, such as its patch and the removal that the patch allows.
-            // The first of them is its own.
+            // An action may cause several writes, such as its patch and the removal that the patch allows. Only
+            // the first is the action's own write.
             let is_first = seen.insert(write.id.clone());
             if let Some(author) = author {
                 let checked = match is_first {

@@ -1,13 +1,13 @@
-//! The invariants by name.
+//! Names the invariants.
 
 use std::fmt::{Display, Formatter};
 
 use jiff::Timestamp;
 
-/// A promise of the product. `Display` gives it as a sentence.
+/// A promise of the product. `Display` prints it as a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
-    /// The world reaches a state without writes.
+    /// The world reaches a state in which nothing is written.
     ComesToRest,
     /// A second reconciliation writes nothing.
     NoWriteAtRest,
@@ -15,33 +15,33 @@ pub enum Invariant {
     SameInputSamePlan,
     /// Writes keep their preconditions.
     Preconditions,
-    /// Objects of others are not deleted.
+    /// Only owned objects are deleted.
     NothingUnownedIsDeleted,
-    /// Objects of others are not overwritten.
+    /// Only owned objects are overwritten.
     NothingUnownedIsOverwritten,
-    /// Ownership is recorded ahead.
+    /// Ownership is recorded before creation.
     InventoryNamesEveryObject,
-    /// Deletions keep their budget.
+    /// Deletions stay within their budget.
     DeletionBudget,
-    /// The oracle of the rollout engine finds no broken promise.
+    /// The rollout engine's oracle finds no broken promise.
     RolloutPromise,
     /// Works are rendered from the snapshot that the rollout assigned.
     WorksHaveAssignedContent,
-    /// All objects of an add-on on a cluster are of one revision.
+    /// All objects of an add-on on a cluster have the same revision.
     NoMixOfRevisions,
-    /// A failed read or a silence takes no cluster from a Placement.
+    /// A failed read or an unresponsive cluster removes no cluster from a Placement.
     PlacementsKeepWhatFits,
-    /// The lists and the secrets for Argo CD follow the decisions.
+    /// Argo CD's lists and secrets follow the decisions.
     ArgoCdKeepsClusters,
-    /// A cluster gets access after its acceptance.
+    /// A cluster gets access only after its acceptance.
     OnlyAcceptedClustersGetAccess,
-    /// Own writes count at once.
+    /// Controllers see their own writes at once.
     OwnWritesAreSeen,
-    /// A pause changes nothing.
+    /// Nothing changes during a pause.
     PauseHolds,
-    /// A report causes no commit that is applied.
+    /// A report causes no commit that is then applied.
     ReportsCauseNoCommit,
-    /// Deletions end.
+    /// Deletions finish.
     FinalizersDrain,
 }
 
@@ -80,12 +80,12 @@ impl Display for Invariant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{invariant:?} at {at}: {invariant} {blames}: {why}")]
 pub struct InvariantViolation {
-    /// The promise.
+    /// The broken promise.
     pub invariant: Invariant,
-    /// The object.
+    /// The object that shows it.
     pub blames: String,
-    /// The description of the breach.
+    /// How the promise was broken.
     pub why: String,
-    /// When.
+    /// When it was broken.
     pub at: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! Ownership is recorded before an object is created and until its deletion was seen.
+//! Checks that ownership is recorded before an object is created and until its deletion was observed.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ impl Checker {
         sync::recorded(repo, &parts)
     }
 
-    /// Checks that an inventory lists an object before a repository creates it.
+    /// Checks that an inventory lists an object before its repository creates it.
     pub(super) fn creation(&self, write: &Write) -> CheckResult {
         let (None, Some(object)) = (&write.before, &write.after) else { return Ok(()) };
         let broken = |why: String| Err(Violation::new(Invariant::InventoryNamesEveryObject, &write.id, why));
@@ -47,7 +47,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that an object that leaves an inventory is gone, or belongs to another owner.
+    /// Checks that an object dropped from an inventory is deleted or has another owner.
     pub(super) fn inventory(&self, write: &Write) -> CheckResult {
         match (write.id.group.as_str(), write.id.kind.as_str()) {
             (GITOPS_GROUP, "ConfigRepo") => self.repository(write),
@@ -57,14 +57,14 @@ impl Checker {
         }
     }
 
-    /// Checks that a status that drops its old inventory has it in the new ones.
+    /// Checks that a status that drops its old inventory lists the entries in its new inventories.
     fn repository(&self, write: &Write) -> CheckResult {
         let Some(Ok(before)) = write.before.as_ref().map(|object| object.to_typed::<ConfigRepo>()) else {
             return Ok(());
         };
         let after = write.after.as_ref().and_then(|object| object.to_typed::<ConfigRepo>().ok());
         let kept = self.entries(after.as_ref().unwrap_or(&ConfigRepo::default()));
-        // The inventories of a deleted repository are deleted with it.
+        // A deleted repository's inventories are deleted with it.
         let kept = if after.is_some() { kept } else { Inventory::new() };
         let before_that = self.entries(&before);
         let is_deleted = after.is_none() || before.metadata.deletion_timestamp.is_some();
@@ -138,7 +138,7 @@ impl Checker {
     }
 }
 
-/// Returns names and uids of the applied works that own an object.
+/// Returns the names and uids of the applied works that own an object.
 fn applied_works(object: &Object) -> impl Iterator<Item = (&str, &str)> {
     let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     owners.into_iter().flatten().filter_map(|owner| {

@@ -13,17 +13,17 @@ use store::{GroupResource, JournalEntry};
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// When.
+    /// The time of the write.
     pub at: Timestamp,
-    /// The spoke it happened on; absent for the hub.
+    /// The spoke on which it happened; `None` for the hub.
     pub spoke: Option<String>,
-    /// The controller, or `others`.
+    /// The controller that wrote, or `others`.
     pub by: String,
-    /// The object.
+    /// The object that changed.
     pub id: ObjectId,
-    /// The object before; absent when the write created it.
+    /// The object before the write; `None` if the write created it.
     pub before: Option<Arc<Object>>,
-    /// The object after; absent when the write deleted it.
+    /// The object after the write; `None` if the write deleted it.
     pub after: Option<Arc<Object>>,
 }
 
@@ -31,12 +31,12 @@ pub struct Write {
 #[derive(Default)]
 pub(super) struct Mirror {
     objects: BTreeMap<ObjectId, Arc<Object>>,
-    /// The kind of each resource that was seen.
+    /// The kind of each resource seen so far.
     kinds: BTreeMap<GroupResource, String>,
 }
 
 impl Mirror {
-    /// Takes a write; returns nothing for the deletion of an object that the mirror never saw.
+    /// Applies a journal entry; returns `None` for the deletion of an object that the mirror never saw.
     pub(super) fn take(&mut self, entry: JournalEntry, at: Timestamp, by: &str) -> Option<Write> {
         let JournalEntry { revision: _, resource, key, object } = entry;
         if let Some(object) = &object {
@@ -50,18 +50,17 @@ impl Mirror {
         Some(Write { at, spoke: None, by: by.to_owned(), id, before, after: object })
     }
 
-    /// Returns an object.
     pub(super) fn get(&self, id: &ObjectId) -> Option<&Arc<Object>> {
         self.objects.get(id)
     }
 
-    /// Returns a typed object; nothing when it does not exist or does not fit its type.
+    /// Returns a typed object; `None` if it does not exist or does not match its type.
     pub(super) fn typed<K: object::Kind>(&self, key: &Key) -> Option<K> {
         let gvk = object::Gvk::of::<K>();
         self.get(&ObjectId { group: gvk.group, kind: gvk.kind, key: key.clone() })?.to_typed().ok()
     }
 
-    /// Returns the object of a resource, such as `deployments` of `apps`.
+    /// Returns the object with this key in a resource, such as `deployments` in `apps`.
     pub(super) fn of_resource(&self, resource: &GroupResource, key: &Key) -> Option<&Arc<Object>> {
         let kind = self.kinds.get(resource)?.clone();
         self.get(&ObjectId { group: resource.group.clone(), kind, key: key.clone() })
@@ -73,7 +72,6 @@ impl Mirror {
         self.kinds.iter().find(is).map(|(id, _)| id.resource.as_str())
     }
 
-    /// Returns the objects of a kind.
     pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = &Arc<Object>> {
         let first = ObjectId { group: group.into(), kind: kind.into(), key: Key::default() };
         let of_kind = self.objects.range(first.clone()..);
@@ -82,13 +80,12 @@ impl Mirror {
             .map(|(_, object)| object)
     }
 
-    /// Returns every object.
     pub(super) fn all(&self) -> impl Iterator<Item = (&ObjectId, &Arc<Object>)> {
         self.objects.iter()
     }
 }
 
-/// `12:00:03 cluster1 work-agent: updated Deployment.apps default/app`.
+/// Formats a write like `12:00:03 cluster1 work-agent: updated Deployment.apps default/app`.
 impl Display for Write {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let verb = match (&self.before, &self.after) {

@@ -1,9 +1,9 @@
-//! The invariants of the product, checked over the whole world.
+//! Checks the product's invariants over the whole world.
 //!
-//! The world passes every decision ([`Checker::planned`]) and every write ([`Checker::observe`]) to the
-//! checker. The checker keeps its own copy of every object, from the journals of the stores, so the cost of a
-//! check depends on the write and not on the size of the world. It reads the wire and shares no state with
-//! the controllers that it checks.
+//! The world passes every decision ([`Checker::planned`]) and every write ([`Checker::observe`]) to the checker.
+//! The checker maintains its own copy of every object from the journals of the stores, so the cost of a check
+//! depends on the write and not on the size of the world. It reads the wire format and shares no state with the
+//! controllers that it checks.
 
 mod access;
 mod add_on_works;
@@ -33,7 +33,7 @@ pub use mirror::Write;
 /// The result of one check: the broken invariant, the object that shows it, and why.
 type CheckResult = Result<(), Violation>;
 
-/// A broken invariant before the checker adds the time.
+/// A broken invariant, before the checker adds the time.
 struct Violation {
     invariant: Invariant,
     blames: String,
@@ -49,27 +49,25 @@ impl Violation {
 /// The controller that acts, and its action.
 #[derive(Clone, Copy)]
 pub(crate) struct Author<'a> {
-    /// Name of the controller.
+    /// The controller's name.
     pub(crate) controller: &'a str,
-    /// The key that it reconciles.
+    /// The key being reconciled.
     pub(crate) key: &'a Key,
-    /// The action that it executes.
+    /// The action being executed.
     pub(crate) action: &'a Action,
 }
 
 /// A decision of a controller.
 pub(crate) struct CheckedDecision<'a> {
-    /// Name of the controller.
+    /// The controller's name.
     pub(crate) controller: &'a str,
-    /// The key that it reconciles.
+    /// The key being reconciled.
     pub(crate) key: &'a Key,
-    /// The objects that it read.
+    /// The objects that the controller read.
     pub(crate) view: &'a Caches,
-    /// The plan.
     pub(crate) plan: &'a Plan,
-    /// The plan that the same input gives a second time, without what the controller keeps.
+    /// A second plan for the same input, made without the controller's retained state.
     pub(crate) again: Plan,
-    /// The time of the decision.
     pub(crate) now: Timestamp,
 }
 
@@ -78,21 +76,19 @@ pub(crate) struct CheckedDecision<'a> {
 pub(crate) struct Checker {
     hub: Mirror,
     spokes: BTreeMap<String, Mirror>,
-    /// Uids of the objects that controllers of the world created.
+    /// Uids of the objects that the world's controllers created.
     created: BTreeSet<String>,
-    /// Objects that a ConfigRepo deleted without an approval and did not apply again, with the time and the
-    /// commit.
+    /// Objects that a ConfigRepo deleted without approval and has not reapplied, with the time and the commit.
     pruned: BTreeMap<Key, BTreeMap<ObjectId, (Timestamp, String)>>,
-    /// The deletions of each ConfigRepo that a person approved last, with their approval.
+    /// Each ConfigRepo's most recently approved deletions, with the approval token.
     approved: BTreeMap<Key, (String, BTreeSet<(ObjectId, String)>)>,
-    /// The clusters that lost an add-on without an approval, and when, by add-on.
+    /// The clusters that lost an add-on without approval, with the time, by add-on.
     removed: BTreeMap<String, BTreeMap<String, Timestamp>>,
-    /// Uids of the add-ons of clusters whose removal a person approved.
+    /// Uids of clusters' add-ons whose removal a person approved.
     leaving: BTreeSet<String>,
-    /// Add-ons and works of clusters with a write whose answer was lost, until the next one that was
-    /// answered.
+    /// Add-ons and works of clusters whose last write lost its answer; the next answered write clears the entry.
     unanswered: BTreeSet<Key>,
-    /// Whether the world is at rest, so that no controller has anything to write.
+    /// True if the world is at rest, so that no controller should write.
     at_rest: bool,
     history: Option<Vec<Write>>,
     /// The invariant that a test breaks on purpose.
@@ -101,14 +97,14 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// Checks a decision before any of its writes happens.
+    /// Checks a decision before any of its writes is executed.
     pub(crate) fn planned(&mut self, decided: &CheckedDecision<'_>) {
         let checked = self.check_plan(decided);
         self.note(checked, decided.now);
     }
 
-    /// Records whether a process received the outcome of a write to an add-on of a cluster, or of the
-    /// controller of sets to a work.
+    /// Records if a process received the outcome of its write to a cluster's add-on, or of the replica set
+    /// controller's write to a work.
     pub(crate) fn answered(&mut self, author: &Author<'_>, is_heard: bool) {
         let target = match author.action {
             Action::Patch { target, .. } => target.clone(),
@@ -130,22 +126,20 @@ impl Checker {
         }
     }
 
-    /// Returns the first broken invariant.
     pub(crate) fn violation(&self) -> Option<&InvariantViolation> {
         self.violation.as_ref()
     }
 
-    /// Does not check an invariant from now on.
+    /// Stops checking an invariant.
     pub(crate) fn ignore(&mut self, invariant: Invariant) {
         self.ignored = Some(invariant);
     }
 
-    /// Keeps every write from now on, to be read with [`Checker::take_history`].
+    /// Records every write from now on for [`Checker::take_history`].
     pub(crate) fn keep_history(&mut self) {
         self.history.get_or_insert_default();
     }
 
-    /// Returns the writes since the last call.
     pub(crate) fn take_history(&mut self) -> Vec<Write> {
         self.history.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Checks that objects of others are left alone, and that newer writes are kept.
+//! Checks that controllers leave foreign objects alone and keep newer writes.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use engine::sync::ObjectId;
 use object::{Key, Object, ObjectRef};
 use reconcile::{Action, Precondition};
 
-/// The field in which a work asks for its own deletion.
+/// The field in which a work requests its own deletion.
 const WORK_TTL: [&str; 3] = ["spec", "deleteOption", "ttlSecondsAfterFinished"];
 
 fn precondition(action: &Action) -> Option<(ObjectRef, Precondition)> {
@@ -35,7 +35,7 @@ fn is_same(id: &ObjectId, target: &ObjectRef) -> bool {
 }
 
 impl Checker {
-    /// Checks that a patch, a replacement or a deletion happens only to the object that was read.
+    /// Checks that a patch, replacement or deletion affects only the object that was read.
     pub(super) fn preconditions(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Some((target, wanted)) = precondition(author.action) else { return Ok(()) };
         let Some(before) = write.before.as_ref().filter(|_| is_same(&write.id, &target)) else {
@@ -46,7 +46,7 @@ impl Checker {
         let Precondition { uid, resource_version } = wanted;
         // A later step may patch what an earlier step of the same plan created.
         let is_new = self.created.contains(before.uid()) && !matches!(author.action, Action::Delete { .. });
-        // An ApplicationSet is asked to look again without being read, whichever has the name.
+        // A refresh patches an ApplicationSet by name, without reading it first.
         let is_refresh =
             (target.gvk.group.as_str(), target.gvk.kind.as_str()) == (ARGO_GROUP, "ApplicationSet");
         if uid.is_empty() && !is_new && !is_refresh {
@@ -61,8 +61,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that a change of a work is made to the version that was read, because it reaches a cluster. A
-    /// repository may change the works that it applies.
+    /// Checks that a work's spec is changed only at the version that was read, because the change reaches a
+    /// cluster. A repository may change the works that it applies.
     pub(super) fn fence(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };
         let is_changed = write.id.kind == "ManifestWork" && before.0.get("spec") != after.0.get("spec");
@@ -83,8 +83,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that a controller deletes only objects that a controller created, adopted or took over, and
-    /// objects in the namespace of a cluster that leaves.
+    /// Checks that a controller deletes only objects that a controller created, adopted or took over, and objects
+    /// in the namespace of a cluster that is leaving.
     pub(super) fn deletion(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Some(before) = &write.before else { return Ok(()) };
         let Action::Delete { target, .. } = author.action else { return Ok(()) };
@@ -102,7 +102,7 @@ impl Checker {
                     || (author.controller == "addon-takeover" && is_binding_of_ocm(before))
                     || before.annotations().contains_key(INSTALLED_BY_ANNOTATION)
                     || owners(before).any(|kind| kind == "AppliedManifestWork")
-                    // The check of the removal budget covers whose add-on it is.
+                    // The removal budget's check verifies the add-on's owner.
                     || (author.controller == "addon-install" && write.id.key.name == author.key.name)
             }
         };
@@ -117,7 +117,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that a repository takes no field of an object that others created, unless its user allows it.
+    /// Checks that a repository takes over no field of a foreign object unless its user allows it.
     pub(super) fn overwrite(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         let Action::Apply { manager: Some(manager), .. } = author.action else { return Ok(()) };
         let (Some(before), Some(after)) = (&write.before, &write.after) else { return Ok(()) };
@@ -146,13 +146,13 @@ impl Checker {
     }
 }
 
-/// Returns whether OCM's controller made a work for a set.
+/// Returns true if OCM's controller created a work for a set.
 fn is_generated(work: &Object, set: &str) -> bool {
     let name = work.at(&["metadata", "generateName"]).and_then(Value::as_str);
     name == Some(set) && work.labels().contains_key(WORK_REPLICA_SET_LABEL)
 }
 
-/// Returns whether OCM's manager of templates made a RoleBinding.
+/// Returns true if OCM's template manager created a RoleBinding.
 fn is_binding_of_ocm(object: &Object) -> bool {
     let labels = object.labels();
     let addon = labels.get(ADDON_NAME_LABEL).copied().unwrap_or_default();
@@ -165,7 +165,7 @@ fn owners(object: &Object) -> impl Iterator<Item = &str> {
     owners.into_iter().flatten().filter_map(|owner| owner.get("kind")?.as_str())
 }
 
-/// Says whether an object keeps every value it had, apart from what the API server keeps itself.
+/// Returns true if an object keeps every value it had, except those that the API server maintains.
 fn keeps(before: &Object, after: &Object) -> bool {
     before.0.iter().all(|(field, value)| match field.as_str() {
         "metadata" => ["labels", "annotations", "ownerReferences", "finalizers"]

@@ -1,4 +1,4 @@
-//! Checks that the works of sets change only as the oracle of the rollout engine allows.
+//! Checks that the works of replica sets change only as the rollout engine's oracle allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use engine::rollout::cluster::{Cluster, Hash};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Subresource, View};
 
-/// The changes of a plan to the works of a set, by cluster.
+/// A plan's changes to the works of a set, by cluster.
 #[derive(Default)]
 struct WorkChanges {
     /// The templates of the works that the plan writes.
     assigned: BTreeMap<String, Hash>,
-    /// Clusters without a work after the plan.
+    /// The clusters that have no work after the plan.
     lost: BTreeSet<String>,
-    /// Whether the plan makes the policy that records removals, before which there are none.
+    /// True if the plan creates the policy that records removals; no removals are recorded before it exists.
     makes_policy: bool,
 }
 
 impl Checker {
-    /// Checks that the works that one plan of a set writes and deletes keep the promises of a rollout.
+    /// Checks that the works written and deleted by one plan of a set keep the promises of a rollout.
     pub(super) fn set_rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { key, view, plan, now, .. } = decided;
         let Ok(Some(set)) = view.get::<ManifestWorkReplicaSet>(key) else { return Ok(()) };
@@ -57,7 +57,7 @@ impl Checker {
         }
     }
 
-    /// Checks that a template counts from the write of its work, whatever the watch has delivered.
+    /// Checks that a template counts from the write of its work, regardless of what the watch has delivered.
     fn own_works_are_seen<'a>(&self, set: &Key, members: impl Iterator<Item = &'a Cluster>) -> CheckResult {
         for cluster in members {
             let key = Key::namespaced(&cluster.name, replica_set::name(set));
@@ -110,7 +110,7 @@ impl WorkChanges {
         Ok(changes)
     }
 
-    /// Replaces the assignments and the removals of a decision by those of the plan.
+    /// Replaces a decision's assignments and removals with the plan's.
     fn replace_in(&self, decision: &mut RolloutDecision, input: &Input) {
         let runs = |name: &str| input.clusters.iter().find(|c| c.name == name)?.runs.clone();
         for (name, assignment) in &mut decision.clusters {
@@ -126,7 +126,7 @@ impl WorkChanges {
     }
 }
 
-/// Returns whether a plan only writes the set itself, before which no work is written.
+/// Returns true if a plan only writes the set itself, which happens before it writes any work.
 fn prepares(plan: &Plan) -> bool {
     plan.steps.iter().flatten().any(|action| {
         matches!(action, Action::Patch { target, .. } if target.gvk.kind == "ManifestWorkReplicaSet")

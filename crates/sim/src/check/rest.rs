@@ -1,4 +1,4 @@
-//! Checks the world at rest: everything is applied, nothing is left to write, every deletion has ended.
+//! Checks the world at rest: everything is applied, nothing is left to write, every deletion has finished.
 
 use jiff::SignedDuration;
 
@@ -9,23 +9,22 @@ use api::gitops::v1alpha1::RolloutPolicy;
 use engine::sync::ObjectId;
 use reconcile::Action;
 
-/// After this time without faults, all remaining work waits for a time: a deadline, the end of a backoff, or
+/// The time without faults after which all remaining work depends on time: a deadline, the end of a backoff, or
 /// the expiry of a record.
 const SETTLE: SignedDuration = SignedDuration::from_mins(15);
-/// In this time the longest of these waits end one after the other: the ten minutes that a cluster has by
-/// default, for a rollout under way, for the next one that waits for it, and for the return from that. The
-/// record of a drift expires in half an hour.
+/// The time in which the longest sequence of these waits ends: the default ten minutes per cluster, for a rollout
+/// in progress, for the next queued rollout, and for the rollback from that one. A drift record expires after half
+/// an hour.
 const LAST: SignedDuration = SignedDuration::from_mins(35);
-/// How far a clock is ahead at most, how long the secret of a cluster stays that left, and the objects of a
-/// work that a restored hub does not have, and how long a deletion counts, for which others wait.
+/// The longest of several limits: a clock's maximum lead, how long the secret of a departed cluster and the
+/// objects of a work missing from a restored hub are kept, and how long a deletion counts against a budget.
 const HOUR: SignedDuration = SignedDuration::from_mins(60);
-/// The restarted processes write nothing for this time.
+/// The time in which restarted processes must write nothing.
 const WATCH: SignedDuration = SignedDuration::from_mins(4);
 
 impl World {
-    /// Ends all faults and sets all clocks right, lets the world come to rest, and restarts every
-    /// process: they write nothing but leases. A restart writes nothing either while the world
-    /// waits for a time.
+    /// Ends all faults, corrects all clocks, lets the world come to rest, and restarts every process. The
+    /// restarted processes may write only leases, even while the world waits for a time.
     ///
     /// # Errors
     /// The first broken invariant.
@@ -47,8 +46,8 @@ impl World {
         self.check_restart(WATCH)
     }
 
-    /// Sets all clocks right, and restarts the processes whose clock was wrong, so that they reconcile
-    /// everything at the right time.
+    /// Corrects all clocks and restarts the processes whose clock was wrong, so that they reconcile everything at
+    /// the right time.
     fn set_clocks_right(&mut self) {
         if self.operator.clock() != SignedDuration::ZERO {
             self.set_operator_clock(SignedDuration::ZERO);
@@ -62,7 +61,7 @@ impl World {
         }
     }
 
-    /// Restarts every process: they write nothing but leases for a time.
+    /// Restarts every process and checks that they write only leases for a time.
     fn check_restart(&mut self, watch: SignedDuration) -> Result<(), InvariantViolation> {
         self.checker.at_rest = true;
         self.restart_operator();
@@ -78,7 +77,7 @@ impl World {
 }
 
 impl Checker {
-    /// Checks that a controller writes nothing while the world is at rest, except leases.
+    /// Checks that a controller writes only leases while the world is at rest.
     pub(super) fn rests(&self, write: &Write, author: &Author<'_>) -> CheckResult {
         if !self.at_rest || write.id.kind == "Lease" {
             return Ok(());
@@ -87,7 +86,7 @@ impl Checker {
         Err(Violation::new(Invariant::NoWriteAtRest, &write.id, why))
     }
 
-    /// Checks that a controller plans no write while the world is at rest, except leases.
+    /// Checks that a controller plans only lease writes while the world is at rest.
     pub(super) fn plans_nothing(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let mut actions = decided.plan.steps.iter().flatten();
         if let Some(action) = actions.find(|action| self.at_rest && !is_lease(action)) {
@@ -101,7 +100,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that no object waits for a finalizer of the product, unless people hold it.
+    /// Checks that no object waits for a finalizer of the product unless a person is holding the deletion.
     fn drained(&self) -> CheckResult {
         let mirrors = std::iter::once(("hub", &self.hub));
         let mirrors = mirrors.chain(self.spokes.iter().map(|(name, mirror)| (name.as_str(), mirror)));
@@ -117,7 +116,7 @@ impl Checker {
     }
 }
 
-/// Returns whether a policy holds the removal of an add-on, whose ClusterManagementAddOn waits for it.
+/// Returns true if a policy holds back removals of an add-on for which its ClusterManagementAddOn waits.
 fn is_held(mirror: &Mirror, id: &ObjectId) -> bool {
     let policies = mirror.all().filter(|(id, _)| id.kind == "RolloutPolicy");
     let mut policies = policies.filter_map(|(_, object)| object.to_typed::<RolloutPolicy>().ok());
@@ -128,7 +127,7 @@ fn is_held(mirror: &Mirror, id: &ObjectId) -> bool {
     id.kind == "ClusterManagementAddOn" && policies.any(holds)
 }
 
-/// Says whether an action renews a lease. Leases are renewed at rest too.
+/// Returns true if an action renews a lease, which happens at rest too.
 fn is_lease(action: &Action) -> bool {
     match action {
         Action::Apply { object, .. } | Action::Create { object, .. } | Action::Replace { object, .. } => {

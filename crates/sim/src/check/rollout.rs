@@ -1,8 +1,8 @@
-//! Checks that clusters change only as the oracle of the rollout engine allows: those of add-ons here, those
-//! of sets in `replica_set.rs`.
+//! Checks that clusters change only as the rollout engine's oracle allows. Covers add-ons; `replica_set.rs` covers
+//! replica sets.
 //!
-//! The oracle gets the objects that the controller read, and the assignments that the plan writes. How the
-//! controller made the plan does not matter.
+//! The oracle gets the objects that the controller read and the assignments that the plan writes. It does not
+//! matter how the controller made the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use object::{Key, Kind, Object};
 use reconcile::{Action, Plan, Subresource, View};
 
 impl Checker {
-    /// Checks that the assignments of one plan keep the promises of a rollout.
+    /// Checks that one plan's assignments keep the promises of a rollout.
     pub(super) fn rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         match decided.controller {
             "addon-config" => self.addon_rollout(decided),
@@ -50,7 +50,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that a cluster gets the add-on in its turn if a policy rolls out installations.
+    /// Checks that a cluster gets the add-on when it is its turn, if a policy rolls out installations.
     fn installs_in_turn(&self, decided: &CheckedDecision<'_>, explanation: &AddOnRollouts) -> CheckResult {
         let decisions = explanation.rollouts.iter().filter_map(|rollout| rollout.decision.as_deref().ok());
         let inputs = explanation.rollouts.iter().filter_map(|rollout| rollout.input.as_deref());
@@ -67,7 +67,7 @@ impl Checker {
         }
     }
 
-    /// Checks that nothing installs an add-on outside of the rollout if a policy rolls out installations.
+    /// Checks that nothing installs an add-on outside the rollout if a policy rolls out installations.
     pub(super) fn installs_beside_rollout(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         let CheckedDecision { controller: "addon-install", key, view, plan, .. } = decided else {
             return Ok(());
@@ -83,7 +83,7 @@ impl Checker {
         }
     }
 
-    /// Checks that an assignment counts from its write, whatever the watch has delivered.
+    /// Checks that an assignment counts from its write, regardless of what the watch has delivered.
     fn own_writes_are_seen(&self, addon: &str, input: &Input) -> CheckResult {
         for cluster in &input.clusters {
             let key = Key::namespaced(&cluster.name, addon);
@@ -93,7 +93,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks that a plan is made of the assignment that the object of a cluster holds.
+    /// Checks that a plan is based on the assignment stored in the cluster's object.
     pub(super) fn own_write_is_seen(
         &self,
         key: Key,
@@ -107,7 +107,7 @@ impl Checker {
     }
 }
 
-/// Asks the oracle about a decision; a broken promise blames the object of that name of a cluster.
+/// Checks a decision with the oracle; a broken promise blames the object with this name on the cluster.
 pub(super) fn promise(input: &Input, decision: &RolloutDecision, now: Timestamp, name: &str) -> CheckResult {
     oracle::check(input, decision, now).map_err(|broken| {
         let blames = Key::namespaced(broken.subject, name);
@@ -123,7 +123,7 @@ fn installed(plan: &Plan) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Reads the clusters that a plan assigns something new to.
+/// Returns the clusters to which a plan assigns something new, with the assignment.
 fn moves(plan: &Plan, view: &impl View) -> BTreeMap<String, Hash> {
     let mut moves = BTreeMap::new();
     for action in plan.steps.iter().flatten() {
@@ -140,8 +140,7 @@ fn moves(plan: &Plan, view: &impl View) -> BTreeMap<String, Hash> {
     moves
 }
 
-/// Replaces the assignments of a decision by those of the plan. A cluster whose add-on was not read can have
-/// no write yet.
+/// Replaces a decision's assignments with the plan's. A cluster whose add-on was not read cannot have a write yet.
 fn replace_assignments(
     decision: &mut RolloutDecision,
     input: &Input,

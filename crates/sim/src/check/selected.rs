@@ -1,5 +1,5 @@
-//! Checks that no cluster is lost that a Placement should select: by its decisions, by the list for Argo CD,
-//! or by Argo CD's secret of the cluster.
+//! Checks that no cluster is lost that a Placement should select: from its decisions, from the list for Argo CD,
+//! or from the cluster's Argo CD secret.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use engine::placement::sets::SetMembers;
 use object::{Key, Metadata as _, Selector};
 use reconcile::{Action, Plan, Query, Subresource, View};
 
-/// Most clusters that leave a list at once without an approval: the larger of a number and a share.
+/// How many clusters may leave a list at once without approval: the larger of a number and a fraction (1/20).
 const BUDGET: (usize, usize) = (5, 20);
 
 impl Checker {
-    /// Checks that a plan loses no cluster that a Placement should select.
+    /// Checks that a plan drops no cluster that a Placement should select.
     pub(super) fn selected(&self, decided: &CheckedDecision<'_>) -> CheckResult {
         match decided.controller {
             "placement" => decisions_stay(decided),
@@ -32,7 +32,7 @@ impl Checker {
         }
     }
 
-    /// Returns whether a secret of a cluster that left is still there for Argo CD.
+    /// Returns true if Argo CD's secret of a departed cluster still exists.
     pub(super) fn has_secrets_of_clusters_that_left(&self) -> bool {
         self.hub.of_kind("", "Secret").any(|secret| secret.annotations().contains_key(LEFT_SINCE_ANNOTATION))
     }
@@ -42,8 +42,8 @@ fn lost(blames: &Key, why: String) -> CheckResult {
     Err(Violation::new(Invariant::ArgoCdKeepsClusters, blames, why))
 }
 
-/// Checks that a Placement without a limit drops only clusters that it does not fit. It keeps one that cannot
-/// be read and one that does not answer.
+/// Checks that a Placement without a cluster limit drops only clusters that no longer match. It keeps clusters
+/// that cannot be read or do not respond.
 fn decisions_stay(decided: &CheckedDecision<'_>) -> CheckResult {
     let CheckedDecision { key, view, plan, .. } = decided;
     let Ok(Some(placement)) = view.get::<Placement>(key) else { return Ok(()) };
@@ -80,7 +80,7 @@ fn clusters(page: &PlacementDecision) -> BTreeSet<String> {
     decisions.map(|decision| decision.cluster_name.clone()).collect()
 }
 
-/// Returns the clusters that a plan leaves on a page of decisions; `None` where it does not write them.
+/// Returns the clusters on a page of decisions after a plan; `None` if the plan does not write the page.
 fn after_plan(page: &Key, plan: &Plan) -> Option<BTreeSet<String>> {
     let mut written = plan.steps.iter().flatten().filter_map(|action| match action {
         Action::Delete { target, .. } if target.key == *page => Some(BTreeSet::new()),
@@ -93,8 +93,8 @@ fn after_plan(page: &Key, plan: &Plan) -> Option<BTreeSet<String>> {
     written.next_back()
 }
 
-/// Returns whether a Placement should select a cluster, as far as its labels tell: a number, claims or
-/// expressions may decide against it.
+/// Returns true if a Placement should select a cluster judging by its labels. A cluster limit, claims or
+/// expressions may still exclude the cluster.
 fn fits(placement: &Placement, name: &str, view: &impl View) -> bool {
     let spec = &placement.spec;
     let read = view.get_readable::<ManagedCluster>(&Key::cluster(name)).ok().flatten();
@@ -128,8 +128,8 @@ fn fits(placement: &Placement, name: &str, view: &impl View) -> bool {
         && bindings.unwrap_or_default().iter().any(|binding| is_in_set(binding))
 }
 
-/// Checks that a list has every cluster of the decisions, and loses few clusters at once without an approval
-/// and never all.
+/// Checks that a list contains every selected cluster, and that without approval it loses only a few clusters at
+/// once and never all.
 fn list_is_whole(decided: &CheckedDecision<'_>) -> CheckResult {
     let CheckedDecision { key, view, plan, .. } = decided;
     let written = plan.steps.iter().flatten().find_map(|action| match action {
@@ -161,7 +161,7 @@ fn listed(list: &ClusterDecision) -> BTreeSet<String> {
     entries.filter_map(|entry| entry.get("clusterName")).cloned().collect()
 }
 
-/// Checks that the secret of a cluster in a list stays, and is not marked as that of one that left.
+/// Checks that the secret of a listed cluster is neither deleted nor marked as departed.
 fn secrets_stay(decided: &CheckedDecision<'_>) -> CheckResult {
     let CheckedDecision { key, view, plan, .. } = decided;
     for action in plan.steps.iter().flatten() {
@@ -186,7 +186,7 @@ fn secrets_stay(decided: &CheckedDecision<'_>) -> CheckResult {
     Ok(())
 }
 
-/// Returns whether metadata says that a cluster left.
+/// Returns true if metadata marks a cluster as departed.
 fn is_mark(metadata: Option<&Value>) -> bool {
     let annotations = metadata.and_then(|metadata| metadata.get("annotations"));
     annotations.and_then(|it| it.get(LEFT_SINCE_ANNOTATION)).is_some_and(Value::is_string)

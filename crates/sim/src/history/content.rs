@@ -9,19 +9,19 @@ use object::tree::FileTree;
 /// The content of a commit: config maps, and an add-on with its placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The values of the config maps; an absent one is not in the commit.
+    /// The values of the config maps; `None` if the commit lacks the config map.
     pub maps: [Option<u8>; 8],
-    /// The version of the add-on; the commit has no add-on without one.
+    /// The version of the add-on; `None` if the commit lacks the add-on.
     pub version: Option<u8>,
-    /// Every version has a template of its own name; else one template is edited in place.
+    /// True if every version has its own template; otherwise one template is edited in place.
     pub named: bool,
-    /// The rollout strategy.
+    /// The number of the rollout strategy.
     pub strategy: u8,
-    /// The placement selects production only.
+    /// True if the placement selects only production clusters.
     pub prod: bool,
-    /// The placement asks for a list and for secrets for Argo CD.
+    /// True if the placement requests a list and secrets for Argo CD.
     pub argo_cd: bool,
-    /// A file that cannot be rendered.
+    /// True if the commit contains a file that cannot be rendered.
     pub broken: bool,
 }
 
@@ -36,7 +36,7 @@ impl Content {
         content
     }
 
-    /// Changes it as the next commit does.
+    /// Changes the content as the next commit does.
     pub fn change(&mut self, random: &mut Random) {
         self.broken = false;
         match random.below(20) {

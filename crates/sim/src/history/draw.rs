@@ -1,13 +1,13 @@
-//! Draws events.
+//! Draws the events of a history.
 
 use super::{Content, Edit, HistoryEvent, SetContent};
 use crate::Faults;
 use object::Random;
 
-/// Clusters of a world, at most.
+/// Maximum number of clusters in a world.
 const CLUSTERS: u64 = 5;
 
-/// Draws a history: a fleet joins, a first commit is made, and further events follow.
+/// Draws a history: a fleet joins, a first commit is made, and more events follow.
 pub(super) fn history(random: &mut Random) -> Vec<HistoryEvent> {
     let mut events: Vec<HistoryEvent> = (0..=small(random, 4)).map(|cluster| join(random, cluster)).collect();
     let mut content = Content::first(random);
@@ -22,8 +22,8 @@ pub(super) fn history(random: &mut Random) -> Vec<HistoryEvent> {
     events
 }
 
-/// Adds jumps of clocks, of the operator and of clusters, forward and back: by seconds, as a time server
-/// corrects them, and by hours, as a person may set them wrongly.
+/// Adds clock jumps of the operator and of clusters, forward and back: by seconds, as a time server corrects them,
+/// or by hours, as a person may misconfigure them.
 pub(super) fn jumps(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     const AHEAD: [i16; 9] = [-3600, -400, -60, -7, 0, 7, 60, 400, 3600];
     for _ in 0..=small(random, 4) {
@@ -34,7 +34,7 @@ pub(super) fn jumps(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     }
 }
 
-/// Adds the creation of a set, changes of it, its deletion and its creation anew.
+/// Adds events that create, change, delete and recreate a set.
 pub(super) fn sets(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     let mut places: Vec<u64> = (0..4 + random.below(6)).map(|_| random.below(events.len() as u64)).collect();
     places.sort_unstable();
@@ -47,8 +47,8 @@ pub(super) fn sets(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     }
 }
 
-/// Adds lists that fail and decisions that panic, agents that start without the hub, and, in most histories,
-/// a restore of the hub.
+/// Adds failing lists, panicking decisions, agents that start without the hub, and, in most histories, a restore
+/// of the hub.
 pub(super) fn outages(random: &mut Random, events: &mut Vec<HistoryEvent>) {
     let (unlisted, panics) = (u32::from(small(random, 80)), u32::from(small(random, 40)));
     events.insert(place(random, events), HistoryEvent::Faults(Faults::default()));
@@ -130,8 +130,7 @@ fn faults(random: &mut Random) -> Faults {
     Faults { refused: permille(120), answer_lost: permille(120), stale: permille(250), ..Faults::default() }
 }
 
-/// Draws a wait: mostly short, so that events overlap; sometimes long enough for a deadline or a lease to
-/// expire.
+/// Draws a wait: usually short, so that events overlap; sometimes long enough for a deadline or lease to expire.
 fn wait(random: &mut Random) -> u16 {
     match random.below(10) {
         0..4 => 0,

@@ -1,8 +1,8 @@
-//! Random histories: the events that people, other clients and the network cause, drawn from a seed.
+//! Random histories: events caused by people, other clients and the network, drawn from a seed.
 //!
-//! The same seed gives the same history; the state of the world does not change it.
-//! `crates/sim/tests/it/seeds.txt` lists the seeds that once broke an invariant, and `cargo run -p
-//! wheelwright-sim --example seeds -- FROM TO` plays any others.
+//! The same seed gives the same history, regardless of the state of the world. `crates/sim/tests/it/seeds.txt`
+//! lists the seeds that once broke an invariant. `cargo run -p wheelwright-sim --example seeds -- FROM TO` plays
+//! any other seeds.
 
 mod content;
 mod draw;
@@ -22,81 +22,81 @@ use crate::Faults;
 pub enum HistoryEvent {
     /// A cluster joins.
     Join {
-        /// Its number.
+        /// The number of the cluster.
         cluster: u8,
-        /// It is a canary.
+        /// True for a canary.
         canary: bool,
-        /// It is in production.
+        /// True for a production cluster.
         prod: bool,
-        /// The versions of the add-on that work there, a bit each.
+        /// The add-on versions that work there, one bit each.
         works: u8,
-        /// How many seconds its pods take.
+        /// How many seconds its pods take to become ready.
         ready_after: u8,
     },
     /// A cluster leaves.
     Leave(u8),
     /// The labels of a cluster change.
     Label {
-        /// Its number.
+        /// The number of the cluster.
         cluster: u8,
-        /// It is a canary.
+        /// True for a canary.
         canary: bool,
-        /// It is in production.
+        /// True for a production cluster.
         prod: bool,
     },
-    /// The agent of a cluster reaches the hub, or does not.
+    /// The agent of a cluster loses or regains its connection to the hub.
     Network {
-        /// Its number.
+        /// The number of the cluster.
         cluster: u8,
-        /// The agent reaches the hub.
+        /// True if the agent can reach the hub.
         connected: bool,
     },
     /// A commit is fetched. A force push to older content looks the same.
     Commit(Content),
     /// A fetch fails.
     FetchFails,
-    /// A person approves the deletions that wait.
+    /// A person approves the held deletions.
     ApproveDeletions,
-    /// A person suspends the repository, or resumes it.
+    /// A person suspends or resumes the repository.
     Suspend(bool),
     /// A person deletes the repository.
     DeleteRepo,
-    /// A person applies a rollout policy by hand, or deletes it.
+    /// A person applies or deletes a rollout policy by hand.
     Policy(Option<u8>),
     /// A person deletes the placement.
     DeletePlacement,
-    /// A person applies a work with these config maps to a cluster; without any, the work is deleted.
+    /// A person applies a work with these config maps to a cluster, or deletes the work if there are none.
     Work {
         /// The number of the cluster.
         cluster: u8,
-        /// The config maps, a bit each.
+        /// The config maps, one bit each.
         maps: u8,
         /// Their content.
         value: u8,
     },
-    /// A person applies the set, or deletes it.
+    /// A person applies or deletes the replica set.
     Set(Option<SetContent>),
     /// Another client edits an object.
     ExternalEdit(Edit),
-    /// The operator crashes after this number of further writes.
+    /// The operator crashes after this many further writes.
     KillOperator(u8),
     /// The operator restarts.
     RestartOperator,
     /// The agent of a cluster restarts.
     RestartAgent(u8),
-    /// A cluster is cut off from the hub, and its agent restarts from the works that it kept.
+    /// A cluster is cut off from the hub, and its agent restarts with the works that it cached.
     RestartAgentAlone(u8),
     /// A person backs up the hub.
     BackUpHub,
     /// The hub is restored from its last backup.
     RestoreHub,
-    /// The network changes.
+    /// The faults of the network change.
     Faults(Faults),
     /// A wall clock jumps.
     Clock {
-        /// The number of the cluster; absent for the clock of the operator.
+        /// The number of the cluster; `None` for the operator's clock.
         cluster: Option<u8>,
-        /// How many seconds it is ahead of the clock of the hub's API server from now on.
+        /// How many seconds it is now ahead of the hub API server's clock.
         ahead: i16,
     },
     /// Seconds pass.
@@ -106,27 +106,27 @@ pub enum HistoryEvent {
 /// An edit by another client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Writes another value into a config map of the hub, or creates it.
+    /// Writes another value to a config map on the hub, or creates the config map.
     WriteMap(u8),
-    /// Deletes a config map of the hub.
+    /// Deletes a config map on the hub.
     DeleteMap(u8),
-    /// Removes the mark of the repository from a config map of the hub.
+    /// Removes the repository's ownership mark from a config map on the hub.
     UnmarkMap(u8),
-    /// Deletes a decision of the placement.
+    /// Deletes a PlacementDecision of the placement.
     DeleteDecision,
     /// Deletes the add-on of a cluster.
     DeleteAddOn(u8),
     /// Deletes the works of a cluster.
     DeleteWorks(u8),
-    /// Deletes a deployment of a cluster.
+    /// Deletes a deployment on a cluster.
     DeleteDeployment(u8),
-    /// Scales a deployment of a cluster.
+    /// Scales a deployment on a cluster.
     ScaleDeployment(u8),
-    /// Writes another value into a config map of a cluster, or creates it.
+    /// Writes another value to a config map on a cluster, or creates the config map.
     WriteSpokeMap(u8, u8),
 }
 
-/// Draws the events of a history. In one of eight, clocks jump.
+/// Draws the events of a history. In one history out of eight, clocks jump.
 pub fn draw(seed: u64) -> Vec<HistoryEvent> {
     if seed % 8 == 5 { draw_with_jumps(seed) } else { draw::history(&mut Random::new(seed ^ 0x5157_0000)) }
 }
@@ -139,8 +139,7 @@ pub fn draw_with_jumps(seed: u64) -> Vec<HistoryEvent> {
     events
 }
 
-/// Draws the events of a history in which the placement asks for a list and for secrets for Argo CD: those of
-/// [`draw`].
+/// Draws the events of [`draw`], with a placement that requests a list and secrets for Argo CD.
 pub fn draw_with_argo_cd(seed: u64) -> Vec<HistoryEvent> {
     let mut events = draw(seed);
     for event in &mut events {
@@ -151,17 +150,16 @@ pub fn draw_with_argo_cd(seed: u64) -> Vec<HistoryEvent> {
     events
 }
 
-/// Draws the events of a history with a ManifestWorkReplicaSet: those of [`draw`], and among them those of
-/// the set. They come from a generator of their own, so that a seed has the same other events in both.
+/// Draws the events of [`draw`], mixed with events of a ManifestWorkReplicaSet. The latter come from a separate
+/// generator, so that a seed gives the same other events in both functions.
 pub fn draw_with_sets(seed: u64) -> Vec<HistoryEvent> {
     let mut events = draw(seed);
     draw::sets(&mut Random::new(seed ^ 0x5e75_0000), &mut events);
     events
 }
 
-/// Draws the events of a history with outages: those of [`draw`], and among them lists that fail, decisions
-/// that panic, agents that start without the hub, and a hub that is restored from a backup. They come from a
-/// generator of their own.
+/// Draws the events of [`draw`], mixed with outages: failing lists, panicking decisions, agents that start without
+/// the hub, and a hub restored from a backup. The outages come from a separate generator.
 pub fn draw_with_outages(seed: u64) -> Vec<HistoryEvent> {
     let mut events = draw(seed);
     draw::outages(&mut Random::new(seed ^ 0x007a_0000), &mut events);

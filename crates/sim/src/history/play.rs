@@ -23,11 +23,11 @@ use object::{Key, Kind, Object};
 use reconcile::SourceFailure;
 use store::{DeleteOptions, Patch, ResourcePath, Store, WriteOptions};
 
-/// The end of a history.
+/// The result of a history.
 pub struct HistoryResult {
-    /// Every write, if the history was asked to keep them.
+    /// Every write, if requested.
     pub writes: Vec<Write>,
-    /// The number of events that were played.
+    /// The number of events played.
     pub events: usize,
     /// The broken invariant, if there is one.
     pub violation: Option<InvariantViolation>,
@@ -147,7 +147,7 @@ impl Player {
             ("canary", if canary { "true" } else { "false" }),
             ("prod", if prod { "true" } else { "false" }),
         ];
-        // A cluster that joins again may find its namespace on the way out.
+        // A cluster that rejoins may find its old namespace still terminating.
         let _ = self.world.join(cluster, &labels, workloads);
     }
 
@@ -158,7 +158,7 @@ impl Player {
         self.apply(json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
     }
 
-    /// Approves the deletions that a repository and a list for Argo CD hold.
+    /// Approves deletions held by the repository or by a list for Argo CD.
     fn approve(&mut self) {
         let list: Option<ClusterDecision> = self.world.get(&Key::namespaced("config", "fleet"));
         if let Some(held) = list.and_then(|list| list.status?.held) {

@@ -8,21 +8,21 @@ use object::Random;
 /// The content of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetContent {
-    /// The version of the workload in its template, as that of the add-on.
+    /// The version of the workload in its template, numbered like the add-on's versions.
     pub version: u8,
     /// The rollout strategy.
     pub strategy: u8,
-    /// Its deletion waits for its works.
+    /// True if its deletion waits for its works.
     pub foreground: bool,
 }
 
 impl SetContent {
-    /// Draws a set that is created.
+    /// Draws the initial content of the set.
     pub fn first(random: &mut Random) -> Self {
         Self { version: 0, strategy: below(random, STRATEGIES), foreground: random.chance(500) }
     }
 
-    /// Changes it as a person does.
+    /// Changes the set as a person would.
     pub fn change(&mut self, random: &mut Random) {
         match random.below(10) {
             0..7 => self.version = below(random, 4),
@@ -30,7 +30,7 @@ impl SetContent {
         }
     }
 
-    /// Returns the set. Its works progress until the workload is ready.
+    /// Returns the set as an object. Its works are in progress until the workload is ready.
     pub fn object(&self) -> Value {
         let Self { version, strategy: number, foreground } = *self;
         let progressing = "!has(object.status) || !has(object.status.updatedReplicas) \
