@@ -1,5 +1,5 @@
-//! Hazards of add-ons in Open Cluster Management: placements that share clusters, add-ons that people
-//! installed, configurations of one cluster, and the order of add-ons.
+//! Hazards of add-ons in Open Cluster Management: placements that share clusters, add-ons installed by people,
+//! per-cluster configurations, and the order of add-ons.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn a_cluster_of_two_placements_counts_in_the_later_one_and_the_earlier_one_does_
     let placement = |name: &str, template: &str, strategy: Value| json!({"namespace": "default", "name": name, "configs": [config(template)], "rolloutStrategy": strategy});
     let supported = json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates"});
     let groups = json!({"type": "ProgressivePerGroup"});
-    // The only cluster of the mandatory group of the earlier placement belongs to the later one.
+    // The earlier placement's mandatory group has only one cluster, which belongs to the later placement.
     let placements =
         json!([placement("fleet", "msa", progressive()), placement("canaries", "later", groups)]);
     put(
@@ -116,7 +116,7 @@ fn addons_are_installed_in_no_order() {
     assert_eq!(names, [ADDON, "other"], "the pods of the first never run");
 }
 
-/// Makes the add-on, whose placement names a template; the default, if there is one, is another.
+/// Creates the add-on with a template named by its placement; the optional default is a different template.
 fn with_template_of_placement(world: &mut World, default: Option<&str>) {
     let mut supported = json!({"group": "addon.open-cluster-management.io", "resource": "addontemplates"});
     if let Some(default) = default {
@@ -191,7 +191,7 @@ fn a_cluster_that_waits_for_its_turn_keeps_its_works_and_its_last_jobs() {
     assert!(!is_waiting(&world), "the placement may have installed it again");
 }
 
-/// OCM's add-on manager keeps no snapshots, and asks for the well-known feedback only.
+/// OCM's add-on manager keeps no snapshots and requests only the well-known feedback.
 #[test]
 fn an_addon_that_ocm_rolled_out_is_taken_over_with_what_it_runs() {
     let mut world = world(2);
@@ -284,7 +284,7 @@ fn a_placement_that_does_not_exist_stops_no_rollout_of_another_one() {
     assert_eq!(of_absent.name, "absent");
     let told = find_condition(&of_absent.conditions, "Progressing").unwrap();
     assert!(told.message.contains("does not exist"), "{told:?}");
-    // Every cluster could be one of the missing placement, so nothing is removed.
+    // Any cluster could belong to the missing placement, so nothing is removed.
     select_some(&mut world, 2);
     world.run_for(seconds(60)).unwrap();
     assert_eq!(world.list::<ManagedClusterAddOn>().len(), 3);

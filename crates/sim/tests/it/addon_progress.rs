@@ -1,4 +1,4 @@
-//! The condition `Progressing` of an add-on on a cluster, before and without a rollout.
+//! The `Progressing` condition of an add-on on a cluster, before and without a rollout.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ use store::{Patch, ResourcePath, WriteOptions};
 
 const ADDONS: &str = "addon.open-cluster-management.io/v1alpha1";
 
-/// Returns status, reason and message of `Progressing`.
+/// Returns the status, reason and message of `Progressing`.
 fn progressing(world: &World, cluster: &str) -> String {
     let addon: ManagedClusterAddOn = world.get(&Key::namespaced(cluster, ADDON)).unwrap();
     let conditions = addon.status.unwrap_or_default().conditions;
@@ -27,7 +27,7 @@ fn progressing(world: &World, cluster: &str) -> String {
     condition.map(|c| format!("{} {}: {}", c.status, c.reason, c.message)).unwrap_or_default()
 }
 
-/// Sets conditions of the first cluster's add-on, as its manager does.
+/// Sets conditions on the first cluster's add-on, as its manager does.
 fn report(world: &mut World, types: &[&str]) {
     let condition = |type_: &&str| json!({"type": type_, "status": "True", "reason": "Applied", "message": "", "lastTransitionTime": world.now.to_string()});
     let conditions: Vec<Value> = types.iter().map(condition).collect();
@@ -113,7 +113,7 @@ fn a_configuration_of_a_kind_that_the_addon_does_not_support_fails_on_its_cluste
     assert!(reason == "Failed" || message.contains("1 failed"), "{reason}: {message}");
 }
 
-/// Acts as the manager of the add-on: tells the hash of its configuration, and deploys what is assigned.
+/// Acts as the add-on's manager: reports the hash of its configuration and deploys the assigned configuration.
 fn manage(world: &mut World, hash: &str) {
     let cma: ClusterManagementAddOn = world.get(&Key::cluster(ADDON)).unwrap();
     let mut status = serde_json::to_value(cma.status.unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Add-ons on their clusters: jobs before the deletion, and configurations for one cluster.
+//! Add-ons on their clusters: pre-delete jobs and per-cluster configurations.
 
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use object::{Key, Kind, Metadata as _};
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Writes a template with a job that runs before the add-on is deleted.
+/// Writes a template with a pre-delete job.
 pub(crate) fn template_with_job(world: &mut World, image: &str) {
     template(world, "msa", image);
     let template: AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn template_with_job(world: &mut World, image: &str) {
     put(world, object);
 }
 
-/// Returns a cluster with an add-on that has a job to run before it is deleted.
+/// Returns a cluster with an add-on that has a pre-delete job.
 fn with_job() -> World {
     let mut world = world(1);
     template_with_job(&mut world, "msa:0.4.0");
@@ -60,7 +60,7 @@ pub(crate) fn job_of(world: &World, cluster: &str) -> Option<Value> {
     Some(world.spokes[cluster].store.get(&job_key()).ok()?.as_ref().clone().into_value())
 }
 
-/// Makes the image of the job available; the change of the job makes the node try again.
+/// Makes the job's image available and changes the job so that the node tries again.
 pub(crate) fn complete(world: &mut World, cluster: &str) {
     let now = world.now;
     let spoke = world.spokes.get_mut(cluster).unwrap();
@@ -199,7 +199,7 @@ fn a_hosting_annotation_does_not_hold_an_addon_of_a_template() {
     assert!(annotations.contains_key("addon.open-cluster-management.io/hosting-cluster-name"));
 }
 
-/// Sets annotations of a prefix that add-ons copy, on the cluster or on its add-on; null removes one.
+/// Sets annotations with a prefix that add-ons copy, on the cluster or its add-on; null removes an annotation.
 fn annotate<K: Kind>(world: &mut World, key: &Key, values: &Value) {
     let values = values.as_object().unwrap().iter();
     let annotations: Map<String, Value> =
@@ -258,7 +258,7 @@ fn manifest_configs_are_those_of_the_template_that_the_cluster_uses() {
     assert!(resources.contains(&"namespaces"), "{resources:?}");
 }
 
-/// Returns the status and the message of a condition of the add-on.
+/// Returns the status and message of one of the add-on's conditions.
 fn condition(world: &World, type_: &str) -> Option<(String, String)> {
     let status = addon(world)?.status?;
     find_condition(&status.conditions, type_).map(|c| (c.status.to_string(), c.message.clone()))

@@ -1,5 +1,5 @@
-//! Argo CD beside a hub: what the generator of an ApplicationSet reads after every write, and what Argo CD
-//! would prune.
+//! Argo CD alongside a hub: what an ApplicationSet generator reads after every write, and what Argo CD would
+//! prune.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use store::{Patch, WriteOptions};
 /// The output of the cluster decision resource generator (argo-cd `applicationset/generators/duck_type.go`).
 #[derive(Debug, PartialEq)]
 enum Generated {
-    /// After an error the existing applications stay.
+    /// An error, after which the existing applications stay.
     Error,
-    /// A failed type assertion of Go.
+    /// A failed Go type assertion.
     Panic,
-    /// The parameters of the applications. All others are removed.
+    /// The parameters of the applications. Argo CD removes all other applications.
     Parameters(BTreeMap<String, BTreeMap<String, String>>),
 }
 
@@ -45,7 +45,7 @@ fn generate<'a>(objects: impl Iterator<Item = &'a Object>, list_key: &str) -> Ge
     Generated::Parameters(parameters)
 }
 
-/// Returns what the generator answers after each write, for the objects of a kind.
+/// Returns the generator's answer after each write to objects of a kind.
 fn answers(history: &[Write], kind: &str) -> Vec<Generated> {
     let mut objects: BTreeMap<String, Object> = BTreeMap::new();
     let mut answers = Vec::new();
@@ -66,7 +66,7 @@ fn answers(history: &[Write], kind: &str) -> Vec<Generated> {
 
 const CANARY: &str = "canary";
 
-/// Creates the placement `fleet`, which requests a list; the canary has its own group.
+/// Creates the placement `fleet`, which requests a list and puts the canary into its own group.
 fn placement(world: &mut World, labels: Value, annotations: Value) {
     let wanted = json!({"gitops.wheelwright.dev/cluster-decision": "canary, id.k8s.io"});
     let labels_of_canary = json!({"labelSelector": {"matchLabels": {CANARY: "true"}}});
@@ -84,7 +84,7 @@ fn placement(world: &mut World, labels: Value, annotations: Value) {
     world.run_for(seconds(20)).unwrap();
 }
 
-/// Returns four clusters that the placement selects, and keeps the history of their hub.
+/// Returns four clusters selected by the placement, and records the history of their hub.
 fn placed() -> World {
     let mut world = world(4);
     world.keep_history();
@@ -180,7 +180,7 @@ fn the_generator_never_reads_a_partial_or_an_empty_list() {
     world.delete::<ManagedCluster>(&Key::cluster(cluster(3))).unwrap();
     world.run_for(seconds(60)).unwrap();
     assert_eq!(clusters(&world), 4);
-    // A label that no cluster has: the decisions are empty, and the list stays.
+    // Select by a label that no cluster has: the decisions become empty, but the list stays.
     placement(&mut world, nobody(), json!({}));
     world.run_for(seconds(40)).unwrap();
     let status = decision(&world).status.unwrap();
@@ -244,15 +244,15 @@ fn an_approval_of_exactly_these_clusters_empties_the_list() {
     assert_eq!(decision(&world).status.unwrap().held, None);
 }
 
-/// The ways in which Argo CD finds the objects of an application.
+/// The ways in which Argo CD identifies the objects of an application.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
     Label,
     Annotation,
 }
 
-/// Returns whether Argo CD counts a live object as part of the application `shop`, and would prune it when
-/// git lacks it.
+/// Returns true if Argo CD treats a live object as part of the application `shop` and would prune it if it is
+/// missing from git.
 fn is_managed(object: &Object, mode: Mode) -> bool {
     let has_owner = object.at(&["metadata", "ownerReferences"]).is_some();
     match mode {
@@ -267,8 +267,7 @@ fn is_managed(object: &Object, mode: Mode) -> bool {
     }
 }
 
-/// Marks an object as part of an application, as Argo CD does in the mode annotation+label with client-side
-/// apply.
+/// Marks an object as part of an application, as Argo CD does in annotation+label mode with client-side apply.
 fn mark(world: &mut World, mut object: Value) {
     let found = Object::from_value(object.clone()).unwrap();
     let (gvk, key) = (found.gvk(), found.key());

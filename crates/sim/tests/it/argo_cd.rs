@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use store::ResourcePath;
 
-/// Returns the namespace of Argo CD, and the definition of its kind, which has no subresource for the status.
+/// Returns Argo CD's namespace and the CRD of its kind, which has no status subresource.
 pub(crate) fn argo_cd() -> [(ResourcePath, Value); 2] {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({

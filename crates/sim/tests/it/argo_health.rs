@@ -1,5 +1,5 @@
-//! Records statuses of rollouts as examples for the health checks for Argo CD. `tests/argocd/health.rs` runs the
-//! checks on them, and `tests/kstatus` asks kstatus.
+//! Records rollout statuses as examples for Argo CD health checks. `tests/argocd/health.rs` runs the checks on
+//! them, and `tests/kstatus` evaluates them with kstatus.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use crate::fixtures::{
 use crate::golden;
 use crate::replica_sets::{self, bad, get, policy, refs, set, set_with, settle};
 
-/// Returns an object as an example. Its times depend on the delays of the simulator, so they have one value.
+/// Formats an object as an example. All its times get the same value because they depend on the simulator's
+/// delays.
 fn example(mut object: Value) -> String {
     let name = object["metadata"]["name"].take();
     let generation = object["metadata"]["generation"].take();
@@ -57,7 +58,7 @@ fn check(kind: &str, examples: impl IntoIterator<Item = (&'static str, String)>)
     golden::check(examples.map(|(name, text)| (root.join(kind).join(format!("testdata/{name}.json")), text)));
 }
 
-/// Returns three clusters with the first version of a set.
+/// Returns three clusters with the first version of a replica set.
 fn rolled_out() -> World {
     let mut world = world(3);
     select_all(&mut world);

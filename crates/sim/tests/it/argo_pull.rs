@@ -1,7 +1,7 @@
-//! The pull model of Argo CD: an Application reaches a cluster in a ManifestWork, and its state comes back.
+//! Argo CD's pull model: an Application reaches a cluster in a ManifestWork, and its state is reported back.
 //!
-//! The work is as argocd-pull-integration makes it, or our operator from an Application of the hub. A model
-//! of the application controller on the cluster runs the operation and writes the status.
+//! The work is built as by argocd-pull-integration, or by our operator from an Application on the hub. A model of
+//! the application controller on the cluster runs the operation and writes the status.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn application(world: &World) -> Option<Object> {
     world.spokes["cluster1"].store.get(&target).ok().map(|object| Object::clone(&object))
 }
 
-/// Writes to the Application on the cluster as its controller does.
+/// Writes to the cluster's Application as its controller does.
 fn control(world: &mut World, patch: Value) {
     let target = applications().at(&Key::namespaced("argocd", "shop"));
     let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
@@ -45,7 +45,7 @@ fn install(world: &mut World) {
     world.run_for(seconds(5)).unwrap();
 }
 
-/// Puts the work of an application of some revision on the hub.
+/// Puts the work of an application at a revision on the hub.
 fn work(world: &mut World, revision: &str) {
     let path = |name: &str, path: &str| json!({"name": name, "path": path});
     let feedback = json!({"type": "JSONPaths", "jsonPaths": [
@@ -141,12 +141,12 @@ fn key() -> Key {
     Key::namespaced("argocd", "shop")
 }
 
-/// Returns a field of the Application of the hub.
+/// Returns a field of the hub's Application.
 fn of_the_hub(world: &World, field: &str) -> Value {
     world.get::<Application>(&key()).unwrap().field(field).cloned().unwrap_or_default()
 }
 
-/// Has the Application of the hub synchronised, as a person does.
+/// Requests a sync of the hub's Application, as a person does.
 fn synchronise(world: &mut World) {
     let target = applications().at(&key());
     let operation = Patch::Merge(json!({"operation": {"sync": {"revision": "v1"}}}));
@@ -155,7 +155,7 @@ fn synchronise(world: &mut World) {
     world.run_for(seconds(10)).unwrap();
 }
 
-/// Creates an Application of the hub that a cluster runs.
+/// Creates an Application on the hub that runs on a cluster.
 fn create(world: &mut World) {
     put(
         world,
@@ -174,7 +174,7 @@ fn create(world: &mut World) {
     world.run_for(seconds(10)).unwrap();
 }
 
-/// Returns a hub with an Application that a cluster runs.
+/// Returns a hub with an Application that runs on a cluster.
 fn pulled() -> World {
     let hub = |process: &mut Dispatcher| {
         controllers::hub(process);
@@ -247,7 +247,7 @@ fn an_application_that_is_deleted_without_cascade_waits_for_no_objects() {
 fn an_application_that_is_created_again_leaves_no_work_of_the_one_before() {
     let mut world = pulled();
     let before = application(&world).unwrap().uid().to_owned();
-    // Somebody removes the finalizers by hand.
+    // A person removes the finalizers by hand.
     let target = applications().at(&key());
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let now = world.now;

@@ -1,4 +1,4 @@
-//! The secrets by which Argo CD knows the clusters of a placement.
+//! The secrets through which Argo CD knows the clusters of a placement.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,22 @@ use api::names::LEFT_SINCE_ANNOTATION;
 use object::{Key, Metadata as _};
 use sim::{Setup, World};
 
-/// Returns two clusters that a placement selects.
+/// Returns two clusters selected by a placement.
 pub(crate) fn clusters(setup: Setup) -> World {
     let mut world = with(setup, 1, 2);
     select_all(&mut world);
     world
 }
 
-/// Returns two clusters of a placement that asks for secrets with the token of an account; empty for none.
+/// Returns two clusters of a placement that requests secrets with the token of an account; an empty name requests
+/// none.
 fn fleet(account: &str) -> World {
     let mut world = clusters(Setup::with_argo_cd());
     ask(&mut world, Some(account));
     world
 }
 
-/// Asks for the list, and for secrets with the token of an account or without one.
+/// Requests the list, and secrets with or without the token of an account.
 pub(crate) fn ask(world: &mut World, account: Option<&str>) {
     let mut annotations = json!({"gitops.wheelwright.dev/cluster-decision": ""});
     if let Some(account) = account {
@@ -55,7 +56,7 @@ fn account(world: &mut World, token: &str) {
     secret(world, "cluster1", "argocd", labels, json!({"token": token, "ca.crt": "PEM"}));
 }
 
-/// Returns the values of each secret of the namespace of the placement, by name.
+/// Returns the values of each secret in the placement's namespace, by name.
 fn secrets(world: &World) -> BTreeMap<String, BTreeMap<String, String>> {
     let of = |secret: &Secret| {
         let data = secret.data.clone().unwrap_or_default().into_iter();
@@ -125,7 +126,7 @@ fn a_secret_has_the_token_of_its_account_and_follows_it() {
     assert_eq!(config(&world)["bearerToken"], "t2", "a cluster does not vanish with its token");
 }
 
-/// Writes the address that the agent of the first cluster tells.
+/// Writes the address that the first cluster's agent reports.
 fn address(world: &mut World, url: &str) {
     put(
         world,

@@ -27,8 +27,8 @@ use reconcile::{Action, Answer, Outcome, Plan, Precondition, Site, Subresource};
 use sim::history::{self, HistoryEvent};
 use sim::{Faults, Invariant, InvariantViolation, Servers, Setup};
 
-/// Number of seeds that a failure searches for another one that shows the bug. The rarest shows in one of
-/// some hundred histories.
+/// Number of seeds to search, when a test fails, for another seed that shows the bug. The rarest bug shows in one
+/// of several hundred histories.
 const SEARCHED: u64 = 600;
 
 /// Plays the history of a seed, which must break one of the expected invariants.
@@ -73,7 +73,7 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// The inventory of the repository is not written before the objects.
+    /// The repository's inventory is not written before the objects.
     NoInventory in hub_with "config-repo" {
         fn plan(plan: &mut Plan, _: Timestamp) {
             let ahead = |action: &Action| action.gvk().is_some_and(|gvk| gvk.kind == "ConfigRepoInventory");
@@ -81,7 +81,7 @@ bugs! {
         }
     } an_inventory_that_is_not_written_ahead_is_found breaks InventoryNamesEveryObject, 1_000_000;
 
-    /// The inventory of a work is not written before the objects.
+    /// The work's inventory is not written before the objects.
     NoWorkInventory in agent_with "work-agent" {
         fn plan(plan: &mut Plan, _: Timestamp) {
             let ahead = |action: &Action| {
@@ -91,7 +91,7 @@ bugs! {
         }
     } a_work_that_does_not_list_its_objects_is_found breaks InventoryNamesEveryObject, 1_000_000;
 
-    /// Deletions have no precondition on the uid.
+    /// Deletions have no uid precondition.
     NoUid in hub_with "config-repo" {
         fn plan(plan: &mut Plan, _: Timestamp) {
             for action in plan.steps.iter_mut().flatten() {
@@ -111,7 +111,7 @@ bugs! {
         }
     } a_deletion_budget_without_effect_is_found breaks DeletionBudget, 20;
 
-    /// Objects of others are taken over although nobody requested it.
+    /// Foreign objects are taken over although nobody requested it.
     TakesOver in hub_with "config-repo" {
         fn see(object: &mut dyn Any) {
             if let Some(repo) = object.downcast_mut::<ConfigRepo>() {
@@ -120,7 +120,7 @@ bugs! {
         }
     } an_object_of_others_that_is_overwritten_is_found breaks NothingUnownedIsOverwritten, 240;
 
-    /// One cluster too many is in flight.
+    /// One cluster too many is updating at once.
     OneTooMany in hub_with "addon-config" {
         fn see(object: &mut dyn Any) {
             for_each_strategy(object, |strategy| {
@@ -162,7 +162,7 @@ bugs! {
         }
     } a_pause_without_effect_is_found breaks RolloutPromise, 19;
 
-    /// An add-on is installed on all clusters at once, whatever the policy says.
+    /// An add-on is installed on all clusters at once, regardless of the policy.
     InstallsAtOnce in hub_with "addon-install" {
         fn see(object: &mut dyn Any) {
             if let Some(policy) = object.downcast_mut::<RolloutPolicy>() {
@@ -171,7 +171,7 @@ bugs! {
         }
     } an_installation_beside_the_rollout_is_found breaks RolloutPromise, 2;
 
-    /// Decisions are made on the state of add-ons before their last write.
+    /// Decisions use the state of add-ons before their last write.
     OneWriteBehind in hub_with "addon-config" {
         fn see(object: &mut dyn Any) {
             if let Some(addon) = object.downcast_mut::<ManagedClusterAddOn>() {
@@ -217,7 +217,7 @@ bugs! {
         }
     } a_controller_that_never_waits_is_found breaks ComesToRest, 0;
 
-    /// Works are rendered from another content of the template than the assigned one.
+    /// Works are rendered from template content other than the assigned content.
     RendersAnother in hub_with "addon-deploy" {
         fn see(object: &mut dyn Any) {
             if let Some(snapshot) = object.downcast_mut::<ControllerRevision>() {
@@ -227,7 +227,7 @@ bugs! {
         }
     } works_of_another_revision_than_the_assigned_are_found breaks WorksHaveAssignedContent, 1;
 
-    /// The hub keeps the works of an add-on as they were made first.
+    /// The hub never changes the works of an add-on after creating them.
     KeepsWorks in hub_with "addon-deploy" {
         fn plan(plan: &mut Plan, _: Timestamp) {
             for step in &mut plan.steps {
@@ -236,7 +236,7 @@ bugs! {
         }
     } works_that_do_not_follow_the_assignment_are_found breaks NoMixOfRevisions, 1;
 
-    /// The agent keeps a part of an add-on in its first version.
+    /// The agent leaves part of an add-on at its first version.
     KeepsSidecar in agent_with "work-agent" {
         fn see(object: &mut dyn Any) {
             let Some(work) = object.downcast_mut::<ManifestWork>() else { return };
@@ -249,7 +249,7 @@ bugs! {
         }
     } a_cluster_with_two_revisions_of_an_addon_is_found breaks NoMixOfRevisions, 1;
 
-    /// Every report is a new one.
+    /// Every report differs from the last.
     ReportsAlways in hub_with "report" {
         fn see(object: &mut dyn Any) {
             let status = object.downcast_mut::<ConfigRepo>().and_then(|repo| repo.status.as_mut());
@@ -269,7 +269,7 @@ fn for_each_strategy(object: &mut dyn Any, change: impl Fn(&mut api::cluster::v1
     }
 }
 
-/// Returns whether an action changes a work that exists.
+/// Returns true if an action changes an existing work.
 fn changes_work(action: &Action) -> bool {
     let Action::Apply { object, .. } = action else { return false };
     object.kind() == "ManifestWork" && !object.resource_version().is_empty()
@@ -284,7 +284,7 @@ fn removes_finalizers(action: &Action) -> bool {
 /// The last two states of each observed add-on, by uid.
 type Seen = BTreeMap<String, (ManagedClusterAddOn, ManagedClusterAddOn)>;
 
-/// Returns an add-on as it was before its last write.
+/// Returns an add-on's state before its last write.
 fn before(addon: &ManagedClusterAddOn) -> ManagedClusterAddOn {
     thread_local! {
         static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) };
@@ -307,19 +307,19 @@ fn without_preconditions(sites: &mut Servers<'_>, manager: &str, action: &Action
     sim::execute(sites, manager, &action, now)
 }
 
-/// Returns no written object, so that plans see it only after the watch.
+/// Drops written objects from answers, so that plans see them only through the watch.
 fn without_feedback(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     sim::execute(sites, manager, action, now).map(|_| Answer::Nothing)
 }
 
-/// Reports every write as done, so that the next step starts although a write failed.
+/// Reports every write as successful, so that the next step starts although a write failed.
 fn without_failures(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     sim::execute(sites, manager, action, now).or(Ok(Answer::Nothing))
 }
 
 #[test]
 fn every_invariant_has_a_bug_that_breaks_it() {
-    // Where a bug may break one of several, it shows nothing about each.
+    // A bug that may violate one of several invariants proves nothing about any single one.
     let alone = |line: &'static str| {
         let (_, rest) = ["breaks ", "&[Invariant::", "invariant, Invariant::"]
             .iter()
@@ -359,8 +359,8 @@ fn an_executor_that_drops_own_writes_is_found() {
 
 #[test]
 fn an_executor_that_goes_on_after_a_failure_is_found() {
-    // Only the operator writes the inventories, so only a refused write prevents one. A refused write that
-    // counts as done is also still wanted when the fleet is at rest.
+    // Only the operator writes the inventories, so only a failed write prevents one. A failed write that counts as
+    // successful is also still needed when the fleet is at rest.
     let refused = |seed| with_faults(history::draw(seed), Faults { refused: 300, ..Faults::default() });
     let setup = Setup { execute: without_failures, ..Setup::default() };
     check(setup, refused, 170, &[Invariant::InventoryNamesEveryObject, Invariant::NoWriteAtRest]);

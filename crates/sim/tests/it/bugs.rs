@@ -1,4 +1,4 @@
-//! Controllers with a bug each.
+//! Wraps controllers so that each has one bug.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -13,12 +13,12 @@ use reconcile::{
 };
 use sim::Setup;
 
-/// A bug of a controller: in its input or in its plan.
+/// A bug in a controller's input or plan.
 pub(crate) trait Bug: 'static {
     /// The name of the controller.
     const CONTROLLER: &'static str;
 
-    /// Returns whether the list of a kind counts as empty.
+    /// Returns true if lists of a kind appear empty.
     fn is_empty(kind: &str) -> bool {
         let _ = kind;
         false
@@ -35,7 +35,7 @@ pub(crate) trait Bug: 'static {
     }
 }
 
-/// What stands between a controller and the rest of its process.
+/// A layer between a controller and the rest of its process.
 pub(crate) trait Wrapper: 'static {
     fn plan<C: Controller>(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan>;
 
@@ -142,7 +142,7 @@ struct WithBug<'a, B>(&'a mut Dispatcher, PhantomData<B>);
 
 impl<B: Bug> Register for WithBug<'_, B> {
     fn add<C: Controller>(&mut self) {
-        // A constant, so that the compiler makes no other controller with the bug.
+        // A constant, so that the compiler instantiates the bug for no other controller.
         if const { is_same(C::NAME.as_bytes(), B::CONTROLLER.as_bytes()) } {
             self.0.add::<Wrapped<B, C>>();
         } else {
@@ -159,17 +159,17 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Returns a fleet whose operator has a bug.
+/// Returns a setup whose operator has a bug.
 pub(crate) fn hub_with<B: Bug>() -> Setup {
     Setup { hub: |process| controllers::hub(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
 }
 
-/// Returns a fleet whose agents have a bug.
+/// Returns a setup whose agents have a bug.
 pub(crate) fn agent_with<B: Bug>() -> Setup {
     Setup { agent: |process| controllers::agent(&mut WithBug::<B>(process, PhantomData)), ..Setup::default() }
 }
 
-/// Returns a fleet whose operator has a bug, with Argo CD on its hub.
+/// Returns a setup whose operator has a bug and whose hub has Argo CD.
 pub(crate) fn argo_cd_with<B: Bug>() -> Setup {
     let hub = |process: &mut Dispatcher| {
         controllers::hub(&mut WithBug::<B>(process, PhantomData));

@@ -1,4 +1,4 @@
-//! The reports of a cluster about itself: its claims and its version.
+//! What a cluster reports about itself: its claims and its version.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use store::{DeleteOptions, Patch, ResourcePath, WriteOptions};
 
 const CLAIMS: &str = "clusterclaims";
 
-/// Writes a claim on the spoke as somebody else; without a value it is deleted.
+/// Writes a claim on the spoke as another client; deletes it if there is no value.
 fn claim(world: &mut World, name: &str, value: Option<&str>) {
     let target = ResourcePath::resource("cluster.open-cluster-management.io", "v1alpha1", CLAIMS)
         .at(&Key::cluster(name));
@@ -67,7 +67,7 @@ fn the_version_of_a_cluster_is_that_of_its_api_server_whatever_a_claim_says() {
     );
     assert_eq!(version(&world), "v1.36.0");
 
-    // Its claims are reported no more, and the cluster is upgraded.
+    // The agent stops reporting claims, and the cluster is upgraded.
     let spoke = world.spokes.get_mut("cluster1").unwrap();
     spoke.settings.claims.enabled = false;
     world.restart_agent("cluster1");
@@ -77,7 +77,7 @@ fn the_version_of_a_cluster_is_that_of_its_api_server_whatever_a_claim_says() {
     assert_eq!(version(&world), "v1.37.1");
     assert_eq!(condition(&world, "cluster1", AVAILABLE).0, "True");
 
-    // A server that is away leaves the last version, and is reported as away.
+    // If the API server is unavailable, the last version stays and the cluster is reported as unavailable.
     world.spokes.get_mut("cluster1").unwrap().answers = false;
     world.run_for(seconds(90)).unwrap();
     assert_eq!(

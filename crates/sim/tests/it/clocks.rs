@@ -13,7 +13,7 @@ fn availability(cluster: &ManagedCluster) -> String {
     find_condition(conditions, "ManagedClusterConditionAvailable").unwrap().status.to_string()
 }
 
-/// Runs for some minutes and checks each write of a cluster.
+/// Runs for some minutes and checks each write to a cluster.
 fn stays_available(world: &mut World, minutes: i64) {
     world.keep_history();
     world.run_for(SignedDuration::from_mins(minutes)).unwrap();
@@ -51,7 +51,7 @@ fn a_clock_of_the_hub_that_jumps_makes_no_cluster_silent() {
     }
 }
 
-/// Some leases expire at the jump, and are checked at once.
+/// Some leases expire at the jump and are checked at once.
 #[test]
 fn a_clock_of_the_hub_that_steps_by_the_time_of_a_lease_makes_no_cluster_silent() {
     for step in [240, 260, 280, 300, 320] {

@@ -1,4 +1,4 @@
-//! A git provider learns the state of each commit once.
+//! A git provider receives the state of each commit once.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use object::tree::FileTree;
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Follows a repository whose commits another tool applies.
+/// Observes a repository whose commits another tool applies.
 fn follow(world: &mut World, report: Value) {
     let spec = json!({"url": "https://github.com/acme/fleet", "mode": "Observe", "report": report});
     config_repo(world, &repo(), spec);
@@ -34,7 +34,7 @@ fn commit(world: &mut World, revision: char) {
     world.commit(&repo(), &revision.to_string().repeat(40), tree);
 }
 
-/// Returns the first digit of each commit, and its state, in the order in which they were sent.
+/// Returns the first digit and the state of each commit, in sending order.
 fn sent(world: &World) -> Vec<String> {
     let short = |commit: &str| commit.get(..1).unwrap_or_default().to_owned();
     world
@@ -92,7 +92,7 @@ fn a_commit_is_pending_until_every_cluster_runs_it_and_each_state_is_sent_once()
     assert_eq!((last.sent, last.error.as_str()), (2, ""));
 }
 
-/// Changes a condition of the add-on on a cluster, as an agent does that has more to tell.
+/// Changes a condition of the add-on on a cluster, as an agent does that has more to report.
 fn tell_more(world: &mut World, holds: bool) {
     let key = Key::namespaced("cluster1", ADDON);
     let status = world.get::<ManagedClusterAddOn>(&key).unwrap().status.unwrap();

@@ -1,8 +1,7 @@
-//! The operator and the agents crash at each of their writes in turn, before it or after it. They have no
-//! memory after the restart.
+//! The operator and the agents crash before or after each of their writes. They have no memory after the restart.
 //!
-//! A run without a crash counts the writes of a scenario. In every other run all processes crash at one of
-//! them. At the end the fleet must be the same, and every object must have had the same contents in the same
+//! A run without a crash counts the writes of a scenario. In every other run all processes crash at one of these
+//! writes. At the end the fleet must be the same, and every object must have had the same contents in the same
 //! order.
 
 mod deletions;
@@ -26,25 +25,25 @@ use sim::{Servers, Setup, World, Write, execute};
 
 const ADDON_GROUP: &str = "addon.open-cluster-management.io";
 const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
-/// Time in which the fleet comes to rest again: deadlines are 20 s, leases a minute.
+/// Time for the fleet to come to rest again: deadlines are 20 s, leases a minute.
 const SETTLE: i64 = 150;
 
-/// The date of all events, as it appears in times.
+/// The date of all events, as formatted in timestamps.
 const DATE: &str = "2027-01-15T";
 
-/// The moment of a crash.
+/// When the crash happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// The write does not happen.
+    /// Before the write, which does not happen.
     Before,
-    /// The write happens, and the process crashes before it gets the answer.
+    /// After the write, before the process gets the answer.
     After,
 }
 
 /// The crash of all processes at one write.
 #[derive(Default)]
 struct Crash {
-    /// Writes since the scenario began; absent before it.
+    /// The number of writes since the scenario began; `None` before it begins.
     writes: Option<usize>,
     at: Option<(usize, Moment)>,
     is_dead: bool,
@@ -54,7 +53,7 @@ thread_local! {
     static CRASH: RefCell<Crash> = RefCell::default();
 }
 
-/// Executes an action, or crashes.
+/// Executes an action or crashes.
 fn execute_or_die(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let dead = || Err(Failure { kind: FailureKind::Unavailable, message: "the process is dead".into() });
     let moment = CRASH.with_borrow_mut(|crash| {
@@ -78,7 +77,7 @@ fn execute_or_die(sites: &mut Servers<'_>, manager: &str, action: &Action, now: 
     }
 }
 
-/// Returns whether a write counts: a dry run changes nothing, and a lease is renewed in any case.
+/// Returns true if a write counts: dry runs change nothing, and leases are always renewed.
 fn is_counted(action: &Action) -> bool {
     match action {
         Action::Apply { object, dry_run, .. } => !dry_run && object.kind() != "Lease",
@@ -88,7 +87,7 @@ fn is_counted(action: &Action) -> bool {
     }
 }
 
-/// A change that people make to a fleet at rest.
+/// A change that a person makes to a fleet at rest.
 struct Scenario {
     prepare: fn(&mut World),
     act: fn(&mut World),
@@ -100,9 +99,8 @@ type Id = (String, String);
 /// The result of a run.
 struct Ended {
     writes: usize,
-    /// The objects at the end.
     objects: BTreeMap<Id, Value>,
-    /// The contents that each object had; null where it was deleted.
+    /// The contents that each object had; null after its deletion.
     contents: BTreeMap<Id, Vec<Value>>,
     /// The files of the last report.
     report: Value,
@@ -131,7 +129,7 @@ fn run(scenario: &Scenario, at: Option<(usize, Moment)>) -> Ended {
     let during = world.take_history();
     let objects = objects(before.iter().chain(&during));
     let tips = world.branches.values().filter_map(|commits| commits.last());
-    // The time line of a rollout that a crash delays has another scale.
+    // If a crash delays a rollout, its timeline has another scale.
     let is_equal = |(path, _): &(&String, &String)| !path.ends_with(".svg");
     let files = tips.map(|push| format!("{:?}", push.files.iter().filter(is_equal).collect::<Vec<_>>()));
     Ended { writes, objects, contents: contents(&during), report: files.collect() }
@@ -160,12 +158,12 @@ fn normal(object: &Object) -> Value {
         metadata.remove(noise);
     }
     let mut value = object.into_value();
-    // After a crash more or fewer reports come before the last one, at other times. The digest is that of the
-    // files, with the time line.
+    // After a crash, the number and times of earlier reports differ. The digest covers the files, including the
+    // timeline.
     if let Some(report) = value.pointer_mut("/status/report").and_then(Value::as_object_mut) {
         report.retain(|name, _| !matches!(name.as_str(), "commit" | "digest" | "flushed" | "history"));
     }
-    // A wait that a crash passes over is no result.
+    // Ignore waits, because a crash may skip them.
     if let Some(history) = value.pointer_mut("/status/history").and_then(Value::as_array_mut) {
         history.retain(|result| result["reason"] == "Applied");
     }
@@ -185,7 +183,7 @@ fn remove_noise(value: &mut Value) {
         }
         Value::Array(items) => {
             items.iter_mut().for_each(remove_noise);
-            // Conditions and values of a status are in the order in which they were first reported.
+            // Conditions and status values keep the order in which they were first reported.
             if items.iter().all(|item| item.get("type").or(item.get("fieldValue")).is_some()) {
                 items.sort_by_key(Value::to_string);
             }
@@ -195,8 +193,8 @@ fn remove_noise(value: &mut Value) {
     }
 }
 
-/// Returns the contents of each object in their order, without the status, the taints of a cluster and the
-/// inventories: these record steps and times.
+/// Returns each object's contents in order, without the status, cluster taints and inventories, which record steps
+/// and times.
 fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     let mut contents: BTreeMap<Id, Vec<Value>> = BTreeMap::new();
     let is_record = |write: &&Write| matches!(write.id.kind.as_str(), "Lease" | "ConfigRepoInventory");
@@ -219,11 +217,11 @@ fn contents(writes: &[Write]) -> BTreeMap<Id, Vec<Value>> {
     contents
 }
 
-/// Lets the processes crash at every write. Returns the result without a crash.
+/// Crashes the processes at every write. Returns the result of the run without a crash.
 fn check(scenario: &Scenario) -> Ended {
     let calm = run(scenario, None);
     assert!(calm.writes > 0, "the scenario writes nothing");
-    // Both moments of every write are played in `make chaos`; otherwise they alternate.
+    // `make chaos` plays both moments of every write; otherwise they alternate.
     let is_long = std::env::var_os("CRASHES").is_some_and(|crashes| crashes == "all");
     let (mut broken, mut crashes) = (Vec::new(), 0);
     for at in 1..=calm.writes {
@@ -262,7 +260,7 @@ fn difference<T: PartialEq>(
     differ.map(describe).collect()
 }
 
-/// Returns the files of a commit: a map, and an add-on in a version for all clusters.
+/// Returns the files of a commit: a config map, and an add-on of some version for all clusters.
 fn files(map: &str, version: Option<&str>) -> FileTree {
     let mut objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": map}})];
     if let Some(version) = version {

@@ -1,4 +1,4 @@
-//! The removal budget holds the deletion of a ClusterManagementAddOn.
+//! The removal budget holds back the deletion of a ClusterManagementAddOn.
 
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ fn an_addon_that_is_deleted_without_its_dependents_stays_on_its_clusters() {
     assert_eq!((have(&world), cma(&world).is_some()), (4, false));
 }
 
-/// Argo CD deletes in the foreground: the garbage collector would take the add-on from all clusters at once.
+/// Argo CD deletes in the foreground: the garbage collector would delete the add-on on all clusters at once.
 #[test]
 fn an_addon_that_is_deleted_in_the_foreground_stays_on_its_clusters_until_a_person_approves() {
     let mut world = installed(Setup::default(), 4);
@@ -193,7 +193,8 @@ fn an_addon_that_is_deleted_in_the_foreground_stays_on_its_clusters_until_a_pers
     assert_eq!((have(&world), cma(&world).is_some(), world.list::<ManifestWork>().len()), (0, false, 0));
 }
 
-/// The garbage collector takes the reference to the cluster from the add-on, and it is not written again.
+/// The garbage collector removes the add-on's owner reference to the cluster, and the operator does not write it
+/// again.
 #[test]
 fn a_cluster_that_is_deleted_in_the_foreground_is_owner_of_its_addons_once() {
     let mut world = installed(Setup::default(), 2);
@@ -235,7 +236,7 @@ fn an_addon_that_a_person_installed_goes_with_the_deletion_too() {
     assert_eq!((have(&world), cma(&world).is_some()), (0, false));
 }
 
-/// The garbage collector keeps its add-ons, because their clusters own them too.
+/// The garbage collector keeps its add-ons because their clusters own them too.
 #[test]
 fn a_held_addon_whose_finalizer_a_person_removes_stays_on_its_clusters() {
     let mut world = installed(Setup::default(), 4);

@@ -1,5 +1,5 @@
-//! What the hub derives clusters and objects from is empty, cut off, elsewhere or lost. Nothing is deleted
-//! here. See docs/hazards.md#lost-labels and the rows below it.
+//! The hub's sources of clusters and objects are empty, unreachable, moved or lost. Nothing may be deleted. See
+//! docs/hazards.md#lost-labels and the rows below it.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use object::{Key, Metadata as _};
 use sim::{Setup, World};
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Sets a label of every cluster, or takes it away.
+/// Sets or removes a label of every cluster.
 fn label(world: &mut World, is_set: bool) {
     (0..4).for_each(|i| label_one(world, i, is_set));
 }
@@ -34,7 +34,7 @@ fn connect(world: &mut World, connected: bool) {
     world.spokes.values_mut().for_each(|spoke| spoke.connected = connected);
 }
 
-/// Returns the number of clusters in the decisions of placements.
+/// Returns the number of clusters in all placement decisions.
 fn selected(world: &World) -> usize {
     let decisions = world.list::<PlacementDecision>().into_iter();
     decisions.map(|it| it.status.unwrap_or_default().decisions.len()).sum()
@@ -68,7 +68,7 @@ fn clusters_that_all_lose_the_label_of_their_placement_keep_what_they_have() {
 #[test]
 fn clusters_that_all_fall_silent_keep_what_they_have() {
     let mut world = fleet_of(Setup::default());
-    // By default the first one within an hour loses what it has.
+    // By default, the first silent cluster within an hour loses its add-on.
     deletions::policy(&mut world, json!({"removalBudget": 0}));
     keeps_everything(world, connect, "silence");
 }
@@ -116,7 +116,7 @@ fn a_config_repo_that_follows_another_directory_by_mistake_deletes_nothing_by_it
     }
 }
 
-/// Somebody deletes the lists of what the repository owns, and the next commit lacks most of it.
+/// A person deletes the repository's inventories, and the next commit lacks most of its objects.
 #[test]
 fn a_config_repo_whose_inventory_is_lost_deletes_nothing_by_itself() {
     for minutes_between in [0, 5] {
@@ -132,7 +132,8 @@ fn a_config_repo_whose_inventory_is_lost_deletes_nothing_by_itself() {
         minutes(&mut world, 30);
         nothing_else_is_deleted(&mut world, &["ConfigRepoInventory"], "inventory");
         let found = world.get::<ConfigRepo>(&repo()).unwrap();
-        // Objects that the next commit lacks are known again if the one before was read meanwhile.
+        // If the previous commit was applied in the meantime, the objects missing from the next commit are known
+        // again.
         assert!(minutes_between == 0 || found.holds("Stalled"), "{:?}", found.conditions());
     }
 }

@@ -1,4 +1,4 @@
-//! Events of rollouts: each change of a state has one event, whatever is planned in between.
+//! Events of rollouts: each state change emits one event, regardless of the plans in between.
 
 use serde_json::{Value, json};
 
@@ -17,17 +17,17 @@ use object::Key;
 use reconcile::{Action, Event, Failure, FailureKind, Outcome};
 use sim::{Servers, Setup, World, execute};
 
-/// Orders in which the processes take turns.
+/// Seeds for the order in which the processes run.
 const SEEDS: std::ops::Range<u64> = 0..6;
 
-/// Returns type and reason of the events about objects of a kind since the last call.
+/// Returns the type and reason of the events about objects of a kind since the last call.
 fn told(world: &mut World, kind: &str) -> Vec<String> {
     let events = world.take_events();
     let about = events.iter().filter(|event| event.regarding.gvk.kind == kind);
     about.map(|event| format!("{:?} {}", event.event_type, event.reason)).collect()
 }
 
-/// Runs on until nothing changes any more, and returns the events about the add-on.
+/// Runs until nothing changes, and returns the events about the add-on.
 fn rest(world: &mut World) -> Vec<String> {
     world.run_for(seconds(120)).unwrap();
     told(world, "ClusterManagementAddOn")
@@ -56,7 +56,7 @@ fn tell_of_an_add_on(mut world: World) {
     policy(&mut world, json!({"approval": {"mode": "Never"}, "onBreach": "Rollback"}));
     assert_eq!(rest(&mut world), ["Normal RolloutCompleted"]);
     template(&mut world, "msa", "msa:0.4.7");
-    // The cluster reports no failure, so it has time to report before its version is undone.
+    // The cluster reports no failure, so it has time to report before its version is rolled back.
     let undone = ["Normal RolloutStarted", "Warning RolloutStopped", "Warning RolledBack"];
     assert_eq!(rest(&mut world), undone);
     policy(&mut world, json!({"approval": {"mode": "Never"}, "onBreach": "Pause"}));
@@ -98,7 +98,7 @@ fn a_rollback_says_which_cluster_failed_and_why_also_when_no_cluster_runs_it_any
     assert!(holds[0].ends_with(&remedy), "{holds:?}");
 }
 
-/// Refuses to delete a work, as the policy of somebody on the hub.
+/// Refuses to delete a work, as an admission policy on the hub would.
 fn keep_works(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     match action {
         Action::Delete { target, .. } if target.gvk.kind == "ManifestWork" => {
@@ -197,7 +197,7 @@ fn a_held_removal_is_told_once() {
     rest(&mut world);
     select(&mut world, json!({"no": "such"}));
     assert_eq!(rest(&mut world), ["Warning RemovalHeld"]);
-    // Other plans of the add-on follow.
+    // Cause further plans of the add-on.
     policy(&mut world, json!({"soak": "2s"}));
     template(&mut world, "msa", "msa:0.4.1");
     assert!(!rest(&mut world).contains(&"Warning RemovalHeld".to_owned()));
@@ -227,7 +227,7 @@ fn tell_of_a_replica_set(mut world: World) {
     assert_eq!(rest(&mut world), ["Normal RolloutStarted", "Warning ApprovalNeeded"]);
     policy(&mut world, json!({"approval": {"mode": "Never"}}));
     assert_eq!(rest(&mut world), ["Normal RolloutCompleted"]);
-    // Another controller writes the status of the policy too, so the write of the set's record may conflict.
+    // Another controller writes the policy's status too, so the write of the set's record may conflict.
     let always = json!([{"name": "always", "schedule": "* * * * *", "duration": "2m"}]);
     policy(&mut world, json!({"freezeWindows": always}));
     replica_sets::set(&mut world, "3", progressive());

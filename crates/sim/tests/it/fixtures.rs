@@ -1,4 +1,4 @@
-//! Fleets with clusters and one add-on, with everything from the add-on to the workloads of its clusters.
+//! Fleets of clusters with one add-on, complete from the add-on to the workloads on its clusters.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ pub(crate) fn with(setup: Setup, seed: u64, clusters: usize) -> World {
     world
 }
 
-/// Adds a cluster on which 0.4.0 and 0.4.1 become ready after a time, and no other version.
+/// Adds a cluster on which only 0.4.0 and 0.4.1 become ready, after the given time.
 pub(crate) fn join(world: &mut World, i: usize, canary: bool, ready_after: SignedDuration) {
     let images = ["msa:0.4.0", "msa:0.4.1"].map(str::to_owned).into();
     let workloads = workload::Environment { images, ready_after, nodes: 1 };
@@ -141,7 +141,7 @@ pub(crate) fn progressive() -> Value {
     })
 }
 
-/// Returns the image each cluster's work carries, in the order of clusters.
+/// Returns the image in each cluster's work, in cluster order.
 pub(crate) fn images(world: &World) -> Vec<String> {
     let works = world.list::<ManifestWork>();
     works

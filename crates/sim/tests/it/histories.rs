@@ -7,11 +7,11 @@ use std::thread;
 use sim::Setup;
 use sim::history::{self, HistoryEvent};
 
-/// Seeds that failed once, with the reason.
+/// Seeds that once failed, with the reason.
 const KNOWN: &str = include_str!("seeds.txt");
-/// Number of seeds of a run, beside the known ones. `HISTORIES=5000`, as in `make chaos`, plays more, and so does
-/// `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. Seven of the known seeds are below 500,
-/// and three of them below 100: a run of 500 takes five times the CPU time to find twice as much.
+/// Number of seeds in a run, in addition to the known ones. `HISTORIES=5000`, as in `make chaos`, plays more, and
+/// so does `cargo run --release -p wheelwright-sim --example seeds -- FROM TO`. Seven of the known seeds are below
+/// 500, and three of these below 100: a run of 500 takes five times the CPU time to find about twice as much.
 const SEEDS: u64 = 100;
 
 fn known() -> Vec<u64> {
@@ -19,17 +19,17 @@ fn known() -> Vec<u64> {
     lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
 }
 
-/// Seeds that failed with clocks that jump: reports and add-ons waited for times in the future, and completed
-/// rollouts soaked again.
+/// Seeds that once failed with clock jumps: reports and add-ons waited for future times, and completed rollouts
+/// soaked again.
 const KNOWN_WITH_JUMPS: [u64; 5] = [10, 22, 23, 36, 56];
 
-/// Number of seeds of a run with a ManifestWorkReplicaSet; `--sets` plays more.
+/// Number of seeds in a run with a ManifestWorkReplicaSet; `--sets` plays more.
 const SEEDS_WITH_SETS: u64 = 40;
 
-/// Number of seeds of a run with Argo CD; `--argo-cd` plays more.
+/// Number of seeds in a run with Argo CD; `--argo-cd` plays more.
 const SEEDS_WITH_ARGO_CD: u64 = 24;
 
-/// Number of seeds of a run with outages; `--outages` plays more.
+/// Number of seeds in a run with outages; `--outages` plays more.
 const SEEDS_WITH_OUTAGES: u64 = 40;
 
 /// Plays seeds on all cores and returns the failures.

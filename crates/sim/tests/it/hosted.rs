@@ -1,4 +1,4 @@
-//! Add-ons with a part that runs on another cluster. The hub collects no garbage.
+//! Add-ons with a part that runs on another cluster. The hub has no garbage collector.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -20,7 +20,7 @@ use reconcile::{Action, Failure, Outcome};
 use sim::{Servers, Setup, World, execute};
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Writes a template with a Deployment for the host and ConfigMaps for every location.
+/// Writes a template with a Deployment for the hosting cluster and ConfigMaps for every location.
 fn template(world: &mut World, image: &str, more: &[Value]) {
     let at = |location: &str| json!({"metadata": {"annotations": {HOSTED_MANIFEST_LOCATION: location}}});
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
@@ -52,14 +52,14 @@ fn key() -> Key {
     Key::namespaced("cluster1", ADDON)
 }
 
-/// Names the host of the add-on of the first cluster, or none.
+/// Sets or clears the hosting cluster of the first cluster's add-on.
 fn host(world: &mut World, host: Value) {
     let annotations = json!({HOSTING_CLUSTER_ANNOTATION: host});
     change::<ManagedClusterAddOn>(world, &key(), json!({"metadata": {"annotations": annotations}}));
     world.run_for(seconds(60)).unwrap();
 }
 
-/// Executes an action as an API server with a policy against works with a certain word.
+/// Executes an action as an API server with a policy against works that contain a certain word.
 fn refuse(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     match action {
         Action::Apply { object, .. }
@@ -71,7 +71,7 @@ fn refuse(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timest
     }
 }
 
-/// Returns three clusters. The first has the add-on, which the second hosts.
+/// Returns three clusters. The first has the add-on, hosted by the second.
 fn hosted(more: &[Value]) -> World {
     let setup = Setup { collects_garbage: false, execute: refuse, ..Setup::default() };
     let mut world = with(setup, 7, 3);
@@ -90,14 +90,14 @@ fn installed(world: &World) -> Option<ManagedClusterAddOn> {
     world.get(&key())
 }
 
-/// Returns status, reason and message of a condition of the add-on; nothing without it.
+/// Returns the status, reason and message of one of the add-on's conditions; empty if it is missing.
 fn condition(world: &World, type_: &str) -> String {
     let status = installed(world).unwrap().status.unwrap();
     let condition = find_condition(&status.conditions, type_);
     condition.map(|c| format!("{} {}: {}", c.status, c.reason, c.message)).unwrap_or_default()
 }
 
-/// Returns the objects of the template that a cluster has.
+/// Returns the objects of the template that exist on a cluster.
 fn on(world: &World, cluster: &str) -> Vec<&'static str> {
     let store = &world.spokes[cluster].store;
     let has_map = |name| store.get(&ResourcePath::of::<ConfigMap>(&Key::namespaced("default", name))).is_ok();
@@ -110,13 +110,13 @@ fn works(world: &World) -> Vec<String> {
     world.list::<ManifestWork>().iter().map(|work| Key::of(work).to_string()).collect()
 }
 
-/// Deletes the add-on, and has no placement select its cluster any more.
+/// Deletes the add-on after its placement no longer selects the cluster.
 fn uninstall(world: &mut World) {
     select(world, json!({"canary": "nowhere"}));
     world.run_for(seconds(60)).unwrap();
 }
 
-/// The works of the add-on when the second cluster hosts it.
+/// The works of the add-on while the second cluster hosts it.
 const WORKS: [&str; 2] = [
     "cluster1/addon-managed-serviceaccount-deploy-0",
     "cluster2/addon-managed-serviceaccount-deploy-hosting-cluster1-0",

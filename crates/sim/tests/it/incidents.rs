@@ -1,7 +1,7 @@
-//! Incidents in which other tools deleted what they managed, played on a hub. Nothing is deleted here.
+//! Incidents in which other tools deleted what they managed, replayed on a hub. Nothing may be deleted.
 //!
-//! The numbers are those of the issues of Argo CD (`argo-cd`), Flux (`flux2`) and Open Cluster Management
-//! (`ocm`). See docs/hazards.md#failed-list and the rows below it.
+//! The numbers refer to issues of Argo CD (`argo-cd`), Flux (`flux2`) and Open Cluster Management (`ocm`). See
+//! docs/hazards.md#failed-list and the rows below it.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -31,11 +31,11 @@ use store::{Patch, ResourcePath, WriteOptions};
 thread_local! {
     /// The kind whose list fails; empty for none.
     static FAILING: Cell<&'static str> = const { Cell::new("") };
-    /// The kind whose list has no object, wrongly; empty for none.
+    /// The kind whose list is wrongly empty; empty for none.
     static EMPTY: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// Lets a controller read no kind whose list fails.
+/// Stops a controller from reading kinds whose list fails.
 struct Unanswered;
 
 impl Wrapper for Unanswered {
@@ -53,7 +53,7 @@ impl Wrapper for Unanswered {
     }
 }
 
-/// A view of the kinds whose lists neither fail nor are empty.
+/// A view in which the configured lists fail or are empty.
 struct Partial<'a, V>(&'a V);
 
 fn list(kind: &str) -> Read<()> {
@@ -113,12 +113,12 @@ impl Register for Unreliable<'_> {
     }
 }
 
-/// Returns a fleet whose hub reads no kind whose list fails.
+/// Returns a fleet whose hub cannot read kinds whose list fails.
 fn fleet() -> World {
     fleet_of(Setup { hub: |process| controllers::hub(&mut Unreliable(process)), ..Setup::default() })
 }
 
-/// Returns four clusters with an add-on and a work of a set, a list for Argo CD, and a repository of tenants.
+/// Returns four clusters with an add-on, a work of a set, a list for Argo CD, and a repository of tenants.
 pub(crate) fn fleet_of(setup: Setup) -> World {
     let mut world = removals::installed(setup, 4);
     annotate(&mut world, "gitops.wheelwright.dev/cluster-decision", "canary");
@@ -126,14 +126,13 @@ pub(crate) fn fleet_of(setup: Setup) -> World {
     replica_sets::settle(&mut world);
     config_repo(&mut world, &repo(), json!({"url": "https://git.example/fleet"}));
     world.commit(&repo(), &"1".repeat(40), tenants(0..20, "1"));
-    // Permissions of this age count as those of a cluster that has gone.
+    // At this age, permissions count as left over from a deleted cluster.
     minutes(&mut world, 30);
     assert_eq!(decided(&world), 4);
     world.keep_history();
     world
 }
 
-/// Annotates the placement.
 fn annotate(world: &mut World, annotation: &str, value: &str) {
     let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: value}}}));
     let path = ResourcePath::of::<Placement>(&Key::namespaced("default", "fleet"));
@@ -151,13 +150,13 @@ pub(crate) fn minutes(world: &mut World, minutes: i64) {
     world.run_for(SignedDuration::from_mins(minutes)).unwrap();
 }
 
-/// Asserts that nothing was deleted on the hub and on the clusters since the last call.
+/// Asserts that nothing was deleted on the hub or the clusters since the last call.
 pub(crate) fn nothing_is_deleted(world: &mut World, incident: &str) {
     nothing_else_is_deleted(world, &[], incident);
     assert_eq!(decided(world), 4, "{incident}");
 }
 
-/// Asserts the same of all but some kinds.
+/// Asserts the same, except for some kinds.
 pub(crate) fn nothing_else_is_deleted(world: &mut World, kinds: &[&str], incident: &str) {
     let history = world.take_history();
     let is_alive = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| !it.is_terminating());
@@ -168,7 +167,7 @@ pub(crate) fn nothing_else_is_deleted(world: &mut World, kinds: &[&str], inciden
     assert!(deleted.is_empty(), "{incident}: {deleted:?}");
 }
 
-/// All that decides what clusters have, and where.
+/// All kinds that determine what runs on which clusters.
 const KINDS: [&str; 12] = [
     "ManagedCluster",
     "ManagedClusterSet",
@@ -184,8 +183,8 @@ const KINDS: [&str; 12] = [
     "Namespace",
 ];
 
-/// `argo-cd#18480`: the list of clusters failed, and all Applications were deleted. The GitOpsCluster of
-/// OCM's multicloud-integrations counts a Placement that cannot be read as one that selects nothing, too.
+/// `argo-cd#18480`: listing clusters failed, and all Applications were deleted. The GitOpsCluster of OCM's
+/// multicloud-integrations also treats an unreadable Placement as one that selects nothing.
 #[test]
 fn a_list_that_fails_deletes_nothing() {
     let mut world = fleet();
@@ -199,8 +198,8 @@ fn a_list_that_fails_deletes_nothing() {
     }
 }
 
-/// Returns the fleet with all that is taken away only once: a job before a deletion, an account with tokens,
-/// permissions on the hub, an old snapshot, and a deletion that a policy holds.
+/// Returns a fleet with everything that is deleted only once: a pre-delete job, an account with tokens,
+/// permissions on the hub, an old snapshot, and a deletion held back by a policy.
 fn fleet_with_pending_deletions() -> World {
     let mut world = fleet();
     addons::template_with_job(&mut world, "msa:0.4.0");
@@ -223,8 +222,8 @@ fn fleet_with_pending_deletions() -> World {
     world
 }
 
-/// In a restore, or behind a proxy that answers for the hub, a list can be empty that is not. Clusters leave
-/// their placements then, within the budgets, but nothing that counts as left over is cleaned up.
+/// During a restore, or behind a proxy that answers for the hub, a list may be wrongly empty. Clusters then leave
+/// their placements within the budgets, but nothing is cleaned up as left over.
 #[test]
 fn a_list_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
     for kind in KINDS.into_iter().chain(["RolloutPolicy", "RoleBinding", "ControllerRevision"]) {
@@ -243,7 +242,7 @@ fn a_list_that_is_wrongly_empty_ends_no_deletion_and_cleans_nothing_up() {
     }
 }
 
-/// The sweep of multicloud-integrations deletes the secrets of clusters when a placement cannot be read.
+/// The sweep of multicloud-integrations deletes the secrets of clusters if a placement cannot be read.
 #[test]
 fn a_list_that_is_wrongly_empty_takes_no_cluster_from_argo_cd() {
     for kind in ["Placement", "PlacementDecision", "ClusterDecision", "ManagedCluster", "Secret"] {
@@ -264,7 +263,7 @@ fn a_list_that_is_wrongly_empty_takes_no_cluster_from_argo_cd() {
     }
 }
 
-/// A policy that is paused and installs in the order of the rollout.
+/// The policy is paused and installs in rollout order.
 #[test]
 fn a_policy_that_a_list_leaves_out_still_pauses_and_holds() {
     let mut world =
@@ -291,7 +290,7 @@ fn a_policy_that_a_list_leaves_out_still_pauses_and_holds() {
     assert!(deletions::cma(&world).unwrap().has_finalizer(ADDON_REMOVAL_FINALIZER));
 }
 
-/// `argo-cd#10167`: after a change of its token, an Application lost the namespaces of all tenants.
+/// `argo-cd#10167`: after its token changed, an Application lost the namespaces of all tenants.
 #[test]
 fn namespaces_of_tenants_that_the_operator_may_not_read_stay() {
     let mut world = fleet();
@@ -304,11 +303,12 @@ fn namespaces_of_tenants_that_the_operator_may_not_read_stay() {
     nothing_is_deleted(&mut world, "argo-cd#10167");
 }
 
-/// `argo-cd#7412`: an error in a generator removed nine tenths of the objects, and `argo-cd#3484` all.
+/// `argo-cd#7412`: an error in a generator removed nine tenths of the objects; in `argo-cd#3484` it removed all.
 #[test]
 fn a_commit_without_most_of_its_objects_deletes_nothing_by_itself() {
     let mut world = fleet();
-    // Without their maps alone, no namespace leaves, and nothing but the number of deletions holds them.
+    // If only the config maps are missing, no namespace is deleted, and only the number of deletions holds them
+    // back.
     let mut without_maps = tenants(0..2, "1");
     for i in 2..20 {
         let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: tenant-{i}}}\n");
@@ -325,7 +325,7 @@ fn a_commit_without_most_of_its_objects_deletes_nothing_by_itself() {
     assert!(held.conditions.iter().any(|it| it.type_ == "Stalled" && it.is_true()), "{:?}", held.conditions);
 }
 
-/// `flux2#3316`: a Kustomization gets another name, and everything is deleted and created again.
+/// `flux2#3316`: a Kustomization is renamed, and everything is deleted and recreated.
 #[test]
 fn a_repository_under_another_name_deletes_nothing() {
     for delete_first in [true, false] {
@@ -349,8 +349,8 @@ fn a_repository_under_another_name_deletes_nothing() {
     }
 }
 
-/// OCM's `addon_install_reconciler.go` deletes the add-ons of a Placement that does not exist, for a moment
-/// or for ever.
+/// OCM's `addon_install_reconciler.go` deletes the add-ons of a Placement that does not exist, even if only
+/// briefly.
 #[test]
 fn a_placement_that_is_deleted_and_created_again_takes_nothing_away() {
     let mut world = fleet();
@@ -366,8 +366,8 @@ fn a_placement_that_is_deleted_and_created_again_takes_nothing_away() {
     );
 }
 
-/// `ocm#1346`: the pages of a Placement are written one by one. A cluster that moves to another page is on
-/// none for a moment, and its add-on was deleted and created again.
+/// `ocm#1346`: the pages of a Placement are written one by one. A cluster that moves to another page is briefly on
+/// none, and its add-on was deleted and recreated.
 #[test]
 fn a_cluster_between_two_pages_of_decisions_keeps_what_it_has() {
     let mut world = fleet();

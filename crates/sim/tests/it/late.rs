@@ -1,4 +1,4 @@
-//! Rollouts whose clusters do not report in time: because the hub is away, or because they fail.
+//! Rollouts whose clusters do not report in time, because the hub is unavailable or because they fail.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ use reconcile::{Action, Failure, FailureKind, Outcome, Site};
 use sim::{Servers, Setup, World, Write, execute};
 
 thread_local! {
-    /// Whether the API server of the hub takes no write.
+    /// True if the hub's API server accepts no write.
     static IS_AWAY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -40,7 +40,7 @@ fn strategy(deadline: &str) -> Value {
     json!({"type": "Progressive", "progressive": {"maxConcurrency": 1, "progressDeadline": deadline}})
 }
 
-/// Returns two clusters that run a set under a policy that undoes what fails.
+/// Returns two clusters that run a set under a policy that rolls back failures.
 fn undoing(deadline: &str) -> World {
     let mut world = world(2);
     select_all(&mut world);
@@ -50,7 +50,7 @@ fn undoing(deadline: &str) -> World {
     world
 }
 
-/// Returns a world in which the first cluster was assigned what it never applies.
+/// Returns a world whose first cluster is assigned a template that it never applies.
 fn hanging(deadline: &str) -> World {
     let mut world = undoing(deadline);
     set_with(
@@ -61,8 +61,8 @@ fn hanging(deadline: &str) -> World {
     world
 }
 
-/// Returns two clusters, of which the first was assigned another version of an add-on. It works there in
-/// three seconds.
+/// Returns two clusters, the first of which was just assigned another version of an add-on. The version becomes
+/// ready there in three seconds.
 fn arriving(seed: u64) -> World {
     let mut world = with(Setup { execute: execute_unless_away, ..Setup::default() }, seed, 2);
     policy(&mut world, json!({"onBreach": "Rollback"}));
@@ -75,7 +75,7 @@ fn arriving(seed: u64) -> World {
     world
 }
 
-/// Runs until the version has arrived.
+/// Runs until the rollout of the version is complete.
 fn arrive(world: &mut World) {
     let is_there = |world: &World| is_completed(world) && images(world) == ["0.4.1"; 2];
     assert!(world.run_until(seconds(120), is_there).unwrap(), "{:?}", progress(world));
@@ -100,7 +100,7 @@ fn was_awaited(write: &Write) -> bool {
     format!("{:?}", write.after).contains("lateSince")
 }
 
-/// What the condition of the set says about the rollout.
+/// Returns the set's condition message about the rollout.
 fn told(world: &World) -> String {
     get(world).condition("PlacementRolledOut").unwrap().message.clone()
 }

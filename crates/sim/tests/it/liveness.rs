@@ -1,4 +1,4 @@
-//! Clusters that stop reporting, have a wrong clock, or have an API server that does not answer.
+//! Clusters that stop reporting, have a wrong clock, or have an unresponsive API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ fn taints(world: &World, cluster: &str) -> Vec<String> {
     cluster.spec.taints.iter().map(|taint| taint.key.rsplit('/').next().unwrap().to_owned()).collect()
 }
 
-/// Returns the availability of the add-on; `None` while the cluster has none.
+/// Returns the add-on's availability; `None` while the cluster lacks the add-on.
 fn addon_available(world: &World) -> Option<String> {
     let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON))?;
     let available = find_condition(&addon.status.unwrap().conditions, "Available").cloned();
     Some(available.unwrap().status.to_string())
 }
 
-/// Returns the most writes in one minute to the status of the cluster, or of one of its add-ons.
+/// Returns the maximum number of writes per minute to the status of the cluster or one of its add-ons.
 fn most_writes_a_minute(world: &mut World) -> usize {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for write in world.take_history() {
@@ -51,7 +51,7 @@ fn most_writes_a_minute(world: &mut World) -> usize {
     counts.into_values().max().unwrap_or_default()
 }
 
-/// Returns a cluster with two add-ons: the agent reports the health of one, and the hub determines that of
+/// Returns a cluster with two add-ons: the agent reports the health of one, and the hub determines the health of
 /// the other.
 fn with_addons(seed: u64) -> World {
     let mut world = seeded(seed, 1);
@@ -165,7 +165,7 @@ fn the_decision_leaves_a_dead_cluster_when_its_toleration_is_over_and_does_not_c
     world.keep_history();
     world.run_for(seconds(115)).unwrap();
     assert_eq!((decided(&world), decisions_of(&mut world)), (vec![dead.clone()], 0), "it is tolerated");
-    // Nothing else happens: the Placement wakes at that time.
+    // Nothing else happens: the Placement wakes up at that time.
     assert!(
         world.run_until(seconds(20), |world| decided(world) == [living]).unwrap(),
         "{:?}",

@@ -1,4 +1,4 @@
-//! A commit whose policy would allow what another ConfigRepo of the same repository deletes with it.
+//! A commit contains a policy that would allow deletions by another ConfigRepo of the same repository.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn spec(url: &str, path: &str) -> Value {
     json!({"url": url, "path": path, "takeover": "Always"})
 }
 
-/// A fleet with the add-on on three clusters, and the repository that it comes from.
+/// A fleet with the add-on on three clusters, and the repository that contains it.
 struct Fleet {
     world: World,
     add_on: String,
@@ -51,7 +51,7 @@ impl Fleet {
         fleet
     }
 
-    /// Returns files with policies, and with or without the add-on.
+    /// Returns files with policies, and optionally the add-on.
     fn tree(&self, policies: &[String], has_add_on: bool) -> FileTree {
         let add_on = if has_add_on { &self.add_on } else { MAP };
         let files = [
@@ -63,7 +63,7 @@ impl Fleet {
         files.into_iter().map(|(path, content)| (path.to_owned(), content.into_bytes())).collect()
     }
 
-    /// Lets ConfigRepos fetch a commit, one after the other.
+    /// Makes ConfigRepos fetch a commit, one after the other.
     fn commit(&mut self, tree: &FileTree, repos: &[&str]) {
         self.commits += 1;
         self.fetch(self.commits, tree, repos);
@@ -95,7 +95,7 @@ impl Fleet {
         self.world.get(&key(name)).unwrap()
     }
 
-    /// Returns the reason of the condition `Ready` of a ConfigRepo.
+    /// Returns the reason of a ConfigRepo's `Ready` condition.
     fn told(&self, repo: &str) -> String {
         self.repo(repo).condition("Ready").unwrap().reason.clone()
     }
@@ -121,7 +121,7 @@ impl Fleet {
     }
 }
 
-/// An object of a later stage than policies, which is another one with each commit.
+/// An object in a later stage than policies, different in each commit.
 const LATE: &str = "{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: Placement, metadata: {name: late, \
                     annotations: {of: c-commit}}, spec: {}}";
 const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}";
@@ -213,7 +213,7 @@ fn a_repository_that_is_behind_lets_no_policy_pass_that_would_allow_what_it_hold
     let second = fleet.tree(&[loose()], false);
     fleet.commit(&second, &[ADD_ONS]);
     fleet.nothing_is_lost("the policy is not seen yet");
-    // The third commit has the add-on again, and the ConfigRepo that deletes it does not know.
+    // The third commit contains the add-on again, but the ConfigRepo that deletes it has not seen that commit.
     let third = fleet.tree(&[loose()], true);
     fleet.commit(&third, &[POLICIES]);
     fleet.nothing_is_lost("the add-on is behind");
@@ -251,7 +251,7 @@ fn a_policy_passes_where_the_addon_stays_or_moves_and_where_another_repository_d
     fleet.commit(&stays, &[POLICIES, ADD_ONS]);
     assert_eq!((fleet.told(POLICIES).as_str(), fleet.budget()), ("Applied", json!("100%")));
 
-    // A repository of its own for the policies decides for itself.
+    // A separate repository for the policies decides independently.
     let mut fleet = Fleet::new(OTHER);
     let second = fleet.tree(&[loose()], false);
     fleet.fetch(2, &second, &[POLICIES]);

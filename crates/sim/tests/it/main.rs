@@ -61,6 +61,6 @@ mod unreadable;
 mod webhooks;
 mod works;
 
-/// A simulated fleet makes and drops many small values.
+/// A simulated fleet allocates and drops many small values.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

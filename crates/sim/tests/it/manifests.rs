@@ -1,4 +1,4 @@
-//! Manifests that are refused, wait for their kind, are checked against an executor, evicted or expire.
+//! Manifests that are rejected, wait for their kind, are checked against an executor, are evicted or expire.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn status(world: &World, name: &str) -> api::work::v1::ManifestWorkStatus {
     work.status.unwrap()
 }
 
-/// Returns status, reason and message of the condition Applied of each manifest.
+/// Returns the status, reason and message of each manifest's Applied condition.
 fn applied(world: &World, name: &str) -> Vec<String> {
     let manifests = status(world, name).resource_status.manifests;
     let words = |conditions: &[api::Condition]| match find_condition(conditions, "Applied") {
@@ -36,7 +36,7 @@ fn applied(world: &World, name: &str) -> Vec<String> {
 
 const APPLIED: &str = "True AppliedManifestComplete: Apply manifest complete";
 
-/// Returns the definition of a cluster-scoped kind with an irregular plural.
+/// Returns the CRD of a cluster-scoped kind with an irregular plural.
 pub(crate) fn definition() -> serde_json::Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({
@@ -100,7 +100,7 @@ fn a_kind_that_is_not_served_is_named_and_applied_when_its_definition_arrives() 
     assert_eq!(geese(&world), 0);
 }
 
-/// Returns the definition with its old version served, and an object in that version.
+/// Returns the CRD with its old version served, and an object in that version.
 fn old_version() -> [Value; 2] {
     let (mut definition, mut goose) = (definition(), goose());
     definition["spec"]["versions"][1]["served"] = true.into();
@@ -114,7 +114,7 @@ fn an_object_in_a_version_that_is_no_longer_served_is_removed_in_another() {
     put_work(&mut world, "w", json!({"workload": {"manifests": old_version()}}));
     world.run_for(seconds(60)).unwrap();
     assert_eq!(geese(&world), 1);
-    // A removal has read the resource while the version was served.
+    // Make a removal read the resource while the version is still served.
     let mut both = old_version().to_vec();
     both.push(map("a", "default"));
     put_work(&mut world, "w", json!({"workload": {"manifests": both}}));
@@ -185,7 +185,8 @@ fn an_executor_applies_only_what_it_may_and_more_as_soon_as_it_may() {
         applied[1]
     );
 
-    // The cluster leaves, and the permissions of the robot go first: what it may not delete any more stays behind.
+    // The cluster leaves and the robot's permissions are deleted first: objects that it may no longer delete stay
+    // behind.
     world.delete::<ManifestWork>(&Key::namespaced("cluster1", "permissions")).unwrap();
     world.run_for(seconds(10)).unwrap();
     world.delete::<ManifestWork>(&Key::namespaced("cluster1", "w")).unwrap();
@@ -207,7 +208,7 @@ fn a_work_of_another_agent_is_taken_over_without_a_write_and_deleted_to_its_end(
     let store = &mut world.spokes.get_mut("cluster1").unwrap().store;
     let all = ResourcePath::resource("work.open-cluster-management.io", "v1", "appliedmanifestworks");
     let list = store.list(&all, &ListOptions::default()).unwrap();
-    // The agent in Go records no kinds.
+    // The Go agent does not record kinds.
     let target = all.at(&list.items[0].key());
     let patch = Patch::Merge(json!({"metadata": {"annotations": null}}));
     store.patch(&target, &patch, &WriteOptions::manager("work-agent"), world.now).unwrap();
@@ -279,7 +280,7 @@ fn a_hub_that_was_restored_without_works_evicts_nothing_and_a_work_that_returns_
     assert_eq!(config_maps(&world), ["a=\"1\"", "b=\"1\""]);
 }
 
-/// Creates a work with a job and a ConfigMap, and lets it run to its end.
+/// Creates a work with a Job and a ConfigMap, and runs it until the Job completes.
 fn complete(world: &mut World, delete_option: Value) {
     let pod = json!({"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "msa:0.4.0"}]}});
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": {"template": pod}});
@@ -303,7 +304,7 @@ fn complete(world: &mut World, delete_option: Value) {
     assert!(find_condition(&status(world, "w").conditions, "Complete").is_some_and(api::Condition::is_true));
 }
 
-/// The inventories of the hub have another name then, and those of the old name are evicted.
+/// The hub's inventories then have another name, and those under the old name are evicted.
 #[test]
 fn a_complete_work_keeps_its_objects_until_its_deletion_when_the_url_of_its_hub_changes() {
     let mut world = world(1);

@@ -1,4 +1,4 @@
-//! Objects of works that server-side apply refuses, because a list has two entries with one key.
+//! Objects of works that server-side apply rejects because a list has two entries with the same key.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use object::Key;
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Writes a work with a Deployment whose container has these values of one variable; returns the values that
-/// the Deployment has then.
+/// Writes a work with a Deployment whose container sets one variable to each of these values; returns the values
+/// in the resulting Deployment.
 fn apply(world: &mut World, values: &[&str]) -> Vec<String> {
     let env: Vec<Value> = values.iter().map(|value| json!({"name": "X", "value": value})).collect();
     let container =

@@ -1,5 +1,5 @@
-//! The ownership of a work: who wins a conflict about a field, what stays when the work goes, and in which
-//! order the works of a leaving cluster go.
+//! Ownership of a work: who wins a field conflict, what stays after the work is deleted, and in which order the
+//! works of a departing cluster are deleted.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn path(name: &str) -> ResourcePath {
     ResourcePath::resource("", "v1", "configmaps").at(&Key::namespaced("default", name))
 }
 
-/// Applies a ConfigMap on the spoke as somebody else.
+/// Applies a ConfigMap on the spoke as another client.
 fn apply_there(world: &mut World, map: Value) {
     let (now, spoke) = (world.now, world.spokes.get_mut("cluster1").unwrap());
     let name = map["metadata"]["name"].as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ fn an_orphaned_object_stays_without_our_owner_reference() {
         let mut world = world(1);
         put_work(&mut world, json!({"workload": {"manifests": [map("a", "1"), map("b", "1")]}}));
         assert_eq!((owners(&world, "a"), owners(&world, "b")), (1, 1));
-        // The option comes later, so the reference that is there has to go.
+        // The option is added later, so the existing owner reference must be removed.
         let manifests = [map("a", "1"), map("b", "1")];
         put_work(&mut world, json!({"workload": {"manifests": manifests}, "deleteOption": option}));
         for name in ["a", "b"] {
@@ -143,7 +143,7 @@ fn a_conflict_about_a_field_is_told_takes_nothing_and_holds_back_no_other() {
     assert_eq!(told[1].0, "AppliedManifestComplete");
     assert_eq!(owners(&world, "theirs"), 0, "what could not be applied does not belong to the work");
 
-    // Both agree on the value, so there is no conflict any more and the object is shared.
+    // Both now agree on the value, so there is no conflict and they share the object.
     put_work(&mut world, spec("0"));
     assert_eq!(applied(&world)[0].0, "AppliedManifestComplete");
     assert_eq!(owners(&world, "theirs"), 1);
@@ -235,7 +235,7 @@ fn the_works_of_a_leaving_cluster_go_by_their_priority_and_an_invalid_one_is_zer
         let all = world.list::<ManifestWork>();
         all.iter().map(|work| (work.name().to_owned(), work.is_terminating())).collect()
     };
-    // The agent is away, so each work waits for it.
+    // The agent is unreachable, so each work waits for it.
     world.spokes.get_mut("cluster1").unwrap().connected = false;
     world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
     world.run_for(seconds(10)).unwrap();

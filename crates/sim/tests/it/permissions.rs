@@ -1,4 +1,4 @@
-//! The permissions of the agents of add-ons on the hub, and how long they last.
+//! The hub permissions of add-on agents, and how long they last.
 
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::{Value, json};
@@ -14,8 +14,7 @@ use object::{Key, Metadata as _};
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Returns a fleet with two clusters that have an add-on; its agents may read in their own namespace and in a
-/// shared one.
+/// Returns two clusters with an add-on whose agents may read their own namespace and a shared one.
 fn permitted() -> World {
     let mut world = world(2);
     put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared"}}));
@@ -56,7 +55,7 @@ fn install(world: &mut World, addon: &str, cluster: &str) {
     put(world, crate::fixtures::merged(kind, json!({"metadata": metadata, "spec": {}})));
 }
 
-/// Writes the template, with an image and with the roles that the agents have.
+/// Writes the template with an image and the agents' roles.
 fn permit(world: &mut World, image: &str, roles: &[&str]) {
     template(world, "msa", image);
     let current =
@@ -130,7 +129,7 @@ fn a_denied_cluster_loses_its_permissions_and_gets_nothing_new() {
     assert_gone(&world, "cluster2");
 }
 
-/// Returns the label of an add-on on each cluster.
+/// Returns an add-on's label on each cluster.
 fn features(world: &World, addon: &str) -> Vec<String> {
     let label = format!("feature.open-cluster-management.io/addon-{addon}");
     let clusters = world.list::<ManagedCluster>();
@@ -189,7 +188,7 @@ fn put_binding_of_ocm(world: &mut World, namespace: &str, kind: &str, owner: Opt
     );
 }
 
-/// The second cluster waits for its turn with what OCM deployed there.
+/// The second cluster, with OCM's deployment, waits for its turn.
 #[test]
 fn permissions_that_ocm_made_go_when_those_of_each_agent_replace_them() {
     let mut world = world(2);

@@ -1,5 +1,5 @@
-//! Random changes of a hub: a placement that is reconciled after each change decides as one that is
-//! reconciled for the first time.
+//! Random changes to a hub: reconciling a placement after each change gives the same decisions as reconciling it
+//! for the first time.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -16,10 +16,9 @@ use store::{Patch, ResourcePath, WriteOptions};
 
 const GROUP: &str = "cluster.open-cluster-management.io";
 
-/// A change of the hub.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A cluster joins or changes: its labels follow from the second number.
+    /// A cluster joins or changes; the second number determines its labels.
     Put(u8, u8),
     Lose(u8),
     Taint(u8),
@@ -27,7 +26,7 @@ enum Event {
     Unscore(u8),
     Place(usize),
     Bind(bool, bool),
-    /// The set `team` gets its nth form, or is deleted.
+    /// The set `team` changes to its nth form or is deleted.
     Team(u8),
     Meddle(u8),
     Wait(u8),
@@ -185,7 +184,7 @@ impl Hub {
         }
     }
 
-    /// Returns the status of the placements and their decisions, with resource versions.
+    /// Returns the status of the placements, and their decisions, with resource versions.
     fn reported(&self) -> Value {
         json!([
             self.0.list::<Placement>(),

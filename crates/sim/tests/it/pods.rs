@@ -1,4 +1,4 @@
-//! The reason of a pod, and what a cluster rejects, on the way to the people of the hub.
+//! How the reasons of failing pods and rejected objects reach people on the hub.
 
 use serde_json::{Value, json};
 
@@ -12,14 +12,14 @@ use object::{Key, Object};
 use sim::World;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// The Deployment of a pod.
+/// The Deployment that owns a pod.
 struct Owner<'a> {
     namespace: &'a str,
     name: &'a str,
     labels: Value,
 }
 
-/// Writes the pod of a Deployment on the cluster; its only container is in a state.
+/// Writes a Deployment's pod on the cluster, with its only container in the given state.
 fn put_pod(world: &mut World, owner: &Owner<'_>, state: &Value, restarts: usize) {
     let Owner { namespace, name: deployment, labels } = owner;
     let now = world.now;
@@ -34,7 +34,7 @@ fn put_pod(world: &mut World, owner: &Owner<'_>, state: &Value, restarts: usize)
         "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}});
     let set = Object::from_value(set).unwrap();
     let sets = ResourcePath::resource("apps", "v1", "replicasets").at(&Key::namespaced(*namespace, ""));
-    // Set and pod may be there already.
+    // The ReplicaSet and the pod may already exist.
     let _ = spoke.create(&sets, set.clone(), &options, now);
     let sets = ResourcePath::resource("apps", "v1", "replicasets").at(&set.key());
     let uid = spoke.get(&sets).unwrap().uid().to_owned();
@@ -59,7 +59,7 @@ fn waiting(reason: &str, message: &str) -> Value {
     json!({"waiting": {"reason": reason, "message": message}, "terminated": null, "running": null})
 }
 
-/// Returns a template with a Deployment of which no pod starts.
+/// Returns a template with a Deployment whose pods never start.
 fn crashing() -> Value {
     let labels = json!({"app": "web"});
     let pod = json!({"containers": [{"name": "web", "image": "web:none"}]});
@@ -100,7 +100,7 @@ fn the_reason_of_a_pod_is_in_the_work_and_in_the_set_within_ten_seconds_and_is_w
     let cluster = &overview.replica_sets[0].groups[0].clusters[0];
     assert!(cluster.mark() == Mark::Warned && cluster.message.contains(why), "{cluster:?}");
 
-    // The kubelet tries again and again, with other words each time.
+    // The kubelet retries, with a different message each time.
     world.keep_history();
     for (restarts, detail) in
         ["ErrImagePull: port 1", "Back-off pulling image \"web:none\""].iter().enumerate()
@@ -110,7 +110,7 @@ fn the_reason_of_a_pod_is_in_the_work_and_in_the_set_within_ten_seconds_and_is_w
     }
     let writes = world.take_history();
     let kinds: Vec<&str> = writes.iter().map(|write| write.id.kind.as_str()).collect();
-    // The set passes its deadline meanwhile.
+    // Meanwhile the set exceeds its deadline.
     assert!(!kinds.contains(&"ManifestWork"), "{kinds:?}");
 
     put_pod(&mut world, &web, &waiting("CrashLoopBackOff", "back-off 10s"), 4);

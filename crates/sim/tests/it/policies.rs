@@ -1,4 +1,4 @@
-//! Policies that change while add-ons wait for them.
+//! Policies that change while add-ons are waiting for them.
 
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ fn a_policy_says_whether_it_is_in_force_and_what_waits_for_a_person() {
     assert!(message.contains("freezeWindows") || message.contains("schedule"), "{message}");
 }
 
-/// A person adds a pause beside the policy of the repository.
+/// A person adds a pause next to the repository's policy.
 #[test]
 fn a_second_policy_holds_an_add_on_and_each_says_what_it_contributes() {
     let mut world = world(3);
@@ -146,7 +146,7 @@ fn records_in(world: &World, policy: &str) -> Vec<RolloutStatus> {
     policy.status.unwrap_or_default().rollouts
 }
 
-/// Returns two clusters. The canary ran 0.4.9 without success and returned to the version before.
+/// Returns two clusters. The canary failed with 0.4.9 and returned to the previous version.
 fn rolled_back() -> World {
     let mut world = world(2);
     policy(&mut world, json!({"onBreach": "Rollback"}));
@@ -172,7 +172,7 @@ fn a_quarantine_ends_with_the_next_content_and_is_forgotten() {
     assert!(world.run_until(seconds(30), tried).unwrap(), "{:?}", progress(&world));
 }
 
-/// A tool replaces the template by its own copy, or a commit that breaks it is reverted.
+/// A tool replaces the template with its own copy, or a commit that breaks the template is reverted.
 #[test]
 fn a_quarantine_outlasts_a_configuration_that_is_missing_or_invalid_for_a_while() {
     let mut world = rolled_back();
@@ -187,7 +187,7 @@ fn a_quarantine_outlasts_a_configuration_that_is_missing_or_invalid_for_a_while(
     assert_eq!(record(&world).quarantined, revision);
 }
 
-/// A commit adds a policy that names the add-on, takes its name out again, and out of every policy.
+/// A commit adds a policy that names the add-on, then removes the name from it, and then from every policy.
 #[test]
 fn a_quarantine_goes_with_its_add_on_from_policy_to_policy() {
     let mut world = rolled_back();

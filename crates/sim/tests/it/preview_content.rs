@@ -1,4 +1,4 @@
-//! The content of commits whose previews are compared with what follows.
+//! The content of commits whose previews are compared with reality.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,9 @@ use object::Random;
 use object::tree::FileTree;
 use sim::history::{Content, SetContent};
 
-/// The index of the rules that ask for approvals. They are drawn most often.
+/// The index of the policy that requires approvals. It is drawn most often.
 pub(crate) const ASKS: usize = 0;
-/// The rules of the policies of commits.
+/// The specs of the policies in commits.
 const POLICIES: [&str; 5] = [
     r#"{"approval": {"mode": "BetweenGroups"}}"#,
     r#"{"soak": "4s", "groupSoak": "6s"}"#,
@@ -22,7 +22,7 @@ const POLICIES: [&str; 5] = [
 pub(crate) struct FleetContent {
     pub(crate) content: Content,
     pub(crate) set: Option<SetContent>,
-    /// The index of its rules.
+    /// The index of its policy.
     pub(crate) policy: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ impl FleetContent {
         Self { content, set, policy: policy(random) }
     }
 
-    /// Changes it as the next commit does.
+    /// Changes the content as the next commit does.
     pub(crate) fn change(&mut self, random: &mut Random) {
         self.content.broken = false;
         match random.below(10) {

@@ -1,4 +1,4 @@
-//! Compares a preview with the hub before a commit and after it.
+//! Compares a preview with the hub before and after a commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ use object::{Metadata as _, Object};
 use sim::World;
 use sim::preview::{ChangeType, HubSnapshot, Preview, Verdict, WorkChange};
 
-/// The state of a hub, as far as a preview describes it.
+/// The state of a hub, to the extent that a preview describes it.
 pub(crate) struct Look {
-    /// The digests of the objects of the repository.
+    /// The digests of the repository's objects.
     pub(crate) objects: BTreeMap<String, String>,
     placements: BTreeMap<String, BTreeSet<String>>,
     add_ons: BTreeSet<(String, String)>,
@@ -104,7 +104,7 @@ pub(crate) fn compare(preview: &Preview, before: &Look, after: &Look) -> Result<
     equal("works", format!("{works:?}"), format!("{found:?}"))
 }
 
-/// The changes of works, by cluster and name: that of the work, and those of its manifests.
+/// The changes of works, by cluster and name: the work's own change and the changes of its manifests.
 type WorkChanges = BTreeMap<(String, String), (ChangeType, BTreeMap<String, ChangeType>)>;
 
 fn planned_works(preview: &Preview) -> WorkChanges {
@@ -125,14 +125,14 @@ fn changed_works(before: &Look, after: &Look) -> WorkChanges {
     changes(&before.works, &after.works).into_iter().map(of_work).collect()
 }
 
-/// Returns the manifests of a work by their objects.
+/// Returns a work's manifests by object.
 fn manifests(spec: Option<&Value>) -> BTreeMap<String, &Value> {
     let manifests = spec.and_then(|spec| spec["workload"]["manifests"].as_array()).into_iter().flatten();
     let name = |manifest: &Value| Object::from_value(manifest.clone()).unwrap().reference().to_string();
     manifests.map(|manifest| (name(manifest), manifest)).collect()
 }
 
-/// Returns what is new, differs or is gone.
+/// Returns entries that are new, changed or gone.
 fn changes<K: Ord + Clone, V: PartialEq>(
     before: &BTreeMap<K, V>,
     after: &BTreeMap<K, V>,

@@ -1,5 +1,5 @@
-//! Compares previews with what happens under a RolloutPolicy and to add-ons without configurations, and the
-//! hub of a report with the one that reported.
+//! Compares previews with what happens under a RolloutPolicy and to add-ons without configurations, and the hub
+//! reconstructed from a report with the hub that reported.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ fn rollouts(world: &World) -> Vec<RolloutStatus> {
     policy.status.unwrap_or_default().rollouts
 }
 
-/// Returns an add-on that goes to the canary first.
+/// Returns an add-on that is rolled out to the canary first.
 fn add_on(version: u8) -> Content {
     Content { version: Some(version), strategy: 2, ..Content::default() }
 }
 
-/// Returns the placement of an add-on, and a ManifestWorkReplicaSet on it that goes to the canary first.
+/// Returns an add-on's placement and a ManifestWorkReplicaSet on it that is rolled out to the canary first.
 fn set(value: &str) -> FileTree {
     let mut files = FileTree::default();
     for name in ["binding.yaml", "placement.yaml"] {
@@ -212,7 +212,7 @@ fn the_hub_of_a_report_has_the_objects_of_its_commit_and_no_step_more() {
     let second = commit(2, add_on(2).files());
     apply(&mut world, &second);
     let mut objects = reported(&world);
-    // The canary would start at once.
+    // Unpaused, the canary would start at once.
     let policies = objects.iter_mut().filter(|object| object.kind() == "RolloutPolicy");
     policies.for_each(|policy| policy.0["spec"]["paused"] = json!(false));
     let add_ons = |objects: &[Object]| -> BTreeMap<String, Value> {

@@ -22,7 +22,7 @@ use sim::preview::{
 };
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Returns the files of the snapshot of the newest report.
+/// Returns the snapshot files of the newest report.
 fn files(world: &World) -> impl Iterator<Item = &str> {
     let report = world.branches["wheelwright/status"].last().unwrap();
     let files = report.files.iter().filter(|(path, _)| path.starts_with("snapshot/"));
@@ -35,8 +35,8 @@ pub(crate) fn reported(world: &World) -> Vec<Object> {
     files(world).flat_map(|file| reader.read(file).unwrap()).collect()
 }
 
-/// Returns the preview from the newest report and the repository alone. Nothing is read that the plan does
-/// not ask for.
+/// Returns the preview from only the newest report and the repository. Reads nothing that the plan does not ask
+/// for.
 fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &ProposedCommit) -> Preview {
     let mut left_out = LeftOut::but(PreviewScope::default());
     loop {
@@ -55,7 +55,7 @@ fn from_report(world: &World, trees: &BTreeMap<String, FileTree>, commit: &Propo
     }
 }
 
-/// Compares the plan of a commit from a report with that from the hub; returns the latter.
+/// Compares a commit's plan from a report with its plan from the hub; returns the latter.
 fn check(world: &World, trees: &BTreeMap<String, FileTree>, commit: &ProposedCommit) -> Preview {
     let (of_hub, of_report) = (previewed(world, commit), from_report(world, trees, commit));
     let shown = |preview: &Preview| serde_json::to_string_pretty(preview).unwrap();
@@ -90,13 +90,12 @@ fn a_plan_from_a_report_is_the_plan_from_the_hub() {
     }
 }
 
-/// Writes to an object as somebody else does; returns whether there is such an object.
+/// Writes to an object as another client; returns true if the object exists.
 fn write(world: &mut World, target: &ResourcePath, patch: &Patch, manager: &str) -> bool {
     world.hub.patch(target, patch, &WriteOptions::manager(manager).forced(), world.now).is_ok()
 }
 
-/// Writes to what the repository applies as people and other controllers do; returns whether there was
-/// something to write to.
+/// Writes to the repository's objects as people and other controllers do; returns true if the object exists.
 fn meddle(world: &mut World, random: &mut Random) -> bool {
     let add_on = ResourcePath::of::<ClusterManagementAddOn>(&Key::cluster("app"));
     let placement = ResourcePath::of::<Placement>(&Key::namespaced("config", "fleet"));
@@ -112,7 +111,7 @@ fn meddle(world: &mut World, random: &mut Random) -> bool {
         0 => write(world, &add_on, &note, "kubectl-annotate"),
         1 => write(world, &placement, &note, "kubectl-edit"),
         2 => write(world, &policy, &Patch::Merge(json!({"spec": {"approved": ["x"]}})), "kubectl-patch"),
-        // The same value has two owners then.
+        // Gives the value a second owner.
         3 => match world.get::<ConfigMap>(&Key::namespaced("config", &name)) {
             Some(live) => write(world, &map, &data(json!(live.data)), "controller"),
             None => false,
@@ -193,8 +192,8 @@ fn a_plan_from_a_report_of_an_earlier_version_says_that_it_knows_no_owners() {
     assert!(warning.contains("does not say who owns the fields of 4 objects"), "{warning}");
 }
 
-/// Returns a hub with a ConfigRepo for each of two paths of a repository, of which the first one reports; and
-/// the other one.
+/// Returns a hub with a ConfigRepo for each of two paths in a repository, the first of which reports; also returns
+/// the other ConfigRepo.
 fn of_two_paths() -> (World, Key) {
     let mut world = fleet(3, 1);
     let apps = Key::namespaced("config", "apps");
@@ -225,12 +224,12 @@ fn a_plan_from_a_report_begins_at_the_commit_that_each_config_repo_had_applied()
     let third = commit(3, maps(&[("infra/a.yaml", 0..4), ("apps/b.yaml", 8..12)]));
     for repo in [repo(), apps] {
         let told = check(&world, &trees, &ProposedCommit { repo, ..third.clone() });
-        // What the second commit adds is not there yet in one of the ConfigRepos.
+        // One of the ConfigRepos has not yet applied what the second commit adds.
         assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
     }
 }
 
-/// Returns a hub on which two ConfigRepos have applied a commit, the trees of commits, and the next commit.
+/// Returns a hub on which two ConfigRepos have applied a commit, the trees of the commits, and the next commit.
 fn of_two_paths_after_a_commit() -> (World, Key, BTreeMap<String, FileTree>, ProposedCommit) {
     let (mut world, apps) = of_two_paths();
     let Checkout { revision, tree } =
@@ -306,8 +305,8 @@ fn a_commit_with_the_same_objects_stands_for_the_one_that_another_config_repo_ha
     assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 3), "{told:#?}");
 }
 
-/// Returns a hub with a first commit of its ConfigRepo, which reports, and of another one, which follows
-/// another repository; that ConfigRepo, and the commits of the first one.
+/// Returns a hub with two ConfigRepos of different repositories, each at its first commit; also returns the second
+/// ConfigRepo and the commits of the first, which reports.
 fn of_two_repositories(first: FileTree, other: FileTree) -> (World, Key, BTreeMap<String, FileTree>) {
     let mut world = fleet(5, 4);
     let platform = Key::namespaced("config", "platform");

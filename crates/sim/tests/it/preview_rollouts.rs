@@ -1,4 +1,4 @@
-//! Compares the batches and the approvals of a preview with the rollouts that follow.
+//! Compares a preview's batches and approvals with the actual rollouts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use sim::history::Content;
 use sim::preview::{Preview, ProposedCommit};
 use sim::{World, Write};
 
-/// Minutes until a fleet has come to rest. In each, a rollout may ask for an approval.
+/// Minutes for a fleet to come to rest. In each, a rollout may ask for an approval.
 const MINUTES: usize = 8;
 
-/// Policy, add-on, set and token.
+/// The policy, add-on, set and token of each requested approval.
 type Asked = BTreeSet<[String; 4]>;
 
 /// What happened after a commit.
 pub(crate) struct Rollout {
-    /// When the first work of an add-on or a set was written to a cluster, by the names of both.
+    /// The time of the first work that was written for an add-on or set to a cluster, by the names of both.
     starts: BTreeMap<(String, String), Timestamp>,
     approvals: Asked,
 }
 
-/// Commits and lets the fleet come to rest. A person grants what rollouts ask for.
+/// Commits and lets the fleet come to rest. A person grants the approvals that rollouts request.
 pub(crate) fn roll_out(world: &mut World, commit: &ProposedCommit) -> Rollout {
     world.keep_history();
     world.take_history();
@@ -42,7 +42,7 @@ pub(crate) fn roll_out(world: &mut World, commit: &ProposedCommit) -> Rollout {
     Rollout { starts: starts(&world.take_history()), approvals }
 }
 
-/// Grants every approval that rollouts wait for.
+/// Grants every approval that rollouts are waiting for.
 fn grant(world: &mut World) -> Asked {
     let mut granted = Asked::new();
     for policy in world.list::<RolloutPolicy>() {
@@ -81,7 +81,7 @@ fn starts(history: &[Write]) -> BTreeMap<(String, String), Timestamp> {
     starts
 }
 
-/// Returns the place of each add-on and set of a cluster in the order of its rollout.
+/// Returns the position of each cluster in the rollout of each add-on and set.
 fn places(preview: &Preview) -> BTreeMap<(String, String), usize> {
     let mut places = BTreeMap::new();
     for workload in preview.add_ons.iter().chain(&preview.replica_sets) {
@@ -94,8 +94,8 @@ fn places(preview: &Preview) -> BTreeMap<(String, String), usize> {
     places
 }
 
-/// Compares the order of the batches and the approvals of a preview with what happened. Clusters of one batch
-/// may start at different times, and batches whose works succeed at once start at the same time.
+/// Compares the order of a preview's batches and approvals with what happened. Clusters of one batch may start at
+/// different times, and batches whose works succeed at once start at the same time.
 pub(crate) fn compare_rollouts(preview: &Preview, rollout: &Rollout) -> Result<(), String> {
     let Rollout { starts, approvals } = rollout;
     let asked = preview

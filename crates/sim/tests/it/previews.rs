@@ -1,4 +1,4 @@
-//! Compares previews with what then happens.
+//! Compares previews with what happens after the commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use sim::history::Content;
 use sim::preview::{ChangeType, HubSnapshot, Preview, ProposedCommit, RolloutChanges, Verdict, preview};
 use sim::{World, workload};
 
-/// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250`, as in `make
-/// chaos`, plays 1,000 commits.
+/// Number of histories in a run, with [`COMMITS`] commits each. `WHEELWRIGHT_PREVIEWS=250`, as in `make chaos`,
+/// plays 1,000 commits.
 const HISTORIES: u64 = 8;
 const COMMITS: u64 = 4;
 
-/// Returns a hub with a ConfigRepo that may delete two objects at once, and clusters whose add-ons become
-/// ready after three seconds.
+/// Returns a hub with a ConfigRepo that may delete two objects at once, and clusters whose add-ons become ready
+/// after three seconds.
 pub(crate) fn fleet(seed: u64, clusters: u64) -> World {
     let mut world = World::new(seed, Timestamp::from_second(1_800_000_000).unwrap());
     let spec = json!({"url": "https://git.example/fleet", "deletionBudget": {"objects": 2}});
@@ -69,7 +69,7 @@ pub(crate) fn apply(world: &mut World, commit: &ProposedCommit) {
     world.run_for(SignedDuration::from_mins(4)).unwrap();
 }
 
-/// Plays the commits of a seed; returns how many changed something, and how many add-ons and sets rolled out
+/// Plays the commits of a seed; returns how many changed something, and how many add-ons and sets were rolled out
 /// in several batches.
 fn play(seed: u64) -> Result<(usize, usize), String> {
     let mut random = Random::new(seed ^ 0x7072_6576);
@@ -316,7 +316,7 @@ fn a_plan_names_the_reason_for_which_the_operator_then_holds_deletions() {
         content.files()
     };
     apply(&mut world, &commit(1, content(4)));
-    // These deletions use the budget up.
+    // Use up the budget.
     apply(&mut world, &commit(2, content(2)));
     let mut without_add_on = content(2);
     without_add_on.insert("addon.yaml", b"# nothing is left\n".to_vec());
@@ -385,7 +385,7 @@ fn random_values_are_no_change_whether_their_seed_is_known_or_not() {
     };
     let first = commit(1, chart("info"));
     assert_eq!(previewed(&world, &first).objects[0].change, ChangeType::Created);
-    // The seed is drawn, and read with the next fetch.
+    // The first fetch draws the seed; the next one reads it.
     apply(&mut world, &first);
     apply(&mut world, &first);
     let of = world.get::<ConfigRepo>(&repo()).unwrap();

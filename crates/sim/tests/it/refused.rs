@@ -1,4 +1,4 @@
-//! Add-ons that the API server of the hub refuses to create on a cluster, as with an admission webhook.
+//! Add-ons that the hub's API server refuses to create on a cluster, for example because of an admission webhook.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -17,12 +17,12 @@ use object::{Key, Metadata as _};
 use reconcile::{Action, Failure, Outcome};
 use sim::{Servers, Setup, World, execute};
 
-/// When the API server refuses nothing any more; worlds begin 300 s before.
+/// The time at which the API server stops rejecting writes; worlds begin 300 s before.
 pub(crate) const END: Timestamp = Timestamp::constant(1_800_000_300, 0);
 
 const CANNOT_WRITE: &str = "cannot write ManagedClusterAddOn.addon.open-cluster-management.io";
 
-/// Executes an action as an API server that refuses the add-on of a cluster.
+/// Executes an action as an API server that rejects the add-on of a cluster.
 pub(crate) fn refuse<const CLUSTER: usize>(
     servers: &mut Servers<'_>,
     manager: &str,
@@ -162,7 +162,7 @@ fn a_record_goes_when_another_policy_comes_into_force_and_with_the_addon() {
 fn the_status_of_an_addon_is_written_between_two_tries_to_create_it() {
     let setup = Setup { execute: refuse::<0>, ..Setup::default() };
     let mut world = with(setup, 7, 3);
-    // Records have whole seconds, so they are older than the tries by up to one.
+    // Records have whole seconds, so they may be up to a second older than the attempts.
     world.run_for(SignedDuration::from_millis(60_900)).unwrap();
     policy(&mut world, json!({ "rollOut": "InstallAndContent" }));
     template(&mut world, "msa", "msa:0.4.0");

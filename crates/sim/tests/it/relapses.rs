@@ -1,4 +1,4 @@
-//! Clusters that stop working after they succeeded, for a set and for an add-on.
+//! Clusters that stop working after they succeeded, with a set and with an add-on.
 
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -19,14 +19,14 @@ fn strategy() -> Value {
     json!({"type": "Progressive", "progressive": limits})
 }
 
-/// How to read and change the rollout of a subject.
+/// Accessors for the rollout under test.
 struct Subject {
-    /// Gives every cluster the version.
+    /// Assigns the version to every cluster.
     put: fn(&mut World, &str),
-    /// The version on each cluster.
+    /// Returns the version on each cluster.
     versions: fn(&World) -> Vec<String>,
     is_complete: fn(&World) -> bool,
-    /// The Deployment on a cluster.
+    /// Returns the key of the Deployment on a cluster.
     deployment: fn() -> Key,
 }
 
@@ -54,7 +54,7 @@ const ADD_ON: Subject = Subject {
 };
 
 impl Subject {
-    /// Returns three clusters with a version, under a policy.
+    /// Returns three clusters that run a version under a policy.
     fn world(&self, on_breach: &str) -> World {
         let mut world = world(3);
         select_all(&mut world);
@@ -72,14 +72,14 @@ impl Subject {
         (self.is_complete)(world) && (self.versions)(world) == [version; 3]
     }
 
-    /// Lets the first cluster succeed with another version, and the second start with it.
+    /// Runs until the first cluster succeeded with another version and the second started it.
     fn begin(&self, world: &mut World) {
         (self.put)(world, "0.4.1");
         let is_second = |world: &World| (self.versions)(world) == ["0.4.1", "0.4.1", "0.4.0"];
         assert!(world.run_until(seconds(120), is_second).unwrap(), "{:?}", record(world));
     }
 
-    /// Lets the pods of the first cluster stop or start.
+    /// Stops or starts the first cluster's pods.
     fn pods(&self, world: &mut World, run: bool) {
         let images = world.spokes["cluster2"].workloads.images.clone();
         let now = world.now;
@@ -122,7 +122,7 @@ fn a_canary_that_stops_working_stops_the_rollout_until_it_works_again() {
             "{:?}",
             record(&world)
         );
-        // The rollout has ended, so nothing fails any longer.
+        // The rollout has ended, so nothing can fail it.
         subject.pods(&mut world, false);
         world.run_for(SignedDuration::from_mins(30)).unwrap();
         assert!(subject.has(&world, "0.4.1"), "{:?}", record(&world));

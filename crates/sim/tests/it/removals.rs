@@ -1,4 +1,4 @@
-//! A budget of clusters over a window of time holds the removal of add-ons.
+//! A budget of clusters within a time window holds back the removal of add-ons.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub(crate) fn select_some(world: &mut World, number: usize) {
     put(world, merged(kind, json!({"metadata": metadata, "spec": {"numberOfClusters": number}})));
 }
 
-/// Returns the kind and the cluster of the add-ons and works that were deleted from the hub, in order.
+/// Returns the kind and cluster of the add-ons and works that were deleted from the hub, in order.
 pub(crate) fn departures(world: &mut World) -> Vec<(String, String)> {
     let history = world.take_history().into_iter();
     let deletions = history.filter(|write| write.spoke.is_none() && write.after.is_none());
@@ -49,7 +49,7 @@ pub(crate) fn departures(world: &mut World) -> Vec<(String, String)> {
     of_addons.map(|write| (write.id.kind, write.id.key.namespace)).collect()
 }
 
-/// Returns the most clusters that were losing the add-on at one moment.
+/// Returns the maximum number of clusters that were losing the add-on at the same time.
 pub(crate) fn most_leaving(departures: &[(String, String)]) -> i32 {
     let (mut leaving, mut most) = (0, 0);
     for (kind, _) in departures {
@@ -69,7 +69,7 @@ fn record(world: &World) -> RemovalStatus {
     removals.unwrap_or_default().pop().unwrap_or_default()
 }
 
-/// Sets the policy of add-ons that name none.
+/// Sets the policy for add-ons that no policy names.
 pub(crate) fn default_policy(world: &mut World, spec: Value) {
     let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
     put(world, merged(kind, json!({"metadata": {"name": "wheelwright-default"}, "spec": spec})));
@@ -92,7 +92,7 @@ fn a_placement_that_shrinks_step_by_step_is_held_until_the_window_is_over() {
     assert_eq!((have(&world), record(&world).held), (2, 0));
 }
 
-/// Leaves the placement to another scheduler, which has written no status.
+/// Hands the placement over to another scheduler that has not written any status.
 fn hand_over(world: &mut World) {
     let disabled = json!({"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"});
     let disable = json!({"metadata": {"annotations": disabled}});
@@ -103,7 +103,7 @@ fn hand_over(world: &mut World) {
     world.patch_status::<Placement>(&key, none).unwrap();
 }
 
-/// Writes the clusters of a page as the other scheduler does.
+/// Writes the clusters of a decision page as the other scheduler does.
 fn decide(world: &mut World, page: &PlacementDecision, clusters: &[usize]) {
     let decisions: Vec<_> =
         clusters.iter().map(|i| json!({"clusterName": cluster(*i), "reason": ""})).collect();
@@ -112,7 +112,7 @@ fn decide(world: &mut World, page: &PlacementDecision, clusters: &[usize]) {
         .unwrap();
 }
 
-/// Another scheduler may decide about a cluster before the operator sees it.
+/// Another scheduler may select a cluster before the operator sees it.
 #[test]
 fn a_cluster_that_appears_after_its_decision_gets_the_add_on() {
     let mut world = installed(Setup::default(), 3);
@@ -142,7 +142,7 @@ fn a_scheduler_that_writes_no_status_removes_an_addon_when_its_decisions_stay_th
         message
             .contains("Another scheduler decides; clusters that it does not select keep the add-on until 20")
     );
-    // A change begins the time anew.
+    // A change restarts the period.
     decide(&mut world, &page, &[0, 1, 3]);
     world.run_for(seconds(540)).unwrap();
     assert_eq!(have(&world), 4);
@@ -220,7 +220,7 @@ fn a_cluster_that_never_got_the_addon_is_not_done_when_no_placement_selects_it_a
     assert_eq!((waiting.label(), waiting.mark()), ("Waiting (Unassigned)".to_owned(), Mark::Waiting));
 }
 
-/// Executes an action as an API server that refuses to delete the add-on of a cluster for a while.
+/// Executes an action as an API server that temporarily refuses to delete the add-on of a cluster.
 fn refuse_deletion(servers: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     match action {
         Action::Delete { target, .. }
@@ -314,7 +314,7 @@ fn a_commit_that_drops_an_addon_and_loosens_its_policy_waits_for_an_approval() {
     );
 }
 
-/// Removes the add-on of all clusters with a commit; its ConfigRepo approves the deletions.
+/// Removes the add-on from all clusters with a commit; its ConfigRepo approves the deletions.
 fn drop_an_addon(mut world: World) {
     let file = addon_file(&world);
     drop_from_the_repository(&mut world, &file, "", have);
@@ -327,8 +327,8 @@ pub(crate) fn addon_file(world: &World) -> String {
     merged(kind, json!({"metadata": {"name": ADDON}, "spec": cma.spec})).to_string()
 }
 
-/// Commits a file, commits what it has afterwards, and approves the deletion. `have` returns how many
-/// clusters have what it installs: three, until the approval.
+/// Commits a file, commits its replacement `after`, and approves the deletion. `have` returns how many clusters
+/// have what the file installs: three, until the approval.
 fn drop_from_the_repository(world: &mut World, file: &str, after: &str, have: fn(&World) -> usize) {
     let repo = repo();
     config_repo(world, &repo, json!({"url": "https://git.example/fleet", "takeover": "Always"}));

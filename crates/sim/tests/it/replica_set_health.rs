@@ -8,7 +8,7 @@ use api::condition::Conditions as _;
 use api::work::v1::ManifestWork;
 use sim::World;
 
-/// Returns a template with a Deployment; the clusters know the images `msa:0.4.0` and `msa:0.4.1`.
+/// Returns a template with a Deployment; the clusters can pull the images `msa:0.4.0` and `msa:0.4.1`.
 pub(crate) fn deployment(image: &str) -> Value {
     let pod = json!({"containers": [{"name": "web", "image": image}]});
     let labels = json!({"app": "web"});
@@ -19,7 +19,7 @@ pub(crate) fn deployment(image: &str) -> Value {
     json!({"workload": {"manifests": [deployment]}})
 }
 
-/// Returns the image in the work of each cluster.
+/// Returns the image in each cluster's work.
 pub(crate) fn images(world: &World) -> Vec<String> {
     let image = |work: &ManifestWork| {
         let spec = &work.spec.workload.manifests[0]["spec"];

@@ -1,4 +1,4 @@
-//! Clusters and works that leave the placements of a ManifestWorkReplicaSet, or belong to several of them.
+//! Clusters and works that leave the placements of a ManifestWorkReplicaSet or belong to several of them.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use controllers::hub::overview::Overview;
 use object::{Key, Metadata as _};
 use sim::World;
 
-/// Approves the request of the set, with the token in its condition.
+/// Approves the set's request, using the token from its condition.
 fn approve(world: &mut World) {
     let set_now = get(world);
     let message = &set_now.condition("PlacementRolledOut").unwrap().message;
@@ -20,7 +20,7 @@ fn approve(world: &mut World) {
     policy(world, json!({"approved": [token]}));
 }
 
-/// Makes a placement that selects the clusters with some labels.
+/// Creates a placement that selects the clusters with the given labels.
 fn placement(world: &mut World, name: &str, labels: Value) {
     let predicate = json!({"requiredClusterSelector": {"labelSelector": {"matchLabels": labels}}});
     put(
@@ -32,7 +32,7 @@ fn placement(world: &mut World, name: &str, labels: Value) {
     );
 }
 
-/// OCM's controller leaves the work of a cluster that leaves while its work is out of date.
+/// OCM's controller leaves a work behind if the cluster leaves while the work is out of date.
 #[test]
 fn a_cluster_that_leaves_before_its_turn_loses_its_work() {
     let mut world = world(3);
@@ -125,8 +125,8 @@ fn a_cluster_of_two_placements_has_one_work() {
     settle(&mut world);
     assert_eq!(world.list::<ManifestWork>().len(), 2);
     assert_eq!(get(&world).status.unwrap().summary.desired_total, Some(2));
-    // The clusters of a placement that the set no longer names go to the next placement. The works of the
-    // others are removed within the budget.
+    // Clusters of a placement that the set no longer names move to the next placement that selects them. The works
+    // of the other clusters are removed within the budget.
     set_with(
         &mut world,
         json!({"manifestWorkTemplate": template("1"), "placementRefs": [{"name": "canaries"}]}),

@@ -1,5 +1,4 @@
-//! ManifestWorkReplicaSets: the template reaches the clusters of placements; a rollout stops and is rolled
-//! back.
+//! ManifestWorkReplicaSets: the template reaches the clusters of placements; a rollout stops and is rolled back.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use sim::World;
 
 pub(crate) const SET: &str = "settings";
 
-/// Creates a set with one ConfigMap, with the value of the revision.
+/// Creates a set with one ConfigMap that contains the value.
 pub(crate) fn set(world: &mut World, value: &str, strategy: Value) {
     set_with(
         world,
@@ -57,7 +56,7 @@ pub(crate) fn get(world: &World) -> ManifestWorkReplicaSet {
     world.get(&Key::namespaced("default", SET)).unwrap()
 }
 
-/// Returns status and reason of a condition of the set.
+/// Returns the status and reason of one of the set's conditions.
 pub(crate) fn condition(world: &World, type_: &str) -> String {
     let set = get(world);
     set.condition(type_).map(|c| format!("{} {}", c.status, c.reason)).unwrap_or_default()
@@ -71,7 +70,7 @@ pub(crate) fn settle(world: &mut World) {
     assert!(world.run_until(seconds(120), is_complete).unwrap(), "{:#?}", get(world).status);
 }
 
-/// Returns the value that the work of each cluster carries.
+/// Returns the value in each cluster's work.
 pub(crate) fn values(world: &World) -> Vec<String> {
     let value = |work: &ManifestWork| {
         let manifest = &work.spec.workload.manifests[0];
@@ -276,7 +275,7 @@ fn a_newcomer_gets_the_work_and_a_work_that_a_person_changed_is_mended() {
     assert_eq!(values(&world), ["1", "1", "1"]);
 }
 
-/// OCM's controller ignores a change of labels, and copies labels by which tools find their own objects.
+/// OCM's controller ignores changes of labels, and it copies labels that tools use to find their own objects.
 #[test]
 fn labels_of_the_set_reach_its_works_but_those_of_tools_do_not() {
     let mut world = world(1);
@@ -364,7 +363,7 @@ fn the_works_go_with_their_set() {
     }
 }
 
-/// OCM's controller ignores works of a set with a dot in its name.
+/// OCM's controller ignores works of a set whose name contains a dot.
 #[test]
 fn a_set_may_have_a_dot_in_its_name_and_one_that_makes_no_label_says_so() {
     let mut world = world(1);

@@ -34,13 +34,13 @@ use store::{Patch, ResourcePath, WriteOptions};
 
 const BRANCH: &str = "wheelwright/status";
 
-/// Requests reports about all add-ons, which another tool applies.
+/// Requests reports about all add-ons applied by another tool.
 fn report(world: &mut World) {
     follow(world, "Observe", "1s");
     world.commit(&repo(), &"1".repeat(40), FileTree::default());
 }
 
-/// Follows a repository in a mode, and requests reports with an interval.
+/// Follows a repository in a mode and requests reports at an interval.
 fn follow(world: &mut World, mode: &str, interval: &str) {
     let spec = json!({"url": "https://git.example/fleet", "mode": mode, "report": {"interval": interval}});
     config_repo(world, &repo(), spec);
@@ -71,7 +71,7 @@ pub(crate) fn explanation(world: &World) -> AddOnRollouts {
     explain(ADDON, &caches(world), world.now).unwrap().unwrap()
 }
 
-/// Returns the objects of the hub that a summary of the fleet reads.
+/// Returns the hub objects that a fleet summary reads.
 pub(crate) fn caches(world: &World) -> Caches {
     let mut caches = Caches::default();
     caches.replace(Site::Hub, world.list::<ClusterManagementAddOn>(), "0");
@@ -94,7 +94,7 @@ fn observe<K: Kind>(world: &World, caches: &mut Caches) {
     caches.replace_observed(&Gvk::of::<K>(), objects, "0");
 }
 
-/// Returns the column STATE of `explain rollout`.
+/// Returns the STATE column of `explain rollout`.
 fn explained(explanation: &AddOnRollouts) -> BTreeMap<String, String> {
     let decision = explanation.rollouts[0].decision.as_ref().unwrap();
     let table = decision_table(decision, |hash| hash.short().to_owned(), &explanation.messages);
@@ -103,7 +103,7 @@ fn explained(explanation: &AddOnRollouts) -> BTreeMap<String, String> {
     words.map(|words| (words[0].to_owned(), words[3].to_owned())).collect()
 }
 
-/// Compares the newest report with the explanation of the same hub; `expected` are the labels of the report.
+/// Compares the newest report with the explanation of the same hub; `expected` contains the labels of the report.
 fn check(world: &World, expected: &str) {
     let explanation = explanation(world);
     let words = explained(&explanation);
@@ -244,7 +244,7 @@ fn a_work_of_the_repository_that_fails_is_named_and_keeps_the_fleet_from_being_u
         world.run_for(seconds(60)).unwrap();
     };
     let last = |world: &World| world.branches[BRANCH].last().unwrap().clone();
-    // A work of somebody else.
+    // A foreign work.
     fixtures::work_of(&mut world, "other", &[("b", "1")]);
     commit(&mut world, "1", "Bogus");
     let failed = last(&world);
@@ -320,7 +320,7 @@ fn a_report_is_dated_by_its_change_or_its_deadline_and_never_before_its_parent()
     let begun = world.now;
     world.commit(&repo(), &"1".repeat(40), content(1));
     world.run_for(seconds(60)).unwrap();
-    // The clock of a cluster is an hour ahead.
+    // A cluster's clock is an hour ahead.
     let key = Key::namespaced("c1", "app");
     let mut conditions = json!(world.get::<ManagedClusterAddOn>(&key).unwrap().status.unwrap().conditions);
     let ahead = json!({"type": "Ahead", "status": "True", "reason": "Ahead", "message": "",
@@ -331,7 +331,7 @@ fn a_report_is_dated_by_its_change_or_its_deadline_and_never_before_its_parent()
     world.hub.patch(&target, &patch, &WriteOptions::manager("agent"), world.now).unwrap();
     world.run_for(seconds(30)).unwrap();
     let changed = world.now;
-    // No cluster has the image.
+    // No cluster can pull the image.
     world.commit(&repo(), &"2".repeat(40), content(9));
     world.run_for(seconds(60)).unwrap();
 

@@ -235,7 +235,7 @@ fn a_rollout_survives_faults_and_restarts_and_never_moves_too_many() {
     }
 }
 
-/// Plays a rollout whose canary fails and is rolled back, with the version in quarantine.
+/// Plays a rollout whose canary fails and is rolled back; the version is quarantined.
 fn broken_canary() -> World {
     let mut world = world(2);
     template(&mut world, "msa", "msa:0.4.0");
@@ -284,7 +284,7 @@ fn an_operator_that_dies_after_any_write_returns_the_canary_once_and_moves_nobod
     assert!(deaths > 10, "{deaths} writes");
 }
 
-/// A cluster with its own configuration keeps it when it is rolled back with the others.
+/// When clusters are rolled back, a cluster with its own configuration keeps that configuration.
 #[test]
 fn a_rollback_keeps_what_a_cluster_asks_for_itself() {
     let mut world = world(2);
@@ -348,7 +348,7 @@ fn a_cluster_that_joins_a_rollout_is_not_waited_for() {
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     template(&mut world, "msa", "msa:0.4.1");
     assert!(world.run_until(seconds(30), |world| images(world)[0] == "0.4.1").unwrap());
-    // The start of the rollout is written after its first cluster, and times of the API are whole seconds.
+    // The start of the rollout is recorded after its first cluster starts, and API times are whole seconds.
     world.run_for(seconds(2)).unwrap();
     join(&mut world, 3, true, seconds(100));
     let joined = |world: &World| images(world).len() == 4;

@@ -77,7 +77,7 @@ fn a_variable_that_nothing_defines_is_refused_where_the_addon_asks_for_that() {
     assert_eq!(images(&world), ["0.4.0", "0.4.0"]);
 }
 
-/// Writes the template with these manifests instead of its own.
+/// Writes the template with the given manifests.
 fn put_manifests(world: &mut World, manifests: &[Value]) {
     template(world, "msa", "msa:0.4.0");
     let template: AddOnTemplate = world.get(&Key::cluster("msa")).unwrap();
@@ -178,7 +178,8 @@ fn an_object_that_moves_to_another_work_is_not_deleted() {
     assert_eq!(uids(&world), before);
 }
 
-/// Returns which template the first cluster is assigned and last ran with success, with the hashes.
+/// Returns the template that the first cluster is assigned and the one that it last ran successfully, with their
+/// hashes.
 fn assigned(world: &World) -> [(String, String); 2] {
     let addon: ManagedClusterAddOn = world.get(&Key::namespaced("cluster1", ADDON)).unwrap();
     let reference = addon.status.unwrap().config_references.remove(0);
@@ -218,7 +219,7 @@ fn a_change_of_content_or_of_the_name_is_an_upgrade_and_one_of_labels_is_none() 
     assert_eq!(assigned(&world), [renamed.clone(), renamed], "another name and the same hash");
 }
 
-/// Returns the hashes of the snapshots of the add-on.
+/// Returns the hashes of the add-on's snapshots.
 fn snapshots(world: &World) -> Vec<String> {
     let all = world.list::<ControllerRevision>();
     all.into_iter().filter_map(|one| one.metadata.name).collect()
@@ -233,8 +234,7 @@ fn snapshots_beyond_the_limit_go_and_those_in_use_stay() {
     assert!(world.run_until(seconds(120), is_completed).unwrap(), "{:?}", progress(&world));
     let good = snapshots(&world);
     assert_eq!(good.len(), 1);
-    // The canary never completes a version that does not work, so the other cluster runs the first version
-    // all the time.
+    // The canary never succeeds with a broken version, so the other cluster runs the first version throughout.
     for version in 0..20 {
         template(&mut world, "msa", &format!("msa:0.5.{version}"));
         world.run_for(seconds(30)).unwrap();
@@ -250,7 +250,7 @@ fn snapshots_beyond_the_limit_go_and_those_in_use_stay() {
     assert_eq!(snapshots(&world), Vec::<String>::new());
 }
 
-/// Puts an AddOnDeploymentConfig with variables; returns it as the reference of a placement.
+/// Creates an AddOnDeploymentConfig with variables; returns a placement's reference to it.
 fn variables(world: &mut World, name: &str, values: &[(&str, &str)]) -> Value {
     let values: Vec<_> = values.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
     put(
@@ -267,7 +267,7 @@ fn variables(world: &mut World, name: &str, values: &[(&str, &str)]) -> Value {
     })
 }
 
-/// Gives the only placement of the add-on configurations of its own.
+/// Sets configurations on the add-on's only placement.
 fn place_with(world: &mut World, configs: &[Value]) {
     let placement = json!({"namespace": "default", "name": "fleet", "configs": configs});
     let strategy = json!({"type": "Placements", "placements": [placement]});

@@ -1,4 +1,4 @@
-//! The service accounts of add-ons whose agents register by token.
+//! The service accounts of add-ons whose agents register with tokens.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -14,12 +14,12 @@ use reconcile::{Action, Failure, Outcome};
 use sim::{Servers, Setup, World, execute};
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Returns a fleet with an add-on on one cluster, whose agent registers by token.
+/// Returns a cluster with an add-on whose agent registers with a token.
 fn by_token() -> World {
     on(world(1))
 }
 
-/// Returns the fleet on a hub.
+/// Installs that add-on in a world.
 fn on(mut world: World) -> World {
     template(&mut world, "msa", "msa:0.4.0");
     addon(&mut world, "msa", json!({"type": "All"}));
@@ -29,7 +29,7 @@ fn on(mut world: World) -> World {
     world
 }
 
-/// Writes the driver as the agent of the cluster does.
+/// Writes the driver as the cluster's agent does.
 pub(crate) fn driver(world: &mut World, driver: Value) {
     let path = ResourcePath::of::<ManagedClusterAddOn>(&Key::namespaced("cluster1", ADDON)).sub("status");
     let patch = Patch::Merge(json!({"status": {"kubeClientDriver": driver}}));
@@ -47,7 +47,7 @@ fn account(world: &World) -> Option<ServiceAccount> {
     world.get(&Key::namespaced("cluster1", format!("{ADDON}-agent")))
 }
 
-/// Returns whether the account, the role and the binding exist.
+/// Returns for each of the account, the role and the binding if it exists.
 pub(crate) fn exist(world: &World) -> [bool; 3] {
     let role = Key::namespaced("cluster1", format!("{ADDON}-token-role"));
     [account(world).is_some(), world.get::<Role>(&role).is_some(), world.get::<RoleBinding>(&role).is_some()]
@@ -106,7 +106,7 @@ fn the_account_goes_with_the_driver_with_the_addon_and_with_the_acceptance_of_th
         },
     ] {
         let mut world = by_token();
-        // Nothing installs the add-on again.
+        // Ensure that nothing reinstalls the add-on.
         crate::removals::select_some(&mut world, 0);
         end(&mut world);
         world.run_for(seconds(60)).unwrap();

@@ -16,7 +16,7 @@ use object::{Key, Kind, Metadata as _};
 use sim::{Setup, World};
 use store::ResourcePath;
 
-/// Returns two clusters with an add-on whose agent has a role on the hub; the hub collects no garbage.
+/// Returns two clusters with an add-on whose agent has a role on the hub. The hub has no garbage collector.
 fn installed() -> World {
     let mut world = with(Setup { collects_garbage: false, ..Setup::default() }, 7, 2);
     template(&mut world, "msa", "msa:0.4.0");
@@ -35,7 +35,7 @@ fn installed() -> World {
     world
 }
 
-/// Returns how many objects of a kind the add-on has on the hub.
+/// Returns the number of the add-on's objects of a kind on the hub.
 fn of_addon<K: Kind>(world: &World) -> usize {
     world.list::<K>().iter().filter(|object| object.label(ADDON_NAME_LABEL) == Some(ADDON)).count()
 }

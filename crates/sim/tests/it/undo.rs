@@ -1,4 +1,4 @@
-//! A person takes a rollout back beside a policy that is there already, as `wheelwright rollout undo` does.
+//! A person rolls back next to an existing policy, as `wheelwright rollout undo` does.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn records(world: &World) -> Vec<RolloutStatus> {
     policy.and_then(|policy| policy.status).unwrap_or_default().rollouts
 }
 
-/// Writes what the command writes: the quarantine of the revision that is rolled out.
+/// Writes what the command writes: the quarantine of the revision that is being rolled out.
 fn undo(world: &mut World) {
     let mut rollouts = records(world);
     assert!(!rollouts.is_empty(), "the operator keeps a record in the policy");
@@ -38,7 +38,7 @@ fn undo(world: &mut World) {
         .unwrap();
 }
 
-/// Returns reason of the condition Progressing of the add-on on each cluster.
+/// Returns the reason of the add-on's Progressing condition on each cluster.
 fn progressing(world: &World) -> Vec<String> {
     let reason = |addon: &ManagedClusterAddOn| {
         let conditions = &addon.status.as_ref()?.conditions;
@@ -52,7 +52,7 @@ fn counts(world: &World) -> (i32, i32, i32) {
     (counts.returning, counts.returned, counts.quarantined)
 }
 
-/// Returns a fleet on which 0.4.0 has succeeded and 0.4.9 has stopped at the canary.
+/// Returns a fleet on which 0.4.0 succeeded and 0.4.9 stopped at the canary.
 fn stopped(clusters: usize) -> World {
     let mut world = world(clusters);
     policy(&mut world);
@@ -110,7 +110,7 @@ fn an_undone_set_returns_at_once() {
     assert!(world.run_until(seconds(5), is_back).unwrap(), "{:?} {:?}", values(&world), records(&world));
 }
 
-/// The version before was never done on all clusters.
+/// The previous version never completed on all clusters.
 #[test]
 fn a_cluster_returns_to_the_version_that_succeeded_on_it_alone() {
     let mut world = world(2);
@@ -127,7 +127,7 @@ fn a_cluster_returns_to_the_version_that_succeeded_on_it_alone() {
     undo(&mut world);
     let is_back = |world: &World| images(world)[0] == "0.4.0" && progressing(world)[0] == "Completed";
     assert!(world.run_until(seconds(15), is_back).unwrap(), "{:?} {:?}", images(&world), records(&world));
-    // The next version fails too: the undone one is not what the cluster returns to.
+    // The next version fails too, and the cluster does not return to the rolled-back one.
     template(&mut world, "msa", "msa:0.4.9");
     let is_tried = |world: &World| images(world)[0] == "0.4.9";
     assert!(world.run_until(seconds(60), is_tried).unwrap(), "{:?}", images(&world));
@@ -152,7 +152,7 @@ fn a_cluster_returns_to_the_template_that_succeeded_on_it_alone() {
     assert!(world.run_until(seconds(5), is_back).unwrap(), "{:?} {:?}", values(&world), records(&world));
 }
 
-/// A cluster that leaves the placement while a version is quarantined, and comes back.
+/// The cluster leaves the placement while a version is quarantined, and comes back.
 #[test]
 fn a_cluster_that_comes_back_during_a_quarantine_gets_the_last_good_version() {
     let mut world = stopped(1);

@@ -1,4 +1,4 @@
-//! A status that one cluster writes affects no other cluster.
+//! A status written by one cluster affects no other cluster.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ use api::cluster::v1::ManagedCluster;
 use object::{Key, Kind};
 use sim::World;
 
-/// Times that an API server accepts and that are invalid here. See docs/hazards.md#unreadable-times.
+/// Times that an API server accepts although our parser rejects them. See docs/hazards.md#unreadable-times.
 pub(crate) const TIMES: [&str; 3] =
     ["9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:99", "2026-01-02T00:00:00x5Z"];
 
-/// Adds a condition with such a time to the conditions of an object.
+/// Adds a condition with such a time to an object's conditions.
 pub(crate) fn add_condition<K: Kind>(world: &mut World, key: &Key, held: &Value, time: &str) {
     let mut conditions = held.as_array().unwrap().clone();
     conditions.push(

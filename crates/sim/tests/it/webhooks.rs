@@ -1,4 +1,4 @@
-//! Mutating webhooks of others, which undo what our controllers write, on every write.
+//! Foreign mutating webhooks that undo our controllers' changes on every write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use object::tree::FileTree;
 use reconcile::{Action, Answer, Outcome, Site};
 use sim::{Servers, Setup, World, execute};
 
-/// Executes an action with its object changed as a webhook changes it.
+/// Executes an action after changing its object as a webhook would.
 fn mutated(
     servers: &mut Servers<'_>,
     manager: &str,
@@ -35,7 +35,7 @@ fn mutated(
     execute(servers, manager, &action, now)
 }
 
-/// Writes another value of an annotation on every write, so that none is a write of nothing.
+/// Sets an annotation to a new value on every write, so that no write is a no-op.
 fn stamp(object: &mut Map<String, Value>) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
@@ -49,8 +49,8 @@ fn stamp(object: &mut Map<String, Value>) {
     }
 }
 
-/// Returns how many writes of each controller to each kind follow in the first ten minutes, and in ten
-/// minutes an hour later.
+/// Returns each controller's number of writes to each kind in the first ten minutes, and in ten minutes an hour
+/// later.
 fn writes(execute: sim::Execute) -> [BTreeMap<String, usize>; 2] {
     let mut world = fleet(execute);
     writes_of(&mut world)
@@ -89,7 +89,7 @@ fn a_webhook_that_undoes_our_fields_of_works_causes_no_hot_loop() {
     }
     let counts = writes(|servers, manager, action, now| mutated(servers, manager, action, now, webhook));
     let [first, later] = counts;
-    // Six repetitions at once, then waits that double from half a second to 256 s. There are two clusters.
+    // Six immediate repetitions, then waits that double from half a second to 256 s. There are two clusters.
     assert!(first.values().all(|count| *count <= 2 * 18), "{first:?}");
     assert!(later.values().all(|count| *count <= 2 * 4), "{later:?}");
 }
@@ -105,8 +105,8 @@ fn a_webhook_that_undoes_our_fields_of_add_ons_causes_no_hot_loop() {
         }
     }
     let counts = writes(|servers, manager, action, now| mutated(servers, manager, action, now, webhook));
-    // Nothing follows from such a write, which changes nothing. Each sign of life of a cluster, every ten
-    // seconds, has its add-on planned.
+    // These writes change nothing and cause no further writes. A cluster's heartbeat, every ten seconds, triggers
+    // a plan of its add-on.
     for counts in counts {
         assert!(counts.values().all(|count| *count <= 2 * 62), "{counts:?}");
     }
@@ -122,12 +122,12 @@ fn a_webhook_that_undoes_what_the_agent_applies_causes_no_hot_loop() {
     }
     let counts = writes(|servers, manager, action, now| mutated(servers, manager, action, now, webhook));
     let [first, later] = counts;
-    // Six repetitions at once, then waits that double from half a second to 256 s. There are two clusters.
+    // Six immediate repetitions, then waits that double from half a second to 256 s. There are two clusters.
     assert!(first.values().all(|count| *count <= 2 * 18), "{first:?}");
     assert!(later.values().all(|count| *count <= 2 * 4), "{later:?}");
 }
 
-/// Executes an action, and then changes the managed fields of what it has written.
+/// Executes an action, then changes the managed fields of the written object.
 fn renamed(
     servers: &mut Servers<'_>,
     manager: &str,
@@ -167,7 +167,7 @@ fn a_webhook_that_rewrites_managed_fields_causes_no_hot_loop_and_no_deletion() {
             }
         })
     };
-    // Our managers stay, and own one label.
+    // Our managers stay and own one label.
     let taking: sim::Execute = |servers, manager, action, now| {
         renamed(servers, manager, action, now, |fields| {
             for entry in fields.as_array_mut().into_iter().flatten() {
@@ -196,7 +196,7 @@ fn a_webhook_that_rewrites_managed_fields_causes_no_hot_loop_and_no_deletion() {
             assert!(write.after.is_some(), "{write}");
             *counts.entry(format!("{} {}", write.by, write.id.kind)).or_default() += 1;
         }
-        // Each write counts twice, with that of the webhook, on two clusters, for two commits. Without waits
+        // Each write counts twice, because the webhook writes too, on two clusters, for two commits. Without waits
         // there would be thousands.
         assert!(counts.values().all(|count| *count <= 2 * 2 * 2 * 18), "{counts:?}");
         assert_eq!(images(&world), ["0.4.0", "0.4.0"]);

@@ -1,4 +1,4 @@
-//! The life of works and of clusters.
+//! The life cycle of works and clusters.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
@@ -197,7 +197,7 @@ fn a_cluster_that_joins_under_the_name_of_another_has_none_of_its_objects() {
     let mut world = world(1);
     world.delete::<ManagedCluster>(&Key::cluster("cluster1")).unwrap();
     world.run_for(seconds(10)).unwrap();
-    // The agent continues: its cluster has left, and its namespace exists.
+    // The agent keeps running: its cluster has left, but its namespace exists.
     work(&mut world, &[("a", "1")]);
     assert_eq!(config_maps(&world), ["a=\"1\""]);
     join(&mut world, 0, false, seconds(3));

@@ -15,7 +15,7 @@ use object::Object;
 use sim::{Invariant, Setup, World};
 use store::{ResourcePath, User, WriteOptions};
 
-/// A request of the agent `agent` of the cluster `c1`.
+/// A certificate request by the agent `agent` of the cluster `c1`.
 const PEM: &str = include_str!("../../../../controllers/src/hub/tests/agent.csr");
 
 /// Returns a hub with a cluster `c1`.
@@ -27,7 +27,7 @@ fn hub(setup: Setup, is_accepted: bool) -> World {
     world
 }
 
-/// Asks as a user for the certificate of the agent of `c1`, and returns the broken invariant.
+/// Requests, as a user, the certificate of the agent of `c1`, and returns the broken invariant.
 fn ask(mut world: World, user: &str) -> Invariant {
     let request: Value = json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",

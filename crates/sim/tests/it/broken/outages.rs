@@ -1,4 +1,4 @@
-//! Processes that do not go on after an outage.
+//! Processes that do not recover after an outage.
 
 use std::cell::Cell;
 
@@ -9,8 +9,7 @@ use reconcile::{Dispatcher, WatchedKind, WatcherEvent};
 use sim::history::draw_with_outages;
 use sim::{Faults, Invariant, Setup};
 
-/// Does not list ConfigRepos again after they could not be listed for long, so nothing about them is planned
-/// any more.
+/// Does not relist ConfigRepos after a long list failure, so nothing about them is ever planned again.
 fn without_list_after_outage(
     dispatcher: &mut Dispatcher,
     kind: &WatchedKind,

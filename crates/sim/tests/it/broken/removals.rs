@@ -1,4 +1,4 @@
-//! Bugs of the removal of add-ons.
+//! Bugs in the removal of add-ons.
 
 use std::any::Any;
 
@@ -15,7 +15,7 @@ use object::Key;
 use sim::Invariant;
 use store::{Patch, ResourcePath, WriteOptions};
 
-/// Removals of add-ons are counted one at a time.
+/// Each removal of an add-on is counted separately.
 struct NoRemovalWindow;
 
 impl Bug for NoRemovalWindow {
@@ -83,7 +83,7 @@ fn a_removal_under_the_approval_of_another_one_is_found() {
     assert_eq!(broken.invariant, Invariant::DeletionBudget, "{broken}");
 }
 
-/// Add-ons that people install count as those of the placement.
+/// Add-ons installed by people count as installed by the placement.
 struct RemovesThoseOfPeople;
 
 impl Bug for RemovesThoseOfPeople {

@@ -1,4 +1,4 @@
-//! Bugs by which clusters are lost that a placement selects.
+//! Bugs that lose clusters selected by a placement.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ thread_local! {
     static FAILS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A list of clusters that fails counts as empty.
+/// A failed list of clusters counts as empty.
 struct BelievesFailedLists;
 
 impl Bug for BelievesFailedLists {
@@ -42,7 +42,7 @@ fn a_decision_that_drops_clusters_of_a_failed_list_is_found() {
     assert_eq!(broken.invariant, Invariant::PlacementsKeepWhatFits, "{broken}");
 }
 
-/// A list for Argo CD is published with a part of the decisions.
+/// The list for Argo CD is published with only part of the decisions.
 struct ListsAPart;
 
 impl Bug for ListsAPart {
@@ -93,7 +93,7 @@ thread_local! {
     static ARE_EMPTY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A list that is wrongly empty deletes the secrets of its clusters.
+/// A wrongly empty list deletes the secrets of its clusters.
 struct BelievesEmptyLists;
 
 impl Bug for BelievesEmptyLists {

@@ -1,4 +1,4 @@
-//! Bugs of the controller of ManifestWorkReplicaSets.
+//! Bugs in the controller of ManifestWorkReplicaSets.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use reconcile::{Action, Outcome, Plan};
 use sim::history::draw_with_sets;
 use sim::{Faults, Invariant, Servers, Setup};
 
-/// A bug of the rollout of add-ons in the rollout of sets.
+/// A bug from add-on rollouts, applied to the rollout of sets.
 struct OfSets<B>(PhantomData<B>);
 
 impl<B: Bug> Bug for OfSets<B> {
@@ -55,7 +55,7 @@ fn a_set_that_rolls_on_in_spite_of_failures_is_found() {
     assert_eq!(broken.invariant, Invariant::RolloutPromise, "{broken}");
 }
 
-/// Works are removed whatever the budget is.
+/// Works are removed regardless of the budget.
 struct NoRemovalBudget;
 
 impl Bug for NoRemovalBudget {
@@ -80,7 +80,7 @@ fn works_that_are_removed_over_the_budget_are_found() {
     assert_eq!(broken.invariant, Invariant::RolloutPromise, "{broken}");
 }
 
-/// A work records another template than it has.
+/// A work records another template than its own.
 struct WrongRecord;
 
 impl Bug for WrongRecord {
@@ -102,7 +102,8 @@ fn a_work_with_another_template_than_it_records_is_found() {
     check(hub_with::<WrongRecord>(), draw_with_sets, 1_000_000, &[Invariant::RolloutPromise]);
 }
 
-/// Returns no work that the controller of sets writes, so that its plans see it only after the watch.
+/// Drops works written by the replica set controller from answers, so that its plans see them only through the
+/// watch.
 fn without_works(sites: &mut Servers<'_>, manager: &str, action: &Action, now: Timestamp) -> Outcome {
     let execute = if manager == "replica-set" { without_feedback } else { sim::execute };
     execute(sites, manager, action, now)

@@ -23,7 +23,7 @@ fn approve(world: &mut World) {
     annotate(world, APPROVE_DELETION_ANNOTATION, &approval);
 }
 
-/// Drops objects of a ConfigRepo that may delete one without an approval, and keeps one.
+/// Drops `count` objects of a ConfigRepo that may delete one without approval, and keeps one.
 fn dropped(world: &mut World, count: usize) {
     repository(world, json!({"deletionBudget": {"objects": 1, "window": "0s"}}));
     let maps: Vec<Value> = (0..=count).map(|i| map(&format!("m{i}"), "1")).collect();
@@ -40,7 +40,7 @@ fn approved_deletions_survive_a_crash_at_every_write() {
     assert_eq!(left.collect::<Vec<_>>(), [0]);
 }
 
-/// Returns a commit with an object whose data cannot change.
+/// Returns a commit with an immutable object.
 fn with_fixed(data: &str) -> FileTree {
     let rule = json!({"immutable": true, "metadata": {"annotations": {FORCE_ANNOTATION: "enabled"}}});
     tree(&[merged(map("fixed", data), rule), map("other", data)])

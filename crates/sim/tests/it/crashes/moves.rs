@@ -29,14 +29,14 @@ fn two(world: &mut World) {
 #[test]
 fn a_move_between_repositories_survives_a_crash_at_every_write_without_a_deletion() {
     let act = |world: &mut World| commit_both(world, 2, &["a"], &["b", "moves", "moves-too"]);
-    // The contents of an object include its deletion, and no run has other contents than the one without a
+    // The contents of an object include its deletion, and every run has the same contents as the run without a
     // crash.
     let calm = run(&Scenario { prepare: two, act }, None);
     assert!(calm.contents.values().flatten().all(|content| !content.is_null()), "{:?}", calm.contents);
     check(&Scenario { prepare: two, act });
 }
 
-/// Creates two ConfigRepos that follow one repository, of which the first depends on the second.
+/// Creates two ConfigRepos that follow one repository; the first depends on the second.
 fn dependent(world: &mut World) {
     let url = "https://git.example/fleet";
     config_repo(world, &second(), json!({"url": url}));

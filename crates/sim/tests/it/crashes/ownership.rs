@@ -1,4 +1,4 @@
-//! Objects that `kubectl apply` or Argo CD applied get another owner while the processes crash.
+//! Objects applied by `kubectl apply` or Argo CD get another owner while the processes crash.
 
 use super::*;
 use crate::fixtures::merged;
@@ -17,12 +17,13 @@ pub(super) fn map_id(name: &str) -> Id {
     (String::new(), format!("ConfigMap config/{name}"))
 }
 
-/// Creates the ConfigRepo with these fields, or changes it.
+/// Creates or updates the ConfigRepo with these fields.
 pub(super) fn repository(world: &mut World, spec: Value) {
     config_repo(world, &repo(), merged(json!({"url": "https://git.example/fleet"}), spec));
 }
 
-/// Creates a ConfigMap as another client, with metadata of it and a field that the repository does not have.
+/// Creates a ConfigMap as another client, with that client's metadata and a field that the repository does not
+/// have.
 fn create_as(world: &mut World, manager: &str, name: &str, metadata: Value) {
     let others = merged(json!({"data": {"more": "1"}}), json!({"metadata": metadata}));
     let object = Object::from_value(merged(map(name, "1"), others)).unwrap();
@@ -30,7 +31,7 @@ fn create_as(world: &mut World, manager: &str, name: &str, metadata: Value) {
     world.hub.create(&maps, object, &WriteOptions::manager(manager), world.now).unwrap();
 }
 
-/// Returns the metadata of an object that the application `shop` tracks.
+/// Returns the metadata of an object tracked by the application `shop`.
 fn tracked(name: &str) -> Value {
     json!({"annotations": {"argocd.argoproj.io/tracking-id": format!("shop:/ConfigMap:config/{name}")}})
 }
@@ -41,7 +42,7 @@ fn keeps_all_maps(ended: &Ended) -> bool {
     of_maps.flat_map(|(_, contents)| contents).all(|content| !content.is_null())
 }
 
-/// Creates objects with `kubectl apply`, on the client and on the server.
+/// Creates objects with client-side and server-side `kubectl apply`.
 fn kubectl(world: &mut World) {
     repository(world, json!({"takeover": "Always"}));
     let last = json!({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}});
@@ -60,8 +61,7 @@ fn a_takeover_from_kubectl_survives_a_crash_at_every_write() {
     }
 }
 
-/// Lets a ConfigRepo observe the objects of an application, which tracks one by an annotation and one by a
-/// label.
+/// Makes a ConfigRepo observe the objects of an application, which tracks one by annotation and one by label.
 fn observed(world: &mut World) {
     repository(world, json!({"mode": "Observe"}));
     create_as(world, ARGO_CD, "a", tracked("a"));
@@ -88,7 +88,8 @@ fn applied(world: &mut World) {
     commit(world, 1, tree(&[map("a", "1"), map("b", "1")]));
 }
 
-/// Leaves both objects to an application that has applied one of them. The repository lacks the other one.
+/// Leaves both objects to an application that has applied one of them. The other one is missing from the
+/// repository.
 fn leave(world: &mut World) {
     repository(world, json!({"deletionPolicy": "Delete", "mode": "Observe"}));
     let path = ResourcePath::resource("", "v1", "configmaps").at(&Key::namespaced("config", "a"));

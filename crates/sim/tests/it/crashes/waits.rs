@@ -1,4 +1,4 @@
-//! A commit waits for the health of its objects, or for a person, while the processes crash.
+//! A commit waits for the health of its objects or for a person while the processes crash.
 
 use super::deletions::{annotate, status};
 use super::ownership::{map, map_id, repository};
@@ -12,8 +12,8 @@ fn rollout_policy(on_breach: &str) -> Value {
     })
 }
 
-/// Returns a commit of three stages: the controller of the policy must see its change before there is the
-/// Service, and that must be healthy before there is the add-on.
+/// Returns a commit with three stages: the policy's controller must observe its change before the Service is
+/// created, and the Service must be healthy before the add-on is created.
 fn staged() -> FileTree {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
@@ -36,7 +36,7 @@ fn a_commit_whose_stages_wait_for_health_survives_a_crash_at_every_write() {
     assert_eq!(left, [true, false, true]);
 }
 
-/// Leaves a commit that creates, changes and deletes an object to the approval of a person.
+/// Leaves a commit that creates, changes and deletes an object waiting for a person's approval.
 fn unapproved(world: &mut World) {
     repository(world, json!({}));
     commit(world, 1, tree(&[map("changes", "1"), map("goes", "1")]));
