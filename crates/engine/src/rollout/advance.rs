@@ -1,4 +1,4 @@
-//! The decision: the engine judges every cluster, counts every failure, and only then releases clusters.
+//! Decides a rollout: classifies every cluster, counts all failures, and only then releases clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,9 @@ use super::strategy::{Limits, Mandatory, Strategy};
 
 /// Decides the next assignments of a rollout.
 ///
-/// The function is total and has no memory: the input carries all state (what was assigned when, the
-/// quarantined revision, the record of a breach, granted approvals). Its answer depends on `now` only through
-/// the times it names, and [`RolloutDecision::recheck`] is the first moment at which the same input can give
-/// another answer.
+/// This is a pure function. The input carries all state: what was assigned when, the quarantined revision, the
+/// recorded breach and the granted approvals. The result depends on `now` only through the times in the input.
+/// [`RolloutDecision::recheck`] is the first moment at which the same input can give a different result.
 pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     let rules = Rules::of(input);
     let clusters = by_name(&input.clusters);
@@ -41,7 +40,7 @@ pub fn advance(input: &Input, now: Timestamp) -> RolloutDecision {
     RolloutDecision { clusters: assignments, ..decision }
 }
 
-/// Decides as if the revision were in quarantine: what `wheelwright rollout undo` would do.
+/// Decides as if the revision were in quarantine, which is the effect of `wheelwright rollout undo`.
 pub fn undone(input: &Input, now: Timestamp) -> RolloutDecision {
     let mut input = input.clone();
     input.quarantined = Some(input.revision.clone());
@@ -51,8 +50,8 @@ pub fn undone(input: &Input, now: Timestamp) -> RolloutDecision {
     advance(&input, now)
 }
 
-/// Decides about a fleet whose clusters are judged by themselves: `place` gets the state of every cluster, in
-/// the order of the stages. The answer has no clusters.
+/// Decides for a fleet whose clusters are already classified. Calls `place` with the state of every cluster, in
+/// stage order, and leaves the clusters of the returned decision empty.
 pub(super) fn decide(
     fleet: FleetInput<'_>,
     mut plans: Vec<StagePlan<'_>>,
@@ -90,8 +89,8 @@ pub(super) fn decide(
     decision
 }
 
-/// Returns the mandatory groups without a cluster. A scheduler may list a group that has none. A placement without any
-/// cluster may not have been decided yet.
+/// Returns the mandatory groups without a cluster. A scheduler may list empty groups. Returns nothing if no
+/// group has a cluster, because the placement may still be undecided.
 fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
     let mut mandatory = strategy.map(Strategy::mandatory).unwrap_or_default();
     let filled: Vec<_> = groups.iter().filter(|group| !group.clusters.is_empty()).collect();
@@ -99,22 +98,22 @@ fn absent(strategy: Option<&Strategy>, groups: &[Group]) -> Vec<Mandatory> {
     mandatory
 }
 
-/// Returns the hash that all clusters return to that have one to return to.
+/// Returns the rollback target if all clusters that have one share it.
 fn common_good<'a>(plans: &[StagePlan<'a>]) -> Option<&'a Hash> {
     let mut good = plans.iter().flat_map(|plan| &plan.members).filter_map(Member::rollback_target);
     let first = good.next()?;
     good.all(|other| other == first).then_some(first)
 }
 
-/// Returns the clusters by name; of several entries with one name, the first in sort order.
+/// Indexes the clusters by name. If several entries share a name, the first in sort order wins.
 pub(super) fn by_name(clusters: &[Cluster]) -> BTreeMap<&str, &Cluster> {
     let mut sorted: Vec<&Cluster> = clusters.iter().filter(|cluster| !cluster.name.is_empty()).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     sorted.into_iter().map(|cluster| (cluster.name.as_str(), cluster)).collect()
 }
 
-/// Marks the clusters that joined after the rollout began. If the input does not say when that was, it was
-/// when the first cluster was moved to the revision.
+/// Marks the clusters that joined after the rollout began. If the input has no start time, the rollout began
+/// when the first cluster was assigned the revision.
 fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
     let clusters = plans.iter().flat_map(|plan| &plan.members).filter_map(|member| member.cluster);
     let moved = clusters
@@ -126,19 +125,19 @@ fn mark_newcomers(plans: &mut [StagePlan], input: &Input) {
     }
 }
 
-/// The input that all stages of a pass share.
+/// The input that all stages of a decision share.
 pub(super) struct StageContext<'a> {
     input: &'a Input,
     policy: &'a Policy,
     limits: Limits,
     quarantine: Option<&'a Hash>,
-    /// The one good hash of all clusters that have one, if the revision is in quarantine.
+    /// The rollback target that all clusters share, if the revision is in quarantine.
     common_good: Option<&'a Hash>,
     now: Timestamp,
 }
 
 impl StageContext<'_> {
-    /// Returns why no cluster may start; the reason that lasts longest comes first.
+    /// Returns the reason that no cluster may start. If several apply, the one that lasts longest wins.
     fn hold(&self, has_strategy: bool, plans: &[StagePlan], breach: Option<&Breach>) -> Option<Wait> {
         if !has_strategy || self.input.policy.is_err() {
             return Some(Wait::Refused);
@@ -208,7 +207,7 @@ impl StageContext<'_> {
         Some(Wait::Approval { token })
     }
 
-    /// Gives every cluster of a stage its state.
+    /// Determines the state of every cluster in a stage.
     fn start(
         &self,
         plan: &StagePlan,
@@ -238,7 +237,7 @@ impl StageContext<'_> {
                 }
                 None => &waiting,
             };
-            // A breach counts clusters that have another state once its quarantine holds.
+            // A breach also counts clusters whose state changes once the quarantine takes effect.
             let counts = decision.breach.is_some() || !state.is_quarantined();
             let ends = self.ends(member).filter(|_| counts).into_iter().chain(wait_ends(state));
             decision.recheck = decision.recheck.into_iter().chain(ends).min();
@@ -250,19 +249,19 @@ impl StageContext<'_> {
         stage
     }
 
-    /// Returns the assignment of a cluster in this state.
+    /// Returns the assignment of a cluster in the given state.
     pub(super) fn assignment(&self, member: &Member<'_>, state: &ClusterState) -> Assignment {
         let assigned = self.assigned(member, state);
         Assignment { group: member.group.clone(), state: state.clone(), assigned }
     }
 
-    /// Returns the state of a cluster that needs no decision.
+    /// Returns the state of a cluster, or `None` if it waits for a decision.
     fn state(&self, member: &Member) -> Option<ClusterState> {
         self.quarantined(member).or_else(|| member.state.clone())
     }
 
-    /// Returns the time at which the state of a cluster ends without an event, always later than now. The
-    /// state of an unreachable cluster that succeeded ends with its soak.
+    /// Returns the time at which the state of a cluster changes without an event, always later than now. An
+    /// unreachable cluster that succeeded changes state when its soak ends.
     fn ends(&self, member: &Member) -> Option<Timestamp> {
         match member.state.as_ref()? {
             ClusterState::Unreachable { moved: true } => finished(member.cluster?, &self.limits),
@@ -270,7 +269,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// Returns the state, under the quarantine of the revision, of a cluster that should run it.
+    /// Returns the state of a cluster that should run the revision while the revision is in quarantine.
     fn quarantined(&self, member: &Member) -> Option<ClusterState> {
         self.quarantine?;
         let Some(cluster) = member.cluster else { return Some(ClusterState::Quarantined) };
@@ -286,7 +285,7 @@ impl StageContext<'_> {
                 });
             }
             Some(_) => member.rollback_target(),
-            // A cluster that joins or comes back gets what the others return to.
+            // A cluster that joins or comes back gets the revision that the others return to.
             None => member.rollback_target().or(self.common_good.filter(|good| **good != cluster.wants)),
         };
         Some(match target {
@@ -295,7 +294,7 @@ impl StageContext<'_> {
         })
     }
 
-    /// Returns the hash that a cluster in this state runs from now on.
+    /// Returns the hash that a cluster in the given state runs from now on.
     fn assigned(&self, member: &Member, state: &ClusterState) -> Option<Hash> {
         match state {
             ClusterState::Starting => {
@@ -321,7 +320,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// Returns why the stages after this one wait.
+    /// Returns the reason that the stages after this one wait.
     fn gate_after(&self, stage: &Stage, plan: &StagePlan) -> Option<Wait> {
         if stage.unfinished > 0 {
             return Some(Wait::Stage { stage: stage.name.clone(), unfinished: stage.unfinished });
@@ -335,7 +334,7 @@ impl StageContext<'_> {
         (until > self.now).then(|| Wait::StageSoak { stage: stage.name.clone(), until })
     }
 
-    /// Removes the content of clusters that left their groups, unless they are suspiciously many.
+    /// Removes the content from clusters that left their groups, within the removal budget.
     fn remove(&self, left: &BTreeMap<String, Instance>, decision: &mut RolloutDecision) {
         let Input { owner, recent_removals, policy, granted, .. } = self.input;
         let recent = policy.as_ref().map(|policy| within_window(recent_removals, policy, self.now));
@@ -346,7 +345,7 @@ impl StageContext<'_> {
         let RemovalDecision { removed, counted, approved, kept, approval, recheck } =
             remove(&input, self.now);
         decision.approvals.extend(approval);
-        // A removal that is on record and not made needs an approval again when it counts no more.
+        // A recorded but unfinished removal needs an approval again once its record expires.
         let recorded = removed.iter().filter_map(|name| recent.get(name));
         let ends = policy.iter().flat_map(|policy| recorded.clone().map(|at| end(*at, policy)));
         decision.recheck = decision.recheck.into_iter().chain(recheck).chain(ends).min();

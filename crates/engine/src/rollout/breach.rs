@@ -1,8 +1,8 @@
-//! Breaches of the failure budget, and the quarantine that follows.
+//! Breaches of the failure budget, and the resulting quarantine.
 //!
-//! A deadline runs by the clock, also while clusters cannot report because the hub is away. So a breach that
-//! needs clusters which are only late quarantines its revision after it was on record for a while: a record
-//! needs a hub that answers. See docs/design/rollback.md.
+//! Deadlines keep running while the hub is down and clusters cannot report. A breach that depends on late
+//! clusters therefore quarantines its revision only after it has been on record for a while, because a record
+//! requires a working hub. See docs/design/rollback.md.
 
 use jiff::{SignedDuration, Timestamp};
 use object::duration::{later, whole_second};
@@ -15,16 +15,16 @@ use super::rules::{FleetInput, Rules};
 use super::stage::{Member, StagePlan};
 use super::state::{Breach, ClusterState};
 
-/// The longest time that a breach by late clusters is on record before its revision is quarantined: the grace
-/// of a lease of one minute, after which a cluster that has not come back is unreachable.
+/// The longest time that a breach by late clusters stays on record before its revision is quarantined. This is
+/// the grace period of a one-minute lease, after which a cluster that has not come back is unreachable.
 const CATCH_UP: SignedDuration = SignedDuration::from_mins(5);
 
-/// The failures of a fleet, and their effect on its revision.
+/// The failures of a fleet, and whether they quarantine its revision.
 pub(super) struct FleetFailures {
     pub(super) breach: Option<Breach>,
     /// The revision, if it is in quarantine.
     pub(super) quarantine: Option<Hash>,
-    /// Since when the breach is on record, if late clusters may still report.
+    /// The time at which the breach was recorded, if late clusters may still report.
     pub(super) late_since: Option<Timestamp>,
 }
 
@@ -37,7 +37,7 @@ impl FleetFailures {
             return Self { breach: None, quarantine, late_since: None };
         }
         let breach = breach_of(plans, |_| true);
-        // Where no cluster is on its way, one that stops working months later undoes nothing.
+        // After a rollout has finished, a cluster that stops working months later must not undo it.
         let undoes = is_open(plans) || breach_of(plans, |cluster| !has_relapsed(cluster)).is_some();
         if breach.is_none() || !undoes || !is_rejected(input, policy, plans) {
             return Self { breach, quarantine: None, late_since: None };
@@ -52,7 +52,7 @@ impl FleetFailures {
     }
 }
 
-/// Returns the first stage with more failures that count than it tolerates.
+/// Returns the first stage in which the failures that count exceed the allowance.
 fn breach_of(plans: &[StagePlan<'_>], counts: fn(&Cluster) -> bool) -> Option<Breach> {
     plans.iter().find_map(|plan| {
         let counts = |member: &&Member<'_>| member.cluster.is_some_and(counts);
@@ -69,20 +69,20 @@ fn breach_of(plans: &[StagePlan<'_>], counts: fn(&Cluster) -> bool) -> Option<Br
     })
 }
 
-/// Returns whether a cluster waits to start or holds a slot.
+/// Returns true if a cluster waits to start or holds a slot.
 fn is_open(plans: &[StagePlan<'_>]) -> bool {
     let mut members = plans.iter().flat_map(|plan| &plan.members);
     members.any(|member| member.state.as_ref().is_none_or(ClusterState::holds_slot))
 }
 
-/// Returns whether the revision is in quarantine. Its failures then no longer count, because its clusters run
+/// Returns true if the revision is already in quarantine. Its failures no longer count, because its clusters run
 /// another revision.
 fn is_remembered(input: &Input, policy: &Policy) -> bool {
     input.quarantined.as_ref() == Some(&input.revision) && !policy.released.contains(&input.revision)
 }
 
-/// Returns whether a breach quarantines the revision. Without a revision to return to, the breach only pauses
-/// the rollout.
+/// Returns true if a breach quarantines the revision. Without a revision to return to, a breach only pauses the
+/// rollout.
 fn is_rejected(input: &Input, policy: &Policy, plans: &[StagePlan<'_>]) -> bool {
     policy.on_breach == OnBreach::Rollback
         && !policy.paused

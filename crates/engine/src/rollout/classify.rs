@@ -1,7 +1,7 @@
-//! Judges the state of one cluster, without the other clusters.
+//! Classifies one cluster, independently of the other clusters.
 //!
-//! OCM counts from the time of the report alone, which may be older than the assignment. Here a deadline or a
-//! soak begins no earlier than the assignment of the hash that it is about.
+//! OCM counts only from the time of the report, which may predate the assignment. Here, a deadline or soak never
+//! begins before its hash was assigned.
 
 use jiff::{SignedDuration, Timestamp};
 use object::duration::later;
@@ -10,21 +10,21 @@ use super::cluster::{Cluster, Hash, Health, Report};
 use super::state::ClusterState;
 use super::strategy::Limits;
 
-/// How long the rollout waits for clusters in flight to a superseded revision, if neither strategy nor policy
-/// has a deadline.
+/// The time that the rollout waits for clusters in flight to a superseded revision, if neither the strategy nor
+/// the policy sets a deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
-/// Returns the state of a cluster that belongs to no placement's rollout: it starts as soon as it can,
+/// Returns the state of a cluster outside any placement rollout. Such a cluster starts as soon as it can,
 /// without a soak or a deadline.
 pub fn observe(cluster: &Cluster, now: Timestamp) -> ClusterState {
     let limits = Limits { soak: None, deadline: None, start_unreachable: true };
     classify(Some(cluster), &limits, now).unwrap_or(ClusterState::Starting)
 }
 
-/// Returns the state of a cluster of a group; `None` if the cluster waits to start.
+/// Returns the state of a cluster in a group, or `None` if the cluster waits to start.
 ///
-/// A cluster without an entry in the input waits to start. One whose turn came, and on which the API server
-/// creates nothing, is in flight until its deadline, and may still succeed.
+/// A cluster that is missing from the input waits to start. If the API server refuses to create the content of a
+/// started cluster, the cluster is in flight until its deadline and may still succeed.
 pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestamp) -> Option<ClusterState> {
     let cluster = cluster?;
     if cluster.skip {
@@ -50,7 +50,7 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
         Report::Relapsed { .. } if soaked > now => {
             ClusterState::Progressing { deadline: Some(soaked), reported: true }
         }
-        // Reports say that it does not work; the rollout has ended.
+        // The rollout has ended here, although reports say that the cluster no longer works.
         Report::Relapsed { .. } if cluster.last_good.as_ref() == Some(&cluster.wants) => ClusterState::Done,
         Report::Relapsed { .. } => ClusterState::Failed { deadline: None },
         Report::Failed if is_expired => ClusterState::TimedOut,
@@ -60,7 +60,7 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
             ClusterState::Unreachable { moved: true }
         }
         Report::Succeeded => ClusterState::Soaking { until: soaked },
-        // Without a report its time runs from the assignment, if that time is known.
+        // Without a report, the deadline runs from the assignment, if its time is known.
         Report::ToApply if begin.is_none() => ClusterState::Progressing { deadline: None, reported: false },
         Report::Progressing | Report::ToApply if is_expired => ClusterState::TimedOut,
         Report::Progressing => ClusterState::Progressing { deadline, reported: true },
@@ -68,8 +68,8 @@ pub(super) fn classify(cluster: Option<&Cluster>, limits: &Limits, now: Timestam
     })
 }
 
-/// Returns the time at which a cluster that was assigned the wanted revision succeeded, failed or timed out,
-/// or will; `None` if no time is known.
+/// Returns the time at which a cluster with the wanted hash succeeded, failed or timed out, or will do so;
+/// `None` if it is unknown.
 pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> {
     cluster.runs.as_ref().filter(|runs| **runs == cluster.wants)?;
     let (report, begin) = report_on(cluster, &cluster.wants);
@@ -82,8 +82,8 @@ pub(super) fn finished(cluster: &Cluster, limits: &Limits) -> Option<Timestamp> 
     begin?.checked_add(span).ok()
 }
 
-/// Returns until when the rollout waits for a cluster in flight to another hash than it should run; `None` if
-/// it does not wait.
+/// Returns the time until which the rollout waits for a cluster in flight to a superseded hash; `None` if it
+/// does not wait.
 pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> Option<Timestamp> {
     let runs = cluster.runs.as_ref().filter(|runs| **runs != cluster.wants)?;
     if cluster.skip || cluster.unreachable {
@@ -99,28 +99,28 @@ pub(super) fn superseded(cluster: &Cluster, limits: &Limits, now: Timestamp) -> 
     }
 }
 
-/// Returns whether the start of the deadline and of the soak of the wanted hash is known.
+/// Returns true if the start of the deadline and soak of the wanted hash is known.
 pub(super) fn has_begun(cluster: &Cluster) -> bool {
     report_on(cluster, &cluster.wants).1.is_some()
 }
 
-/// Returns whether a cluster has reported that the wanted hash failed; else it is only late.
+/// Returns true if a cluster reported that the wanted hash failed, rather than being late.
 pub(super) fn has_failed(cluster: &Cluster) -> bool {
     let report = report_on(cluster, &cluster.wants).0;
     matches!(report, Report::Failed | Report::Relapsed { failed: true } | Report::TimeOut)
 }
 
-/// Returns whether a cluster succeeded with the wanted hash, and has stopped working.
+/// Returns true if a cluster succeeded with the wanted hash and has since stopped working.
 pub(super) fn has_relapsed(cluster: &Cluster) -> bool {
     matches!(report_on(cluster, &cluster.wants).0, Report::Relapsed { .. })
 }
 
-/// Returns whether a cluster has reported that a hash succeeds.
+/// Returns true if a cluster reported success with a hash.
 pub(super) fn has_succeeded(cluster: &Cluster, hash: &Hash) -> bool {
     report_on(cluster, hash).0 == Report::Succeeded
 }
 
-/// Returns the report of a cluster about a hash, and its time; a report about any other hash does not count.
+/// Returns the report of a cluster about a hash, and its time. Ignores reports about other hashes.
 fn report_on(cluster: &Cluster, hash: &Hash) -> (Report, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);
     let report = health.map_or(Report::ToApply, |Health { report, .. }| *report);

@@ -1,17 +1,17 @@
-//! A cluster of a rollout: what it runs, what it should run, and what it reported.
+//! A cluster in a rollout: what it runs, what it should run, and what it reported.
 
 use std::fmt::{Display, Formatter};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The address of a content: two clusters with equal hashes run the same.
+/// A content hash. Clusters with equal hashes run the same content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Hash(pub String);
 
 impl Hash {
-    /// Returns the short form for people: the first 12 digits of a SHA-256 in hexadecimal, as git shortens.
+    /// Returns the short form for people: the first 12 digits of a hexadecimal SHA-256, like git's short hashes.
     pub fn short(&self) -> &str {
         let is_sum = self.0.len() == 64 && self.0.bytes().all(|byte| byte.is_ascii_hexdigit());
         self.0.get(..12).filter(|_| is_sum).unwrap_or(&self.0)
@@ -36,78 +36,77 @@ impl From<String> for Hash {
     }
 }
 
-/// Name and index of a decision group.
+/// The name and index of a decision group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupKey {
-    /// Groups go in the order of their index; gaps mean nothing.
+    /// Groups start in index order; gaps have no meaning.
     pub index: i32,
     /// May be empty.
     pub name: String,
 }
 
-/// The name, or `#index` where it is empty.
+/// Prints the name, or `#index` if the name is empty.
 impl Display for GroupKey {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         if self.name.is_empty() { write!(f, "#{}", self.index) } else { f.write_str(&self.name) }
     }
 }
 
-/// A decision group with its clusters. A cluster of several groups belongs to the first.
+/// A decision group with its clusters. A cluster that is listed in several groups belongs to the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// The name and index of the group.
     pub key: GroupKey,
-    /// Names of clusters.
+    /// The names of the clusters.
     pub clusters: Vec<String>,
 }
 
-/// A cluster, as the engine sees it.
+/// A cluster, as seen by the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cluster {
     /// `metadata.name` of the ManagedCluster.
     pub name: String,
-    /// The hash that it should run once it may start.
+    /// The hash that the cluster should run once it may start.
     pub wants: Hash,
     /// The hash that was assigned last, whether or not it succeeded; `None` before the first assignment.
     pub runs: Option<Hash>,
-    /// When `runs` was assigned, by the hub's clock. No outcome counts from an earlier time.
+    /// The time at which `runs` was assigned, by the hub's clock. No result counts from an earlier time.
     pub runs_since: Option<Timestamp>,
     /// The last report.
     pub health: Option<Health>,
-    /// The hash that it returns to if `wants` fails: the one it ran with success before `wants` was rolled
-    /// out to it. It becomes `wants` itself when the rollout is complete everywhere; until then, a
-    /// cluster that succeeded early returns with the others.
+    /// The hash to return to if `wants` fails: the last one that succeeded before `wants` was rolled out. It
+    /// becomes `wants` only when the whole rollout is complete. Until then, a cluster that succeeded early
+    /// returns with the others.
     pub last_good: Option<Hash>,
-    /// Whether the cluster does not answer.
+    /// True if the cluster is unreachable.
     pub unreachable: bool,
-    /// Since when the cluster answers, if it did not before. No deadline runs while a cluster does not
-    /// answer, so that a cluster that comes back has not timed out.
+    /// The time at which the cluster became reachable again. Deadlines do not run while a cluster is
+    /// unreachable, so a returning cluster has not timed out.
     pub answers_since: Option<Timestamp>,
-    /// When the turn of the cluster came, if the API server refuses to create what would run `wants` there.
-    /// Its deadline counts from then.
+    /// The turn of this cluster, if the API server refuses to create what would run `wants`. The deadline counts
+    /// from this time.
     pub refused_since: Option<Timestamp>,
-    /// When the cluster joined the fleet. Stages do not wait for a cluster that joined after the rollout
-    /// began: the rollout of a fleet that always grows would never be complete.
+    /// The time at which the cluster joined the fleet. Stages do not wait for clusters that joined after the
+    /// rollout began. Otherwise, a rollout in a constantly growing fleet would never complete.
     pub joined: Option<Timestamp>,
-    /// Whether the cluster is skipped: the rollout changes nothing on it.
+    /// True if the rollout changes nothing on this cluster.
     pub skip: bool,
-    /// The object of its content. Only the removal from a cluster that left its groups reads it.
+    /// The object that carries the content. Only used to remove it after the cluster left its groups.
     pub instance: Instance,
 }
 
-/// The object on the hub with which a cluster has the content: its add-on or its work.
+/// The object on the hub that carries the content of a cluster: its add-on or its work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instance {
-    /// The uid of the object. Content that is removed and comes back has another one.
+    /// The uid of the object. Content that is removed and recreated gets a new one.
     pub uid: String,
-    /// True if the removal was decided before and is not complete.
+    /// True if the removal was already decided and is not complete.
     pub is_decided: bool,
 }
 
 impl Cluster {
-    /// Returns the cluster as it is known at a time. That time replaces a later one, which a clock that was
-    /// ahead wrote.
+    /// Caps the times at `now`, because a clock that ran ahead may have written later ones.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         let since = self.health.as_mut().map(|health| &mut health.since);
@@ -119,34 +118,35 @@ impl Cluster {
     }
 }
 
-/// A report of a cluster, fenced to the hash it was measured on.
+/// A report from a cluster, bound to the hash that it describes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Health {
-    /// The hash the report is about; a report about any other than the assigned one counts for nothing.
+    /// The hash that the report describes. Reports about a hash other than the assigned one are ignored.
     pub of: Hash,
-    /// The state that was reported.
+    /// The reported state.
     pub report: Report,
-    /// Since when, by the hub's clock; `None` counts as now.
+    /// The time of the state, by the hub's clock; `None` means now.
     pub since: Option<Timestamp>,
 }
 
 /// The state of a hash on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Report {
-    /// It has not been applied yet.
+    /// The hash has not been applied yet.
     ToApply,
-    /// It is applied, and its outcome is open.
+    /// The hash is applied, and the result is still open.
     Progressing,
-    /// It is applied and works.
+    /// The hash is applied and works.
     Succeeded,
-    /// It is applied and does not work.
+    /// The hash is applied and does not work.
     Failed,
-    /// It succeeded, and does not work any longer.
+    /// The hash succeeded and has since stopped working.
     Relapsed {
-        /// Whether it says that it has failed. Otherwise it may recover by itself, like a node that restarts.
+        /// True if the cluster reports a failure. Otherwise it may recover without help, like a node that
+        /// restarts.
         failed: bool,
     },
-    /// The reporter says that it timed out. Normally the engine decides this.
+    /// The reporter says that the hash timed out. Normally the engine decides this.
     TimeOut,
 }
 

@@ -1,17 +1,17 @@
-//! Cron expressions: five fields, as crontab(5) reads them, evaluated in a time zone.
+//! Cron expressions with five fields, as in crontab(5), evaluated in a time zone.
 //!
-//! A window needs the last time an expression was due, and the next one. Of the crates on `jiff`, `cronexpr`
-//! finds the next time only, and `jiff-cron` reads seconds as the first field. `croner` 4 finds the last time
-//! as well and gave the results of the tests below, with these differences: its errors do not name the field
-//! ("Number out of bounds"), and it refuses `5/20`. A skipped local time is due at the end of the gap. An
-//! expression that is never due, such as `0 0 31 2 *`, takes it 5 to 40 ms at each decision. The search for
-//! the last time here ends where the window does.
+//! A window needs both the last and the next time at which an expression is due. Among the crates on `jiff`,
+//! `cronexpr` finds only the next time, and `jiff-cron` reads the first field as seconds. `croner` 4 also finds
+//! the last time and passes the tests below, with these differences: its errors do not name the field ("Number
+//! out of bounds"), it rejects `5/20`, and it schedules a skipped local time for the end of the gap. For
+//! expressions that are never due, such as `0 0 31 2 *`, it takes 5 to 40 ms per decision. The backward search
+//! here stops at the start of the window.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
-/// Minutes, hours, days, months and weekdays, each as a set of bits.
+/// A parsed cron expression: one bit set for each field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cron {
     minutes: u64,
@@ -19,7 +19,7 @@ pub(super) struct Cron {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Day and weekday are both restricted: a date needs to match only one of them (crontab(5), "Note").
+    /// True if day and weekday are both restricted. A date then needs to match only one (crontab(5), "Note").
     either_day: bool,
 }
 
@@ -44,11 +44,11 @@ const FIELDS: [Field; 5] = [
 ];
 
 impl Cron {
-    /// Reads `minute hour day-of-month month day-of-week`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
+    /// Parses `minute hour day-of-month month day-of-week`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
     /// `@yearly`.
     ///
     /// # Errors
-    /// A sentence that names the field that cannot be read.
+    /// Returns a sentence that names the invalid field.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = match text.trim() {
             "@hourly" => "0 * * * *",
@@ -70,7 +70,7 @@ impl Cron {
             hours: hours.bits(hour)?,
             days: days.bits(day)?,
             months: months.bits(month)?,
-            // Sunday is 0 and 7.
+            // Sunday is both 0 and 7.
             weekdays: (weekdays | weekdays >> 7) & 0x7f,
             either_day: restricted(day) && restricted(weekday),
         })
@@ -78,11 +78,10 @@ impl Cron {
 
     /// Returns the last time in `after..=at` at which the expression is due.
     ///
-    /// A local time that a clock change skips is due as much later as the clock jumps; one that occurs twice
-    /// is due the first time.
+    /// A local time that is skipped by a clock change is shifted by the length of the gap. A local time that
+    /// occurs twice is due only the first time.
     pub(super) fn last_due(&self, after: Timestamp, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        // A clock that was set forward makes a local time come up to a few hours later, maybe on the next
-        // day.
+        // A clock change may shift a local time by a few hours, possibly to the next day.
         let first = zone.to_datetime(after).date().checked_sub(1.day()).ok()?;
         let mut date = zone.to_datetime(at).date();
         while date >= first {
@@ -95,10 +94,10 @@ impl Cron {
         None
     }
 
-    /// Returns the first time after `after` and up to `end` at which the expression is due, with the same
-    /// clock changes.
+    /// Returns the first time after `after` and up to `end` at which the expression is due. Clock changes are
+    /// handled as in [`Self::last_due`].
     pub(super) fn next_due(&self, after: Timestamp, end: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        // A time of the day before may come up today.
+        // A clock change may shift a time from the previous day to today.
         let mut date = zone.to_datetime(after).date().checked_sub(1.day()).ok()?;
         let last = zone.to_datetime(end).date();
         while date <= last {
@@ -111,7 +110,7 @@ impl Cron {
         None
     }
 
-    /// Returns the times at which the expression is due on a date, if it is due on it.
+    /// Returns the times on a date at which the expression is due.
     fn due_on(&self, date: Date, zone: &TimeZone) -> impl Iterator<Item = Timestamp> {
         let times = self.is_due_on(date).then(|| self.times_on(date));
         times.into_iter().flatten().filter_map(move |time| zone.to_timestamp(time).ok())
@@ -132,7 +131,7 @@ impl Cron {
 }
 
 impl Field {
-    /// Returns the values of a comma-separated list of `*`, `a`, `a-b`, each with an optional `/step`.
+    /// Parses a comma-separated list of `*`, `a` or `a-b`, each with an optional `/step`.
     fn bits(&self, text: &str) -> Result<u64, String> {
         text.split(',').try_fold(0, |bits, item| {
             Ok(bits | self.item(item).ok_or_else(|| format!("{item:?} is not a valid {}", self.name))?)
@@ -147,7 +146,7 @@ impl Field {
         let (low, high) = match range.split_once('-') {
             _ if range == "*" || range == "?" => (self.low, self.high),
             Some((low, high)) => (self.value(low)?, self.value(high)?),
-            // `5/15` runs to the end of the field.
+            // `5/15` extends to the end of the field.
             None if item.contains('/') => (self.value(range)?, self.high),
             None => (self.value(range)?, self.value(range)?),
         };
@@ -202,10 +201,10 @@ mod tests {
     #[test]
     fn clock_changes_neither_lose_nor_repeat_a_time() {
         let check = |at, expected| assert_eq!(last_due("30 2 * * *", "Europe/Berlin", at), expected);
-        // 2:30 does not exist on 29 March: an hour later.
+        // 2:30 does not exist on 29 March, so it is due an hour later.
         check("2026-03-29T01:29:00Z", "2026-03-28T01:30:00Z");
         check("2026-03-29T01:30:00Z", "2026-03-29T01:30:00Z");
-        // 2:30 occurs twice on 25 October: the first time only.
+        // 2:30 occurs twice on 25 October and is due only the first time.
         check("2026-10-25T01:45:00Z", "2026-10-25T00:30:00Z");
     }
 

@@ -14,40 +14,40 @@ use super::strategy::{Mandatory, Strategy};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutDecision {
-    /// The strategy in force: the given one, or the last one that was valid.
+    /// The strategy in force: the given one, or the last valid one.
     pub strategy: Option<Strategy>,
-    /// The fields of strategy and policy that cannot be used; a condition for the user.
+    /// The invalid fields of the strategy and policy, reported to the user as a condition.
     pub refused: Vec<Refused>,
-    /// Mandatory groups that do not exist or have no cluster. As in OCM, no stage waits for them.
+    /// Mandatory groups that do not exist or are empty. As in OCM, no stage waits for them.
     pub absent: Vec<Mandatory>,
-    /// Every cluster of the groups.
+    /// The assignments of all clusters in the groups.
     pub clusters: BTreeMap<String, Assignment>,
-    /// The stages in their order, with their counts.
+    /// The stages in order, with their counts.
     pub stages: Vec<Stage>,
-    /// Why no cluster starts in any stage.
+    /// The reason that no cluster starts in any stage.
     pub hold: Option<Wait>,
     /// The stage with more failures than its budget.
     pub breach: Option<Breach>,
-    /// The revision to remember as quarantined; `None` forgets it.
+    /// The revision to record as quarantined; `None` clears the record.
     pub quarantine: Option<Hash>,
-    /// The time to remember with the revision, in whole seconds: since then a breach that needs late clusters
-    /// is on record. `None` forgets it.
+    /// The time at which a breach that depends on late clusters was recorded, in whole seconds; `None` clears
+    /// the record.
     pub late_since: Option<Timestamp>,
-    /// Approval tokens that the rollout waits for.
+    /// The approval tokens that the rollout waits for.
     pub approvals: BTreeSet<String>,
     /// Clusters that left the groups and lose their content now.
     pub removed: Vec<String>,
-    /// Clusters of `removed` that count against the removal budget and have to be recorded before.
+    /// Clusters in `removed` that count against the removal budget. Record them before the removal.
     #[serde(skip)]
     pub counted: Vec<String>,
-    /// Clusters of `removed` that a person approved and that have to be marked before, see
+    /// Clusters in `removed` whose removal a person approved. Mark them before the removal, see
     /// [`RemovalDecision::approved`](super::removal::RemovalDecision::approved).
     #[serde(skip)]
     pub approved: Vec<String>,
-    /// Clusters that left the groups and keep their content until the removal is approved, its window has
-    /// passed, or the pause is over.
+    /// Clusters that left the groups but keep their content until the removal is approved, the removal window
+    /// has passed, or the pause ends.
     pub kept: Vec<String>,
-    /// When to call again although no input changed.
+    /// The time to decide again if no input changes.
     pub recheck: Option<Timestamp>,
     /// The number of clusters by state.
     pub counts: Counts,
@@ -57,12 +57,12 @@ pub struct RolloutDecision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
-    /// Its group.
+    /// The group of the cluster.
     pub group: GroupKey,
-    /// Its state.
+    /// The state of the cluster.
     #[serde(flatten)]
     pub state: ClusterState,
-    /// The hash that it runs from now on; `None` if it runs none.
+    /// The hash that the cluster runs from now on; `None` if it runs none.
     pub assigned: Option<Hash>,
 }
 
@@ -70,22 +70,23 @@ pub struct Assignment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
-    /// The group's name, `rest` for the clusters outside the mandatory groups of a Progressive strategy,
-    /// `all` for All.
+    /// The name of the group. `rest` contains the clusters outside the mandatory groups of a Progressive
+    /// strategy, and `all` those of an All strategy.
     pub name: String,
-    /// Whether it consists of mandatory groups.
+    /// True if the stage consists of mandatory groups.
     pub mandatory: bool,
-    /// Number of its clusters.
+    /// The number of clusters.
     pub clusters: usize,
-    /// Limit of the clusters in flight.
+    /// The maximum number of clusters in flight.
     pub slots: usize,
-    /// Number of clusters in flight, including those that start now.
+    /// The number of clusters in flight, including the ones that start now.
     pub busy: usize,
-    /// Number of clusters that failed or timed out.
+    /// The number of clusters that failed or timed out.
     pub failures: usize,
-    /// Limit of the clusters that may fail or time out; `None` if all may.
+    /// The maximum number of clusters that may fail or time out; `None` is unlimited.
     pub allowed: Option<usize>,
-    /// Number of clusters that are to do or hold a slot, without newcomers: the next stage waits for them.
+    /// The number of clusters that wait to start or hold a slot, without newcomers. The next stage waits for
+    /// them.
     pub unfinished: usize,
 }
 
@@ -127,7 +128,7 @@ impl RolloutDecision {
         self.in_state(|state| matches!(state, ClusterState::Starting))
     }
 
-    /// Returns the clusters that OCM's library calls `ClustersToRollout`: they start now, are in flight,
+    /// Returns the clusters that OCM's library lists as `ClustersToRollout`: they start now, are in flight,
     /// soak, or failed before their deadline.
     pub(crate) fn rolling(&self) -> impl Iterator<Item = &str> {
         self.in_state(ClusterState::is_rolling)
@@ -145,12 +146,12 @@ impl RolloutDecision {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Returns whether too many failures have stopped the rollout, and no late report is waited for.
+    /// Returns true if failures have stopped the rollout, and no late report is awaited.
     pub fn is_stopped(&self) -> bool {
         self.breach.as_ref().is_some_and(|breach| breach.reports_until.is_none())
     }
 
-    /// Returns the corrections that the user should make, in words.
+    /// Returns the corrections for the user to make, as sentences.
     pub fn corrections(&self) -> impl Iterator<Item = String> {
         let absent = |group| {
             format!(
@@ -162,12 +163,12 @@ impl RolloutDecision {
 }
 
 impl Counts {
-    /// Returns whether there is at least one cluster, and every cluster is done or skipped.
+    /// Returns true if there is at least one cluster, and every cluster is done or skipped.
     pub fn is_complete(&self) -> bool {
         self.total > 0 && self.done + self.skipped == self.total
     }
 
-    /// Counts states.
+    /// Counts the given states.
     pub fn of<'a>(states: impl Iterator<Item = &'a ClusterState>) -> Self {
         let mut counts = Self::default();
         for state in states {
@@ -176,7 +177,6 @@ impl Counts {
         counts
     }
 
-    /// Counts a state.
     pub(super) fn add(&mut self, state: &ClusterState) {
         self.total += 1;
         *match state {
@@ -211,7 +211,7 @@ mod tests {
         check(2, 0, 2, true);
         check(5, 2, 2, false);
         check(5, 5, 2, false);
-        // A rollout without clusters is not complete.
+        // A rollout without clusters is never complete.
         check(0, 0, 0, false);
     }
 }

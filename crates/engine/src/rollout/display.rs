@@ -1,4 +1,4 @@
-//! Explanations of states in sentences: why a cluster waits, and until when.
+//! Sentences that explain states: why a cluster waits, and until when.
 
 use std::fmt::{Display, Formatter};
 

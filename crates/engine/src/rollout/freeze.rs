@@ -1,5 +1,4 @@
-//! Windows of time: freezes, in which no cluster starts and no commit is applied, and the windows in which
-//! commits are applied.
+//! Time windows: freezes, which block rollouts and commits, and windows for applying commits.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -9,21 +8,21 @@ use super::refused::Refused;
 use api::gitops::v1alpha1::{ConfigRepoSpec, TimeWindow};
 use object::duration::{self, later};
 
-/// Limit of the windows that are joined without a gap; after an endless freeze of that many the engine
-/// decides again.
+/// The maximum number of adjacent windows to join. After that many, the engine decides again, which bounds the
+/// work for an endless freeze.
 const JOINED: usize = 16;
 
-/// The longest window; the search for its last beginning goes back this far.
+/// The longest window. The search for its last start goes back this far.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
 
-/// Limit of the freezes and windows that a commit waits for one after the other; after that many the engine
+/// The maximum number of consecutive freezes and windows that a commit waits for. After that many, the engine
 /// decides again.
 const VISITED: usize = 64;
 
 /// A recurring window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// Its name for people.
+    /// The name for people.
     pub name: String,
     schedule: Cron,
     zone: TimeZone,
@@ -31,7 +30,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns the window with the name of its policy.
+    /// Adds the name of the policy to the name of the window.
     pub(super) fn of_policy(self, policy: &str) -> Self {
         if policy.is_empty() {
             return self;
@@ -39,16 +38,15 @@ impl Window {
         Self { name: format!("{} of RolloutPolicy {policy}", self.name), ..self }
     }
 
-    /// Reads the windows of a field.
+    /// Parses the windows of a field.
     ///
     /// # Errors
-    /// A part of a window cannot be read, or the window is empty or longer than a year.
+    /// Fails if a part of a window is invalid, or if a window is empty or longer than a year.
     pub(super) fn read_all(field: &str, windows: &[TimeWindow]) -> Result<Vec<Self>, Refused> {
         windows.iter().map(|window| Self::read(field, window)).collect()
     }
 
-    /// Reads a window: a cron expression for its beginnings, an IANA time zone (empty is UTC) and how long it
-    /// lasts.
+    /// Parses a window: a cron expression for its starts, an IANA time zone (empty is UTC), and a duration.
     pub(super) fn read(field: &str, window: &TimeWindow) -> Result<Self, Refused> {
         let TimeWindow { name, schedule, time_zone, duration, unknown: _ } = window;
         let refused = |part: &str, value: &str, reason: &str, hint: &str| {
@@ -72,45 +70,45 @@ impl Window {
         Ok(Self { name: name.clone(), schedule: cron, zone, duration: lasts })
     }
 
-    /// Returns when the window that is open at `now` ends. Of windows that overlap, the last that began ends
+    /// Returns the end of the window that is open at `now`. If occurrences overlap, the last one to start ends
     /// last.
     fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
         let after = now.checked_sub(self.duration).ok()?;
         self.schedule.last_due(after, now, &self.zone)?.checked_add(self.duration).ok()
     }
 
-    /// Returns when the window begins next, within a year.
+    /// Returns the next start of the window within a year.
     fn opens_after(&self, now: Timestamp) -> Option<Timestamp> {
         self.schedule.next_due(now, later(now, LONGEST), &self.zone)
     }
 }
 
-/// What a commit of a repository waits for.
+/// The reason that a commit of a repository waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyWait {
-    /// The end of a freeze.
+    /// A freeze is in force.
     Freeze {
-        /// The name of its window.
+        /// The name of the freeze window.
         window: String,
-        /// When it ends, with the windows that follow without a gap.
+        /// The end of the freeze, including adjacent windows.
         until: Timestamp,
     },
-    /// The beginning of an apply window.
+    /// No apply window is open yet.
     Window {
-        /// Its name.
+        /// The name of the next window.
         window: String,
-        /// When it begins.
+        /// The start of the next window.
         until: Timestamp,
     },
-    /// An apply window, of which none begins within a year.
+    /// No apply window opens within a year.
     NoWindow {
-        /// The end of that year.
+        /// The end of the year.
         until: Timestamp,
     },
 }
 
 impl ApplyWait {
-    /// Returns the time before which the commit is not applied.
+    /// Returns the earliest time at which the commit can be applied.
     pub fn until(&self) -> Timestamp {
         match self {
             Self::Freeze { window: _, until }
@@ -120,25 +118,25 @@ impl ApplyWait {
     }
 }
 
-/// The windows of a repository that say when its commits are applied.
+/// The windows of a repository that control when its commits are applied.
 pub struct ApplyWindows {
     freezes: Vec<Window>,
     windows: Vec<Window>,
 }
 
 impl ApplyWindows {
-    /// Reads the windows of a repository.
+    /// Parses the windows of a repository.
     ///
     /// # Errors
-    /// A window cannot be read.
+    /// Fails if a window is invalid.
     pub fn read(spec: &ConfigRepoSpec) -> Result<Self, Refused> {
         let freezes = Window::read_all("freezeWindows", &spec.freeze_windows)?;
         let windows = Window::read_all("applyWindows", &spec.apply_windows)?;
         Ok(Self { freezes, windows })
     }
 
-    /// Returns what a commit waits for at `now`; `None` if it does not wait. No freeze window may be open, and
-    /// one of the apply windows must be if the repository has any.
+    /// Returns what a commit waits for at `now`; `None` if it does not wait. No freeze window may be open. If
+    /// the repository has apply windows, one of them must be open.
     pub fn wait(&self, now: Timestamp) -> Option<ApplyWait> {
         let Self { freezes, windows } = self;
         let freeze_at = |at| {
@@ -153,7 +151,7 @@ impl ApplyWindows {
             let at = wait.as_ref().map_or(now, ApplyWait::until);
             if let Some(freeze) = freeze_at(at) {
                 if matches!(wait, Some(ApplyWait::Freeze { .. })) {
-                    // It goes on at its end: the engine decides again then.
+                    // The freeze continues at its end. The engine decides again then.
                     break;
                 }
                 wait = Some(freeze);
@@ -172,13 +170,13 @@ impl ApplyWindows {
     }
 }
 
-/// Returns the window that freezes rollouts at `now`: its name, and when the freeze ends, including windows
-/// that follow without a gap.
+/// Returns the name of the window that freezes rollouts at `now`, and the end of the freeze, including adjacent
+/// windows.
 pub(crate) fn frozen(freezes: &[Window], now: Timestamp) -> Option<(&str, Timestamp)> {
     let open_at = |at| freezes.iter().filter_map(|f| Some((f.open_until(at)?, f.name.as_str()))).max();
     let (mut until, name) = open_at(now)?;
     for _ in 0..JOINED {
-        // A window that is open at a moment ends after it.
+        // A window that is open at a moment ends after that moment.
         let Some((later, _)) = open_at(until) else { break };
         until = later;
     }
@@ -217,7 +215,7 @@ mod tests {
         check("2026-03-09T07:00:00Z", None);
     }
 
-    /// Compares what a commit waits for at some times: the variant, the name of the window and the time.
+    /// Compares what a commit waits for at the given times: the variant, the window name and the time.
     fn check_waits(spec: &ConfigRepoSpec, cases: &[(&str, &str)]) {
         for (now, expected) in cases {
             let told = match ApplyWindows::read(spec).unwrap().wait(now.parse().unwrap()) {
@@ -271,7 +269,7 @@ mod tests {
         let cases = [
             ("2026-03-04T12:30:00Z", "freeze lunch 2026-03-04T13:00:00Z"),
             ("2026-03-04T13:00:00Z", ""),
-            // Friday is frozen until Saturday, an hour before the window of that day.
+            // Friday is frozen until Saturday, an hour before Saturday's window.
             ("2026-03-06T09:00:00Z", "window day 2026-03-07T08:00:00Z"),
             ("2026-03-05T18:00:00Z", "window day 2026-03-07T08:00:00Z"),
         ];
@@ -289,7 +287,7 @@ mod tests {
         assert!(covered.is_some_and(|wait| wait.until() > later));
     }
 
-    /// A look beyond it would go over each minute of a day a thousand times, at each plan.
+    /// Searching beyond the endless freeze would visit each minute of a day a thousand times in every plan.
     #[test]
     fn a_commit_waits_for_an_endless_freeze_as_if_there_were_no_apply_window() {
         let always = vec![window("always", "* * * * *", "", "1h")];

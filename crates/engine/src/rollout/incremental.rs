@@ -1,13 +1,12 @@
-//! A rollout that is decided again and again while few of its clusters change.
+//! Incremental rollout decisions for fleets in which few clusters change.
 //!
-//! [`IncrementalRollout`] gives the answers of [`advance`](super::advance()). It keeps the stages, the state of
-//! every cluster as it is judged by itself, and the last decision. A cluster that changed is judged again,
-//! and so is one whose state ends by time. Then the functions of `advance` count and release; the pass goes
-//! over states, and writes only the assignments that differ. Another strategy, policy or revision drops
-//! everything that is kept.
+//! [`IncrementalRollout`] gives the same results as [`advance`](super::advance()). It keeps the stages, the
+//! individual state of every cluster, and the last decision. It reclassifies only clusters that changed or whose
+//! state has expired. Then the functions of `advance` count and release. The pass reads only states and writes
+//! only assignments that differ. A new strategy, policy or revision discards everything that was kept.
 //!
-//! An assignment follows from the cluster, its state and these rules, so it needs no comparison where none of
-//! them changed. The properties in `tests/incremental.rs` compare the answers over random histories.
+//! An assignment follows from the cluster, its state and these rules, so it needs no comparison if none of them
+//! changed. The properties in `tests/incremental.rs` compare the results over random histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,25 +23,25 @@ use super::stage::{Member, StagePlan, grouped, stages};
 use super::state::ClusterState;
 use super::strategy::Limits;
 
-/// The memory of one rollout.
+/// The cached state of one rollout.
 #[derive(Debug)]
 pub struct IncrementalRollout {
-    /// Its clusters are sorted by name, each of them once.
+    /// The clusters are sorted by name and unique.
     input: Arc<Input>,
     kept: Option<Kept>,
 }
 
-/// The results of the input. Where there are none, they are computed anew.
+/// The results for the current input. If absent, they are recomputed.
 #[derive(Debug)]
 struct Kept {
     stages: Vec<KeptStage>,
-    /// The clusters of the stages, in their order.
+    /// The clusters of all stages, in stage order.
     members: Vec<KeptMember>,
-    /// The position in `members` of each cluster of the input; `None` for one that left.
+    /// The position in `members` of each cluster in the input; `None` if the cluster left its groups.
     positions: Vec<Option<usize>>,
     left: BTreeMap<String, Instance>,
     decision: Arc<RolloutDecision>,
-    /// The clusters that are assigned another hash than they run.
+    /// The clusters whose assignment differs from what they run.
     moves: BTreeSet<String>,
     decided: Timestamp,
 }
@@ -60,20 +59,20 @@ struct KeptStage {
 
 #[derive(Debug)]
 struct KeptMember {
-    /// Its group and its place there.
+    /// The index of the group, and the index of the cluster in the group.
     place: (usize, usize),
-    /// Its position among the clusters of the input.
+    /// The index of the cluster in the input.
     cluster: Option<usize>,
-    /// Its state, judged without the other clusters.
+    /// The state of the cluster, independent of the other clusters.
     judged: Option<ClusterState>,
-    /// Whether it is judged again at the next decision, at any time.
+    /// True if every later decision must reclassify the cluster.
     is_due: bool,
-    /// Its state in the decision; `None` if the assignment is to be made anew.
+    /// The state in the last decision; `None` if the assignment must be rebuilt.
     shown: Option<ClusterState>,
 }
 
 impl IncrementalRollout {
-    /// Begins with an input.
+    /// Starts from an input.
     pub fn new(mut input: Input) -> Self {
         let clusters: Vec<Cluster> = by_name(&input.clusters).into_values().cloned().collect();
         input.clusters = clusters;
@@ -94,12 +93,12 @@ impl IncrementalRollout {
         self.input.clusters.binary_search_by(|held| held.name.as_str().cmp(name)).ok()
     }
 
-    /// Returns a cluster of the input.
+    /// Returns the cluster of that name.
     pub fn cluster(&self, name: &str) -> Option<&Cluster> {
         self.input.clusters.get(self.position(name)?)
     }
 
-    /// Replaces a cluster; returns whether the input has one of that name.
+    /// Replaces a cluster. Returns false if the input has no cluster of that name.
     pub fn set_cluster(&mut self, cluster: Cluster) -> bool {
         let Some(at) = self.position(&cluster.name) else { return false };
         let Some(held) = Arc::make_mut(&mut self.input).clusters.get_mut(at) else { return false };
@@ -119,7 +118,7 @@ impl IncrementalRollout {
         true
     }
 
-    /// Takes everything from an input but its groups and clusters.
+    /// Copies everything except the groups and clusters from an input.
     pub fn set_rules(&mut self, rules: Input) {
         let Input {
             owner,
@@ -147,7 +146,7 @@ impl IncrementalRollout {
         held.recent_removals = recent_removals;
     }
 
-    /// Decides the next assignments, as [`advance`](super::advance()) does.
+    /// Decides the next assignments, like [`advance`](super::advance()).
     pub fn advance(&mut self, now: Timestamp) -> Arc<RolloutDecision> {
         let kept = self.kept.take().filter(|kept| kept.decided <= now);
         let mut kept = kept.unwrap_or_else(|| Kept::of(&self.input, now));
@@ -155,19 +154,19 @@ impl IncrementalRollout {
         Arc::clone(&self.kept.insert(kept).decision)
     }
 
-    /// Returns the clusters that the last decision assigns another hash than they run.
+    /// Returns the clusters whose assignment in the last decision differs from what they run.
     pub fn moves(&self) -> impl Iterator<Item = &str> {
         self.kept.iter().flat_map(|kept| &kept.moves).map(String::as_str)
     }
 
-    /// Returns whether the last decision assigns a cluster another hash than it runs.
+    /// Returns true if the last decision assigns a cluster a different hash than it runs.
     pub fn is_moved(&self, name: &str) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.moves.contains(name))
     }
 }
 
 impl Kept {
-    /// Makes the stages of an input, in which no cluster is judged yet.
+    /// Builds the stages of an input, without classifying any cluster.
     fn of(input: &Input, now: Timestamp) -> Self {
         let rules = Rules::of(input);
         let clusters = by_name(&input.clusters);
@@ -228,7 +227,7 @@ impl Kept {
         self.decided = now;
     }
 
-    /// Returns the stages with their members as they are judged.
+    /// Returns the stages with the classified members.
     fn plans<'a>(&self, input: &'a Input) -> Vec<StagePlan<'a>> {
         let mut members = self.members.iter();
         let plan = |stage: &KeptStage| StagePlan {
@@ -251,7 +250,8 @@ impl KeptMember {
         }
         let cluster = self.cluster.and_then(|at| input.clusters.get(at));
         self.judged = classify(cluster, limits, now);
-        // Without a known begin a time is counted from now, and that of a silent cluster is not in its state.
+        // Without a known start, times count from now. The soak of an unreachable cluster is not part of its
+        // state.
         self.is_due = match &self.judged {
             Some(ClusterState::Unreachable { moved }) => *moved,
             Some(state) => state.ends().is_some() && !cluster.is_some_and(has_begun),
@@ -272,7 +272,7 @@ impl KeptMember {
     }
 }
 
-/// Returns where each cluster stands first, in the order of the groups.
+/// Returns the first position of each cluster, in group order.
 fn places(groups: &[Group]) -> BTreeMap<&str, (usize, usize)> {
     let mut sorted: Vec<(usize, &Group)> = groups.iter().enumerate().collect();
     sorted.sort_by_key(|(_, group)| &group.key);

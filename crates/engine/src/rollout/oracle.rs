@@ -1,34 +1,33 @@
-//! The promises of the rollout engine, and a check of a decision against them.
+//! The promises of the rollout engine, and a check that decisions keep them.
 //!
-//! [`check`] reads an input and its decision, and computes everything else anew: it shares no guard with the
+//! [`check`] reads an input and its decision, and recomputes everything else. It shares no guard with the
 //! engine, only the types, the arithmetic of [`Size`], the rules of a strategy and the calendar of freeze
-//! windows. The model check, the properties, the fleet in virtual time and the world of the simulator all use
-//! it.
+//! windows. The model check, the properties, the fleet in virtual time and the simulator all use it.
 //!
 //! The promises:
 //!
-//! 1. Every cluster of the groups has exactly one assignment, and its state is true.
-//! 2. A cluster is assigned the revision that it runs, the one that it should run, or one that is known to be
-//!    good. The assignment changes only at a start, at a return from a quarantined revision, and when a new
-//!    cluster gets its first good revision.
-//! 3. Nothing starts while the strategy or the policy cannot be read, under a pause, a freeze, a breach or a
-//!    quarantine, while too many clusters do not answer, and while a revision that must finish is under way.
-//! 4. A stage starts after the stages before it are finished, soaked and approved, and not without its own
-//!    approval.
-//! 5. A start never makes the clusters in flight more than the slots; a cluster that was moved and has not
-//!    reported is in flight.
+//! 1. Every cluster of the groups has exactly one assignment, and its state is correct.
+//! 2. A cluster is assigned the revision that it runs, the one that it should run, or a known good one. The
+//!    assignment changes only at a start, at a return from a quarantined revision, and when a new cluster gets
+//!    its first good revision.
+//! 3. Nothing starts while the strategy or policy is invalid, during a pause, freeze, breach or quarantine,
+//!    while too many clusters are unreachable, and while a revision that must finish is under way.
+//! 4. A stage starts after all earlier stages have finished, soaked and been approved, and never without its
+//!    own approval.
+//! 5. A start never raises the number of clusters in flight above the number of slots. A cluster with a new
+//!    assignment is in flight until it reports.
 //! 6. A stage with more failures than it tolerates is a breach, whether or not its turn has come. With
-//!    `onBreach: Rollback` a breach quarantines the revision if there is anything to return to; a quarantine
-//!    lasts until the revision is released or another one comes. A breach that needs clusters which are only
-//!    late does so once it was on record for as long as they have to report.
-//! 7. A cluster that runs a quarantined revision returns to a good one, unless the rollout is paused, and one
-//!    that runs nothing gets a good one. No cluster has returned before it reports that the good one succeeds,
-//!    and only a cluster without a good one keeps the revision.
-//! 8. A stage that nothing holds uses all its slots, for the first clusters by name. No failed, unreachable
-//!    or finished cluster holds a slot, and the stage waits for no approval, budget or newcomer in vain.
-//! 9. Clusters that left lose their content only within the removal budget or with the approval of exactly
+//!    `onBreach: Rollback`, a breach quarantines the revision if there is anything to return to. A quarantine
+//!    lasts until the revision is released or replaced. A breach that depends on late clusters causes a
+//!    quarantine only after it has been on record for as long as they have to report.
+//! 7. A cluster that runs a quarantined revision returns to a good one, unless the rollout is paused. A cluster
+//!    that runs nothing gets a good one. No cluster has returned before it reports that the good revision
+//!    succeeds. Only a cluster without a good revision keeps the quarantined one.
+//! 8. A stage that nothing blocks uses all its slots, for the first clusters by name. Failed, unreachable and
+//!    finished clusters hold no slot. The stage waits for no unnecessary approval, budget or newcomer.
+//! 9. Clusters that left lose their content only within the removal budget, or with an approval of exactly
 //!    this removal.
-//! 10. The time of the next check is later than now.
+//! 10. The time of the next check is in the future.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,16 +46,16 @@ use object::duration::later;
 
 /// The longest time that late clusters have to report.
 const CATCH_UP: SignedDuration = SignedDuration::from_mins(5);
-/// How long the next revision waits for one that must finish, if there is no deadline.
+/// The time that the next revision waits for one that must finish, if there is no deadline.
 const FINISH_CURRENT: SignedDuration = SignedDuration::from_mins(10);
 
-/// A promise that a decision does not keep.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{promise}: {subject}")]
 pub struct BrokenPromise {
     /// The text of the promise.
     pub promise: &'static str,
-    /// The cluster or the stage that shows it, or nothing where it is about the whole rollout.
+    /// The cluster or stage that breaks it; empty if it concerns the whole rollout.
     pub subject: String,
 }
 
@@ -69,7 +68,7 @@ fn ensure(holds: bool, promise: &'static str, subject: &str) -> CheckResult {
 /// Checks a decision against the promises of the engine.
 ///
 /// # Errors
-/// Names the first promise that is broken.
+/// Names the first broken promise.
 pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> CheckResult {
     let checker = Checker::read(input, now);
     checker.check_assignments(decision)?;
@@ -82,18 +81,18 @@ pub fn check(input: &Input, decision: &RolloutDecision, now: Timestamp) -> Check
 /// The state of a cluster, computed without the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedState {
-    /// It does not run the wanted revision, and can be started.
+    /// The cluster does not run the wanted revision and can be started.
     ToDo,
-    /// It was assigned the wanted revision and has no outcome, or has not soaked. Or its turn came, and the
-    /// API server refuses to create what would run there.
+    /// The cluster was assigned the wanted revision and has no result yet, or has not soaked. Or its turn came,
+    /// and the API server refuses to create its content.
     InFlight,
-    /// It failed or had no success in time.
+    /// The cluster failed, or did not succeed in time.
     Failed,
-    /// It succeeded for long enough.
+    /// The cluster succeeded for long enough.
     Done,
-    /// It does not answer.
+    /// The cluster is unreachable.
     Silent,
-    /// It is skipped.
+    /// The cluster is skipped.
     Skipped,
 }
 
@@ -102,9 +101,9 @@ struct Member<'a> {
     name: &'a str,
     cluster: Option<&'a Cluster>,
     truth: ExpectedState,
-    /// It joined after the rollout began.
+    /// True if the cluster joined after the rollout began.
     is_newcomer: bool,
-    /// The hash that it should run.
+    /// The hash that the cluster should run.
     wants: &'a Hash,
 }
 
@@ -117,12 +116,12 @@ impl Member<'_> {
         self.runs() == Some(self.wants)
     }
 
-    /// Returns the hash that it can return to, or run before it starts.
+    /// Returns the hash that the cluster can return to, or run before it starts.
     fn good(&self) -> Option<&Hash> {
         self.cluster?.last_good.as_ref().filter(|good| *good != self.wants)
     }
 
-    /// Returns whether a decision moves it to the hash that it should run.
+    /// Returns true if a decision assigns the wanted hash to the cluster for the first time.
     fn starts(&self, decision: &RolloutDecision) -> bool {
         let assigned = decision.clusters.get(self.name).and_then(|assignment| assignment.assigned.as_ref());
         !self.is_moved() && assigned == Some(self.wants)
@@ -143,7 +142,7 @@ impl CheckedStage<'_> {
         self.members.iter().filter(|member| member.truth == truth).count()
     }
 
-    /// Returns whether the clusters that reported a failure are too many, without those that are only late.
+    /// Returns true if reported failures alone, without late clusters, exceed the allowance.
     fn is_breached_by_reports(&self) -> bool {
         let has_reported = |member: &&Member<'_>| {
             let report = member.cluster.and_then(|cluster| known_of(cluster, member.wants).0);
@@ -180,7 +179,7 @@ struct Checker<'a> {
     deadline: Option<SignedDuration>,
     starts_silent: bool,
     stages: Vec<CheckedStage<'a>>,
-    /// Clusters that are in no group, with their content.
+    /// The clusters outside all groups, with their content.
     left: BTreeMap<String, Instance>,
 }
 
@@ -278,7 +277,7 @@ impl<'a> Checker<'a> {
         Member { name, cluster, truth, is_newcomer: false, wants }
     }
 
-    /// Returns when the rollout of the revision began, as far as is known.
+    /// Returns the start of the rollout, if it is known.
     fn begin<'m>(&self, members: impl Iterator<Item = &'m Member<'a>>) -> Option<Timestamp>
     where
         'a: 'm,
@@ -305,7 +304,7 @@ impl<'a> Checker<'a> {
             };
         }
         let (report, begin) = known_of(cluster, &cluster.wants);
-        // No deadline runs while a cluster does not answer.
+        // Deadlines do not run while a cluster is unreachable.
         let counted = begin.max(cluster.answers_since).unwrap_or(self.now);
         let is_late = self.deadline.is_some_and(|deadline| is_over(counted, deadline));
         match report {
@@ -326,7 +325,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Promises 1, 2 and 7.
+    /// Checks promises 1, 2 and 7.
     fn check_assignments(&self, decision: &RolloutDecision) -> CheckResult {
         let names: BTreeSet<&str> = self.members().map(|member| member.name).collect();
         let assigned: BTreeSet<&str> = decision.clusters.keys().map(String::as_str).collect();
@@ -349,7 +348,7 @@ impl<'a> Checker<'a> {
     ) -> CheckResult {
         let assigned = assignment.assigned.as_ref();
         let is_left_alone = member.truth == ExpectedState::Skipped;
-        // A cluster that has had the revision with success everywhere keeps it.
+        // A cluster on which the revision is the last good one keeps it.
         let is_concerned = decision.quarantine.is_some()
             && !is_left_alone
             && member.cluster.is_some_and(|cluster| cluster.last_good.as_ref() != Some(member.wants));
@@ -372,7 +371,7 @@ impl<'a> Checker<'a> {
         ensure(assigned == member.runs() || may_change, "an assignment is never invented", member.name)
     }
 
-    /// Checks the state of a cluster whose revision is quarantined.
+    /// Checks the assignment of a cluster whose revision is quarantined.
     fn check_return(&self, member: &Member, assignment: &Assignment) -> CheckResult {
         let runs = member.runs().filter(|_| !member.is_moved());
         let succeeds = |runs: &Hash| {
@@ -390,7 +389,7 @@ impl<'a> Checker<'a> {
         ensure(is_true, "a cluster has returned when it says so", member.name)
     }
 
-    /// Returns the good hash of all clusters that have one.
+    /// Returns the good hash that all clusters share, ignoring clusters without one.
     fn common_good(&self) -> Option<&Hash> {
         let good: BTreeSet<&Hash> = self.members().filter_map(|member| member.good()).collect();
         good.first().copied().filter(|_| good.len() == 1)
@@ -419,13 +418,12 @@ impl<'a> Checker<'a> {
         ensure(is_checked, "a breach by late clusters is checked at the end of their time", "")
     }
 
-    /// Returns whether a cluster has something to do.
+    /// Returns true if a cluster waits to start or is in flight.
     fn is_on_its_way(&self) -> bool {
         self.members().any(|member| matches!(member.truth, ExpectedState::ToDo | ExpectedState::InFlight))
     }
 
-    /// Returns since when and until when a breach waits for the reports of late clusters; `None` if it waits
-    /// for none.
+    /// Returns the start and end of the wait for reports from late clusters; `None` if the breach does not wait.
     fn awaited(&self) -> Option<(Timestamp, Timestamp)> {
         let since = self.input.late_since.unwrap_or(self.now).min(self.now);
         let since = Timestamp::from_second(since.as_second()).ok()?;
@@ -434,7 +432,7 @@ impl<'a> Checker<'a> {
         (until > self.now && !is_reported).then_some((since, until))
     }
 
-    /// Returns why no cluster may start.
+    /// Returns the reason that no cluster may start.
     fn hold(&self, decision: &RolloutDecision) -> Option<&'static str> {
         let silent = self.clusters().filter(|cluster| cluster.unreachable && !cluster.skip).count();
         let budget = self.policy.unreachable.of(self.members().count());
@@ -465,7 +463,7 @@ impl<'a> Checker<'a> {
         self.policy.superseding == Superseding::FinishCurrent && self.clusters().any(is_awaited)
     }
 
-    /// Promises 3, 4, 5 and 8.
+    /// Checks promises 3, 4, 5 and 8.
     fn check_stages(&self, decision: &RolloutDecision) -> CheckResult {
         let hold = self.hold(decision);
         let mut is_open = hold.is_none();
@@ -497,7 +495,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Returns whether the next stage may start.
+    /// Returns true if the next stage may start.
     fn is_finished(&self, stage: &CheckedStage) -> bool {
         let waited_for = || stage.members.iter().filter(|member| !member.is_newcomer);
         let is_open = |member: &Member| matches!(member.truth, ExpectedState::ToDo | ExpectedState::InFlight);
@@ -517,7 +515,7 @@ impl<'a> Checker<'a> {
         !waited_for().any(is_open) && soaked.is_none_or(|soaked| soaked <= self.now)
     }
 
-    /// Checks promise 9. A removal that was decided before needs no budget and no approval.
+    /// Checks promise 9. A removal that was decided earlier needs no budget and no approval.
     fn check_removals(&self, decision: &RolloutDecision) -> CheckResult {
         let still_counts = |at: Timestamp| later(at, self.policy.removal_window) > self.now;
         let recent =
@@ -554,7 +552,7 @@ fn known_of(cluster: &Cluster, hash: &Hash) -> (Option<Report>, Option<Timestamp
     (health.map(|health| health.report), since)
 }
 
-/// Returns whether a state is true of a cluster.
+/// Returns true if the state of a cluster is correct.
 fn is_true(state: &ClusterState, truth: ExpectedState, is_quarantined: bool) -> bool {
     match state {
         ClusterState::Starting | ClusterState::Waiting(_) => truth == ExpectedState::ToDo,

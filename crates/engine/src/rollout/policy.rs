@@ -1,4 +1,4 @@
-//! The rollout policy: the rules of the fleet's operator on top of a strategy.
+//! The rollout policy: rules of the fleet's operator on top of a strategy.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,52 +13,53 @@ use super::refused::Refused;
 use super::size::{Size, read_deadline, read_soak};
 use api::gitops::v1alpha1 as wire;
 
-/// How rollouts are held, stopped and undone. The default is in force without a `RolloutPolicy`.
+/// The rules for holding, stopping and undoing rollouts. The default applies without a `RolloutPolicy`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Pauses all changes: no start, no rollback, no removal. Clusters in flight finish.
+    /// Pauses all changes: starts, rollbacks and removals. Clusters in flight finish.
     pub paused: bool,
-    /// The names of the policies that pause, for people.
+    /// The names of the policies that pause the rollout.
     pub paused_by: Vec<String>,
     /// The effect of a breach of the failure budget.
     pub on_breach: OnBreach,
-    /// The effect of a new revision on clusters in flight to the one before.
+    /// The effect of a new revision on clusters in flight to the previous one.
     pub superseding: Superseding,
-    /// The groups that wait for an approval.
+    /// The groups that need an approval.
     pub approval: Approval,
-    /// Windows in which no cluster starts. Rollbacks are not held: a freeze protects working clusters.
+    /// Windows in which no cluster starts. Rollbacks continue, because a freeze protects working clusters.
     pub freezes: Vec<Window>,
-    /// The least time a cluster must have succeeded before its slot is free; a longer `minSuccessTime` wins.
+    /// The minimum time that a cluster must have succeeded before its slot is free. A longer `minSuccessTime`
+    /// wins.
     pub soak: SignedDuration,
-    /// How long the last cluster of a group must have been finished before the next group starts.
+    /// The time between the completion of a group and the start of the next group.
     pub group_soak: SignedDuration,
-    /// `progressDeadline` of strategies that set none; `None` waits without end, as OCM does.
+    /// The default `progressDeadline` of strategies; `None` waits indefinitely, as OCM does.
     pub deadline: Option<SignedDuration>,
-    /// How many clusters may be unreachable before no more clusters start. Unreachable clusters are not
-    /// failures.
+    /// The number of clusters that may be unreachable before no more clusters start. Unreachable clusters are
+    /// not failures.
     pub unreachable: Size,
-    /// How many clusters may lose their content within the window; more wait for approval.
+    /// The number of clusters that may lose their content within the removal window. More need an approval.
     pub removals: Size,
-    /// How long a removal counts.
+    /// The length of the removal window.
     pub removal_window: SignedDuration,
     /// The changes that follow the strategy.
     pub roll_out: RollOut,
-    /// The revision of a cluster that never ran any, until it may start.
+    /// The revision for clusters that have never run any, until they may start.
     pub joining: Joining,
     /// Revisions that are never quarantined.
     pub released: BTreeSet<Hash>,
 }
 
-/// The rules of the policies that are for one subject.
+/// The combined rules of the policies that select one subject.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CombinedPolicy {
-    /// The strictest rules.
+    /// The strictest value of each rule.
     pub policy: Policy,
-    /// True if a change has succeeded on a cluster once its objects are applied.
+    /// True if a change counts as successful once its objects are applied.
     pub applied_suffices: bool,
-    /// Tokens that people approved.
+    /// The tokens that people approved.
     pub granted: BTreeSet<String>,
-    /// The rules that policies set, in the order of the fields.
+    /// The rules that policies set, in field order.
     pub contributions: Vec<Contribution>,
 }
 
@@ -75,11 +76,11 @@ pub struct Contribution {
 type Named<'a> = (&'a str, &'a wire::RolloutPolicySpec);
 
 impl CombinedPolicy {
-    /// Combines policies to the strictest rules. A field that a policy does not set contributes nothing.
+    /// Combines policies into the strictest rules. A field that a policy does not set contributes nothing.
     ///
-    /// | field | of several policies |
+    /// | field | combined value |
     /// |---|---|
-    /// | `paused` | one that pauses |
+    /// | `paused` | true if any policy pauses |
     /// | `onBreach` | `Pause` |
     /// | `success` | `Available` |
     /// | `superseding`, `joining`, `rollOut` | `FinishCurrent`, `LastGood`, `InstallAndContent` |
@@ -90,7 +91,7 @@ impl CombinedPolicy {
     /// | `approved`, `releasedRevisions` | all of them |
     ///
     /// # Errors
-    /// Names the first field that cannot be used, and its policy. Then no cluster may start: the rules are
+    /// Names the first invalid field and its policy. In that case no cluster may start, because the rules are
     /// unknown.
     pub fn read(policies: &[Named<'_>]) -> Result<Self, Refused> {
         let mut combined = Self::default();
@@ -103,7 +104,7 @@ impl CombinedPolicy {
         Ok(combined)
     }
 
-    /// Adds what of several policies adds up.
+    /// Adds the fields whose values accumulate across policies.
     fn add(&mut self, name: &str, spec: &wire::RolloutPolicySpec) -> Result<(), Refused> {
         let Self { policy, granted, .. } = self;
         if spec.paused {
@@ -120,7 +121,7 @@ impl CombinedPolicy {
         Ok(())
     }
 
-    /// Chooses the strictest of the fields that say what happens.
+    /// Chooses the strictest value of each enum field.
     fn choose_actions(&mut self, policies: &[Named<'_>]) -> Result<(), Refused> {
         let (rules, policy) = (&mut self.contributions, &mut self.policy);
         all(rules, "paused", policies, |spec| spec.paused);
@@ -154,7 +155,7 @@ impl CombinedPolicy {
         Ok(())
     }
 
-    /// Chooses the shortest deadline, and the longest of the other times.
+    /// Chooses the shortest deadline and the longest of each other time.
     fn choose_times(&mut self, policies: &[Named<'_>]) -> Result<(), Refused> {
         let default = Policy::default();
         let (rules, policy) = (&mut self.contributions, &mut self.policy);
@@ -213,7 +214,7 @@ impl CombinedPolicy {
     }
 }
 
-/// Returns true if a change has succeeded once it is applied.
+/// Returns true if a change counts as successful once it is applied.
 fn applied_suffices(success: &wire::Success) -> Result<bool, Refused> {
     match success {
         wire::Success::Available => Ok(false),
@@ -222,12 +223,12 @@ fn applied_suffices(success: &wire::Success) -> Result<bool, Refused> {
     }
 }
 
-/// Returns a value unless it is the default, which contributes nothing.
+/// Returns a value, or `None` if it is the default, which contributes nothing.
 fn set<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }
 
-/// Records the policies that set a field whose values add up.
+/// Records the policies that set a field with accumulating values.
 fn all(
     rules: &mut Vec<Contribution>,
     field: &str,
@@ -245,7 +246,7 @@ fn contribute<'a>(rules: &mut Vec<Contribution>, rule: String, names: impl Itera
     }
 }
 
-/// Returns the value of the lowest rank, which is the strictest that a policy sets, and records its policies.
+/// Returns the value with the lowest rank, which is the strictest, and records the policies that set it.
 fn strictest<T: PartialEq + Debug, R: Ord>(
     rules: &mut Vec<Contribution>,
     field: &'static str,
@@ -265,7 +266,7 @@ fn strictest<T: PartialEq + Debug, R: Ord>(
     Ok(values.into_iter().next().map(|(_, value)| value))
 }
 
-/// Returns the smallest of the sizes that policies set, and records their policies.
+/// Returns the smallest size that policies set, and records the policies that set it.
 fn smallest(
     rules: &mut Vec<Contribution>,
     field: &'static str,
@@ -279,7 +280,7 @@ fn smallest(
         }
     }
     let least = sizes.iter().map(|(_, size)| *size).reduce(Size::least);
-    // Of a number and a percentage the number of clusters decides, so both count.
+    // A number and a percentage cannot be ranked without the number of clusters, so both count.
     let counts = |size: Size| match least {
         Some(Size::Least { count, percent }) => [Size::Count(count), Size::Percent(percent)].contains(&size),
         least => least == Some(size),
@@ -293,18 +294,17 @@ fn smallest(
 }
 
 impl Policy {
-    /// Reads the wire type.
+    /// Parses the wire type.
     ///
     /// # Errors
-    /// Names the first field that cannot be used. Then no cluster may start: the rules of the policy are
-    /// unknown.
+    /// Names the first invalid field. In that case no cluster may start, because the rules are unknown.
     pub fn read(spec: &wire::RolloutPolicySpec) -> Result<Self, Refused> {
         let wire::RolloutPolicySpec {
-            add_ons: _,      // select the policy
-            replica_sets: _, // select the policy
+            add_ons: _,      // selects policies
+            replica_sets: _, // selects policies
             paused: _,
             on_breach: _,
-            success: _, // tells the add-on's works when they have arrived
+            success: _, // controls when works of the add-on count as successful
             superseding: _,
             joining: _,
             default_deadline: _,
@@ -337,7 +337,7 @@ impl Default for Policy {
             group_soak: SignedDuration::ZERO,
             deadline: Some(SignedDuration::from_mins(10)),
             unreachable: Size::Percent(10),
-            // Rounded up, so at least one.
+            // Rounded up, so at least 1.
             removals: Size::Percent(2),
             removal_window: SignedDuration::from_hours(1),
             roll_out: RollOut::default(),
@@ -350,10 +350,10 @@ impl Default for Policy {
 /// The changes that follow the rollout strategy of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RollOut {
-    /// The configurations of add-ons that are installed, as in OCM.
+    /// The configurations of installed add-ons, as in OCM.
     #[default]
     Content,
-    /// The installation and the removal of add-ons too.
+    /// The installation and removal of add-ons as well.
     InstallAndContent,
 }
 
@@ -363,28 +363,28 @@ pub enum OnBreach {
     /// No cluster starts until failures are within the budget again.
     #[default]
     Pause,
-    /// The revision is quarantined and its clusters return to the last hash that succeeded.
+    /// The revision is quarantined, and its clusters return to the last hash that succeeded.
     ///
-    /// If no cluster has one (a first rollout), this is a pause.
+    /// If no cluster has such a hash (in a first rollout), this only pauses the rollout.
     Rollback,
 }
 
-/// The effect of a new revision on clusters in flight to the one before.
+/// The effect of a new revision on clusters in flight to the previous one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Superseding {
-    /// The new revision starts at once: the revision that it may fix does not hold it back.
+    /// The new revision starts at once. It may be a fix, so the old one must not block it.
     #[default]
     Latest,
-    /// Clusters in flight first get an outcome, or reach their deadline (10 minutes if there is none).
+    /// Clusters in flight first succeed, fail or reach their deadline (10 minutes by default).
     FinishCurrent,
 }
 
-/// The groups that start only after a person approves, for each revision anew.
+/// The groups that start only after a person approves, separately for each revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approval {
     /// Every group but the first to start.
     pub between_groups: bool,
-    /// These groups; the clusters outside mandatory groups of a Progressive strategy are the group `rest`.
+    /// The named groups. `rest` names the clusters outside the mandatory groups of a Progressive strategy.
     pub groups: BTreeSet<String>,
 }
 
@@ -403,7 +403,7 @@ impl Approval {
         }
     }
 
-    /// Returns whether a group needs an approval; `at` is its place among the groups that have clusters.
+    /// Returns true if a group needs an approval; `at` is its index among the groups with clusters.
     pub(super) fn is_needed(&self, group: &str, at: usize) -> bool {
         self.between_groups && at > 0 || self.groups.contains(group)
     }
@@ -412,10 +412,10 @@ impl Approval {
 /// The revision of a cluster that runs none, until it may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joining {
-    /// The cluster runs none, as in OCM.
+    /// The cluster runs nothing, as in OCM.
     #[default]
     InTurn,
-    /// The last hash that succeeded, where it is known.
+    /// The last hash that succeeded, if it is known.
     LastGood,
 }
 

@@ -1,9 +1,9 @@
-//! Decides which clusters lose their content because no placement selects them any more.
+//! Decides which clusters lose their content because no placement selects them any longer.
 //!
-//! The budget counts clusters over a window of time, so that a placement that shrinks again and again cannot
-//! empty a fleet in small steps. Removals above the budget wait for a person, or for the window to pass.
+//! The budget counts clusters over a time window, so that a repeatedly shrinking placement cannot empty a fleet
+//! in small steps. Removals above the budget wait for an approval, or for the window to pass.
 //!
-//! Where a policy rolls removals out, a [`RemovalOrder`] says which of the decided ones are made first.
+//! If a policy rolls out removals, a [`RemovalOrder`] determines which of the decided removals come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,52 +18,53 @@ use super::strategy::Strategy;
 use object::duration::later;
 use object::hex;
 
-/// The start of the approval tokens of removals.
+/// The prefix of the approval tokens for removals.
 pub const REMOVAL_TOKEN: &str = "remove/";
 
-/// Limit of the removals of a window that are recorded by name: about 100 kB in a status.
+/// The maximum number of removals in a window that are recorded by name: about 100 kB in a status.
 const RECORDED: usize = 1000;
 
-/// The input of a decision about removals.
+/// The input of a removal decision.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovalInput<'a> {
-    /// What the clusters lose: an add-on, or a ManifestWorkReplicaSet as NAMESPACE/NAME. An approval is for it alone, although the
-    /// policy that has it may be about others.
+    /// The owner of the content: an add-on, or a ManifestWorkReplicaSet as NAMESPACE/NAME. An approval covers
+    /// only this owner, even if its policy covers several.
     pub owner: &'a str,
     /// The clusters that left and still have the content.
     pub left: &'a BTreeMap<String, Instance>,
     /// The number of clusters that have the content, should have it, or lost it within the window.
     pub total: usize,
-    /// The clusters that lost it without an approval, and when.
+    /// The clusters that lost the content without an approval, and when.
     pub recent: &'a BTreeMap<String, Timestamp>,
-    /// The policy, or why it cannot be used: then nothing is removed.
+    /// The policy, or the reason it is invalid. In that case nothing is removed.
     pub policy: &'a Result<Policy, Refused>,
-    /// The tokens that people granted.
+    /// The granted tokens.
     pub granted: &'a BTreeSet<String>,
 }
 
-/// The decision about the removals from clusters.
+/// The decision about removals from clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemovalDecision {
     /// Clusters that lose the content now.
     pub removed: Vec<String>,
-    /// Clusters of `removed` that count against the budget and have to be recorded before.
+    /// Clusters in `removed` that count against the budget. Record them before the removal.
     pub counted: Vec<String>,
-    /// Clusters of `removed` that a person approved. Mark them first ([`Instance::is_decided`]): the approval is
-    /// for all of them together, so it no longer fits once the first has lost the content.
+    /// Clusters in `removed` whose removal a person approved. Mark them before the removal
+    /// ([`Instance::is_decided`]): the approval covers all of them together, so it no longer matches once the
+    /// first has lost the content.
     pub approved: Vec<String>,
-    /// Clusters that keep it until a person approves, the window has passed, or the pause is over.
+    /// Clusters that keep the content until a person approves, the window has passed, or the pause ends.
     pub kept: Vec<String>,
-    /// The token that would let the clusters of `kept` lose it.
+    /// The token that would approve the removal from the clusters in `kept`.
     pub approval: Option<String>,
-    /// When enough of the window has passed for the clusters of `kept`.
+    /// The time at which the budget allows the removal from the clusters in `kept`.
     pub recheck: Option<Timestamp>,
 }
 
 /// Decides which clusters lose their content now.
 ///
-/// Without an approval either all clusters that left lose it, or none that has not been counted yet. Those
-/// whose removal was decided before come first, and only a pause or an invalid policy holds them.
+/// Without an approval, either all clusters that left lose it, or only those that are already counted. Removals
+/// that were decided earlier come first, and only a pause or an invalid policy blocks them.
 pub fn remove(input: &RemovalInput<'_>, now: Timestamp) -> RemovalDecision {
     let RemovalInput { owner, left, total, recent, policy, granted } = *input;
     let policy = match policy {
@@ -106,8 +107,7 @@ fn names(left: &[(&String, &Instance)]) -> Vec<String> {
     left.iter().map(|(name, _)| (*name).clone()).collect()
 }
 
-/// Returns the removals that still count. A time in the future, which a clock that was ahead wrote, counts
-/// too.
+/// Returns the removals that still count. A time in the future, written by a clock that ran ahead, counts too.
 pub fn within_window(
     recent: &BTreeMap<String, Timestamp>,
     policy: &Policy,
@@ -117,13 +117,13 @@ pub fn within_window(
     counts.map(|(name, at)| (name.clone(), *at)).collect()
 }
 
-/// Returns when a removal counts no more.
+/// Returns the time at which a removal stops counting.
 pub(crate) fn end(at: Timestamp, policy: &Policy) -> Timestamp {
     later(at, policy.removal_window)
 }
 
-/// Returns the first of the times at which something counts no more, after which as many are left as
-/// `is_within` allows; `None` if it never allows them.
+/// Returns the earliest end after which `is_within` accepts the number of remaining entries; `None` if it never
+/// does.
 pub(crate) fn first_within(
     ends: impl Iterator<Item = Timestamp>,
     is_within: impl Fn(usize) -> bool,
@@ -134,20 +134,20 @@ pub(crate) fn first_within(
     ends.find(|(left, _)| is_within(*left)).map(|(_, end)| end)
 }
 
-/// The order in which clusters lose their content: those of each placement by the stages of its strategy, and
-/// then those that are in no stage.
+/// The order in which clusters lose their content: by placement, in the stages of its strategy. Clusters outside
+/// all stages have a separate limit.
 ///
-/// A stage starts when the decided removals of the stages before it are complete. There is no soak: a cluster
-/// that has lost its content reports nothing about it.
+/// A stage starts when the decided removals of the earlier stages are complete. There is no soak, because a
+/// cluster that has lost its content reports nothing about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovalOrder {
     /// The stages of each placement.
     placements: Vec<Vec<RemovalStage>>,
-    /// How many clusters that are in no stage may lose the content together.
+    /// The number of clusters outside all stages that may lose the content together.
     rest: usize,
 }
 
-/// Clusters that lose their content before those of the next stage.
+/// Clusters that lose their content before the next stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RemovalStage {
     clusters: Vec<String>,
@@ -157,16 +157,16 @@ struct RemovalStage {
 impl RemovalStage {
     fn of(plan: &StagePlan<'_>) -> Self {
         let clusters = plan.members.iter().map(|member| member.name.to_owned()).collect();
-        // A removal has to end.
+        // At least one, so that the removal finishes.
         Self { clusters, slots: plan.slots.max(1) }
     }
 }
 
 impl RemovalOrder {
-    /// Returns the order by the strategies of placements and their groups, among `total` clusters.
+    /// Returns the order for placements with their strategies and groups, among `total` clusters.
     ///
-    /// It is not known which placement selected a cluster that is in no group, so the smallest
-    /// `maxConcurrency` of all of them limits these clusters.
+    /// Nothing records which placement selected a cluster that is now in no group. The smallest `maxConcurrency`
+    /// of all placements therefore limits these clusters.
     pub fn of(placements: &[(Strategy, Vec<Group>)], total: usize) -> Self {
         let rules = placements.iter().flat_map(|(strategy, _)| strategy.stages());
         let others = rules.filter(|rule| rule.groups.is_none());
@@ -178,7 +178,7 @@ impl RemovalOrder {
         Self { placements: placements.iter().map(stages_of).collect(), rest }
     }
 
-    /// Returns the clusters of `decided` that may lose the content now, while those of `leaving` lose it.
+    /// Returns the clusters in `decided` that may lose the content now, while those in `leaving` lose it.
     pub fn next(&self, decided: &[String], leaving: &BTreeSet<String>) -> Vec<String> {
         let waiting: BTreeSet<&str> = decided.iter().map(String::as_str).collect();
         let is_open = |cluster: &String| waiting.contains(cluster.as_str()) || leaving.contains(cluster);
@@ -197,8 +197,8 @@ impl RemovalOrder {
     }
 }
 
-/// Returns the approval token with which exactly these clusters lose the content of an owner, once: content
-/// that comes back is another instance.
+/// Returns the token that approves one removal of an owner's content from exactly these clusters. Content that
+/// comes back is a new instance and needs a new approval.
 pub(super) fn removal_token<'a>(
     owner: &str,
     clusters: impl IntoIterator<Item = (&'a String, &'a Instance)>,
@@ -227,13 +227,13 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// Returns the content of clusters, each with its own uid.
+    /// Returns content with a unique uid for each cluster.
     fn instances(names: &[&str]) -> BTreeMap<String, Instance> {
         let instance = |name: &str| Instance { uid: format!("uid-{name}"), is_decided: false };
         names.iter().map(|name| ((*name).to_owned(), instance(name))).collect()
     }
 
-    /// Decides for 100 clusters, where two may leave within an hour; `recent` left at the minutes given.
+    /// Decides for 100 clusters, of which two may leave within an hour. `recent` left at the given minutes.
     fn decide(left: &[&str], recent: &[(&str, i64)], granted: &[String], minute: i64) -> RemovalDecision {
         decide_about(&instances(left), recent, granted, minute)
     }
@@ -360,7 +360,7 @@ mod tests {
         (0..).zip(groups).map(group).collect()
     }
 
-    /// Returns the second group as the canary, and a number of clusters after it.
+    /// Returns a strategy with the second group as canary, and the given concurrency after it.
     fn progressive(concurrency: Size) -> Strategy {
         let mandatory = vec![Mandatory::Index(1)];
         Strategy::Progressive(Progressive {

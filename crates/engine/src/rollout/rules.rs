@@ -1,4 +1,4 @@
-//! The rules of a rollout, and a fleet to decide about under them.
+//! The rules of a rollout, and the input of a decision under them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use super::input::Input;
 use super::policy::Policy;
 use super::strategy::{Limits, Strategy};
 
-/// The rules that hold for every cluster of a rollout.
+/// The rules for all clusters of a rollout.
 pub(super) struct Rules<'a> {
-    /// The strategy in force: the given one, or the last one that was valid.
+    /// The strategy in force: the given one, or the last valid one.
     pub(super) strategy: Option<&'a Strategy>,
-    /// The policy; the default while the given one cannot be used.
+    /// The policy; the default if the given one is invalid.
     pub(super) policy: Cow<'a, Policy>,
     pub(super) limits: Limits,
 }
@@ -27,19 +27,18 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// The input of the decision about a fleet whose clusters are judged.
+/// The input of a decision about a fleet of classified clusters.
 #[derive(Clone, Copy)]
 pub(super) struct FleetInput<'a> {
-    /// Its clusters are not read: the members of the stages have them.
+    /// Its clusters are not read, because the members of the stages have them.
     pub(super) input: &'a Input,
     pub(super) rules: &'a Rules<'a>,
-    /// The content of the clusters of the input that are in no group.
+    /// The content of the clusters outside all groups.
     pub(super) left: &'a BTreeMap<String, Instance>,
     pub(super) now: Timestamp,
 }
 
-/// Returns the limits of every cluster: those of the strategy, and those of the policy where they are
-/// stricter or the strategy has none.
+/// Returns the limits for every cluster: the limits of the strategy, tightened or completed by the policy.
 fn limits(strategy: Option<&Strategy>, policy: &Policy) -> Limits {
     let none = Limits { soak: Some(SignedDuration::ZERO), ..Limits::default() };
     let Limits { soak, deadline, start_unreachable } = strategy.map_or(none, Strategy::limits);

@@ -1,4 +1,4 @@
-//! Numbers of clusters and times, as strategies and policies write them.
+//! Cluster counts and times in strategies and policies.
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::refused::Refused;
 use object::duration;
 
-/// A number of clusters, or a share of them.
+/// A number or percentage of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Size {
@@ -15,7 +15,7 @@ pub enum Size {
     Count(u32),
     /// The percentage of clusters, rounded up as OCM does.
     Percent(u32),
-    /// The smaller of a number and a percentage, of two policies.
+    /// The smaller of a number and a percentage, combined from two policies.
     Least {
         /// The number of clusters.
         count: u32,
@@ -31,10 +31,10 @@ impl Default for Size {
 }
 
 impl Size {
-    /// Every cluster.
+    /// All clusters.
     pub const ALL: Self = Self::Percent(100);
 
-    /// Returns the number of clusters out of `total`, never more than there are.
+    /// Returns the number of clusters out of `total`, at most `total`.
     pub fn of(self, total: usize) -> usize {
         let size = match self {
             Self::Count(count) => count as usize,
@@ -44,7 +44,7 @@ impl Size {
         size.min(total)
     }
 
-    /// Returns the smaller of two sizes, whatever the number of clusters.
+    /// Returns the smaller of two sizes, for any number of clusters.
     pub fn least(self, other: Self) -> Self {
         let parts = |size| match size {
             Self::Count(count) => (Some(count), None),
@@ -60,10 +60,10 @@ impl Size {
         }
     }
 
-    /// Reads an int-or-string field: `3` or `"10%"`. A negative number is 0, as everywhere in OCM.
+    /// Parses an int-or-string field: `3` or `"10%"`. A negative number is 0, as everywhere in OCM.
     ///
     /// # Errors
-    /// The string is no whole percentage between 0 and 100.
+    /// Fails if the string is not a whole percentage between 0 and 100.
     pub fn read(field: &'static str, value: &IntOrString) -> Result<Self, Refused> {
         match value {
             IntOrString::Int(count) => Ok(Self::Count(u32::try_from(*count).unwrap_or(0))),
@@ -82,10 +82,11 @@ impl Size {
         }
     }
 
-    /// Reads `maxConcurrency`. Go clients write `0` for an absent value, so both mean the default.
+    /// Parses `maxConcurrency`. Go clients write `0` for an absent value, so both mean the default.
     ///
     /// # Errors
-    /// It is no size, or allows no cluster (`"0%"`, negative): OCM takes these for all clusters.
+    /// Fails if the value is not a size, or allows no cluster (`"0%"`, negative). OCM treats these as all
+    /// clusters.
     pub(crate) fn read_concurrency(
         field: &'static str,
         value: Option<&IntOrString>,
@@ -114,11 +115,11 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// Reads `progressDeadline`: a duration that begins with a whole number of hours, minutes or seconds, or
+/// Parses `progressDeadline`: a duration that begins with a whole number of hours, minutes or seconds, or
 /// `None`.
 ///
 /// # Errors
-/// The text is no such duration. OCM's CRD accepts some of these texts, such as `5|` or `30mxyz`, and its
+/// Fails for any other text. OCM's CRD accepts some of these texts, such as `5|` or `30mxyz`, and its
 /// controllers then fail at every pass.
 pub(crate) fn read_deadline(field: &'static str, text: &str) -> Result<Option<SignedDuration>, Refused> {
     if text.is_empty() || text == "None" {
@@ -137,10 +138,10 @@ pub(crate) fn read_deadline(field: &'static str, text: &str) -> Result<Option<Si
     }
 }
 
-/// Reads `minSuccessTime`: any duration; a negative one is none.
+/// Parses `minSuccessTime`: any duration. A negative duration is 0.
 ///
 /// # Errors
-/// It is no duration.
+/// Fails if the text is not a duration.
 pub(crate) fn read_soak(field: &'static str, text: &str) -> Result<SignedDuration, Refused> {
     if text.is_empty() {
         return Ok(SignedDuration::ZERO);
@@ -188,7 +189,7 @@ mod tests {
         }
     }
 
-    /// OCM takes 0, `0%`, negative numbers and numbers above the fleet for "everybody".
+    /// OCM treats 0, `0%`, negative numbers and numbers above the fleet size as all clusters.
     #[test]
     fn a_concurrency_of_zero_is_refused_instead_of_meaning_all_clusters() {
         let check = |value: Option<IntOrString>, expected: Result<Option<Size>, ()>| {

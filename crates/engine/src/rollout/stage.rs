@@ -1,4 +1,4 @@
-//! A strategy as a list of stages: clusters that start together, in the order of the stages.
+//! Compiles a strategy into an ordered list of stages. The clusters of a stage start together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,32 +7,32 @@ use super::policy::Policy;
 use super::state::ClusterState;
 use super::strategy::{All, Failures, Mandatory, StageRule, Strategy};
 
-/// A cluster of a group.
+/// A cluster in a group.
 #[derive(Clone, Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: &'a str,
     pub(super) group: &'a GroupKey,
-    /// The cluster as the input has it, if the input has it.
+    /// The cluster from the input, if it has an entry.
     pub(super) cluster: Option<&'a Cluster>,
-    /// Its state, judged without the other clusters; `None` if it waits to start.
+    /// The state, independent of the other clusters; `None` if the cluster waits to start.
     pub(super) state: Option<ClusterState>,
-    /// Whether it joined during the rollout: no later stage waits for it.
+    /// True if the cluster joined during the rollout. No later stage waits for it.
     pub(super) newcomer: bool,
 }
 
 impl<'a> Member<'a> {
-    /// Returns the hash that was assigned to it last.
+    /// Returns the hash that was assigned last.
     pub(super) fn runs(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.runs.as_ref())
     }
 
-    /// Returns the last good hash, if it differs from the one that the cluster should run.
+    /// Returns the last good hash, if it differs from the wanted one.
     pub(super) fn rollback_target(&self) -> Option<&'a Hash> {
         self.cluster.and_then(|cluster| cluster.last_good.as_ref().filter(|good| **good != cluster.wants))
     }
 }
 
-/// Clusters that start together, before any of them is released.
+/// A stage before any of its clusters are released.
 #[derive(Debug)]
 pub(super) struct StagePlan<'a> {
     pub(super) name: String,
@@ -40,9 +40,9 @@ pub(super) struct StagePlan<'a> {
     /// The clusters in the order in which they start: by name.
     pub(super) members: Vec<Member<'a>>,
     pub(super) slots: usize,
-    /// The failures that the stage tolerates; `None` tolerates all.
+    /// The number of failures that the stage tolerates; `None` is unlimited.
     pub(super) allowed: Option<usize>,
-    /// Whether the stage needs an approval to start.
+    /// True if the stage needs an approval to start.
     pub(super) needs_approval: bool,
 }
 
@@ -55,7 +55,7 @@ impl StagePlan<'_> {
 
 type Groups<'a> = BTreeMap<&'a GroupKey, Vec<Member<'a>>>;
 
-/// Returns the groups by index, each cluster in the first of its groups only.
+/// Returns the groups by index, with each cluster only in its first group.
 pub(super) fn grouped<'a>(groups: &'a [Group], clusters: &BTreeMap<&str, &'a Cluster>) -> Groups<'a> {
     let mut sorted: Vec<&Group> = groups.iter().collect();
     sorted.sort_by_key(|group| &group.key);
@@ -73,7 +73,7 @@ pub(super) fn grouped<'a>(groups: &'a [Group], clusters: &BTreeMap<&str, &'a Clu
     by_key
 }
 
-/// Returns the stages of a strategy; without a strategy, a single stage that releases no cluster.
+/// Returns the stages of a strategy. Without a strategy, a single stage releases no cluster.
 pub(super) fn stages<'a>(
     strategy: Option<&Strategy>,
     policy: &Policy,
@@ -98,8 +98,7 @@ pub(super) fn stages<'a>(
     stages
 }
 
-/// Takes the groups that a list selects, or all of them. They come in the order of their index, not of the
-/// list.
+/// Removes and returns the selected groups, or all groups. Their order is by index, regardless of the list.
 fn take<'a>(groups: &mut Groups<'a>, selected: Option<&[Mandatory]>) -> Groups<'a> {
     let is_selected =
         |key: &GroupKey| selected.is_none_or(|selected| selected.iter().any(|wanted| wanted.selects(key)));
@@ -108,7 +107,7 @@ fn take<'a>(groups: &mut Groups<'a>, selected: Option<&[Mandatory]>) -> Groups<'
     taken
 }
 
-/// Returns a stage of these members; `total` is the number of clusters of all stages.
+/// Returns a stage of the given members; `total` is the number of clusters in all stages.
 fn stage<'a>(
     name: String,
     members: impl IntoIterator<Item = Member<'a>>,

@@ -1,8 +1,8 @@
 //! The state of a cluster in a rollout.
 //!
-//! There is one state, and one word for each value. The decision and its counts, the reports, `explain
-//! rollout`, the demo and the traces of the simulator all use it. `docs/design/rollout-states.md` says where
-//! each of them gets it from.
+//! One enum defines all states, with one word for each. The decision and its counts, the reports, `explain
+//! rollout`, the demo and the traces of the simulator all use it. `docs/design/rollout-states.md` describes the
+//! data sources.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,65 +13,66 @@ use super::cluster::Hash;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all_fields = "camelCase")]
 pub enum ClusterState {
-    /// It runs the hash, and its success has lasted for the soak time. A new revision or a new report ends
-    /// this state.
+    /// The cluster runs the hash, and its success has lasted for the soak time. A new revision or a new report
+    /// ends this state.
     Done,
-    /// It succeeded and keeps its slot until the soak time is over.
+    /// The cluster succeeded and keeps its slot until the soak time is over.
     Soaking {
         /// The end of the soak time.
         until: Timestamp,
     },
-    /// It was assigned the wanted revision and has no outcome yet. Or its turn came, and the API server
-    /// refuses to create what would run there. It holds a slot.
+    /// The cluster was assigned the wanted revision and has no result yet, or its turn came and the API server
+    /// refuses to create its content. It holds a slot.
     Progressing {
-        /// When it counts as timed out; `None` is never.
+        /// The time at which it counts as timed out; `None` is never.
         deadline: Option<Timestamp>,
-        /// It has reported about this hash.
+        /// True if the cluster has reported on this hash.
         reported: bool,
     },
-    /// It reported a failure, which counts against the budget. It holds no slot and may still succeed.
+    /// The cluster reported a failure, which counts against the budget. It holds no slot and may still succeed.
     Failed {
-        /// When it counts as timed out instead.
+        /// The time at which it counts as timed out instead.
         deadline: Option<Timestamp>,
     },
-    /// It had no success before its deadline, which counts against the budget. It holds no slot and may still
-    /// succeed.
+    /// The cluster did not succeed before its deadline, which counts against the budget. It holds no slot and
+    /// may still succeed.
     TimedOut,
-    /// It starts now.
+    /// The cluster starts now.
     Starting,
-    /// It waits to start.
+    /// The cluster waits to start.
     Waiting(Wait),
-    /// It is skipped, as its report asks.
+    /// The cluster is skipped, as its report requests.
     Skipped,
-    /// It does not answer: it holds no slot and counts against a budget of its own.
+    /// The cluster is unreachable. It holds no slot and counts against a separate budget.
     Unreachable {
-        /// Whether it was assigned the hash before it became unreachable.
+        /// True if the hash was assigned before the cluster became unreachable.
         moved: bool,
     },
-    /// The hash that it should run is quarantined. It was assigned another one, or is now, and has not
-    /// reported that this one succeeds.
+    /// The hash that the cluster should run is quarantined. A good hash is assigned, but the cluster has not yet
+    /// reported success with it.
     Returning {
-        /// The hash that it returns to.
+        /// The hash that the cluster returns to.
         to: Hash,
     },
-    /// The hash that it should run is quarantined, and it runs another one with success.
+    /// The hash that the cluster should run is quarantined, and the cluster runs another one successfully.
     Returned {
-        /// The hash that it runs.
+        /// The hash that the cluster runs.
         to: Hash,
     },
-    /// The hash that it should run is quarantined. Nothing succeeded on it before, so it keeps what it runs.
+    /// The hash that the cluster should run is quarantined. The cluster has no good hash to return to, so it
+    /// keeps what it runs.
     Quarantined,
 }
 
-/// Why a cluster waits to start.
+/// The reason that a cluster waits to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all_fields = "camelCase")]
 pub enum Wait {
-    /// Strategy or policy cannot be used, and no earlier strategy is known.
+    /// The strategy or policy is invalid, and no earlier strategy is known.
     Refused,
     /// A policy pauses the rollout.
     Paused {
-        /// The names of the policies, as far as they are known.
+        /// The names of the policies, if known.
         policies: Vec<String>,
     },
     /// The revision is quarantined.
@@ -79,41 +80,41 @@ pub enum Wait {
         /// The revision.
         revision: Hash,
     },
-    /// Too many clusters failed.
+    /// Too many clusters have failed.
     Breach(Breach),
     /// A freeze window is open.
     Frozen {
-        /// Its name.
+        /// The name of the window.
         window: String,
-        /// When it closes.
+        /// The time at which the window closes.
         until: Timestamp,
     },
-    /// Too many clusters do not answer.
+    /// Too many clusters are unreachable.
     Unreachable {
-        /// Number of clusters that do not answer.
+        /// The number of unreachable clusters.
         clusters: usize,
-        /// Limit of such clusters.
+        /// The maximum number of unreachable clusters.
         allowed: usize,
     },
-    /// Clusters are still in flight to the revision before.
+    /// Clusters are still in flight to the previous revision.
     Superseded {
-        /// Number of those clusters.
+        /// The number of these clusters.
         clusters: usize,
-        /// When the last of them reaches its deadline.
+        /// The time at which the last of them reaches its deadline.
         until: Timestamp,
     },
     /// An earlier stage has unfinished clusters.
     Stage {
-        /// Its name.
+        /// The name of the earlier stage.
         stage: String,
-        /// Number of its unfinished clusters.
+        /// The number of its unfinished clusters.
         unfinished: usize,
     },
-    /// The stage before has not soaked for long enough.
+    /// The previous stage has not soaked for long enough.
     StageSoak {
-        /// Its name.
+        /// The name of the previous stage.
         stage: String,
-        /// When its soak ends.
+        /// The time at which its soak ends.
         until: Timestamp,
     },
     /// The stage needs an approval.
@@ -121,35 +122,35 @@ pub enum Wait {
         /// The approval token.
         token: String,
     },
-    /// Every slot of its stage is in use.
+    /// All slots of the stage are in use.
     Slot {
-        /// Number of slots.
+        /// The number of slots.
         slots: usize,
     },
-    /// It has no configuration, and no rollout assigns it one: no placement selects it, or its placement is
-    /// undecided.
+    /// The cluster has no configuration, and no rollout assigns one: no placement selects the cluster, or its
+    /// placement is undecided.
     Unassigned,
 }
 
-/// More failures in a stage than it tolerates.
+/// A stage with more failures than it tolerates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Breach {
-    /// The stage.
+    /// The name of the stage.
     pub stage: String,
-    /// Number of clusters that failed or timed out.
+    /// The number of clusters that failed or timed out.
     pub failures: usize,
-    /// Limit of the stage.
+    /// The maximum number of failures in the stage.
     pub allowed: usize,
-    /// The first of these clusters, in the order of the stage.
+    /// The first of these clusters, in stage order.
     pub first: String,
-    /// The time of the quarantine, if the breach stands until then and no more clusters report a failure:
-    /// enough of them are only late, and may not have been able to report.
+    /// The time of the quarantine, if the breach persists until then and no more clusters report a failure. It
+    /// is set if the breach depends on late clusters that may not have been able to report.
     pub reports_until: Option<Timestamp>,
 }
 
 impl ClusterState {
-    /// Returns whether the cluster occupies a slot of its stage.
+    /// Returns true if the cluster occupies a slot of its stage.
     pub(crate) fn holds_slot(&self) -> bool {
         match self {
             Self::Starting | Self::Progressing { .. } | Self::Soaking { .. } => true,
@@ -165,7 +166,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns whether the cluster counts against `maxFailures`.
+    /// Returns true if the cluster counts against `maxFailures`.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::Failed { .. } | Self::TimedOut => true,
@@ -182,22 +183,22 @@ impl ClusterState {
         }
     }
 
-    /// Returns whether the cluster runs what it should, or is skipped.
+    /// Returns true if the cluster runs what it should, or is skipped.
     pub fn is_settled(&self) -> bool {
         matches!(self, Self::Done | Self::Skipped)
     }
 
-    /// Returns whether the revision failed on the cluster, or is quarantined because it failed.
+    /// Returns true if the revision failed on the cluster, or is quarantined.
     pub fn has_failed(&self) -> bool {
         self.is_failure() || self.is_quarantined()
     }
 
-    /// Returns whether the revision that the cluster should run is quarantined.
+    /// Returns true if the revision that the cluster should run is quarantined.
     pub fn is_quarantined(&self) -> bool {
         matches!(self, Self::Returning { .. } | Self::Returned { .. } | Self::Quarantined)
     }
 
-    /// Returns whether OCM's library would list the cluster in `ClustersToRollout`.
+    /// Returns true if OCM's library would list the cluster in `ClustersToRollout`.
     pub(crate) fn is_rolling(&self) -> bool {
         match self {
             Self::Starting | Self::Soaking { .. } | Self::Progressing { .. } | Self::Failed { .. } => true,
@@ -212,7 +213,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns the time at which the state ends without an event.
+    /// Returns the time at which the state changes without an event.
     pub(super) fn ends(&self) -> Option<Timestamp> {
         match self {
             Self::Soaking { until } => Some(*until),
@@ -229,7 +230,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns the state in one word, as [`Counts`](super::decision::Counts) counts it.
+    /// Returns the state as one word, as in [`Counts`](super::decision::Counts).
     pub fn word(&self) -> &'static str {
         match self {
             Self::Done => "Done",
@@ -247,7 +248,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns whether both have the same label.
+    /// Returns true if both states have the same label.
     pub(crate) fn has_label_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Waiting(wait), Self::Waiting(other)) => wait.reason() == other.reason(),
@@ -255,7 +256,7 @@ impl ClusterState {
         }
     }
 
-    /// Returns the word, and the reason of a cluster that waits: `Waiting (Paused)`.
+    /// Returns the word, with the reason if the cluster waits: `Waiting (Paused)`.
     pub fn label(&self) -> String {
         match self {
             Self::Waiting(wait) => format!("{} ({})", self.word(), wait.reason()),
@@ -275,7 +276,7 @@ impl ClusterState {
 }
 
 impl Wait {
-    /// Returns the reason in one word.
+    /// Returns the reason as one word.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Refused => "Refused",

@@ -1,9 +1,7 @@
-//! Simulations of rollouts: the input is a plain file, the output is one decision of the engine or a whole
-//! trace.
+//! Simulations of rollouts. The input is a plain file; the output is a single decision or a whole trace.
 //!
-//! [`Scenario`] is the input of one step, [`Outcomes`] holds the outcomes of clusters, and [`run`] plays both
-//! against the engine until nothing more happens. The trace is printed as a table for people and tests, or
-//! drawn as SVG.
+//! [`Scenario`] is the input of one step, and [`Outcomes`] defines the reactions of clusters. [`run`] plays both
+//! against the engine until nothing more happens. The trace is printed as a table or drawn as SVG.
 
 mod outcomes;
 mod run;

@@ -11,17 +11,17 @@ use crate::rollout::Input;
 use crate::rollout::cluster::Hash;
 use object::duration;
 
-/// A file of outcomes: `docs/simulate.md` describes it.
+/// A file of outcomes, as described in `docs/simulate.md`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Outcomes {
-    /// When to stop although more could happen.
+    /// The time at which the simulation stops in any case.
     #[serde(default = "a_day", deserialize_with = "span")]
     pub(super) until: SignedDuration,
-    /// The rules for outcomes; the first that matches decides.
+    /// The rules for outcomes. The first matching rule applies.
     #[serde(default)]
     pub(super) outcomes: Vec<Outcome>,
-    /// Events from outside of the rollout.
+    /// External events.
     #[serde(default)]
     pub(super) events: Vec<ScenarioEvent>,
 }
@@ -32,23 +32,22 @@ impl Default for Outcomes {
     }
 }
 
-/// The outcome of some revisions on some clusters.
+/// The outcome of revisions on clusters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Outcome {
-    /// Every cluster where empty.
+    /// Empty for every cluster.
     #[serde(default)]
     clusters: Vec<String>,
-    /// Every revision where absent.
+    /// Absent for every revision.
     #[serde(default)]
     revision: Option<Hash>,
-    /// From the assignment to the first report.
+    /// The time from the assignment to the first report.
     #[serde(default = "applies", deserialize_with = "span")]
     pub(super) applies: SignedDuration,
-    /// From the first report to the outcome.
+    /// The time from the first report to the outcome.
     #[serde(default = "after", deserialize_with = "span")]
     pub(super) after: SignedDuration,
-    /// The outcome.
     #[serde(default)]
     pub(super) result: Conclusion,
 }
@@ -58,9 +57,9 @@ pub(super) enum Conclusion {
     #[default]
     Succeeded,
     Failed,
-    /// It reports that it progresses, and no outcome.
+    /// The cluster reports progress but never an outcome.
     Never,
-    /// It reports nothing.
+    /// The cluster reports nothing.
     Silent,
 }
 
@@ -96,11 +95,11 @@ impl TryFrom<PlainEvent> for ScenarioEvent {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum EventKind {
-    /// A new revision for every cluster.
+    /// All clusters get a new revision.
     Commit(Hash),
-    /// A person grants a token.
+    /// A person grants an approval token.
     Approve(String),
-    /// A person pauses, or resumes.
+    /// A person pauses or resumes.
     Pause(bool),
     /// A cluster that runs nothing joins a group.
     Join { cluster: String, group: String },
@@ -110,12 +109,12 @@ pub(super) enum EventKind {
     Unreachable(String),
     /// A cluster answers again.
     Reachable(String),
-    /// A cluster reports about the revision it runs.
+    /// A cluster reports on the revision that it runs.
     Report { cluster: String, state: PlainState },
 }
 
 impl EventKind {
-    /// Returns the cluster it happens to.
+    /// Returns the cluster that the event affects.
     fn cluster(&self) -> Option<&String> {
         match self {
             Self::Commit(_) | Self::Approve(_) | Self::Pause(_) => None,
@@ -126,16 +125,15 @@ impl EventKind {
 }
 
 impl Outcomes {
-    /// Reads outcomes in YAML or JSON.
+    /// Parses outcomes in YAML or JSON.
     ///
     /// # Errors
-    /// Names the place that cannot be read.
+    /// Names the place of the error.
     pub fn read(text: &str) -> Result<Self, ScenarioError> {
         read(text)
     }
 
-    /// Checks that the groups in the file exist in the input, and that its clusters exist there or join by an
-    /// event.
+    /// Checks that the groups in the file exist in the input, and that its clusters exist or join by an event.
     ///
     /// # Errors
     /// Names the first group or cluster that does not exist.

@@ -12,14 +12,14 @@ use crate::rollout::state::ClusterState;
 use crate::rollout::{Input, RolloutDecision, advance};
 use object::duration::later;
 
-/// Limit of passes at one moment. Each pass moves at least one cluster, so more passes than clusters are a
-/// loop.
+/// The maximum number of passes at one moment. Each pass changes at least one cluster, so more passes than
+/// clusters indicate a loop.
 const PASSES: usize = 10_000;
 
-/// Plays until nothing more happens or the outcomes' limit is reached.
+/// Simulates until nothing more happens or the time limit of the outcomes is reached.
 ///
 /// # Errors
-/// The outcomes name clusters or groups that do not exist.
+/// Fails if the outcomes name clusters or groups that do not exist.
 pub fn run(input: Input, outcomes: &Outcomes, start: Timestamp) -> Result<Trace, ScenarioError> {
     outcomes.check(&input)?;
     let mut play = SimulationRun {
@@ -70,7 +70,7 @@ impl SimulationRun<'_> {
         self.queue.insert((at, self.queued), step);
     }
 
-    /// Applies the events that are due, and describes them.
+    /// Applies the events that are due, and returns their descriptions.
     fn due(&mut self) -> Vec<String> {
         let mut reports = BTreeMap::<&str, Vec<String>>::new();
         let mut happened = Vec::new();
@@ -88,7 +88,7 @@ impl SimulationRun<'_> {
         happened
     }
 
-    /// Applies a report, unless its cluster is gone, silent or was assigned another revision meanwhile.
+    /// Applies a report, unless its cluster is gone, unreachable or was reassigned in the meantime.
     fn report(&mut self, name: &str, of: Hash, report: Report) -> bool {
         let now = self.now;
         let Some(cluster) = self.cluster(name).filter(|c| !c.unreachable && c.runs.as_ref() == Some(&of))
@@ -173,8 +173,7 @@ impl SimulationRun<'_> {
         }
     }
 
-    /// Calls the engine and writes its assignments until it has no more at this moment; returns when to call
-    /// it again.
+    /// Calls the engine and writes its assignments until nothing changes. Returns the time of the next call.
     fn settle(&mut self, mut happened: Vec<String>) -> Option<Timestamp> {
         for _ in 0..PASSES {
             let decision = advance(&self.input, self.now);
@@ -193,7 +192,7 @@ impl SimulationRun<'_> {
         None
     }
 
-    /// Writes the assignments of the engine; returns the names of the clusters that changed.
+    /// Writes the assignments of the engine. Returns the names of the clusters that changed.
     fn write(&mut self, decision: &RolloutDecision) -> Vec<String> {
         self.input.quarantined = decision.quarantine.clone();
         self.input.late_since = decision.late_since;

@@ -1,4 +1,4 @@
-//! The input of one step of the engine, as people write it.
+//! The input of one engine decision, in a format for people.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ use api::Unknown;
 use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy};
 use api::gitops::v1alpha1::RolloutPolicySpec;
 
-/// A rollout in a file: `docs/simulate.md` describes it.
+/// A rollout in a file, as described in `docs/simulate.md`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// The revision that is rolled out.
+    /// The revision to roll out.
     revision: Hash,
-    /// The revision that clusters run, with success, unless their entries say otherwise.
+    /// The revision that clusters run successfully, unless their entries say otherwise.
     #[serde(default)]
     runs: Hash,
-    /// The strategy, as an add-on's placement or a ManifestWorkReplicaSet has it.
+    /// The strategy, in the format of an add-on's placement or a ManifestWorkReplicaSet.
     strategy: RolloutStrategy,
-    /// The strategy that was in force before, in case `strategy` cannot be used.
+    /// The previous strategy, in case `strategy` is invalid.
     #[serde(default)]
     last_strategy: Option<RolloutStrategy>,
     /// The `spec` of a RolloutPolicy.
     #[serde(default)]
     policy: Option<RolloutPolicySpec>,
-    /// Decision groups; without any, all clusters are one group.
+    /// The decision groups. Without any, all clusters form one group.
     #[serde(default)]
     groups: Vec<PlainGroup>,
     /// Clusters that need more fields than a name.
     #[serde(default)]
     clusters: Vec<PlainCluster>,
-    /// The revision in quarantine.
+    /// The quarantined revision.
     #[serde(default)]
     quarantined: Option<Hash>,
-    /// Since when a breach that needs late clusters is on record.
+    /// The time at which a breach that depends on late clusters was recorded.
     #[serde(default)]
     late_since: Option<Timestamp>,
     /// When the rollout began.
@@ -51,7 +51,7 @@ pub struct Scenario {
 struct PlainGroup {
     #[serde(default)]
     name: String,
-    /// The position in the list where absent.
+    /// Defaults to the position in the list.
     #[serde(default)]
     index: Option<i32>,
     #[serde(default)]
@@ -64,14 +64,14 @@ struct PlainCluster {
     name: String,
     #[serde(default)]
     wants: Option<Hash>,
-    /// The empty string stands for no revision.
+    /// Empty for no revision.
     #[serde(default)]
     runs: Option<Hash>,
     #[serde(default)]
     runs_since: Option<Timestamp>,
     #[serde(default)]
     state: PlainState,
-    /// The revision that `state` is about: `runs` if absent.
+    /// The revision that `state` describes. Defaults to `runs`.
     #[serde(default)]
     of: Option<Hash>,
     #[serde(default)]
@@ -84,7 +84,7 @@ struct PlainCluster {
     joined: Option<Timestamp>,
 }
 
-/// The states of OCM's library, and `Silent`, which it does not have.
+/// The states of OCM's library, plus `Silent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) enum PlainState {
     ToApply,
@@ -110,28 +110,28 @@ impl PlainState {
     }
 }
 
-/// The reason why a file cannot be read.
+/// The reason that a file is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
-    /// It is not YAML or JSON of the right shape.
+    /// The file is not YAML or JSON of the right shape.
     #[error("{0}")]
     Shape(String),
     /// An unknown field.
     #[error("{at}: unknown field {field:?}")]
     Field {
-        /// The object it is in.
+        /// The object that contains the field.
         at: String,
-        /// Its name.
+        /// The name of the field.
         field: String,
     },
-    /// Two entries of one cluster.
+    /// A cluster with two entries.
     #[error("clusters[{second}]: {name} is described twice, before in clusters[{first}]")]
     Duplicate {
-        /// The cluster.
+        /// The name of the cluster.
         name: String,
-        /// Its position in the list.
+        /// The index of the first entry.
         first: usize,
-        /// Its position in the list.
+        /// The index of the second entry.
         second: usize,
     },
     /// An unknown cluster or group.
@@ -139,34 +139,35 @@ pub enum ScenarioError {
     UnknownName {
         /// The field that names it.
         at: String,
-        /// Cluster or group.
+        /// `cluster` or `group`.
         what: &'static str,
         /// The name.
         name: String,
     },
 }
 
-/// Reads a rollout strategy in YAML or JSON, as an add-on's placement or a ManifestWorkReplicaSet has it.
+/// Parses a rollout strategy in YAML or JSON, in the format of an add-on's placement or a
+/// ManifestWorkReplicaSet.
 ///
 /// # Errors
-/// Names the place that cannot be read. A strategy that the engine refuses is not an error here.
+/// Names the place of the error. A strategy that the engine rejects is not an error here.
 pub fn strategy(text: &str) -> Result<Result<Strategy, Refused>, ScenarioError> {
     let strategy: RolloutStrategy = read(text)?;
     known_strategy("strategy", &strategy)?;
     Ok(Strategy::read(&strategy, None))
 }
 
-/// Reads YAML or JSON.
+/// Parses YAML or JSON.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ScenarioError> {
     serde_saphyr::from_str(text).map_err(|e| ScenarioError::Shape(e.to_string()))
 }
 
 impl Scenario {
-    /// Reads a scenario in YAML or JSON.
+    /// Parses a scenario in YAML or JSON.
     ///
     /// # Errors
-    /// Names the place that cannot be read. A strategy or policy that the engine refuses is not an error: it
-    /// is in the decision.
+    /// Names the place of the error. A strategy or policy that the engine rejects is not an error here; the
+    /// decision reports it.
     pub fn read(text: &str) -> Result<Self, ScenarioError> {
         let scenario: Self = read(text)?;
         known_strategy("strategy", &scenario.strategy)?;
@@ -190,7 +191,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Returns the scenario as the engine takes it.
+    /// Returns the input for the engine.
     pub fn into_input(self) -> Input {
         let mut input = Input::new(self.revision.clone(), Strategy::read(&self.strategy, None));
         input.last_strategy = self.last_strategy.as_ref().and_then(|last| Strategy::read(last, None).ok());
@@ -216,7 +217,7 @@ impl Scenario {
         input
     }
 
-    /// Returns a cluster that only a group names.
+    /// Returns a cluster that is named only in a group.
     pub(super) fn default_cluster(&self, name: &str) -> Cluster {
         self.cluster(&PlainCluster {
             name: name.into(),

@@ -1,4 +1,4 @@
-//! The trace as a picture: a line for each cluster, a colour for each state, time from left to right.
+//! The trace as a picture, with a row for each cluster, a color for each state, and time from left to right.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use object::duration;
 const WIDTH: f64 = 960.0;
 const LINE: f64 = 16.0;
 const TOP: f64 = 40.0;
-/// The usual width of a letter of the font.
+/// The typical width of a letter.
 const LETTER: f64 = 6.2;
 
 impl Trace {
@@ -75,13 +75,13 @@ impl Trace {
     }
 }
 
-/// Returns the width of a text.
+/// Returns the approximate width of a text.
 #[expect(clippy::cast_precision_loss, reason = "no name has 2^52 letters")]
 fn wide(text: &str) -> f64 {
     LETTER * text.chars().count() as f64
 }
 
-/// Returns the times a state lasted.
+/// Returns the intervals during which each state lasted.
 fn intervals(states: &[(Timestamp, char)], end: Timestamp) -> Vec<(Timestamp, Timestamp, char)> {
     let mut intervals: Vec<(Timestamp, Timestamp, char)> = Vec::new();
     for (at, letter) in states {

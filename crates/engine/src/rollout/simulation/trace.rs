@@ -13,38 +13,38 @@ use crate::rollout::decision::Assignment;
 use crate::rollout::state::ClusterState;
 use object::duration;
 
-/// Limit of the clusters of a group that are shown one by one; larger groups are shown as counts.
+/// The maximum size of a group whose clusters are shown individually. Larger groups are shown as counts.
 const WIDE: usize = 60;
-/// Limit of the names in a list; longer lists are shown as a count.
+/// The maximum number of names in a list. Longer lists are shown as a count.
 const MANY: usize = 8;
 
-/// A whole rollout.
+/// The trace of a whole rollout.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
-    /// When it began.
+    /// The start of the rollout.
     pub start: Timestamp,
-    /// When the limit ended it, if it did.
+    /// The time limit, if it ended the simulation.
     pub cut: Option<Timestamp>,
-    /// Every moment with a change.
+    /// The moments at which something changed.
     pub rows: Vec<Row>,
 }
 
-/// A moment.
+/// The state of a rollout at one moment.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     /// The time.
     pub at: Timestamp,
-    /// The events, in words.
+    /// Descriptions of the events.
     pub happened: Vec<String>,
-    /// Every cluster with its state, by group.
+    /// The state of each cluster, by group.
     pub clusters: BTreeMap<GroupName, BTreeMap<String, char>>,
-    /// Why no cluster may start.
+    /// The reason that no cluster may start.
     pub hold: String,
 }
 
-/// A group as the key of a map in JSON.
+/// A group as the key of a JSON map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupName(GroupKey);
 
@@ -60,7 +60,7 @@ impl Serialize for GroupName {
     }
 }
 
-/// The letter of a state, the [words](ClusterState::word) of the states that have it, and its colour.
+/// The letters of the states, the [words](ClusterState::word) that they stand for, and their colors.
 pub(super) const LEGEND: [(char, &str, &str); 11] = [
     ('.', "Waiting", "#d0d7de"),
     ('>', "Starting, Progressing", "#54aeff"),
@@ -153,7 +153,7 @@ impl Trace {
         self.cut = Some(end);
     }
 
-    /// Returns the trace as text: a line for each moment, a letter for each cluster.
+    /// Returns the trace as text, with a line for each moment and a letter for each cluster.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let mut groups = BTreeMap::new();
@@ -206,8 +206,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Returns one decision of the engine as a table: a line for each cluster, with its explanation. `named`
-/// gives the name of a revision, and `causes` says why clusters are not done.
+/// Renders a decision as a table with a line and an explanation for each cluster. `named` returns the display
+/// name of a revision, and `causes` explains why clusters are not done.
 pub fn decision_table(
     decision: &RolloutDecision,
     named: impl Fn(&Hash) -> String,
@@ -254,8 +254,7 @@ pub fn decision_table(
     text
 }
 
-/// Returns one decision of the engine for programs: the decision, each cluster with its explanation, and the
-/// lists of OCM's library.
+/// Renders a decision as JSON: the decision, an explanation for each cluster, and the lists of OCM's library.
 pub fn decision_json(decision: &RolloutDecision) -> Value {
     let mut value = serde_json::to_value(decision).unwrap_or_default();
     for (name, assignment) in &decision.clusters {

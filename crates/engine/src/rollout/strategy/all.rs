@@ -12,7 +12,7 @@ use api::cluster::v1alpha1::RolloutAll;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct All {
-    /// Time without an outcome after which a cluster has timed out; `None` waits without end.
+    /// The time without an outcome after which a cluster has timed out; `None` waits indefinitely.
     pub deadline: Option<SignedDuration>,
 }
 
@@ -29,7 +29,7 @@ impl All {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        // No later stage waits for a soak.
+        // There is no later stage to wait for a soak.
         Limits { soak: None, deadline: self.deadline, start_unreachable: true }
     }
 }

@@ -1,11 +1,10 @@
-//! Rollout strategies: the order and the pace in which new content reaches the clusters of a placement.
+//! Rollout strategies: the order and pace in which new content reaches the clusters of a placement.
 //!
-//! A strategy is one file here, its `mod` line and its line in the list at the end of this file. The file has
-//! a struct of the options and three functions: `read` reads them from the wire, `stages` returns the order
-//! of the groups as a list of [`StageRule`]s, and `limits` returns the limits of every cluster. The engine
-//! turns the rules into stages, judges the clusters and fills the slots; a strategy decides nothing by
-//! itself. The line in the list names the file, which is also the name of the wire field, and the value of
-//! `type`.
+//! Each strategy consists of a file here, its `mod` line and its line in the list at the end of this file. The
+//! file has a struct of the options and three functions: `read` parses the options, `stages` returns the order
+//! of the groups as a list of [`StageRule`]s, and `limits` returns the limits for every cluster. A strategy
+//! makes no decisions: the engine turns the rules into stages, classifies the clusters and fills the slots. The
+//! line in the list gives the file name, which is also the name of the wire field, and the value of `type`.
 
 mod all;
 mod progressive;
@@ -19,33 +18,32 @@ use super::refused::Refused;
 use super::size::Size;
 use api::cluster::v1alpha1::{MandatoryDecisionGroup, RolloutStrategy, RolloutType};
 
-/// A rule that makes stages of groups. The rules of a strategy apply in their order.
+/// A rule that turns groups into stages. The rules of a strategy apply in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageRule<'a> {
-    /// The groups of the rule: those of the list, or all that no earlier rule took.
+    /// The groups of the rule: the listed ones, or all that no earlier rule selected.
     pub groups: Option<&'a [Mandatory]>,
-    /// The name of the one stage that they form together; if absent, every group is a stage of its own.
+    /// The name of the single stage that the groups form together. If absent, every group is a separate stage.
     pub together: Option<&'static str>,
-    /// How many clusters of a stage may be in flight.
+    /// The maximum number of clusters in flight per stage.
     pub slots: Size,
-    /// How many clusters of a stage may fail before no more clusters start.
+    /// The number of clusters in a stage that may fail before no more clusters start.
     pub failures: Failures,
 }
 
-/// How many clusters of a stage may fail.
+/// The number of clusters in a stage that may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failures {
-    /// All of them.
+    /// All clusters may fail.
     Unlimited,
-    /// A share of the clusters of the stage.
+    /// A share of the clusters in the stage.
     OfStage(Size),
-    /// A share of the clusters of all stages.
+    /// A share of the clusters in all stages.
     OfAll(Size),
 }
 
 impl<'a> StageRule<'a> {
-    /// Returns the rule of mandatory groups: they go one after the other, each as a whole, and tolerate no
-    /// failure.
+    /// Returns the rule for mandatory groups: each group is a stage, starts as a whole and tolerates no failure.
     fn mandatory(groups: &'a [Mandatory]) -> Self {
         Self {
             groups: Some(groups),
@@ -56,28 +54,28 @@ impl<'a> StageRule<'a> {
     }
 }
 
-/// The limits of a strategy on every cluster.
+/// The limits of a strategy for every cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a cluster must have succeeded before it is done; with `None` it is done at once, whatever the
-    /// policy says.
+    /// The time that a cluster must have succeeded before it is done. With `None` it is done at once, regardless
+    /// of the policy.
     pub soak: Option<SignedDuration>,
-    /// Time without a success after which a cluster has timed out; `None` leaves it to the policy.
+    /// The time without a success after which a cluster has timed out; `None` uses the deadline of the policy.
     pub deadline: Option<SignedDuration>,
-    /// Whether clusters that do not answer are started too: the strategy has no slots to protect.
+    /// True if unreachable clusters are started too, because the strategy has no slots to protect.
     pub start_unreachable: bool,
 }
 
-/// The limits of a progressive strategy on every cluster.
+/// The options of a progressive strategy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Options {
-    /// `minSuccessTime`: how long a cluster must have succeeded before its slot is free.
+    /// `minSuccessTime`: the time that a cluster must have succeeded before its slot is free.
     pub soak: SignedDuration,
-    /// `progressDeadline`: time without a success after which a cluster has timed out; `None` waits without
-    /// end.
+    /// `progressDeadline`: the time without a success after which a cluster has timed out; `None` waits
+    /// indefinitely.
     pub deadline: Option<SignedDuration>,
-    /// `maxFailures`: how many clusters may fail or time out before no more clusters start.
+    /// `maxFailures`: the number of clusters that may fail or time out before no more clusters start.
     pub failures: Size,
 }
 
@@ -91,9 +89,9 @@ impl Options {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mandatory {
-    /// Every group of that name.
+    /// All groups with the name.
     Name(String),
-    /// The group of that index.
+    /// The group with the index.
     Index(i32),
 }
 
@@ -109,7 +107,7 @@ impl Mandatory {
         groups.iter().map(read).collect()
     }
 
-    /// Returns whether it selects a group.
+    /// Returns true if this selects the group.
     pub fn selects(&self, group: &GroupKey) -> bool {
         match self {
             Self::Name(name) => *name == group.name,
@@ -131,7 +129,7 @@ macro_rules! strategies {
     ($($field:ident: $name:ident, $doc:literal;)+) => {
         $(pub use $field::$name;)+
 
-        /// How new content goes out across the clusters of a placement.
+        /// The order and pace in which new content reaches the clusters of a placement.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         #[serde(tag = "type")]
         pub enum Strategy {
@@ -139,13 +137,13 @@ macro_rules! strategies {
         }
 
         impl Strategy {
-            /// Reads the wire type. An option that is absent has its default, and the options of other types
-            /// have no effect.
+            /// Parses the wire type. Absent options have their defaults, and the options of other types are
+            /// ignored.
             ///
-            /// `group_size` is the size of the placement's decision groups, where it sets one.
+            /// `group_size` is the size of the placement's decision groups, if the placement sets one.
             ///
             /// # Errors
-            /// Names the first field that cannot be used.
+            /// Names the first invalid field.
             pub fn read(wire: &RolloutStrategy, group_size: Option<Size>) -> Result<Self, Refused> {
                 let RolloutStrategy { r#type, $($field,)+ unknown: _ } = wire;
                 match r#type {
@@ -156,14 +154,14 @@ macro_rules! strategies {
                 }
             }
 
-            /// Returns the rules that make stages out of groups.
+            /// Returns the rules that turn groups into stages.
             pub fn stages(&self) -> Vec<StageRule<'_>> {
                 match self {
                     $(Self::$name(strategy) => strategy.stages(),)+
                 }
             }
 
-            /// Returns the limits on every cluster.
+            /// Returns the limits for every cluster.
             pub fn limits(&self) -> Limits {
                 match self {
                     $(Self::$name(strategy) => strategy.limits(),)+
@@ -180,7 +178,7 @@ strategies! {
 }
 
 impl Strategy {
-    /// Returns whether failures of some clusters can keep others from starting.
+    /// Returns true if failures of some clusters can prevent others from starting.
     pub fn stops_on_failures(&self) -> bool {
         self.stages().iter().any(|rule| rule.failures != Failures::Unlimited)
     }

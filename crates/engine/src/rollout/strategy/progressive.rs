@@ -1,4 +1,4 @@
-//! The strategy Progressive: cluster by cluster, a few at a time.
+//! The strategy Progressive: a few clusters at a time.
 
 use serde::Serialize;
 
@@ -7,22 +7,21 @@ use crate::rollout::refused::Refused;
 use crate::rollout::size::{Size, read_deadline, read_soak};
 use api::cluster::v1alpha1::RolloutProgressive;
 
-/// Mandatory groups start one after the other, then the clusters of all other groups by name, a few at a
-/// time.
+/// Mandatory groups start one after another. The clusters of all other groups follow by name, a few at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progressive {
-    /// The limits on every cluster; `failures` counts over all clusters.
+    /// The options for every cluster; `failures` counts over all clusters.
     #[serde(flatten)]
     pub options: Options,
     /// Groups that start first and tolerate no failure.
     pub mandatory: Vec<Mandatory>,
-    /// How many clusters may be in flight outside the mandatory groups; `None` is all of them.
+    /// The number of clusters outside the mandatory groups that may be in flight; `None` is all.
     pub concurrency: Option<Size>,
 }
 
 impl Progressive {
-    /// Reads the wire type. Without `maxConcurrency`, OCM takes the size of the placement's decision groups.
+    /// Parses the wire type. Without `maxConcurrency`, OCM uses the size of the placement's decision groups.
     pub(super) fn read(wire: Option<&RolloutProgressive>, group_size: Option<Size>) -> Result<Self, Refused> {
         let default = RolloutProgressive::default();
         let RolloutProgressive {

@@ -1,4 +1,4 @@
-//! The strategy ProgressivePerGroup: decision group by decision group.
+//! The strategy ProgressivePerGroup: one decision group at a time.
 
 use serde::Serialize;
 
@@ -7,11 +7,11 @@ use crate::rollout::refused::Refused;
 use crate::rollout::size::{Size, read_deadline, read_soak};
 use api::cluster::v1alpha1::RolloutProgressivePerGroup;
 
-/// Mandatory groups start one after the other, then every other group as a whole, one after the other.
+/// Mandatory groups start one after another. The other groups follow, each as a whole, one after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressivePerGroup {
-    /// The limits on every cluster; `failures` counts within a group.
+    /// The options for every cluster; `failures` counts within a group.
     #[serde(flatten)]
     pub options: Options,
     /// Groups that start first and tolerate no failure.

@@ -1,4 +1,4 @@
-//! Breaches by clusters that are late, and perhaps could not report because the hub was away.
+//! Breaches by late clusters that may have been unable to report because the hub was down.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,14 +9,14 @@ use crate::rollout::strategy::{Options, Progressive, Strategy};
 use crate::rollout::{Input, RolloutDecision, Size, advance, oracle};
 
 const DEADLINE: SignedDuration = SignedDuration::from_secs(60);
-/// The hub was away for longer than the deadline.
+/// The time at which the hub is back, later than the deadline.
 const BACK: i64 = 720;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// Returns a rollout to clusters that were assigned `r2` at 0, with these reports.
+/// Returns a rollout whose clusters were assigned `r2` at second 0 and sent the given reports.
 fn rollout<const N: usize>(reports: [Option<Report>; N]) -> Input {
     let cluster = |(name, report): (&str, Option<Report>)| Cluster {
         name: name.into(),
@@ -42,7 +42,7 @@ fn with_limits(deadline: SignedDuration, failures: u32) -> Input {
     input
 }
 
-/// Decides, and has the caller remember the decision.
+/// Decides, and records the decision in the input.
 fn decided(input: &mut Input, second: i64) -> RolloutDecision {
     let decision = advance(input, at(second));
     oracle::check(input, &decision, at(second)).unwrap();

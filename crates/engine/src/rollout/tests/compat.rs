@@ -1,6 +1,6 @@
 //! Worked examples: the answers of OCM's library, and the cases in which this engine differs on purpose.
 //!
-//! The clusters, strategies and ages are those of the library's own behaviour, observed by running it.
+//! The clusters, strategies and ages were observed by running the library itself.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strateg
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Returns a strategy in words: `R2 F0 D90s soak60s`, with `R` absent for per group; percentages as `F50%`.
+/// Returns a strategy from words: `R2 F0 D90s soak60s`, without `R` for per group; percentages as `F50%`.
 fn strategy(words: &str, mandatory: &[Mandatory]) -> Strategy {
     let (mut options, mut concurrency, mut all, mut per_group) = (Options::default(), None, false, false);
     let size = |text: &str| match text.strip_suffix('%') {
@@ -38,7 +38,7 @@ fn strategy(words: &str, mandatory: &[Mandatory]) -> Strategy {
     }
 }
 
-/// Returns groups in words: `a1,a2 b1` are the groups 0 and 1; `2:c1` has an index of its own.
+/// Returns groups from words: `a1,a2 b1` are groups 0 and 1; `2:c1` sets the index explicitly.
 fn groups(words: &str) -> Vec<Group> {
     let group = |(at, word): (usize, &str)| {
         let (index, names) =
@@ -51,8 +51,8 @@ fn groups(words: &str) -> Vec<Group> {
     words.split(' ').enumerate().map(group).collect()
 }
 
-/// Returns a cluster in words: `c1 Progressing 10` was assigned its hash and has reported so for ten seconds;
-/// `c1 ToDo` was not.
+/// Returns a cluster from words: `c1 Progressing 10` was assigned its hash and has reported this state for ten
+/// seconds; `c1 ToDo` was not assigned it.
 fn cluster(words: &str) -> Cluster {
     let mut words = words.split(' ');
     let (name, report) = (words.next().unwrap(), words.next().unwrap());
@@ -104,8 +104,10 @@ impl Case {
         advance(&input, NOW)
     }
 
-    /// Asserts the decision as `rollout | timed out | breach | recheck`: clusters that start as `c1`, those
-    /// in flight as `(c1)`.
+    /// Asserts the decision as `rollout
+    /// timed out
+    /// breach
+    /// recheck`: starting clusters as `c1`, clusters in flight as `(c1)`.
     fn gives(&self, expected: &str) {
         let decision = self.run();
         let started: Vec<_> = decision.starting().collect();
@@ -141,7 +143,7 @@ fn progressive_is_as_in_ocm() {
     case("R34% F0", SIX, "").gives("c1,c2,c3 |  |  |");
     case("F0", SIX, "").gives("c1,c2,c3,c4,c5,c6 |  |  |");
     case("R9 F0", SIX, "").gives("c1,c2,c3,c4,c5,c6 |  |  |");
-    // A soak or a deadline that counts from an unknown time begins anew in every pass.
+    // A soak or deadline that counts from an unknown time restarts in every pass.
     case("R1 F0 D90s soak60s", SIX, "c1 Succeeded").gives("(c1) |  |  | 60s");
     case("R1 F0 D90s", SIX, "c1 Progressing").gives("(c1) |  |  | 90s");
     case("R1 F1 D0s", SIX, "c1 Progressing").gives("c2 | c1 |  |");
@@ -176,14 +178,14 @@ fn per_group_is_as_in_ocm() {
     check("PerGroup F0 D90s", "d1 Progressing 10", "a1,a2,(d1) |  |  | 80s");
 }
 
-/// OCM walks clusters by name and starts those to do before it sees the failure.
+/// OCM walks the clusters by name and starts waiting ones before it sees the failure.
 #[test]
 fn failures_are_counted_before_anything_is_released() {
     case("R1 F0", "aa,m,z", "aa ToDo, m Succeeded 5, z Failed 5").gives("(z) |  | breach |");
     // OCM: c1 rolls out.
     case("R4 F0 D90s", SIX, "c1 ToDo, c2 Progressing 1000, c3 ToDo, c4 Progressing 5")
         .gives("(c4) | c2 | breach | 85s");
-    // Moved before the breach, c1 stays in flight.
+    // c1 was assigned before the breach, so it stays in flight.
     case("R4 F0 D90s", SIX, "c1 ToApply, c2 Progressing 1000, c4 Progressing 5")
         .gives("(c1),(c4) | c2 | breach | 85s");
     // OCM: m2 rolls out although its mandatory group has failed already.
@@ -192,7 +194,7 @@ fn failures_are_counted_before_anything_is_released() {
     case("PerGroup F0 D90s", "a1 b1 d1,d2", "a1 Succeeded 5, d1 Failed 10").gives("(d1) |  | breach | 80s");
 }
 
-/// OCM never frees the slot of a failure that has no deadline.
+/// OCM never frees the slot of a failed cluster without a deadline.
 #[test]
 fn a_tolerated_failure_holds_no_slot() {
     case("R1 F1", SIX, "c1 Failed 5").gives("(c1),c2 |  |  |");
@@ -200,7 +202,7 @@ fn a_tolerated_failure_holds_no_slot() {
     case("R1 F1", SIX, "c1 Failed 5, c2 Failed 5").gives("(c1),(c2) |  | breach |");
 }
 
-/// OCM subtracts tolerated timeouts from clusters in flight.
+/// OCM subtracts tolerated timeouts from the clusters in flight.
 #[test]
 fn a_group_never_starts_while_the_one_before_is_unfinished() {
     let check = |existing, expected| case("PerGroup F1 D90s", "a1,a2 b1 d1,d2 e1", existing).gives(expected);
@@ -208,7 +210,7 @@ fn a_group_never_starts_while_the_one_before_is_unfinished() {
     check("a1 Progressing 1000, a2 Progressing 5", "(a2) | a1 |  | 85s");
 }
 
-/// OCM takes a size above the total for its default, 0.
+/// OCM replaces a size above the total with its default, 0.
 #[test]
 fn more_failures_allowed_than_clusters_is_all_of_them() {
     case("R2 F10 D90s", SIX, "c1 Progressing 1000").gives("c2,c3 | c1 |  |");
@@ -216,7 +218,7 @@ fn more_failures_allowed_than_clusters_is_all_of_them() {
         .gives("d1,d2 | b1 |  |");
 }
 
-/// In OCM activity outside of the mandatory groups ends the first stage early.
+/// In OCM, activity outside the mandatory groups ends the first stage early.
 #[test]
 fn mandatory_groups_do_not_turn_the_rest_into_batches() {
     let done = "m1 Succeeded 5, m2 Succeeded 5, ";
@@ -228,7 +230,7 @@ fn mandatory_groups_do_not_turn_the_rest_into_batches() {
     check("R2 F50% D90s", "c1 Progressing 1000, c2 Succeeded 5", "c3,c4 | c1 |  |");
 }
 
-/// OCM stops looking at the slot limit.
+/// OCM ignores clusters beyond the slot limit.
 #[test]
 fn clusters_beyond_the_slot_limit_are_still_judged() {
     case("R1 F0 D90s", SIX, "c1 Progressing 10, c2 Progressing 10, c3 Progressing 1000")
@@ -272,7 +274,7 @@ fn a_cluster_that_comes_back_is_not_taken_for_one_that_timed_out() {
     );
 }
 
-/// OCM has no place for a timeout it did not decide itself.
+/// OCM does not handle timeouts that it did not decide itself.
 #[test]
 fn a_reported_timeout_is_a_failure() {
     case("R2 F0 D90s", "m1,m2 c1,c2", "m1 TimeOut 5, m2 Succeeded 5")
@@ -282,7 +284,7 @@ fn a_reported_timeout_is_a_failure() {
     case("PerGroup F1 D90s", "a1,a2 b1", "a1 TimeOut 5, a2 Succeeded 5").gives("b1 | a1 |  |");
 }
 
-/// OCM counts groups and walks as many indexes from 0.
+/// OCM counts the groups and iterates over that many indexes from 0.
 #[test]
 fn groups_beyond_a_missing_index_are_not_lost() {
     let gap = case("R5 F0", "0:c1 2:c2", "c2 Progressing 5");
@@ -299,7 +301,7 @@ fn a_cluster_of_two_groups_belongs_to_the_first() {
     assert_eq!(groups, BTreeMap::from([("c1", 0), ("c2", 1)]));
 }
 
-/// OCM deletes everything the moment a placement is empty.
+/// OCM deletes everything as soon as a placement is empty.
 #[test]
 fn a_placement_that_shrinks_too_much_removes_nothing() {
     let mut input = Input::new("new", Ok(strategy("R2 F0", &[])));
@@ -309,12 +311,12 @@ fn a_placement_that_shrinks_too_much_removes_nothing() {
     assert_eq!(decision.kept, ["c1", "c2", "c3"]);
     input.granted = decision.approvals;
     assert_eq!(advance(&input, NOW).removed, ["c1", "c2", "c3"]);
-    // The approval was about these three.
+    // The approval covered only the first three.
     input.clusters.push(cluster("c4 Succeeded 5"));
     assert!(advance(&input, NOW).removed.is_empty());
 }
 
-/// OCM aborts the pass, for every cluster, at every pass.
+/// OCM aborts every pass for every cluster.
 #[test]
 fn the_last_good_strategy_stays_while_the_new_one_is_refused() {
     let refused = read_deadline("progressive.progressDeadline", "5|").unwrap_err();
@@ -354,7 +356,7 @@ fn clusters_soak_by_the_policy_while_no_strategy_can_be_read() {
     assert_eq!(advance(&input, NOW).clusters["c1"].state, ClusterState::Soaking { until });
 }
 
-/// OCM says nothing: a canary that is misspelt is no canary.
+/// OCM reports nothing, so a misspelled canary is silently no canary.
 #[test]
 fn a_mandatory_group_that_does_not_exist_stops_nothing_and_is_reported() {
     let misspelt = case("R2 F0", "m1 c1,c2", "").mandatory("g0").mandatory("g00");

@@ -1,11 +1,9 @@
-//! A fleet of many clusters in virtual time under faults of every kind, with the rollout engine in the
-//! middle.
+//! A large fleet in virtual time, under faults of every kind, driven by the rollout engine.
 //!
-//! The hub and its spokes are reduced to the parts that a rollout concerns. Assignments are lost or arrive late;
-//! clusters apply, succeed, fail, hang, fall silent for minutes, leave and join; passes crash half way; a
-//! second commit comes before the first is through. The [oracle](crate::rollout::oracle) checks every pass,
-//! and the rollout must come to an end although the fleet never stands still. One seed is one run, the same
-//! on every machine.
+//! The hub and its spokes are reduced to what a rollout needs. Assignments are lost or arrive late. Clusters
+//! apply, succeed, fail, hang, become unreachable for minutes, leave and join. Passes crash halfway. A second
+//! commit arrives before the first is complete. The [oracle](crate::rollout::oracle) checks every pass, and the
+//! rollout must finish although the fleet changes constantly. A seed reproduces its run on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,24 +18,24 @@ use crate::rollout::{ClusterState, Input, Policy, RolloutDecision, Size, Strateg
 use object::Random;
 use object::duration::later;
 
-/// How much goes wrong; shares are in a thousand.
+/// The rates of faults, in permille.
 #[derive(Clone, Copy, Debug)]
 struct FaultProfile {
-    /// Clusters at the beginning, and about as many all the time.
+    /// The initial number of clusters, which stays about constant.
     clusters: usize,
-    /// Time between two passes.
+    /// The time between two passes.
     step: SignedDuration,
-    /// Clusters that leave, and as many that join, in a minute.
+    /// Clusters that leave per minute. As many join.
     churn: u32,
     /// Clusters that fail with a new revision.
     failing: u32,
-    /// Clusters that never have an outcome with it.
+    /// Clusters that never report an outcome for a new revision.
     hanging: u32,
-    /// Clusters that fall silent in a minute, for one to four minutes.
+    /// Clusters that become unreachable per minute, for one to four minutes.
     silence: u32,
     /// Writes of a pass that are lost.
     lost: u32,
-    /// Passes that crash half way.
+    /// Passes that crash halfway.
     crash: u32,
 }
 
@@ -51,39 +49,36 @@ impl Default for FaultProfile {
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RunSummary {
-    /// Passes until every cluster of the last commit was done with the revision, or the rollout was stopped.
+    /// The number of passes until every cluster of the last commit was done, or the rollout was stopped.
     passes: usize,
-    /// The last revision exceeded its failure budget, and was stopped or undone.
+    /// True if the last revision exceeded its failure budget and was stopped or undone.
     stopped: bool,
-    /// Clusters there were, those that left included.
+    /// The number of clusters ever, including those that left.
     clusters: usize,
 }
 
-/// A pass that did not keep a promise, or a rollout that did not end.
+/// A run that broke a promise or did not finish.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("seed {seed}, pass {pass}: {promise}")]
 struct BrokenRun {
-    /// The run.
     seed: u64,
-    /// The pass.
     pass: usize,
-    /// The broken promise.
     promise: String,
 }
 
-/// Passes within which a rollout must end: with a tenth of the fleet at a time, none taking more than a
-/// minute but those that hang, four times what it needs.
+/// The number of passes within which a rollout must finish. A tenth of the fleet is in flight at a time, and
+/// only hanging clusters take more than a minute. The limit is four times the expected number.
 const MAX_PASSES: usize = 240;
-/// The pass of the second commit.
+/// The pass in which the second commit arrives.
 const SECOND_COMMIT: usize = 9;
 const DEADLINE: SignedDuration = SignedDuration::from_mins(3);
 const SOAK: SignedDuration = SignedDuration::from_secs(10);
 const GROUPS: usize = 5;
 
-/// Runs one seed to its end.
+/// Simulates one seed to its end.
 ///
 /// # Errors
-/// [`BrokenRun`] names the promise; the seed and the faults repeat it.
+/// [`BrokenRun`] names the promise. The seed and the faults reproduce the run.
 fn run(seed: u64, faults: FaultProfile) -> Result<RunSummary, BrokenRun> {
     let mut fleet = Fleet::new(seed, faults);
     let mut summary = RunSummary::default();
@@ -106,12 +101,12 @@ fn run(seed: u64, faults: FaultProfile) -> Result<RunSummary, BrokenRun> {
     Err(BrokenRun { seed, pass: MAX_PASSES, promise: "the rollout ends".into() })
 }
 
-/// The events that happen later.
+/// An event in the future.
 enum Event {
     /// The spoke receives its assignment.
     Apply,
     Report(Hash, Report),
-    /// The spoke answers again.
+    /// The spoke becomes reachable again.
     Answer,
 }
 
@@ -120,7 +115,7 @@ struct Fleet {
     faults: FaultProfile,
     now: Timestamp,
     input: Input,
-    /// Clusters that had been there when the last revision was committed.
+    /// Clusters that existed when the last revision was committed.
     founders: BTreeSet<String>,
     named: usize,
     queue: BTreeMap<(Timestamp, u64), (String, Event)>,
@@ -184,7 +179,7 @@ impl Fleet {
         self.founders = self.members();
     }
 
-    /// Adds a cluster with the next name to a random group; a few go to the first one, the canaries.
+    /// Adds a cluster with the next name to a random group. A few go to the first group, the canaries.
     fn join(&mut self, cluster: Cluster) {
         let name = format!("c{:06}", (self.named * 7919) % 1_000_003);
         self.named += 1;
@@ -202,7 +197,7 @@ impl Fleet {
         self.queue.insert((later(self.now, after), self.queued), (cluster, event));
     }
 
-    /// Plays one step of time for everything but the hub.
+    /// Advances everything except the hub by one time step.
     fn live(&mut self) {
         self.now = later(self.now, self.faults.step);
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -219,7 +214,7 @@ impl Fleet {
         self.silence();
     }
 
-    /// Plays an event. `index` is the place of the cluster in the input.
+    /// Applies an event. `index` is the position of the cluster in the input.
     fn happen(&mut self, index: usize, at: Timestamp, name: String, event: Event) {
         let Some(cluster) = self.input.clusters.get_mut(index) else { return };
         match event {
@@ -230,7 +225,8 @@ impl Fleet {
             }
             Event::Apply | Event::Report(..) if cluster.unreachable => {}
             Event::Report(of, report) => {
-                // A spoke reports the hash that it applied; the hub may have assigned another one meanwhile.
+                // A spoke reports the hash that it applied, although the hub may have assigned another one
+                // since.
                 cluster.health = Some(Health { of, report, since: Some(at) });
             }
             Event::Apply => {
@@ -258,7 +254,7 @@ impl Fleet {
         }
     }
 
-    /// Returns a random number of clusters for one step: on average so many of a thousand a minute.
+    /// Returns a random number of clusters for one step, from an average rate in permille per minute.
     fn some(&mut self, permille_a_minute: u32) -> usize {
         let mean = self.faults.clusters as u64
             * u64::from(permille_a_minute)
@@ -293,11 +289,11 @@ impl Fleet {
         }
     }
 
-    /// Writes what a pass wants, the record of the rollout first; some writes are lost, some passes crash.
+    /// Writes the decision of a pass, the rollout record first. Some writes are lost, and some passes crash.
     fn write(&mut self, decision: &RolloutDecision) {
         self.input.quarantined = decision.quarantine.clone();
         self.input.late_since = decision.late_since;
-        // People approve every waiting approval, sooner or later.
+        // People grant every approval sooner or later.
         if self.random.chance(300) {
             self.input.granted.extend(decision.approvals.iter().cloned());
         }
@@ -327,8 +323,8 @@ impl Fleet {
         }
     }
 
-    /// Returns whether all clusters of the last commit are done. Clusters that joined later do not count,
-    /// because clusters join all the time.
+    /// Returns true if all clusters of the last commit are done. Clusters that joined later are ignored, because
+    /// clusters join all the time.
     fn is_through(&self, decision: &RolloutDecision) -> bool {
         let open = |assignment: &Assignment| match &assignment.state {
             ClusterState::Waiting(_) | ClusterState::Starting | ClusterState::Progressing { .. } => true,
@@ -350,15 +346,15 @@ fn seeds(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(default)
 }
 
-/// Returns the faults of a run: 1,000 clusters in every fiftieth run, or in all of them if seeds are set by
-/// hand; 50 in the others. In every fourth run more clusters fail than any budget allows.
+/// Returns the faults of a run. Every fiftieth run has 1,000 clusters, the others 50; all runs have 1,000 if the
+/// seeds are set manually. In every fourth run, more clusters fail than any budget allows.
 fn faults(seed: u64) -> FaultProfile {
     let large = seed.is_multiple_of(50) || std::env::var_os("WHEELWRIGHT_FLEET_SEEDS").is_some();
     let fair = FaultProfile { clusters: if large { 1000 } else { 50 }, ..FaultProfile::default() };
     if seed % 4 == 3 { FaultProfile { failing: 100, hanging: 40, ..fair } } else { fair }
 }
 
-/// Set `WHEELWRIGHT_FLEET_SEEDS=10000` for a run by hand, with `--release`.
+/// Set `WHEELWRIGHT_FLEET_SEEDS=10000` for a manual run, with `--release`.
 #[test]
 fn a_rollout_ends_and_keeps_its_promises_under_any_faults() {
     let seeds = seeds("WHEELWRIGHT_FLEET_SEEDS", 200);

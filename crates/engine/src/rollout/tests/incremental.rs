@@ -1,4 +1,4 @@
-//! The incremental rollout gives the answers of `advance`, whatever happens between two decisions.
+//! The incremental rollout gives the same results as `advance`, whatever happens between two decisions.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -13,13 +13,13 @@ use crate::rollout::{IncrementalRollout, Input, Policy, Strategy, advance};
 /// An event before a decision.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A cluster is another.
+    /// A cluster is replaced.
     Cluster(Cluster),
     Strategy(Strategy),
     Policy(Policy),
-    /// The caller remembers the quarantine and the breach that are decided.
+    /// The caller records the quarantine and the breach of the decision.
     Recorded,
-    /// The clusters run what they are assigned since now.
+    /// The clusters run their assignments from now on.
     Written,
     Seconds(i64),
 }
@@ -36,7 +36,7 @@ fn event() -> impl Strategy2<Value = Event> {
     ]
 }
 
-/// Writes a decision about the input to its clusters.
+/// Applies a decision about the input to its clusters.
 fn written(rollout: &mut IncrementalRollout, input: &mut Input, now: Timestamp) {
     for (name, assignment) in &advance(input, now).clusters {
         let Some(cluster) = input.clusters.iter_mut().find(|cluster| cluster.name == *name) else { continue };

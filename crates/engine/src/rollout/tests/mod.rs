@@ -7,8 +7,8 @@ mod incremental;
 mod model;
 mod properties;
 
-/// Runs a test of each task, as many at once as there are cores; the last task begins first. A thread has the
-/// name of its test, so that a panic names it.
+/// Runs a test for each task on all cores, starting with the last task. Each thread has the name of its test, so
+/// that a panic names it.
 fn on_all_cores<T: Send, R: Send>(
     tasks: impl IntoIterator<Item = T>,
     test: impl Fn(T) -> R + Sync,

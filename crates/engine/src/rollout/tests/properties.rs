@@ -1,4 +1,4 @@
-//! Properties of every decision, over random inputs.
+//! Properties of every decision over random inputs.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn size() -> impl Strategy2<Value = Size> {
 }
 
 pub(super) fn strategy() -> impl Strategy2<Value = Strategy> {
-    // A deadline of zero fails clusters as they start, so there is no fixpoint.
+    // A deadline of zero fails clusters as they start, so there would be no fixpoint.
     let deadline = || prop::option::of((1..300i64).prop_map(SignedDuration::from_secs));
     let options = (span(), deadline(), size()).prop_map(|(soak, deadline, failures)| Options {
         soak,
@@ -126,7 +126,7 @@ pub(super) fn cluster(name: usize) -> impl Strategy2<Value = Cluster> {
                 unreachable,
                 answers_since,
                 refused_since: refused_since.filter(|_| is_refused),
-                // No cluster has joined yet that will join later.
+                // No cluster joins in the future.
                 joined: joined.min(Some(NOW)),
                 skip,
                 instance: Instance { uid: String::new(), is_decided },
@@ -168,7 +168,7 @@ pub(super) fn input() -> impl Strategy2<Value = Input> {
         })
 }
 
-/// Returns the input after everything was written.
+/// Returns the input after the decision was written.
 fn written(input: &Input) -> Input {
     let decision = advance(input, NOW);
     let mut next = input.clone();
@@ -272,7 +272,7 @@ proptest! {
             let good = cluster.and_then(|cluster| cluster.last_good.clone());
             let assigned = &assignment.assigned;
             let is_known = *assigned == runs || assigned.as_ref() == Some(wants) || *assigned == good;
-            // A cluster without a revision gets what all others return to.
+            // A cluster without a revision gets the one that all others return to.
             let is_good = runs.is_none() && input.clusters.iter().any(|other| other.last_good == *assigned);
             prop_assert!(is_known || is_good);
             prop_assert!(runs.is_none() || assigned.is_some(), "a cluster of a group keeps its content");
@@ -283,7 +283,7 @@ proptest! {
     fn nothing_changes_before_the_recheck(input in input(), part in 0.0..1.0f64) {
         let mut input = input;
         for cluster in &mut input.clusters {
-            // If no time is known, the engine takes the present time in every pass.
+            // If no time is known, the engine uses the current time in every pass.
             cluster.runs_since.get_or_insert(NOW - SignedDuration::from_secs(50));
         }
         input.late_since = Some(input.late_since.unwrap_or(NOW).min(NOW));
@@ -302,7 +302,7 @@ proptest! {
     }
 }
 
-/// Returns an input with clusters by the index of their group.
+/// Returns an input with each cluster in the group of the given index.
 fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>) -> Input {
     let mut input = Input::new("r2", Ok(strategy));
     for (index, cluster) in clusters {
@@ -315,8 +315,8 @@ fn known(strategy: Strategy, clusters: impl IntoIterator<Item = (i32, Cluster)>)
     input
 }
 
-/// The properties above found this case: the cluster is done when its soak is over, and no recheck was set
-/// for then.
+/// Found by the properties above: the cluster is done when its soak is over, but no recheck was scheduled for
+/// that time.
 #[test]
 fn a_silent_cluster_that_succeeded_is_checked_when_its_soak_is_over() {
     let soak = SignedDuration::from_secs(60);
@@ -338,8 +338,8 @@ fn a_silent_cluster_that_succeeded_is_checked_when_its_soak_is_over() {
     assert_eq!(advance(&input, NOW + soak).counts.done, 1);
 }
 
-/// The properties above found this case: the deadlines of clusters were forgotten that a breach counts and
-/// that are shown as quarantined.
+/// Found by the properties above: the deadlines of clusters that count towards a breach were ignored if they
+/// were shown as quarantined.
 #[test]
 fn a_breach_is_counted_again_at_the_deadlines_of_what_it_counts() {
     let deadline = SignedDuration::from_secs(10);

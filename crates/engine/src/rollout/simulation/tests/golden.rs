@@ -1,6 +1,6 @@
-//! Golden traces: every scenario under `tests/golden/rollout` and the trace it must give.
+//! Golden traces of all scenarios under `tests/golden/rollout`.
 //!
-//! A case is a YAML file of two documents, scenario and outcomes, and the trace beside it.
+//! A case is a YAML file of two documents, scenario and outcomes, next to the expected trace.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn golden_traces_are_as_reviewed() {
     golden::check(cases.iter().map(|case| (case.with_extension("trace"), trace(case))));
 }
 
-/// The trace and the picture of the documentation are those of its example.
+/// Checks that the trace and the picture in the documentation come from its example.
 #[test]
 fn the_documented_example_is_real() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulate.md");

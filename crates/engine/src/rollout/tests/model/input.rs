@@ -1,4 +1,4 @@
-//! The input of the engine in a state of the model.
+//! The engine input for a state of the model.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ impl World {
         self.input_at(&world, state)
     }
 
-    /// Returns the input in a state; `world` has the part that never changes.
+    /// Returns the engine input for a state; `world` contains the constant part.
     pub(super) fn input_at(&self, world: &Input, state: &S) -> Input {
         let mut input = world.clone();
         input.revision = hash(state.revision);
@@ -78,8 +78,8 @@ impl World {
             name: name.into(),
             wants: hash(state.revision),
             runs: (c.runs > 0).then(|| hash(c.runs)),
-            // A report is never older than the assignment it is about, but one about another hash may carry
-            // any time.
+            // A report is never older than the assignment that it describes. A report about another hash may
+            // have any time.
             runs_since: since.filter(|_| c.runs > 0),
             health: (c.seen > 0).then(|| Health { of: hash(c.seen), report, since }),
             last_good: (!self.fresh_fleet).then(|| hash(1)),
@@ -89,8 +89,8 @@ impl World {
         }
     }
 
-    /// Returns when a late cluster joined: after the first of the others was moved, if one is; else before
-    /// everything.
+    /// Returns the time at which a late cluster joined: after the first assignment to another cluster, or before
+    /// everything if there is none.
     pub(super) fn joined(&self, state: &S, late: &C) -> Timestamp {
         let moved =
             state.clusters.iter().filter(|c| !std::ptr::eq(*c, late) && c.member && c.runs == state.revision);

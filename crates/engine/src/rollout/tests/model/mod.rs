@@ -1,15 +1,15 @@
 //! An exhaustive check in a small world: three clusters, two groups, two or three revisions.
 //!
-//! Every state that commits, reports, failures, deadlines, crashes, lost writes, churn, silence, pauses,
-//! freezes and approvals can lead to is visited. In each state the engine decides once, and the
-//! [oracle](crate::rollout::oracle) checks the decision. Once everything is written, another decision changes
-//! nothing.
+//! The check visits every state that commits, reports, failures, deadlines, crashes, lost writes, churn,
+//! unreachable clusters, pauses, freezes and approvals can lead to. In each state the engine decides once, and
+//! the [oracle](crate::rollout::oracle) checks the decision. Once everything is written, another decision must
+//! change nothing.
 //!
-//! Time is a bit per cluster: whether its last change is younger than deadline and soak; and a bit for the
-//! record of a breach. Stale reads are reports that lag behind assignments, or about hashes from before. A
-//! crash loses any part of a pass's writes; the quarantine and the record are written ahead of them.
+//! Time is one bit per cluster, which says if its last change is younger than deadline and soak, and one bit for
+//! the breach record. Stale reads are reports that lag behind assignments or describe earlier hashes. A crash
+//! loses any part of a pass's writes; the quarantine and the record are written before them.
 //!
-//! `WHEELWRIGHT_MODEL=large` adds worlds with everything at once, for runs by hand.
+//! `WHEELWRIGHT_MODEL=large` adds worlds with everything at once, for manual runs.
 
 mod input;
 mod steps;
@@ -21,7 +21,7 @@ use super::on_all_cores;
 use crate::rollout::cluster::Hash;
 use world::World;
 
-/// 20:00 of a day, outside of the freeze window, and 12:00, inside of it.
+/// 20:00, outside the freeze window, and 12:00, inside it.
 const NOW: i64 = 20 * 3600 + 86_400 * 20_000;
 const FROZEN: i64 = NOW - 8 * 3600;
 const YOUNG: SignedDuration = SignedDuration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The steps from state to state, and the visit of all of them.
+//! The transitions between states, and the search through all of them.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,13 +7,13 @@ use super::world::{C, Outcome, S, World};
 use super::{NAMES, revision};
 use crate::rollout::{Input, RolloutDecision, advance, oracle};
 
-/// A step from one state to the next.
+/// A transition from one state to the next.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "printed with a broken promise")]
 pub(super) enum Transition {
     Event(&'static str),
     Cluster(usize, &'static str),
-    /// A pass with some writes that succeeded: one bit of `part` for each.
+    /// A pass of which some writes succeeded: one bit of `part` for each.
     Pass {
         part: u32,
         of: u32,
@@ -21,12 +21,12 @@ pub(super) enum Transition {
 }
 
 impl World {
-    /// Returns every event that can happen next, except a pass of the controller.
+    /// Returns every event that can happen next, except a controller pass.
     pub(super) fn events(&self, s: &S) -> Vec<(Transition, S)> {
         let mut next = Vec::new();
         let mut push = |what: &'static str, state: S| next.push((Transition::Event(what), state));
         if s.revision < self.revisions {
-            // Every cluster that exists by now existed when this revision began.
+            // All clusters that exist now existed when this revision began.
             let clusters = s.clusters.map(|c| C { late: false, ..c });
             let revision = s.revision + 1;
             push("commit", S { revision, recorded: None, approved: false, clusters, ..*s });
@@ -83,11 +83,11 @@ impl World {
         next
     }
 
-    /// Returns the states a pass can end in: all its writes, or any part of them.
+    /// Returns the states that a pass can end in: with all its writes, or any subset.
     pub(super) fn passes(&self, s: &S, decision: &RolloutDecision) -> Vec<(Transition, S)> {
         let mut ahead = *s;
         ahead.quarantined = decision.quarantine.as_ref().map_or(0, |_| s.revision);
-        // A breach that is on record for long enough is a quarantine.
+        // A breach that is on record for long enough becomes a quarantine.
         ahead.recorded = decision.late_since.map(|_| false);
         let writes: Vec<(usize, u8)> = (0..3)
             .filter_map(|at| {
@@ -117,7 +117,7 @@ impl World {
             .collect()
     }
 
-    /// Visits every state. Returns their number, or the steps to the first broken promise.
+    /// Visits every state. Returns the number of states, or the steps to the first broken promise.
     pub(super) fn explore(&self) -> Result<usize, String> {
         let world = self.input(&self.start());
         let mut came_from: BTreeMap<S, Option<S>> = BTreeMap::from([(self.start(), None)]);
@@ -148,7 +148,7 @@ impl World {
         if changes { Err("a second pass changes something".into()) } else { Ok(()) }
     }
 
-    /// Returns the steps to the state in which a promise is broken.
+    /// Returns the steps to the state that breaks a promise.
     fn trace(&self, came_from: &BTreeMap<S, Option<S>>, broken: S, why: &str) -> String {
         let mut steps = Vec::new();
         let mut at = broken;
@@ -162,7 +162,7 @@ impl World {
         format!("{}: {why}\n  after {}\n  in {broken:?}", self.name, steps.join("; "))
     }
 
-    /// Returns whether another cluster of a group was moved to the revision.
+    /// Returns true if another cluster in a group was assigned the revision.
     pub(super) fn is_under_way(&self, s: &S, at: usize) -> bool {
         (0..3).any(|other| other != at && s.clusters[other].member && s.clusters[other].runs == s.revision)
     }

@@ -10,14 +10,14 @@ pub(super) enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct C {
     pub(super) member: bool,
-    /// Revision that was assigned; 0 is none.
+    /// The assigned revision; 0 is none.
     pub(super) runs: u8,
-    /// Revision the last report is about; 0 is none.
+    /// The revision in the last report; 0 is none.
     pub(super) seen: u8,
     pub(super) outcome: Outcome,
     pub(super) old: bool,
     pub(super) silent: bool,
-    /// It joined when the rollout was under way, if it is.
+    /// True if the cluster joined during the rollout.
     pub(super) late: bool,
 }
 
@@ -25,11 +25,11 @@ pub(super) struct C {
 pub(super) struct S {
     pub(super) revision: u8,
     pub(super) quarantined: u8,
-    /// A breach of `revision` by late clusters is on record, and whether for longer than they have to report.
+    /// Set if a breach of `revision` by late clusters is on record; true if their time to report is over.
     pub(super) recorded: Option<bool>,
     pub(super) paused: bool,
     pub(super) frozen: bool,
-    /// Stages approved for `revision`.
+    /// True if the stages are approved for `revision`.
     pub(super) approved: bool,
     pub(super) clusters: [C; 3],
 }
@@ -52,11 +52,11 @@ pub(super) struct World {
     pub(super) pauses: bool,
     pub(super) freezes: bool,
     pub(super) silence: bool,
-    /// The clusters that leave and join.
+    /// The indexes of the clusters that leave and join.
     pub(super) churn: &'static [usize],
-    /// Whether good clusters turn bad, and bad ones good.
+    /// True if good clusters can turn bad, and bad ones good.
     pub(super) health_changes: bool,
-    /// Whether one write of a pass can be lost; else all writes of a pass succeed, or none.
+    /// True if a pass can lose a single write. Otherwise all writes of a pass succeed, or none.
     pub(super) crashes: bool,
 }
 
@@ -65,7 +65,7 @@ impl World {
     pub(super) fn worlds() -> Vec<Self> {
         let base = Self { slots: 1, revisions: 2, crashes: true, ..Self::default() };
         vec![
-            // The small worlds come first: most bugs show in them.
+            // The small worlds come first, because they reveal most bugs.
             Self {
                 name: "progressive, more failures tolerated than clusters",
                 failures: 9,
