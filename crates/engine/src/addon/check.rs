@@ -1,8 +1,7 @@
-//! Checks whether configurations make an add-on, before any cluster gets them.
+//! Checks that configurations produce a valid add-on, before any cluster gets them.
 //!
-//! The check renders the add-on for a cluster that does not exist, and finds the mistakes that every cluster
-//! would show. A mistake that depends on a cluster, for example in its image registries, shows on that
-//! cluster.
+//! The check renders the add-on for a fictitious cluster and finds mistakes that would affect every cluster.
+//! Mistakes that depend on a cluster, for example in its image registries, show up only on that cluster.
 
 use serde_json::Value;
 
@@ -14,22 +13,22 @@ use super::works;
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use object::Object;
 
-/// The name that stands for every cluster.
+/// The name of the fictitious cluster.
 const ANY_CLUSTER: &str = "cluster";
 
-/// What a check refuses beside what no cluster can have.
+/// Additional checks, beyond errors that affect every cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckOptions {
-    /// Refuses a variable that nothing defines.
+    /// Rejects undefined variables.
     pub is_strict: bool,
-    /// Refuses a location of a manifest that is unknown, because a cluster has the add-on hosted.
+    /// Rejects unknown manifest locations, because a cluster hosts the add-on.
     pub is_hosted: bool,
 }
 
-/// Renders an add-on as for a cluster and says why that is not possible.
+/// Renders an add-on as if for a cluster.
 ///
 /// # Errors
-/// Says what is wrong with the template or with its deployment configuration.
+/// Fails if the template or its deployment configuration is invalid.
 pub fn check(addon: &str, sources: &Sources, options: CheckOptions) -> Result<(), AddOnError> {
     let CheckOptions { is_strict, is_hosted } = options;
     let Sources { template, config } = sources;
@@ -52,12 +51,12 @@ pub fn check(addon: &str, sources: &Sources, options: CheckOptions) -> Result<()
     Ok(())
 }
 
-/// Returns the first variable of the template that nothing defines, with the place of its manifest.
+/// Returns the first undefined variable in the template, with the index of its manifest.
 fn undefined(input: &TemplateInput<'_>) -> Option<(usize, String)> {
     let variables = template::variables(input, template::install_namespace(input.config));
     let manifests = input.template.agent_spec.workload.manifests.iter().enumerate();
     manifests.into_iter().find_map(|(index, manifest)| {
-        // Outside of strings, JSON has no two opening braces beside each other.
+        // Outside strings, JSON never has two adjacent opening braces.
         let text = Value::Object(manifest.clone()).to_string();
         let mut names = text.split("{{").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0));
         let unknown = names.find(|name| !variables.contains_key(*name))?;

@@ -1,4 +1,4 @@
-//! Chooses the configurations of a cluster's add-on, and computes the address of a set of them.
+//! Chooses the configurations of an add-on on a cluster, and hashes a set of them.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,36 @@ use object::hex;
 /// A kind of configuration, by the plural name of its resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigKind {
-    /// API group.
+    /// The API group.
     pub group: String,
-    /// Plural name.
+    /// The plural name of the resource.
     pub resource: String,
 }
 
-/// A configuration and its content, by hash; the hash is empty where the content is not known.
+/// A configuration and the hash of its content. The hash is empty if the content is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Config {
     /// The kind of the configuration.
     pub kind: ConfigKind,
-    /// Namespace and name.
+    /// The namespace and name of the object.
     pub key: Key,
-    /// [`spec_hash`](super::spec_hash::spec_hash) of its content.
+    /// The [`spec_hash`](super::spec_hash::spec_hash) of its content.
     pub hash: String,
 }
 
 impl Config {
-    /// Returns whether both name the same object; their contents may differ.
+    /// Returns true if both name the same object, even with different contents.
     pub fn is_same_object(&self, other: &Self) -> bool {
         self.kind == other.kind && self.key == other.key
     }
 }
 
-/// Returns the configurations in force. A later level replaces the configurations of earlier levels kind by
-/// kind; within a level, configurations of one kind do not replace each other.
+/// Returns the configurations in force. A later level replaces all configurations of the same kind from earlier
+/// levels. Within a level, configurations of one kind do not replace each other.
 ///
-/// The levels are the add-on's defaults, the last placement that selects the cluster, and the cluster's own.
-/// The result is sorted by kind; within a kind the order is kept and a repeated object is dropped.
+/// The levels are the add-on's defaults, the last placement that selects the cluster, and the cluster's own
+/// configurations. The result is sorted by kind. Within a kind, the order is preserved and repeated objects are
+/// dropped.
 pub fn resolve<'a>(levels: impl IntoIterator<Item = &'a [Config]>) -> Vec<Config> {
     let mut resolved: BTreeMap<&ConfigKind, Vec<&Config>> = BTreeMap::new();
     for level in levels {
@@ -55,8 +56,7 @@ pub fn resolve<'a>(levels: impl IntoIterator<Item = &'a [Config]>) -> Vec<Config
     resolved.into_values().flatten().cloned().collect()
 }
 
-/// Returns the hashes of configurations, as works carry them in an annotation; `None` where there are no
-/// configurations.
+/// Returns the hashes of configurations as a work annotation; `None` if there are no configurations.
 pub fn annotation(configs: &[Config]) -> Option<String> {
     let hashes = configs.iter().map(|config| {
         let Config { kind, key, hash } = config;
@@ -70,7 +70,7 @@ pub fn annotation(configs: &[Config]) -> Option<String> {
     (!hashes.is_empty()).then(|| Value::Object(hashes).to_string())
 }
 
-/// Returns the address of a set of configurations: two clusters with equal addresses should run the same.
+/// Returns the hash of a set of configurations. Clusters with equal hashes should run the same content.
 pub fn address(configs: &[Config]) -> String {
     hex(Sha256::digest(annotation(configs).unwrap_or_default().as_bytes()))
 }

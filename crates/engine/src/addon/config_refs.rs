@@ -1,4 +1,4 @@
-//! Conversion between the wire types of add-ons and the configurations of the engine.
+//! Converts between the wire types of add-ons and the configurations of the engine.
 
 use super::config::{Config, ConfigKind};
 use api::addon::v1alpha1::{
@@ -8,12 +8,12 @@ use api::addon::v1alpha1::{
 use api::names::{ADDON_GROUP, ADDON_LIFECYCLE_ADDON_MANAGER, ADDON_LIFECYCLE_ANNOTATION, NO_DEFAULT_CONFIG};
 use object::{Gvk, Key, ObjectRef};
 
-/// Resource of AddOnTemplate.
+/// The resource name of AddOnTemplate.
 pub const TEMPLATES: &str = "addontemplates";
-/// Resource of AddOnDeploymentConfig.
+/// The resource name of AddOnDeploymentConfig.
 pub const DEPLOYMENT_CONFIGS: &str = "addondeploymentconfigs";
 
-/// Returns the group, version and kind in which the hub reads a configuration to hash it. OCM hashes the same
+/// Returns the group, version and kind in which the hub reads a configuration for hashing. OCM hashes the same
 /// version.
 pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     let name = match (kind.group.as_str(), kind.resource.as_str()) {
@@ -24,22 +24,22 @@ pub fn config_gvk(kind: &ConfigKind) -> Option<Gvk> {
     Some(Gvk { group: ADDON_GROUP.into(), version: "v1alpha1".into(), kind: name.into() })
 }
 
-/// Returns the object of a configuration; `None` if the kind is not a known one.
+/// Returns the object of a configuration; `None` for an unknown kind.
 pub fn config_object(config: &Config) -> Option<ObjectRef> {
     Some(ObjectRef { gvk: config_gvk(&config.kind)?, key: config.key.clone() })
 }
 
-/// Returns whether a configuration is a template.
+/// Returns true if a configuration is an AddOnTemplate.
 pub fn is_template(config: &Config) -> bool {
     config.kind.group == ADDON_GROUP && config.kind.resource == TEMPLATES
 }
 
-/// Returns whether a configuration is an AddOnDeploymentConfig.
+/// Returns true if a configuration is an AddOnDeploymentConfig.
 pub fn is_deployment_config(config: &Config) -> bool {
     config.kind.group == ADDON_GROUP && config.kind.resource == DEPLOYMENT_CONFIGS
 }
 
-/// Returns whether a template defines the add-on, so that the hub renders, deploys and probes it.
+/// Returns true if a template defines the add-on, so that the hub renders, deploys and probes it.
 pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
     cma.spec
         .supported_configs
@@ -47,15 +47,15 @@ pub fn has_template(cma: &ClusterManagementAddOn) -> bool {
         .any(|config| config.group == ADDON_GROUP && config.resource == TEMPLATES)
 }
 
-/// Returns whether the hub manages the configurations of an add-on: it does unless an annotation names
-/// another manager than the add-on manager.
+/// Returns true if the hub manages the configurations of an add-on: unless an annotation names a manager other
+/// than the add-on manager.
 pub fn is_managed(cma: &ClusterManagementAddOn) -> bool {
     let lifecycle =
         cma.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ADDON_LIFECYCLE_ANNOTATION));
     lifecycle.is_none_or(|lifecycle| lifecycle == ADDON_LIFECYCLE_ADDON_MANAGER)
 }
 
-/// Returns whether the hub deploys an add-on, and so decides about the requests of its agents.
+/// Returns true if the hub deploys an add-on, and therefore decides on the requests of its agents.
 pub fn is_deployed(cma: &ClusterManagementAddOn) -> bool {
     is_managed(cma) && has_template(cma)
 }
@@ -64,7 +64,7 @@ fn kind(group: &str, resource: &str) -> ConfigKind {
     ConfigKind { group: group.into(), resource: resource.into() }
 }
 
-/// Returns the default configurations of an add-on, with the hashes its status holds.
+/// Returns the default configurations of an add-on, with the hashes from its status.
 pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
     let default = |ConfigMeta { group, resource, default_config, unknown: _ }: &ConfigMeta| {
         let ConfigReferent { namespace, name, unknown: _ } = default_config.as_ref()?;
@@ -79,7 +79,7 @@ pub fn defaults(cma: &ClusterManagementAddOn) -> Vec<Config> {
     configs.map(|config| with_hash(config, &held)).collect()
 }
 
-/// Returns the configurations that a placement or a cluster names, with the hashes that `held` has for them.
+/// Returns the configurations that a placement or cluster names, with the hashes from `held`.
 pub fn named(configs: &[AddOnConfig], held: &[Config]) -> Vec<Config> {
     let configs = configs.iter().map(|AddOnConfig { group, resource, namespace, name, unknown: _ }| {
         let key = Key::namespaced(namespace, name);
@@ -95,7 +95,7 @@ fn with_hash(mut config: Config, held: &[Config]) -> Config {
     config
 }
 
-/// Returns one entry of a status as a configuration.
+/// Converts a status entry to a configuration.
 pub fn hashed(group: &str, resource: &str, entry: &ConfigSpecHash) -> Config {
     Config {
         kind: kind(group, resource),
@@ -113,48 +113,48 @@ fn spec_hash(config: &Config) -> ConfigSpecHash {
     }
 }
 
-/// Returns the configurations that are assigned to a cluster's add-on; `None` if an entry has no desired
-/// configuration, which older writers leave out.
+/// Returns the configurations that are assigned to an add-on on a cluster; `None` if an entry has no desired
+/// configuration, as from older writers.
 pub fn desired(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?))).collect()
 }
 
-/// Returns the configurations that are assigned to a cluster's add-on, read from its status.
+/// Returns the configurations that are assigned to an add-on on a cluster, from its status.
 pub fn assigned(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
     desired(&addon.status.as_ref()?.config_references)
 }
 
-/// Returns the configurations that succeeded on every cluster of a placement; `None` if an entry has none, or
-/// there is no entry.
+/// Returns the configurations that succeeded on every cluster of a placement; `None` if there are no entries, or
+/// one lacks such a configuration.
 pub fn last_known_good(references: &[InstallConfigReference]) -> Option<Vec<Config>> {
     let good = references.iter();
     let good = good.map(|r| Some(hashed(&r.group, &r.resource, r.last_known_good_config.as_ref()?)));
     good.collect::<Option<Vec<_>>>().filter(|configs| !configs.is_empty())
 }
 
-/// Returns the configurations that a cluster's add-on last ran with success; `None` if an entry has none.
+/// Returns the configurations that an add-on last ran successfully on a cluster; `None` if an entry has none.
 pub fn applied(references: &[ConfigReference]) -> Option<Vec<Config>> {
     references.iter().map(|r| Some(hashed(&r.group, &r.resource, r.last_applied_config.as_ref()?))).collect()
 }
 
-/// Longest message of a condition that API servers accept.
+/// The maximum length of a condition message that API servers accept.
 const LONGEST_RECORD: usize = 32_768;
 
-/// Writes configurations as the text of a condition; `None` if it would be too long for one.
+/// Serializes configurations into a condition message; `None` if the message would be too long.
 pub fn written(configs: &[Config]) -> Option<String> {
     let text = serde_json::to_string(&default_references(configs)).ok()?;
     (text.len() <= LONGEST_RECORD).then_some(text)
 }
 
-/// Reads what [`written`] wrote.
+/// Parses the result of [`written`].
 pub fn read(text: &str) -> Option<Vec<Config>> {
     let entries: Vec<DefaultConfigReference> = serde_json::from_str(text).ok()?;
     let entries = entries.iter().map(|r| Some(hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
     entries.collect::<Option<Vec<_>>>().filter(|configs| !configs.is_empty())
 }
 
-/// Returns the references of a cluster's add-on that is assigned `configs`. They keep the configurations that
-/// were applied before, position by position within a kind, even if one of another name replaces them.
+/// Returns the references of an add-on that is assigned `configs`. They keep the previously applied
+/// configurations by position within a kind, even if a configuration with another name replaces them.
 pub fn references(
     configs: &[Config],
     before: &[ConfigReference],
@@ -182,7 +182,7 @@ pub fn references(
     configs.iter().enumerate().map(reference).collect()
 }
 
-/// Returns the default configurations as the add-on's status lists them.
+/// Returns the default configurations for the add-on's status.
 pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
     let reference = |config: &Config| DefaultConfigReference {
         group: config.kind.group.clone(),
@@ -193,11 +193,11 @@ pub fn default_references(configs: &[Config]) -> Vec<DefaultConfigReference> {
     configs.iter().map(reference).collect()
 }
 
-/// Returns the configurations of a placement as the add-on's status lists them. Once every cluster runs them,
-/// they become the configurations to return to.
+/// Returns the configurations of a placement for the add-on's status. Once every cluster runs them, they become
+/// the configurations to return to.
 ///
-/// The last good configurations stay recorded, position by position within a kind. OCM forgets all of them
-/// when one name changes. See docs/hazards.md#renamed-config-forgets.
+/// The last good configurations stay recorded, by position within a kind. OCM forgets all of them when one name
+/// changes. See docs/hazards.md#renamed-config-forgets.
 pub fn install_references(
     configs: &[Config],
     before: &[InstallConfigReference],

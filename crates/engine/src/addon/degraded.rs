@@ -1,6 +1,6 @@
-//! What is wrong with an add-on on its cluster, and the objects that help to find out why.
+//! Reports problems of an add-on on its cluster, and related objects for debugging.
 //!
-//! OCM defines the condition `Degraded` and `relatedObjects`, and writes neither.
+//! OCM defines the condition `Degraded` and `relatedObjects`, but writes neither.
 
 use super::hosting::Host;
 use super::works_status::WorksStatus;
@@ -13,17 +13,17 @@ use api::names::addon_conditions::{
 use api::work::v1::ManifestWork;
 use object::{Gvk, Key, Metadata as _, ObjectRef};
 
-/// The reason while an object is not healthy.
+/// The reason while an object is unhealthy.
 pub(super) const PROBE_UNAVAILABLE: &str = "ProbeUnavailable";
 /// The reason when an object has failed.
 pub(super) const WORKLOAD_FAILED: &str = "WorkloadFailed";
 /// The reason when the API server of the cluster rejects an object.
 pub(super) const MANIFEST_REJECTED: &str = "AddonManifestAppliedFailed";
 
-/// Returns whether an add-on works as its configuration says; `None` until the agent has reported about works
-/// that were written since, as in a take-over from OCM's add-on manager.
+/// Returns the condition `Degraded`; `None` until the agent has reported on the current works, for example after
+/// a takeover from OCM's add-on manager.
 ///
-/// `error` says why it has no manifests. The works of an add-on without manifests count as
+/// `error` is the reason that the add-on has no manifests. The works of an add-on without manifests count as
 /// [`WorksStatus::Done`].
 pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Option<Observation> {
     let degraded = |reason: &str, why: &str| Some(Observation::new(DEGRADED, True, reason).message(why));
@@ -43,13 +43,13 @@ pub fn condition(host: &Host, error: Option<&str>, works: &WorksStatus) -> Optio
     }
 }
 
-/// Returns true for a reason of the condition `Degraded` that the works of an add-on give.
+/// Returns true if this `Degraded` reason comes from the works of an add-on.
 pub fn is_by_works(reason: &str) -> bool {
     [MANIFEST_REJECTED, WORKLOAD_FAILED, PROBE_UNAVAILABLE].contains(&reason)
 }
 
-/// Returns the conditions of an add-on when the API server refuses a permission of its agent or a work: who
-/// deploys the add-on can give only permissions that it has itself. `None` where the object is another one.
+/// Returns the conditions of an add-on if the API server refuses a work or a permission of its agent. Whoever
+/// deploys the add-on can grant only permissions that they have. `None` for other objects.
 pub fn refused_write(addon: &Key, target: &ObjectRef, why: &str) -> Option<[Observation; 2]> {
     let failed = match target.gvk.kind.as_str() {
         "Role" | "RoleBinding" => Observation::new(REGISTRATION_APPLIED, False, "SetPermissionFailed")
@@ -66,7 +66,7 @@ pub fn refused_write(addon: &Key, target: &ObjectRef, why: &str) -> Option<[Obse
     Some([failed, degraded])
 }
 
-/// Returns works as objects that help to find out what their add-on does.
+/// Returns references to works, as related objects of their add-on.
 pub fn related_objects(works: &[&ManifestWork]) -> Vec<ObjectReference> {
     let related = |work: &&ManifestWork| ObjectReference {
         group: Gvk::of::<ManifestWork>().group,

@@ -1,32 +1,31 @@
-//! The reasons why configurations make no add-on.
+//! Errors in the configurations of an add-on.
 
 use super::pack::PackError;
 use super::template::TemplateError;
 
-/// The reason why the contents of its configurations make no add-on on a cluster. A person has to correct
-/// them.
+/// The reason that configurations do not produce an add-on on a cluster. A person has to correct them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddOnError {
-    /// The content of a snapshot is not of its type.
+    /// The content of a snapshot has the wrong type.
     #[error("the snapshot {name} cannot be read: {why}")]
     Snapshot {
-        /// Name of the snapshot.
+        /// The name of the snapshot.
         name: String,
         /// The message of serde.
         why: String,
     },
-    /// The template names a variable that nothing defines.
+    /// The template uses an undefined variable.
     #[error("manifest {index} of the template: nothing defines the variable {{{{{name}}}}}")]
     Undefined {
-        /// Place of the manifest in the template.
+        /// The index of the manifest in the template.
         index: usize,
-        /// Name of the variable.
+        /// The name of the variable.
         name: String,
     },
-    /// A manifest is no object.
+    /// A manifest is not an object.
     #[error("manifest {index} of the template has no apiVersion, kind or name")]
     NoObject {
-        /// Place of the manifest in the template.
+        /// The index of the manifest in the template.
         index: usize,
     },
     /// A permission lacks the namespace that its type needs.
@@ -35,13 +34,13 @@ pub enum AddOnError {
     /// A permission lacks the role that its type needs.
     #[error("a hub permission of type CurrentCluster names no cluster role")]
     NoClusterRole,
-    /// A manifest of a hosted add-on names an unknown location; the text is OCM's.
+    /// A manifest of a hosted add-on names an unknown location. The message is OCM's.
     #[error("not supported manifest location: {0}")]
     Location(String),
     /// The template cannot be rendered.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// The manifests fit into no works.
+    /// The manifests do not fit into works.
     #[error(transparent)]
     Pack(#[from] PackError),
 }

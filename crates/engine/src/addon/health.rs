@@ -1,4 +1,4 @@
-//! The health of an add-on on its cluster, judged from the status of its works.
+//! The health of an add-on on its cluster, derived from the status of its works.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,14 @@ use api::work::v1::{FieldValue, IgnoreField, ManifestCondition, ManifestConfigOp
 use object::Object;
 use object::text::plain;
 
-/// Limit of the characters of a cause that a cluster reports.
+/// The maximum number of characters in a cause that a cluster reports.
 const CAUSE: usize = 600;
 
-/// Judges works by the configurations that they must be made from.
+/// Evaluates works against the configurations that they should be rendered from.
 ///
-/// Each fact has a fence: conditions count for the current generation of the work, feedback for the address
-/// of the configurations. Without `needs_health` it is enough that the objects exist, as in OCM. See
-/// docs/hazards.md#applied-is-not-healthy.
+/// Each fact is fenced: conditions count only for the current generation of the work, and feedback only for the
+/// current hash of the configurations. Without `needs_health`, it is enough that the objects exist, as in OCM.
+/// See docs/hazards.md#applied-is-not-healthy.
 pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: bool) -> WorksStatus {
     if works.is_empty() {
         return WorksStatus::NoWorks;
@@ -66,7 +66,8 @@ fn current<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
     (condition.observed_generation == work.metadata.generation).then_some(condition)
 }
 
-/// Returns why objects of a work are missing: the agent names one, or has not reported about this generation.
+/// Returns the reason that objects of a work are missing: the agent reports one, or has not reported this
+/// generation.
 fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
     let name = work.metadata.name.as_deref().unwrap_or_default();
     for type_ in [work_conditions::APPLIED, work_conditions::AVAILABLE] {
@@ -87,7 +88,7 @@ fn not_ready(work: &ManifestWork) -> Option<WorksStatus> {
     None
 }
 
-/// A Deployment or DaemonSet of a work, with the feedback about it.
+/// A Deployment or DaemonSet in a work, with its feedback.
 struct ProbedWorkload<'a> {
     resource: String,
     name: String,
@@ -101,14 +102,14 @@ impl ProbedWorkload<'_> {
         self.values.get(name)?.integer
     }
 
-    /// Returns the condition of the workload that says why pods are missing, with its message made safe.
+    /// Returns the workload condition that explains missing pods, with a sanitized message.
     fn cause(&self) -> Option<String> {
         let reported = |name: &'static str| Some((name, self.values.get(name)?.string.as_deref()?));
         let (name, message) = works::CAUSES.iter().find_map(|(name, _)| reported(name))?;
         Some(format!("{name}: {}", plain(message, CAUSE)))
     }
 
-    /// Returns the object with what its cluster fed back of it.
+    /// Returns the object, reconstructed from its feedback.
     fn object(&self) -> Object {
         let status: [(&str, &[&str]); 8] = [
             ("observedGeneration", &["ObservedGeneration"]),
@@ -179,8 +180,8 @@ fn workload<'a>(
     }
 }
 
-/// Returns the replicas that a manifest asks for: one where it leaves them to the cluster, as for an
-/// autoscaler.
+/// Returns the replicas that a manifest requests. One is enough if the manifest leaves them to the cluster, as
+/// for an autoscaler.
 fn wanted_replicas(manifest: &Object, configs: &[ManifestConfigOption]) -> i64 {
     let asked = manifest.at(&["spec", "replicas"]).and_then(Value::as_i64);
     let named = identifier(manifest);
@@ -196,8 +197,8 @@ fn names_replicas(ignored: &IgnoreField) -> bool {
         || paths.into_iter().any(|path| [".spec.replicas", "$.spec.replicas"].contains(&path.as_str()))
 }
 
-/// Returns the health of a workload that its feedback is about, if it is not healthy yet. An autoscaler may ask
-/// for more replicas than the manifest.
+/// Returns the health of a workload that has current feedback, if it is not healthy yet. An autoscaler may
+/// request more replicas than the manifest.
 fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<WorksStatus> {
     let ProbedWorkload { resource, name, .. } = workload;
     let is_observed = workload.number("ObservedGeneration") >= workload.number("Generation");
@@ -216,8 +217,8 @@ fn unhealthy(workload: &ProbedWorkload<'_>) -> Option<WorksStatus> {
     }
 }
 
-/// Returns why the add-on of a manager does not count as available: its condition says so, or its agent has
-/// not written one. A manager that finds the health itself and has no probe never writes one.
+/// Returns the reason that a manager's add-on is not available: its condition says so, or its agent has not
+/// written one. A manager that determines health itself without a probe never writes the condition.
 pub fn unavailable(addon: &ManagedClusterAddOn) -> Option<String> {
     let check = addon.status.as_ref().and_then(|status| status.health_check.as_ref());
     let needs_none = check.is_some_and(|check| check.mode == HealthCheckMode::Customized);
@@ -229,7 +230,7 @@ pub fn unavailable(addon: &ManagedClusterAddOn) -> Option<String> {
     }
 }
 
-/// Returns the availability of the add-on, in OCM's words and by OCM's rules: one ready replica is enough.
+/// Returns the availability of the add-on, with OCM's messages and rules: one ready replica is enough.
 pub fn availability(addon: &str, works: &[&ManifestWork]) -> Observation {
     let unknown = |reason: &str, message: &str| Observation::new(AVAILABLE, Unknown, reason).message(message);
     if works.is_empty() {
@@ -271,12 +272,12 @@ fn probe(workload: &ProbedWorkload<'_>) -> Option<String> {
     };
     let Some(desired) = desired else { return Some("desiredNumberReplicas is not probed".into()) };
     if desired == 0 {
-        // A DaemonSet says 0 before its controller has looked for nodes.
+        // A DaemonSet reports 0 before its controller has looked for nodes.
         let is_observed = workload.number("ObservedGeneration") >= workload.number("Generation");
         let ProbedWorkload { resource, name, .. } = workload;
         return (!is_observed).then(|| format!("the controller of {resource} {name} has not observed it"));
     }
-    // A Deployment has no such field while no replica is ready.
+    // A Deployment omits this field while no replica is ready.
     let ready = ready.unwrap_or_default();
     let enough = if workload.is_daemon_set { ready == desired } else { ready >= 1 };
     let message = || {
@@ -288,8 +289,8 @@ fn probe(workload: &ProbedWorkload<'_>) -> Option<String> {
     (!enough).then(message)
 }
 
-/// Returns whether the objects of all works of a part of an add-on are applied, in OCM's words; OCM looks at
-/// the last work only. `None` while a work has not reported. See docs/hazards.md#last-work-wins.
+/// Returns the condition that all objects in one part of an add-on are applied, with OCM's messages; `None`
+/// while a work has not reported. OCM looks only at the last work. See docs/hazards.md#last-work-wins.
 pub fn manifest_applied(place: Place, works: &[&ManifestWork]) -> Option<Observation> {
     let type_ = match place {
         Place::Managed => MANIFEST_APPLIED,

@@ -1,7 +1,7 @@
-//! The jobs of an add-on that run on its cluster before it is deleted.
+//! Pre-delete hooks: the jobs of an add-on that run on its cluster before it is deleted.
 //!
-//! They are manifests of kind Job or Pod that carry a mark. They have a work of their own, which exists from
-//! the deletion of the add-on until the jobs are complete.
+//! Hooks are marked manifests of kind Job or Pod. They are in a separate work, which exists from the deletion of
+//! the add-on until the jobs are complete.
 
 use std::fmt::{Display, Formatter, Write as _};
 
@@ -22,13 +22,13 @@ use api::work::v1::{
 use object::duration::later;
 use object::{Key, Object};
 
-/// Time limit of the jobs, after which an event reports them.
+/// The time limit of the jobs. An event reports jobs that take longer.
 const HOOK_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The feedback value with the message of a failed Job, and its path.
 const JOB_FAILED: (&str, &str) = ("JobFailed", r#".status.conditions[?(@.type=="Failed")].message"#);
 
-/// Returns the work with the jobs among the manifests for a cluster; `None` where there is none. They run as
-/// the executor of `author`.
+/// Returns the work with the jobs among the manifests for a cluster; `None` if there are none. They run as the
+/// executor of `author`.
 pub(super) fn build(
     target: &Target<'_>,
     manifests: &[Object],
@@ -56,8 +56,7 @@ pub(super) fn build(
     Some(ManifestWork { metadata, spec, ..ManifestWork::default() })
 }
 
-/// Returns the values that the agent reads: OCM's, and for a Job the message of its failure, which OCM's
-/// lack.
+/// Returns the feedback rules: OCM's, and for a Job also its failure message, which OCM's rules omit.
 fn feedback_rules(hook: &Object) -> Vec<FeedbackRule> {
     let (name, path) = JOB_FAILED;
     let path = JsonPath { name: name.into(), path: path.into(), ..JsonPath::default() };
@@ -67,19 +66,19 @@ fn feedback_rules(hook: &Object) -> Vec<FeedbackRule> {
     std::iter::once(FeedbackRule::default()).chain(is_job.then_some(failed)).collect()
 }
 
-/// A wait for the jobs of an add-on that is being deleted.
+/// The wait for the jobs of an add-on that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookWait {
-    /// The text for people, with the way to skip the wait.
+    /// The message for people, which says how to skip the wait.
     message: String,
-    /// Whether a job failed, so that the wait does not end by itself.
+    /// True if a job failed, so that the wait cannot end without help.
     pub(super) has_failed: bool,
-    /// Whether the work with the jobs is still to be written.
+    /// True if the work with the jobs has yet to be written.
     pub(super) is_unwritten: bool,
 }
 
 impl HookWait {
-    /// Returns a wait for the jobs of one part of an add-on. `why` is its reason.
+    /// Returns the wait for the jobs in one part of an add-on. `why` is the reason for the wait.
     pub(super) fn new(addon: &Key, place: Place, why: &str) -> Self {
         let (work, finalizer) = (place.hook_name(addon), place.hook_finalizer());
         let message = format!(
@@ -88,8 +87,8 @@ impl HookWait {
         Self { message, has_failed: false, is_unwritten: false }
     }
 
-    /// Returns what to tell about the wait of an add-on that is being deleted. An event says so once after
-    /// the time limit, and at once when a job failed, because a failed job never completes.
+    /// Returns the report on the wait of an add-on that is being deleted. An event is sent once after the time
+    /// limit, or immediately when a job has failed, because a failed job never completes.
     pub fn report(&self, addon: &ManagedClusterAddOn, now: Timestamp) -> WaitReport {
         let deleted = addon.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
         let until = later(deleted, HOOK_TIMEOUT);
@@ -111,19 +110,19 @@ impl HookWait {
     }
 }
 
-/// What to tell about a wait now.
+/// A report on the current wait.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitReport {
-    /// The add-on with the condition; reason and beginning are OCM's.
+    /// The add-on with the condition. The reason and the prefix of the message are OCM's.
     pub told: ManagedClusterAddOn,
-    /// Reason and message of the event; `None` before the end of the time limit.
+    /// The reason and message of the warning event, if one is due.
     pub warning: Option<(&'static str, String)>,
-    /// The end of the time limit, if it is to come.
+    /// The end of the time limit, if no warning is due yet.
     pub wake: Option<Timestamp>,
 }
 
-/// Returns the wait for the jobs of one part of an add-on; `None` if they are complete. `live` is their work
-/// on the hub.
+/// Returns the wait for the jobs in one part of an add-on; `None` if they are complete. `live` is their work on
+/// the hub.
 pub(super) fn wait(
     addon: &Key,
     place: Place,
@@ -140,12 +139,12 @@ pub(super) fn wait(
     Some(HookWait { has_failed: first.failure.is_some(), ..wait })
 }
 
-/// A job that is not complete, or not known to be complete.
+/// A job that is not known to be complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OpenJob {
-    /// Its resource, namespace and name.
+    /// The resource, namespace and name of the job.
     name: String,
-    /// Why it failed, in the words of its cluster, if it did: it does not complete by itself any more.
+    /// The failure that the cluster reports, if the job failed. A failed job never completes.
     failure: Option<String>,
 }
 
@@ -158,7 +157,7 @@ impl Display for OpenJob {
     }
 }
 
-/// Returns the jobs of a work that are not complete, those that failed first.
+/// Returns the incomplete jobs of a work, failed jobs first.
 fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
     let status = work.status.as_ref();
     let available = status.and_then(|status| find_condition(&status.conditions, work_conditions::AVAILABLE));
@@ -177,7 +176,7 @@ fn unfinished(work: &ManifestWork) -> Vec<OpenJob> {
     open
 }
 
-/// Returns the text of a feedback value about a job.
+/// Returns the string value of a job's feedback.
 fn value<'a>(job: &ResourceIdentifier, manifest: &'a ManifestCondition, name: &str) -> Option<&'a str> {
     let meta = &manifest.resource_meta;
     let is_it = (&meta.group, &meta.resource, &meta.namespace, &meta.name)

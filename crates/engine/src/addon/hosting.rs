@@ -1,7 +1,7 @@
-//! Hosted mode: a part of an add-on runs on another cluster of the hub than its own.
+//! Hosted mode: a part of an add-on runs on a different cluster of the hub.
 //!
-//! An annotation of the add-on names that cluster, and each manifest says where it goes. Without the
-//! annotation every manifest goes to the cluster of the add-on, whatever it says, as in OCM.
+//! An annotation of the add-on names the hosting cluster, and each manifest specifies its location. Without the
+//! annotation, every manifest goes to the add-on's cluster regardless of its location, as in OCM.
 
 use std::sync::Arc;
 
@@ -24,23 +24,23 @@ use api::work::v1::ManifestWork;
 use object::duration::later;
 use object::{Key, Metadata as _, Object};
 
-/// How long the deletion of an add-on waits for an agent to remove works. An agent may be away for ever.
+/// The time that the deletion of an add-on waits for an agent to remove works. An agent may never return.
 const WORKS_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
-/// The finalizers of an add-on, which the hub removes when what they stand for is done.
+/// The finalizers of an add-on, which the hub removes after the corresponding cleanup.
 pub const FINALIZERS: [&str; 3] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER, HOSTING_CLEANUP_FINALIZER];
 
 /// The part of an add-on that a work deploys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The part that runs on the cluster of the add-on.
+    /// The part on the cluster of the add-on.
     Managed,
-    /// The part that runs on the cluster that hosts the add-on.
+    /// The part on the hosting cluster.
     Hosting,
 }
 
 impl Place {
-    /// Returns the beginning of the names of the works that deploy an add-on; their index follows.
+    /// Returns the name prefix of the works that deploy an add-on. Their index follows.
     pub(super) fn deploy_prefix(self, addon: &Key) -> String {
         let Key { namespace, name } = addon;
         match self {
@@ -49,7 +49,7 @@ impl Place {
         }
     }
 
-    /// Returns the name of the work with the jobs of an add-on that run before its deletion.
+    /// Returns the name of the work with the pre-delete jobs of an add-on.
     pub(super) fn hook_name(self, addon: &Key) -> String {
         let Key { namespace, name } = addon;
         match self {
@@ -58,7 +58,7 @@ impl Place {
         }
     }
 
-    /// Returns the finalizer that holds an add-on until these jobs are complete.
+    /// Returns the finalizer that blocks the deletion of an add-on until these jobs are complete.
     pub fn hook_finalizer(self) -> &'static str {
         match self {
             Self::Managed => ADDON_PRE_DELETE,
@@ -67,27 +67,27 @@ impl Place {
     }
 }
 
-/// A cluster that an add-on deploys to.
+/// A cluster to which an add-on deploys works.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     /// The add-on.
     pub(super) addon: &'a ManagedClusterAddOn,
-    /// The configurations that its manifests are rendered from.
+    /// The configurations from which its manifests are rendered.
     pub(super) configs: &'a [Config],
-    /// The part of the add-on that goes to the cluster.
+    /// The part of the add-on on the cluster.
     pub(super) place: Place,
     /// The name of the cluster.
     pub(super) cluster: &'a str,
 }
 
 impl<'a> Target<'a> {
-    /// Returns the cluster of an add-on as its target.
+    /// Returns the add-on's cluster as a target.
     pub(super) fn managed(addon: &'a ManagedClusterAddOn, configs: &'a [Config]) -> Self {
         Self { addon, configs, place: Place::Managed, cluster: addon.namespace() }
     }
 
-    /// Returns the metadata of a work of the add-on on the cluster. An owner reference cannot lead to another
-    /// namespace, so there a label names that of the add-on.
+    /// Returns the metadata for a work on the cluster. In other namespaces, where an owner reference is not
+    /// possible, a label names the namespace of the add-on.
     pub(super) fn metadata(&self, name: String) -> ObjectMeta {
         let Self { addon, configs: _, place: _, cluster } = self;
         let is_elsewhere = *cluster != addon.namespace();
@@ -103,20 +103,20 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The cluster that hosts a part of an add-on.
+/// The hosting cluster of an add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Host {
-    /// The add-on runs on its own cluster alone.
+    /// The add-on runs only on its own cluster.
     None,
     /// The hub can deploy to this cluster.
     Valid(Arc<ManagedCluster>),
-    /// The hub cannot deploy to the cluster; the text says why. Works stay as they are meanwhile, so nothing
-    /// is deleted because a cluster is missing.
+    /// The hub cannot deploy to the cluster, for the given reason. Existing works stay, so that nothing is
+    /// deleted because a cluster is missing.
     Invalid(String),
 }
 
 impl Host {
-    /// Judges the cluster that an add-on names; `cluster` is `None` if the hub does not have it.
+    /// Validates the cluster that an add-on names; `cluster` is `None` if it does not exist on the hub.
     pub fn judge(name: &str, cluster: Option<Arc<ManagedCluster>>) -> Self {
         let invalid = |why: &str| Self::Invalid(format!("hosting cluster {name} {why}"));
         match cluster {
@@ -127,7 +127,7 @@ impl Host {
         }
     }
 
-    /// Returns the name of the cluster that the hub can deploy to.
+    /// Returns the name of the cluster if the hub can deploy to it.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Valid(cluster) => Some(cluster.name()),
@@ -135,7 +135,7 @@ impl Host {
         }
     }
 
-    /// Reports the cluster in OCM's words where it has some, beside what its works report.
+    /// Reports the hosting cluster in addition to the reports of its works, with OCM's messages if they exist.
     pub fn report(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
         let observation = match self {
             Self::None => {
@@ -153,29 +153,28 @@ impl Host {
     }
 }
 
-/// Returns the name of the cluster that hosts an add-on; `None` if it runs on its own cluster alone. An empty
-/// name counts, as in OCM, and is that of no cluster.
+/// Returns the name of the cluster that hosts an add-on; `None` if the add-on runs only on its own cluster. As
+/// in OCM, an empty name counts as hosted, but matches no cluster.
 pub fn hosting_cluster(addon: &ManagedClusterAddOn) -> Option<&str> {
     addon.annotation(HOSTING_CLUSTER_ANNOTATION)
 }
 
-/// Returns the add-on that a work belongs to by its labels; `None` for a work of no add-on.
+/// Returns the add-on that a work belongs to, by its labels.
 pub fn addon_of(work: &ManifestWork) -> Option<Key> {
     let namespace = work.label(ADDON_NAMESPACE_LABEL).unwrap_or(work.namespace());
     Some(Key::namespaced(namespace, work.label(ADDON_NAME_LABEL)?))
 }
 
-/// The end of works of an add-on that is deleted.
+/// The removal of works when their add-on is deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorksEnd<'a> {
     /// The works to delete.
     pub delete: Vec<&'a ManifestWork>,
-    /// Until when the deletion waits for an agent to remove works; `None` when it does not wait any more.
+    /// The time until which the deletion waits for an agent to remove works; `None` if it does not wait.
     pub until: Option<Timestamp>,
 }
 
-/// Returns the end of works of an add-on that is deleted. `has_agent` says whether an agent can still remove
-/// them.
+/// Returns the removal of the works of a deleted add-on. `has_agent` is true if an agent can still remove them.
 pub fn end_works(works: &[Arc<ManifestWork>], has_agent: bool, now: Timestamp) -> WorksEnd<'_> {
     let deleted =
         |work: &Arc<ManifestWork>| work.metadata.deletion_timestamp.as_ref().map_or(now, |deleted| deleted.0);
@@ -185,20 +184,20 @@ pub fn end_works(works: &[Arc<ManifestWork>], has_agent: bool, now: Timestamp) -
     WorksEnd { delete: living.collect(), until }
 }
 
-/// The manifests of an add-on.
+/// The manifests of an add-on, by cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Divided {
-    /// Those for the cluster of the add-on.
+    /// The manifests for the cluster of the add-on.
     pub(super) managed: Vec<Object>,
-    /// Those for the cluster that hosts it.
+    /// The manifests for the hosting cluster.
     pub(super) hosting: Vec<Object>,
 }
 
-/// Divides the manifests of an add-on by the cluster that they are for.
+/// Divides the manifests of an add-on by target cluster.
 ///
 /// # Errors
-/// A manifest of a hosted add-on names an unknown location. For other add-ons OCM does not read the locations
-/// of a template.
+/// Fails if a manifest of a hosted add-on names an unknown location. For other add-ons, OCM ignores the
+/// locations in a template.
 pub(super) fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided, AddOnError> {
     if !is_hosted {
         return Ok(Divided { managed: manifests, hosting: Vec::new() });
@@ -215,7 +214,7 @@ pub(super) fn divide(manifests: Vec<Object>, is_hosted: bool) -> Result<Divided,
     Ok(divided)
 }
 
-/// Returns the location that a manifest names; the annotation goes before the label.
+/// Returns the location that a manifest names. The annotation takes precedence over the label.
 fn location(manifest: &Object) -> &str {
     let named = [manifest.annotations(), manifest.labels()].into_iter();
     let mut named = named.filter_map(|map| map.get(HOSTED_MANIFEST_LOCATION).copied());

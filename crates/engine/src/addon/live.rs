@@ -1,7 +1,7 @@
-//! An add-on on a cluster and its works on the hub, against the works that it should have.
+//! Compares an add-on on a cluster and its works on the hub with the works that it should have.
 //!
-//! The operator deploys add-ons of templates by these rules, and the manager of an add-on that is a program
-//! deploys it by the same.
+//! The operator uses these rules to deploy template-based add-ons. The manager of a custom add-on uses the same
+//! rules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,53 +20,53 @@ use api::names::{
 use api::work::v1::{ManifestWork, ManifestWorkSpec};
 use object::{Key, Metadata as _, Object};
 
-/// The finalizers of add-ons with jobs that run before the deletion.
+/// The finalizers of add-ons with pre-delete jobs.
 pub const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINALIZER];
 
-/// The works that a part of an add-on should have.
+/// The desired works for one part of an add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddOnPart {
     /// The part.
     pub place: Place,
-    /// Those that deploy it.
+    /// The works that deploy the part.
     pub works: Vec<ManifestWork>,
-    /// The one with the jobs that run before the deletion.
+    /// The work with the pre-delete jobs.
     pub hook: Option<ManifestWork>,
 }
 
 /// A work to write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkWrite<'a> {
-    /// The work as it should be.
+    /// The desired work.
     pub wanted: &'a ManifestWork,
-    /// The work as it is.
+    /// The current work.
     pub live: Option<&'a ManifestWork>,
 }
 
-/// What deploys an add-on.
+/// The writes that deploy an add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeployWrites<'a> {
-    /// The works that differ, in the steps in which they are written.
+    /// The works that differ, in the steps in which to write them.
     pub steps: Vec<Vec<WorkWrite<'a>>>,
-    /// The works that are not wanted any more, to delete after that.
+    /// The works that are no longer wanted. Delete them after the steps.
     pub surplus: Vec<&'a ManifestWork>,
 }
 
-/// The finalizers of an add-on, apart from those of others.
+/// The finalizers of an add-on, without finalizers of other owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeededFinalizers {
-    /// Those that the add-on needs for its jobs and for its works on another cluster.
+    /// The finalizers required for its jobs and for its works on another cluster.
     pub needed: Vec<&'static str>,
-    /// Those that it does not need.
+    /// The finalizers that are not required.
     pub unneeded: Vec<&'static str>,
 }
 
-/// The jobs of an add-on that is being deleted.
+/// The pre-delete jobs of an add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jobs<'a> {
     /// The works with jobs to write.
     pub writes: Vec<WorkWrite<'a>>,
-    /// The wait for the jobs; `None` when all are complete.
+    /// The wait for the jobs; `None` if all are complete.
     pub wait: Option<HookWait>,
 }
 
@@ -75,17 +75,17 @@ pub struct Jobs<'a> {
 pub struct LiveAddOn {
     /// The add-on.
     pub addon: Arc<ManagedClusterAddOn>,
-    /// The cluster that hosts a part of it.
+    /// The cluster that hosts a part of the add-on.
     pub host: Host,
-    /// The works on its cluster.
+    /// The works on the add-on's cluster.
     managed: Vec<Arc<ManifestWork>>,
-    /// The works of the part that other clusters host or hosted.
+    /// The works of the hosted part, on current and former hosting clusters.
     hosted: Vec<Arc<ManifestWork>>,
 }
 
 impl LiveAddOn {
-    /// Returns the add-on with its works: those in its namespace that name it (`here`), and those that name
-    /// its namespace (`elsewhere`).
+    /// Returns the add-on with its works. `here` are works in its namespace that name it, and `elsewhere` are
+    /// works that name its namespace.
     pub fn new(
         addon: Arc<ManagedClusterAddOn>,
         host: Host,
@@ -96,7 +96,7 @@ impl LiveAddOn {
         let hook = Place::Managed.hook_name(&key);
         let is_managed =
             |work: &ManifestWork| works::is_deploy(&key, Place::Managed, work) || work.name() == hook;
-        // A cluster may host its own add-on.
+        // A cluster can host its own add-on.
         let here = here.into_iter().filter(|work| work.label(ADDON_NAMESPACE_LABEL).is_none());
         let (managed, hosted): (Vec<_>, Vec<_>) = here.partition(|work| is_managed(work));
         let mut hosted: Vec<_> = elsewhere.into_iter().chain(hosted).collect();
@@ -104,11 +104,11 @@ impl LiveAddOn {
         Self { addon, host, managed, hosted }
     }
 
-    /// Returns the works that the add-on should have, by the clusters that they are for. The part of the
-    /// cluster that hosts the add-on comes first, and only if the hub can deploy to it.
+    /// Returns the desired works of the add-on, by target cluster. The hosted part comes first, and only if the
+    /// hub can deploy to the hosting cluster.
     ///
     /// # Errors
-    /// Says in OCM's words why no works can be built of the manifests.
+    /// Returns the reason that no works can be built from the manifests, with OCM's message.
     pub fn parts(
         &self,
         manifests: Vec<Object>,
@@ -128,14 +128,13 @@ impl LiveAddOn {
         parts.map(part).collect()
     }
 
-    /// Returns the works that deploy a part of the add-on. Those on a cluster that hosted it before do not
-    /// count.
+    /// Returns the works that deploy a part of the add-on, without works on former hosting clusters.
     pub fn works_at(&self, place: Place) -> Vec<&ManifestWork> {
         let key = Key::of(&*self.addon);
         self.all_at(place).filter(|work| works::is_deploy(&key, place, work)).collect()
     }
 
-    /// Returns the work with the jobs that run before a part of the add-on is deleted.
+    /// Returns the work with the pre-delete jobs of a part of the add-on.
     pub fn hook_at(&self, place: Place) -> Option<&ManifestWork> {
         let name = place.hook_name(&Key::of(&*self.addon));
         self.all_at(place).find(|work| work.name() == name)
@@ -151,9 +150,8 @@ impl LiveAddOn {
         works.iter().map(Arc::as_ref).filter(move |work| Some(work.namespace()) == cluster)
     }
 
-    /// Returns the finalizers that the add-on needs and those that it does not need; `None` while the hub
-    /// cannot deploy to the cluster that hosts the add-on. Their write changes the version of the add-on, so
-    /// it comes alone.
+    /// Returns the required and unneeded finalizers; `None` while the hub cannot deploy to the hosting cluster.
+    /// Changing finalizers changes the resource version of the add-on, so write them separately.
     pub fn finalizers(&self, parts: &[AddOnPart]) -> Option<NeededFinalizers> {
         if let Host::Invalid(_) = self.host {
             return None;
@@ -173,8 +171,8 @@ impl LiveAddOn {
         Some(NeededFinalizers { needed: of(true), unneeded: of(false) })
     }
 
-    /// Returns the writes that deploy these parts; `None` while the hub cannot deploy to the cluster that
-    /// hosts the add-on, when the works stay as they are.
+    /// Returns the writes that deploy these parts; `None` while the hub cannot deploy to the hosting cluster. In
+    /// that case all works stay.
     pub fn writes<'a>(&'a self, parts: &'a [AddOnPart]) -> Option<DeployWrites<'a>> {
         if let Host::Invalid(_) = self.host {
             return None;
@@ -195,13 +193,13 @@ impl LiveAddOn {
         Some(DeployWrites { steps: steps.collect(), surplus: works.filter(is_surplus).collect() })
     }
 
-    /// Returns whether jobs hold the deletion of the add-on.
+    /// Returns true if pre-delete jobs block the deletion of the add-on.
     pub fn has_jobs(&self) -> bool {
         JOB_FINALIZERS.iter().any(|finalizer| self.addon.has_finalizer(finalizer))
     }
 
-    /// Returns the jobs of the add-on, which is being deleted. `parts` has them, or says why they are not
-    /// known. A cluster that the hub does not accept (`is_accepted`) gets no jobs.
+    /// Returns the jobs of an add-on that is being deleted. `parts` contains them, or the reason that they are
+    /// unknown. A cluster that the hub does not accept (`is_accepted`) gets no jobs.
     pub fn jobs<'a>(&'a self, parts: Result<&'a [AddOnPart], &str>, is_accepted: bool) -> Jobs<'a> {
         let parts = match parts {
             Ok(parts) => parts,
@@ -227,27 +225,27 @@ impl LiveAddOn {
         Jobs { writes: unwritten.map(|(write, _)| write).collect(), wait: first }
     }
 
-    /// Returns the end of the works that other clusters host, when the add-on is deleted. `has_agent` says
-    /// whether an agent can still remove them.
+    /// Returns the removal of the works on hosting clusters when the add-on is deleted. `has_agent` is true if
+    /// an agent can still remove them.
     pub fn end_hosted(&self, has_agent: bool, now: Timestamp) -> WorksEnd<'_> {
         end_works(&self.hosted, has_agent, now)
     }
 }
 
-/// Returns whether another cluster hosts a part of an add-on, or hosted one.
+/// Returns true if another cluster hosts or hosted a part of an add-on.
 pub fn was_hosted(addon: &ManagedClusterAddOn, host: &Host) -> bool {
     *host != Host::None || addon.has_finalizer(HOSTING_CLEANUP_FINALIZER)
 }
 
-/// Returns the works that an add-on leaves that is gone: among those in its namespace that name it (`here`),
-/// and those that name its namespace (`elsewhere`).
+/// Returns the works left behind by a deleted add-on: works in its namespace that name it (`here`), and works
+/// that name its namespace (`elsewhere`).
 pub fn leftovers(
     addon: &Key,
     here: Vec<Arc<ManifestWork>>,
     elsewhere: Vec<Arc<ManifestWork>>,
 ) -> Vec<Arc<ManifestWork>> {
     let here = here.into_iter().filter(|work| works::is_controlled_by(addon, work));
-    // A person may have removed the finalizer that lets the add-on take them with it.
+    // A person may have removed the finalizer that cleans up hosted works with the add-on.
     let is_left = |work: &ManifestWork| work.namespace() != addon.namespace && is_hosted(addon, work);
     here.chain(elsewhere.into_iter().filter(|work| is_left(work))).collect()
 }

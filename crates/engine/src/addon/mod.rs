@@ -1,9 +1,7 @@
-//! Add-ons: the configuration that each cluster should have, the manifests it renders to, and the health of
-//! the result.
+//! Add-ons: the configuration of each cluster, the rendered manifests, and the health of the result.
 //!
-//! The functions read no view and write nothing. They take the content of a configuration by hash and never
-//! by name. So a cluster gets what the rollout decided for it, even if the object of that name has changed
-//! since.
+//! The functions read no view and write nothing. They take the content of a configuration by hash and never by
+//! name. A cluster therefore gets exactly what its rollout decided, even if the named object has changed since.
 
 pub mod check;
 pub mod config;

@@ -1,14 +1,14 @@
-//! The objects of an add-on that stay on their cluster when it is deleted.
+//! The objects of an add-on that stay on the cluster after the add-on is deleted.
 
 use crate::resource::{defined, identifier, reported};
 use api::names::ADDON_DELETION_ORPHAN;
 use api::work::v1::{DeleteOption, DeletePropagationPolicy, ManifestWork, ResourceIdentifier};
 use object::Object;
 
-/// Returns what happens to the objects when the add-on is deleted: what its author says, but objects that are
-/// marked to stay do so. `existing` are the works that the add-on has.
+/// Returns the delete option for the objects of an add-on. It follows the author's option, but keeps the objects
+/// that are marked to stay. `existing` are the current works of the add-on.
 ///
-/// A time to live is left out: the hub would make the work anew when it has passed.
+/// The time to live is omitted, because the hub would recreate the work after it expires.
 pub(super) fn delete_option(
     manifests: &[Object],
     existing: &[&ManifestWork],
@@ -26,8 +26,8 @@ pub(super) fn delete_option(
     (option != DeleteOption::default()).then_some(option)
 }
 
-/// Returns the rule that names an object to its agent, which compares it with the resource that the cluster
-/// has. Where neither a definition nor a report tells that, it is derived from the kind.
+/// Returns the rule that identifies an object for the agent, which compares it with the resource name in the
+/// cluster. If neither a definition nor a report gives that name, it is derived from the kind.
 fn rule(manifest: &Object, manifests: &[Object], existing: &[&ManifestWork]) -> ResourceIdentifier {
     let kind = manifest.gvk();
     let by_definition = manifests.iter().find_map(|definition| defined(definition, &kind));

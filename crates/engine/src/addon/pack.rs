@@ -1,44 +1,44 @@
-//! Distributes the manifests of an add-on over as few works as an API server takes.
+//! Packs the manifests of an add-on into as few works as an API server accepts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use object::{Object, ObjectRef};
 
-/// The bytes of manifests that OCM's webhook admits in a work.
+/// The maximum size of the manifests in a work that OCM's webhook admits.
 const ADMITTED: usize = 500 * 1024;
-/// A work is filled to 80 % of it, so that its manifests may grow in place.
+/// A work is filled only to 80 %, so that its manifests can grow in place.
 const LIMIT: usize = ADMITTED * 8 / 10;
-/// A manifest that grows leaves its work only above 95 % of it: an object that moves from one work to another
-/// has no work between two reads of its agent.
+/// A growing manifest leaves its work only above 95 %. An object that moves to another work would belong to no
+/// work between two reads by its agent.
 const GROWN: usize = ADMITTED * 95 / 100;
 
 /// The manifests of one work, in the order of the template.
 pub(super) type Packed<'a> = BTreeMap<u32, Vec<&'a Object>>;
 
-/// The reason why manifests cannot be packed.
+/// The reason that manifests cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
-    /// A manifest has no kind; the text is OCM's.
+    /// A manifest has no kind. The message is OCM's.
     #[error("got empty kind/version from object {0}")]
     Untyped(String),
-    /// A manifest is larger than a work may be.
+    /// A manifest exceeds the maximum size of a work.
     #[error("{object} takes {size} bytes of the {LIMIT} a work may hold")]
     TooLarge {
-        /// The manifest, kind and name.
+        /// The kind and name of the manifest.
         object: String,
-        /// Its size.
+        /// The size of the manifest.
         size: usize,
     },
 }
 
 /// Distributes manifests over works by index.
 ///
-/// Manifests stay in the work that holds them (`held`) while OCM's webhook admits it; the others go to the
-/// first work with room, then to the lowest index that is free. Of two manifests of one object the later
-/// wins. An empty work is not in the result.
+/// Manifests stay in their current work (`held`) as long as OCM's webhook admits it. The others go to the first
+/// work with room, or else to the lowest free index. If two manifests define the same object, the later one
+/// wins. Empty works are omitted.
 ///
 /// # Errors
-/// Fails where a manifest has no kind, or is larger than a work may be.
+/// Fails if a manifest has no kind or exceeds the maximum size of a work.
 pub(super) fn pack<'a>(
     manifests: &'a [Object],
     held: &BTreeMap<u32, BTreeSet<ObjectRef>>,
@@ -97,7 +97,7 @@ fn in_order(manifests: &[Object], mut order: Vec<usize>) -> Vec<&Object> {
     order.iter().filter_map(|i| manifests.get(*i)).collect()
 }
 
-/// Returns the size of a manifest as OCM counts it: the size of its JSON in a protobuf `RawExtension`.
+/// Returns the size of a manifest as counted by OCM: the size of its JSON in a protobuf `RawExtension`.
 fn size(manifest: &Object) -> usize {
     let json = serde_json::to_string(manifest).map_or(0, |json| json.len());
     let varint = usize::try_from((usize::BITS - json.leading_zeros()).div_ceil(7).max(1)).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! The progress of a configuration, on one cluster and on the clusters of a placement.
+//! The progress of a configuration on one cluster, and on the clusters of a placement.
 
 use jiff::Timestamp;
 
@@ -16,16 +16,16 @@ use api::condition::ConditionStatus::{False, True};
 use api::condition::{Observation, find_condition, set_condition};
 use api::names::addon_conditions::{CONFIGURED, DEGRADED, LAST_GOOD, PROGRESSING};
 
-/// `Progressing` reason while a cluster does not run its configuration yet.
+/// The `Progressing` reason while a cluster does not run its configuration yet.
 pub const UNDER_WAY: &str = "Progressing";
-/// `Progressing` reason once the cluster runs it.
+/// The `Progressing` reason when the cluster runs its configuration.
 pub const COMPLETED: &str = "Completed";
-/// `Progressing` reason when the cluster cannot run it, or too many clusters failed.
+/// The `Progressing` reason when the cluster cannot run its configuration, or too many clusters failed.
 pub const FAILED: &str = "Failed";
-/// `Progressing` reason when a configuration of the cluster is of a kind that the add-on does not support.
+/// The `Progressing` reason when the add-on does not support the kind of a configuration.
 pub const UNSUPPORTED: &str = "ConfigurationUnsupported";
 
-/// Returns the report for the rollout engine about a cluster that should run `wants`.
+/// Returns the state of a cluster that should run `wants`, for the rollout engine.
 pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     let name = addon.metadata.namespace.clone().unwrap_or_default();
     let wanted = Hash(address(wants));
@@ -64,8 +64,8 @@ pub fn cluster(addon: &ManagedClusterAddOn, wants: &[Config]) -> Cluster {
     Cluster { name, wants: wanted, runs, runs_since, health, last_good: applied, ..Cluster::default() }
 }
 
-/// Returns how an add-on that ran its configuration with success has stopped working, by its condition
-/// `Degraded`; `None` if it works.
+/// Returns the way in which an add-on stopped working after it ran successfully, from its condition `Degraded`;
+/// `None` if it works.
 fn relapse(conditions: &[Condition]) -> Option<Report> {
     let degraded = find_condition(conditions, DEGRADED).filter(|degraded| degraded.is_true())?;
     match degraded.reason.as_str() {
@@ -75,33 +75,34 @@ fn relapse(conditions: &[Condition]) -> Option<Report> {
     }
 }
 
-/// Returns why an add-on on a cluster is not done or does not work, as its conditions say, without OCM's
-/// prefix for an add-on in progress.
+/// Returns the reason from the conditions that an add-on is not done or does not work, without OCM's prefix for
+/// add-ons in progress.
 pub fn message(conditions: &[Condition]) -> Option<&str> {
     let progressing = find_condition(conditions, PROGRESSING);
     let degraded = find_condition(conditions, DEGRADED).filter(|degraded| degraded.is_true());
-    // `Progressing` says that it ran.
+    // `Progressing` reports that it ran successfully.
     let has_run = progressing.is_none_or(|progressing| progressing.reason == COMPLETED);
     let said = degraded.filter(|_| has_run).or(progressing)?;
     Some(said.message.strip_prefix("progressing... ").unwrap_or(&said.message))
 }
 
-/// The reason why configurations are assigned to a cluster.
+/// The reason for assigning configurations to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assigned {
-    /// It is the turn of the cluster.
+    /// The turn of the cluster has come.
     InTurn,
-    /// Those that it should run are quarantined, and it returns to these.
+    /// The wanted configurations are quarantined, and the cluster returns to these.
     Return,
 }
 
-/// Assigns configurations to a cluster's add-on and marks them as progressing from now, in one write.
+/// Assigns configurations to an add-on on a cluster and marks them as progressing from now, in one write.
 ///
-/// The time of `Progressing` starts anew although its status may stay, because deadlines count from it.
-/// See docs/hazards.md#deadline-of-the-old-config.
+/// The time of `Progressing` is reset even if its status stays the same, because deadlines count from it. See
+/// docs/hazards.md#deadline-of-the-old-config.
 ///
-/// The same write records the configurations that succeeded before, because `lastAppliedConfig` becomes the
-/// assigned configuration as soon as that succeeds on the cluster, while it may still fail on others.
+/// The same write records the previously successful configurations. Otherwise they would be lost, because
+/// `lastAppliedConfig` becomes the assigned configuration as soon as it succeeds on the cluster, while it may
+/// still fail on others.
 pub fn assign(
     addon: &mut ManagedClusterAddOn,
     configs: &[Config],
@@ -116,7 +117,7 @@ pub fn assign(
     let status = addon.status.get_or_insert_default();
     status.config_references = config_refs::references(configs, &status.config_references, generation);
     if why == Assigned::Return {
-        // They have not succeeded again before their works say so.
+        // The configurations count as successful again only once their works report it.
         status.config_references.iter_mut().for_each(|reference| reference.last_applied_config = None);
     }
     if let Some(good) = good.and_then(|good| config_refs::written(&good)) {
@@ -124,7 +125,7 @@ pub fn assign(
         set_condition(&mut status.conditions, recorded, now);
     }
     configured(&mut status.conditions, true, now);
-    // What was wrong with the configurations before says nothing about these.
+    // Errors of the previous configurations say nothing about these.
     let is_about_others = |held: &Condition| held.type_ == DEGRADED && is_by_works(&held.reason);
     status.conditions.retain(|held| held.type_ != PROGRESSING && !is_about_others(held));
     let message = "progressing... mca and work configs mismatch";
@@ -135,25 +136,24 @@ pub fn assign(
     );
 }
 
-/// Returns the configurations that succeeded on a cluster before it is assigned `configs`; `None` if the
-/// record stays as it is.
+/// Returns the configurations that succeeded on a cluster before it is assigned `configs`; `None` to keep the
+/// current record.
 fn good_before(addon: &ManagedClusterAddOn, configs: &[Config]) -> Option<Vec<Config>> {
     let references = &addon.status.as_ref()?.config_references;
     let recorded = last_good(addon);
-    // A cluster that returns, or has returned, goes on from what it returned to.
+    // A cluster that is returning or has returned keeps the configuration that it returned to.
     let returned = recorded.is_some() && config_refs::desired(references) == recorded;
     let applied = config_refs::applied(references).filter(|applied| !applied.is_empty());
     applied.filter(|applied| !returned && applied != configs)
 }
 
-/// Returns the configurations that succeeded on a cluster before the assigned ones, as [`assign`] recorded
-/// them.
+/// Returns the configurations that succeeded on a cluster before the assigned ones, as recorded by [`assign`].
 pub fn last_good(addon: &ManagedClusterAddOn) -> Option<Vec<Config>> {
     let recorded = find_condition(&addon.status.as_ref()?.conditions, LAST_GOOD)?;
     config_refs::read(&recorded.message)
 }
 
-/// Sets the condition `Configured`, which says whether the configurations of a cluster's add-on are decided.
+/// Sets the condition `Configured`, which is true if the configurations of an add-on on a cluster are decided.
 pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
     let observation = if is {
         Observation::new(CONFIGURED, True, "ConfigurationsConfigured").message("Configurations configured")
@@ -164,10 +164,10 @@ pub fn configured(conditions: &mut Vec<Condition>, is: bool, now: Timestamp) {
     set_condition(conditions, observation, now);
 }
 
-/// Returns since when the clusters of a placement progress to `desired`; `None` if they do not.
+/// Returns the time since which a placement's clusters progress to `desired`; `None` if they do not.
 ///
-/// With other configurations the time of `Progressing` starts anew although its status may stay, because the
-/// rollout compares it with the times at which clusters joined.
+/// If the configurations change, the time of `Progressing` is reset even if its status stays the same, because
+/// the rollout compares it with the times at which clusters joined.
 pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Timestamp) -> Option<Timestamp> {
     if !is_of(progression, desired) {
         progression.conditions.retain(|condition| condition.type_ != PROGRESSING);
@@ -178,18 +178,18 @@ pub fn began(progression: &mut InstallProgression, desired: &[Config], now: Time
         .map(|condition| condition.last_transition_time.0)
 }
 
-/// Returns whether the status assigns `desired` to the clusters of a placement.
+/// Returns true if the status assigns `desired` to the clusters of a placement.
 pub fn is_of(progression: &InstallProgression, desired: &[Config]) -> bool {
     let last = progression.config_references.iter();
     let last = last.map(|r| Some(config_refs::hashed(&r.group, &r.resource, r.desired_config.as_ref()?)));
     last.collect::<Option<Vec<_>>>().is_some_and(|last| address(&last) == address(desired))
 }
 
-/// Returns the condition of a placement's rollout. It uses OCM's texts where OCM has one, and our own for
-/// failures and for the reason why the rollout is held.
+/// Returns the condition of a placement's rollout. The messages are OCM's, except for failures and for the
+/// reason that the rollout is on hold.
 ///
-/// A placement that is decided (`is_decided`) and selects no cluster is done. OCM's manager reports it as
-/// progressing without end.
+/// A decided placement (`is_decided`) that selects no cluster is done. OCM's manager reports it as progressing
+/// indefinitely.
 pub fn placement_condition(
     selected: usize,
     own: usize,
@@ -229,7 +229,7 @@ pub fn placement_condition(
     Observation::new(PROGRESSING, True, UNDER_WAY).message(message)
 }
 
-/// Says how many clusters have returned from a quarantined revision.
+/// Describes how many clusters have returned from a quarantined revision.
 fn returns(counts: &Counts) -> String {
     let Counts { returning, returned, quarantined, .. } = *counts;
     let mut text = match returning {
@@ -249,26 +249,25 @@ fn runs(clusters: usize) -> String {
     format!("{} {}", counted(clusters, "cluster"), if clusters == 1 { "runs" } else { "run" })
 }
 
-/// Returns the condition of a rollout on `selected` clusters that waits for the decisions of placements.
+/// Returns the condition of a rollout on `selected` clusters that waits for placement decisions.
 pub fn undecided_condition(selected: usize) -> Observation {
     let mut condition = placement_condition(selected, selected, false, &RolloutDecision::default());
     condition.message.push_str(&format!(" {UNDECIDED}."));
     condition
 }
 
-/// Returns the part of a message of [`placement_condition`] after OCM's numbers; any other message as it is.
+/// Returns the part of a [`placement_condition`] message after OCM's numbers, or all of any other message.
 pub fn details(message: &str) -> &str {
     let is_placement = message.starts_with("selected clusters ");
     let parts = message.split_once(" timeout.").filter(|_| is_placement);
     parts.map_or(message, |(_, details)| details.trim_start())
 }
 
-/// Returns whether a message of [`placement_condition`] says that no cluster has begun.
+/// Returns true if a [`placement_condition`] message says that no cluster has started.
 pub fn waits(message: &str) -> bool {
     message.contains("configured addons 0/") && message.contains(", 0 failed 0 timeout.")
 }
 
-/// Returns the name of an add-on.
 pub fn name(cma: &ClusterManagementAddOn) -> &str {
     cma.metadata.name.as_deref().unwrap_or_default()
 }
@@ -352,7 +351,7 @@ mod tests {
         check(&mut addon, "WorkloadFailed", Report::Relapsed { failed: true });
         check(&mut addon, "AddonManifestAppliedFailed", Report::Relapsed { failed: true });
         check(&mut addon, "SetPermissionFailed", Report::Succeeded);
-        // It returns to what it ran: what is wrong is about the configuration before.
+        // It returns to what it ran, so the problem concerns the previous configuration.
         let mut back = addon.clone();
         set_condition(
             &mut back.status.as_mut().unwrap().conditions,
@@ -385,13 +384,13 @@ mod tests {
         assign(&mut addon, &second, Assigned::InTurn, |_| 1, at(30));
         complete(&mut addon, at(40));
         assert_eq!(last_good(&addon), Some(first.to_vec()));
-        // It returns, and the next configurations come before it has.
+        // It returns, and the next configurations arrive before it has returned.
         assign(&mut addon, &first, Assigned::Return, |_| 1, at(50));
         let returning = cluster(&addon, &second);
         assert_eq!((returning.last_good, returning.health.unwrap().report), (None, Report::Progressing));
         assign(&mut addon, &third, Assigned::InTurn, |_| 1, at(60));
         assert_eq!(last_good(&addon), Some(first.to_vec()));
-        // It has returned before they come.
+        // It has returned before they arrive.
         assign(&mut addon, &first, Assigned::Return, |_| 1, at(70));
         complete(&mut addon, at(80));
         assign(&mut addon, &second, Assigned::InTurn, |_| 1, at(90));
@@ -399,7 +398,7 @@ mod tests {
         complete(&mut addon, at(100));
         assign(&mut addon, &third, Assigned::InTurn, |_| 1, at(110));
         assert_eq!(last_good(&addon), Some(second.to_vec()), "the last that succeeded here");
-        // A revert in turn is a change as any other.
+        // A revert by a normal rollout is a change like any other.
         assign(&mut addon, &second, Assigned::InTurn, |_| 1, at(120));
         complete(&mut addon, at(130));
         assign(&mut addon, &first, Assigned::InTurn, |_| 1, at(140));

@@ -1,4 +1,4 @@
-//! The registration of an add-on's agent: the registrations that the status of the add-on asks the spoke for,
+//! The registration of an add-on's agent: the registrations that the add-on's status requests from the spoke,
 //! and the agent's permissions on the hub.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -21,7 +21,7 @@ use api::names::{
 };
 use object::{Key, Kind, Metadata as _};
 
-/// The contents of the configurations of an add-on on one cluster.
+/// The contents of an add-on's configurations on one cluster.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The template.
@@ -31,10 +31,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads both from their snapshots.
+    /// Parses both from their snapshots.
     ///
     /// # Errors
-    /// The content of a snapshot is not of its type.
+    /// Fails if the content of a snapshot has the wrong type.
     pub fn read(
         template: &ControllerRevision,
         config: Option<&ControllerRevision>,
@@ -43,16 +43,16 @@ impl Sources {
     }
 }
 
-/// Returns the subject of an add-on's agent, unless its registration names another.
+/// Returns the subject of an add-on's agent, unless its registration names another one.
 pub fn default_subject(cluster: &str, addon: &str) -> Subject {
     let of_cluster = format!("{SUBJECT_PREFIX}cluster:{cluster}:addon:{addon}");
     let groups = vec![of_cluster.clone(), format!("{SUBJECT_PREFIX}addon:{addon}")];
     Subject { user: format!("{of_cluster}:agent:{addon}-agent"), groups, ..Subject::default() }
 }
 
-/// Fills in the fields that the agent of the spoke waits for: how to register, the namespace for credentials,
-/// and the mode of health reports. Conditions stay, and so do the fields that the spoke writes itself: the
-/// driver, and the subject that came with a token.
+/// Fills in the fields that the spoke's agent waits for: the registrations, the namespace for credentials, and
+/// the mode of health reports. Keeps the conditions, and the fields that the spoke writes: the driver, and the
+/// subject that came with a token.
 pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     let cluster = addon.metadata.namespace.clone().unwrap_or_default();
     let name = addon.name().to_owned();
@@ -80,7 +80,7 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
     let registrations = sources.template.registration.iter().flatten().filter_map(
         |RegistrationSpec { r#type, custom_signer, kube_client: _, unknown: _ }| match r#type {
             RegistrationType::CustomSigner => {
-                // The controller of custom signers reads the authority.
+                // The custom-signer controller reads the certificate authority.
                 let CustomSignerRegistration { signer_name, subject, signing_ca: _, unknown: _ } =
                     custom_signer.as_ref()?;
                 let subject = subject.clone().unwrap_or_else(|| default_subject(&cluster, &name));
@@ -110,15 +110,16 @@ pub fn fill(addon: &mut ManagedClusterAddOn, sources: &Sources) {
 
 /// Returns the permissions of an add-on's agent on the hub.
 ///
-/// The subject is the agent of this one cluster, under the name that the hub gives it, because the cluster
-/// can write the status of the add-on. Of the status, only the driver counts: it chooses between the two
-/// names of this agent. OCM takes the subject from the status. It also binds the group of the agents of all
-/// clusters, so each may act in the namespace of every other cluster. Its names of bindings lack the role and
-/// the cluster, so two of them collide. See docs/hazards.md#subject-of-the-spoke,
-/// docs/hazards.md#bindings-across-clusters and docs/hazards.md#colliding-bindings.
+/// The subject is the agent of this one cluster, under the name that the hub assigns. It is not read from the
+/// status of the add-on, because the cluster can write that status. Only the driver is read from the status, and
+/// it selects one of the two names of this agent. OCM takes the subject from the status. OCM also binds the
+/// group of the agents on all clusters, so each agent may act in the namespace of every other cluster. Its
+/// binding names lack the role and the cluster, so two bindings can collide. See
+/// docs/hazards.md#subject-of-the-spoke, docs/hazards.md#bindings-across-clusters and
+/// docs/hazards.md#colliding-bindings.
 ///
 /// # Errors
-/// Fails where a permission lacks a field that its type needs.
+/// Fails if a permission lacks a field that its type requires.
 pub fn role_bindings(
     addon: &ManagedClusterAddOn,
     template: &AddOnTemplateSpec,
@@ -139,8 +140,8 @@ pub fn role_bindings(
     permissions.map(binding).collect()
 }
 
-/// Returns the binding that gives an add-on's agent a role in a namespace; without one, in the namespace of
-/// its cluster. [`role_bindings`] says who the subject is.
+/// Returns the binding that grants a role to an add-on's agent in a namespace, by default in the namespace of
+/// its cluster. [`role_bindings`] explains the subject.
 pub fn role_binding(
     addon: &ManagedClusterAddOn,
     namespace: Option<String>,
@@ -165,8 +166,7 @@ pub fn role_binding(
     RoleBinding { metadata, role_ref, subjects: Some(subjects(addon)) }
 }
 
-/// Returns the role of a permission, and its namespace; without one the permission is for the namespace of
-/// the cluster.
+/// Returns the role of a permission and its namespace; `None` is the namespace of the cluster.
 fn granted(permission: &HubPermission) -> Result<(Option<String>, RoleRef), AddOnError> {
     let HubPermission { r#type, current_cluster, single_namespace, unknown: _ } = permission;
     match r#type {
@@ -185,8 +185,8 @@ fn granted(permission: &HubPermission) -> Result<(Option<String>, RoleRef), AddO
     }
 }
 
-/// Returns the agent of an add-on on one cluster as subjects of permissions: as certificates name it, or as a
-/// service account.
+/// Returns the subjects for an add-on's agent on one cluster: the names in its certificates, or its service
+/// account.
 pub fn subjects(addon: &ManagedClusterAddOn) -> Vec<RbacSubject> {
     let (cluster, name) = (addon.namespace(), addon.name());
     let driver = addon.status.as_ref().and_then(|status| status.kube_client_driver.as_ref());
@@ -213,7 +213,7 @@ fn binding_prefix(addon: &str) -> String {
     format!("open-cluster-management:{addon}:")
 }
 
-/// Returns the add-on on a cluster whose agent has a permission by a Role or a RoleBinding.
+/// Returns the add-on on a cluster whose agent gets a permission from a Role or RoleBinding.
 pub fn addon_of_permission<K: Kind>(permission: &K) -> Option<Key> {
     let addon = permission.label(ADDON_NAME_LABEL)?;
     let cluster = permission.label(CLUSTER_NAME_LABEL)?;
@@ -221,15 +221,15 @@ pub fn addon_of_permission<K: Kind>(permission: &K) -> Option<Key> {
     is_of_agent.then(|| Key::namespaced(cluster, addon))
 }
 
-/// Returns the add-on on a cluster that a RoleBinding was made for by [`role_bindings`].
+/// Returns the add-on on a cluster for which [`role_bindings`] created a RoleBinding.
 pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
     addon_of_permission(binding).filter(|_| binding.label(ADDON_TEMPLATE_NAME_LABEL).is_some())
 }
 
-/// Returns the add-on of a RoleBinding that [OCM's manager of templates] made. Its name has neither the role
+/// Returns the add-on of a RoleBinding that [OCM's template manager] created. Its name contains neither the role
 /// nor the cluster.
 ///
-/// [OCM's manager of templates]:
+/// [OCM's template manager]:
 /// https://github.com/open-cluster-management-io/ocm/blob/main/pkg/addon/templateagent/registration.go
 pub fn addon_of_ocm_binding(binding: &RoleBinding) -> Option<&str> {
     let addon = binding.label(ADDON_NAME_LABEL)?;

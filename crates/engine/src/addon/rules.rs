@@ -1,5 +1,4 @@
-//! Health by condition rules: those of the author of a template, and those of the hub for every object whose
-//! author has none.
+//! Health by condition rules: the template author's rules, and default rules for all other objects.
 
 use super::works_status::WorksStatus;
 use crate::work::health::is_ours;
@@ -9,15 +8,15 @@ use api::condition::find_condition;
 use api::names::work_conditions::{DEGRADED, PROGRESSING};
 use api::work::v1::{ManifestConfigOption, ManifestWork};
 
-/// Returns the state of the works of an add-on by the rules in them, which must have been evaluated for the
-/// present generation; `None` if they are done, or if no rule is about that.
+/// Returns the state of an add-on's works by their condition rules, evaluated for the current generation; `None`
+/// if they are done, or no rule applies.
 pub(super) fn unfinished(works: &[&ManifestWork]) -> Option<WorksStatus> {
     works.iter().find_map(|work| unfinished_of(work, works))
 }
 
 fn unfinished_of(work: &ManifestWork, works: &[&ManifestWork]) -> Option<WorksStatus> {
     let name = work.metadata.name.as_deref().unwrap_or_default();
-    // All works of an add-on have all rules, and an agent evaluates those about objects of the work.
+    // All works of an add-on have all rules, but an agent evaluates only rules for objects in the same work.
     let is_elsewhere = |config: &ManifestConfigOption| {
         !is_about(config, work) && works.iter().any(|other| is_about(config, other))
     };
@@ -27,14 +26,14 @@ fn unfinished_of(work: &ManifestWork, works: &[&ManifestWork]) -> Option<WorksSt
         let mut about = rules.iter().filter(|rule| rule.condition == type_).peekable();
         about.peek()?;
         let is_current = |condition: &Condition| condition.observed_generation == work.metadata.generation;
-        // OCM's agents let a healthy manifest hide a degraded one.
+        // In OCM's agents, a healthy manifest can hide a degraded one.
         let degraded = culprit(work, DEGRADED, |condition| condition.is_true() && is_current(condition));
         if let (DEGRADED, Some((object, condition))) = (type_, degraded) {
             return Some(WorksStatus::Failed(format!("{object} is {type_}: {}", condition.message)));
         }
         let reported = work.status.as_ref().and_then(|status| find_condition(&status.conditions, type_));
         match reported.filter(|condition| is_current(condition)) {
-            // An agent older than condition rules never reports.
+            // An agent that predates condition rules never reports.
             None if reported.is_none() && about.all(|rule| is_ours(rule)) => None,
             None => {
                 let why = format!("the agent has not reported {type_} for manifestWork {name}");
@@ -50,7 +49,7 @@ fn unfinished_of(work: &ManifestWork, works: &[&ManifestWork]) -> Option<WorksSt
     })
 }
 
-/// Returns whether a configuration names an object that the agent has reported for a work.
+/// Returns true if a configuration names an object that the agent reported for a work.
 fn is_about(config: &ManifestConfigOption, work: &ManifestWork) -> bool {
     let mut reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);
     reported.any(|manifest| applies(&config.resource_identifier, &manifest.resource_meta))
@@ -69,7 +68,7 @@ mod tests {
         })
     }
 
-    /// Checks a work of generation 2 with rules for these conditions.
+    /// Checks a work of generation 2 with rules for the given conditions.
     fn check(rules: &[&str], conditions: &[(&str, &str, i64)], want: Option<&str>) {
         let rule = |condition: &&str| json!({"type": "CEL", "condition": condition, "celExpressions": []});
         let condition = |(type_, status, generation): &(&str, &str, i64)| json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation});
@@ -96,7 +95,7 @@ mod tests {
         check(&["Ready"], &[("Progressing", "True", 2)], None);
     }
 
-    /// Returns a work with a rule about `s` and the condition `Progressing`; its object is `object`.
+    /// Returns a work with a rule for `s` and the condition `Progressing`, whose only object is `object`.
     fn work(rule: &Value, object: &str, progressing: &[&str]) -> ManifestWork {
         let condition = |status: &&str| json!({"type": "Progressing", "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let conditions: Vec<Value> = progressing.iter().map(condition).collect();

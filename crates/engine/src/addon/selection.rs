@@ -1,4 +1,4 @@
-//! The clusters that the placements of an add-on select.
+//! The clusters selected by the placements of an add-on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use api::cluster::v1beta1::{DecisionGroupStatus, Placement, PlacementDecision};
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 use object::duration::later;
 
-/// Time for which the decisions of another scheduler have to stay the same to count as complete. A scheduler
-/// that dies between two pages is started again within five minutes, the longest back-off of a kubelet.
+/// The time for which decisions of another scheduler must stay the same to count as complete. A scheduler that
+/// dies between two pages is restarted within five minutes, the longest backoff of a kubelet.
 const UNCHANGED_FOR: SignedDuration = SignedDuration::from_mins(10);
 
-/// Why a rollout waits for the list of a placement.
+/// The reason that a rollout waits for the decisions of a placement.
 pub const UNDECIDED: &str = "the decisions of a placement are not complete yet";
 
 /// The clusters of one placement.
@@ -21,17 +21,18 @@ pub const UNDECIDED: &str = "the decisions of a placement are not complete yet";
 pub struct Selection {
     /// The clusters by group.
     pub groups: Vec<Group>,
-    /// Whether the list is complete. Until then, a cluster that is not on it may still be selected.
+    /// True if the list is complete. Until then, missing clusters may still be selected.
     pub settled: bool,
-    /// When the list is complete if nothing changes; `None` if time alone does not complete it.
+    /// The time at which the list counts as complete if nothing changes; `None` if time alone does not complete
+    /// it.
     pub settles: Option<Timestamp>,
 }
 
 impl Selection {
     /// Reads the decisions of a placement.
     ///
-    /// They are complete when the placement exists, has been scheduled, and has as many clusters in each
-    /// group as its status says. While a cluster moves from one page to another, it is on neither for a moment. See
+    /// They are complete if the placement exists, has been scheduled, and has as many clusters in each group as
+    /// its status says. A cluster that moves between pages is briefly on neither. See
     /// docs/hazards.md#cluster-between-pages. A page may get its group after its clusters. See
     /// docs/hazards.md#late-group.
     pub fn read<'a>(
@@ -44,8 +45,8 @@ impl Selection {
             let label = |name: &str| {
                 decision.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str)
             };
-            // A label that is no number sorts last, so that it does not stop the add-on.
-            // See docs/hazards.md#bad-group-index.
+            // A non-numeric label sorts last, so that it does not block the add-on. See
+            // docs/hazards.md#bad-group-index.
             let index =
                 label(DECISION_GROUP_INDEX_LABEL).map_or(0, |index| index.parse().unwrap_or(i32::MAX));
             let key =
@@ -65,8 +66,8 @@ impl Selection {
         Self { groups, settled, settles: None }
     }
 
-    /// Counts the decisions of another scheduler as complete when they have been the same for ten minutes.
-    /// Such a scheduler may write no status that says how many there are. See docs/hazards.md#no-status.
+    /// Treats the decisions of another scheduler as complete after ten minutes without a change. Such a
+    /// scheduler may write no status with the number of decisions. See docs/hazards.md#no-status.
     pub fn settle(&mut self, unchanged_since: Timestamp, now: Timestamp) {
         if !self.settled {
             let at = later(unchanged_since, UNCHANGED_FOR);
@@ -75,18 +76,18 @@ impl Selection {
         }
     }
 
-    /// Returns whether a rollout goes by the list: it is complete, or nothing will tell that it is. Clusters
-    /// that are not on an incomplete list may come before those that are. See docs/hazards.md#first-page.
+    /// Returns true if a rollout can use the list: it is complete, or only time can complete it. Clusters that
+    /// are missing from an incomplete list may sort before the others. See docs/hazards.md#first-page.
     pub fn is_decided(&self) -> bool {
         self.settled || self.settles.is_some()
     }
 
-    /// Returns the clusters.
+    /// Returns the clusters of all groups.
     pub fn clusters(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flat_map(|group| &group.clusters).map(String::as_str)
     }
 
-    /// Returns the groups without some clusters; empty groups stay.
+    /// Returns the groups without the clusters in `taken`. Empty groups are kept.
     pub fn without(&self, taken: &BTreeSet<String>) -> Vec<Group> {
         let left = |group: &Group| {
             group.clusters.iter().filter(|cluster| !taken.contains(*cluster)).cloned().collect()
@@ -95,8 +96,7 @@ impl Selection {
     }
 }
 
-/// Returns whether the groups have as many clusters as a status counts in them. Pages whose index is no
-/// number are in no group of a status.
+/// Returns true if the group sizes match the status. A status never counts pages with a non-numeric index.
 fn has_groups(groups: &BTreeMap<GroupKey, Vec<String>>, counted: &[DecisionGroupStatus]) -> bool {
     let has = |group: &DecisionGroupStatus| {
         let key = GroupKey { index: group.decision_group_index, name: group.decision_group_name.clone() };

@@ -1,5 +1,5 @@
-//! Contents of configurations, kept by hash. A cluster therefore gets an edit of a configuration only when
-//! the rollout assigns it, and a rollback finds the earlier content. See docs/hazards.md#edit-in-place and
+//! Stores the contents of configurations by hash. A cluster therefore gets an edit of a configuration only when
+//! the rollout assigns it, and a rollback can find the earlier content. See docs/hazards.md#edit-in-place and
 //! docs/hazards.md#no-rollback.
 
 use std::collections::BTreeMap;
@@ -32,10 +32,10 @@ pub fn snapshot(addon: &str, config: &Config, content: Map<String, Value>) -> Co
     ControllerRevision { metadata, data: RawExtension(Value::Object(content)), revision: Some(1) }
 }
 
-/// Reads the `spec` in a snapshot.
+/// Parses the `spec` in a snapshot.
 ///
 /// # Errors
-/// The content is not of that type.
+/// Fails if the content has the wrong type.
 pub fn spec<T: serde::de::DeserializeOwned>(snapshot: &ControllerRevision) -> Result<T, AddOnError> {
     let name = snapshot.metadata.name.as_deref().unwrap_or_default();
     let spec = snapshot.data.0.get("spec").cloned().unwrap_or_default();

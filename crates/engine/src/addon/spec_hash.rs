@@ -1,8 +1,8 @@
-//! The hash by which OCM distinguishes contents of a configuration.
+//! The hash with which OCM identifies the content of a configuration.
 //!
-//! It is the SHA-256 of the object without `apiVersion`, `kind`, `metadata` and `status`, in the JSON Go
-//! writes: keys sorted, no white space, `<`, `>`, `&` and the two line separators escaped, numbers in Go's
-//! shortest form. Every OCM component computes it, so ours must agree to the byte.
+//! It is the SHA-256 of the object without `apiVersion`, `kind`, `metadata` and `status`, in Go's JSON: keys
+//! sorted, no white space, `<`, `>`, `&` and the two line separators escaped, numbers in Go's shortest form.
+//! Every OCM component computes this hash, so ours must match exactly.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 use object::go_json::write_string;
 use object::{Object, hex};
 
-/// Fields that identify the object or report its state, and are no part of its content.
+/// Fields that are not part of the content: they identify the object or report its state.
 const NOT_CONTENT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
-/// Returns the part of a configuration that is hashed and kept in snapshots.
+/// Returns the part of a configuration that is hashed and stored in snapshots.
 pub fn content(object: &Object) -> Map<String, Value> {
     object
         .0
@@ -25,12 +25,12 @@ pub fn content(object: &Object) -> Map<String, Value> {
         .collect()
 }
 
-/// Returns the hash of an object, as OCM writes it into `specHash`.
+/// Returns the hash of an object, as in OCM's `specHash`.
 pub fn spec_hash(object: &Object) -> String {
     content_hash(&content(object))
 }
 
-/// Returns the hash of a content that was taken out of its object.
+/// Returns the hash of the content of an object.
 pub(crate) fn content_hash(content: &Map<String, Value>) -> String {
     let mut json = String::new();
     write_map(&mut json, content);
@@ -71,8 +71,9 @@ fn write_map(json: &mut String, fields: &Map<String, Value>) {
     json.push('}');
 }
 
-/// Prints a number as Go does (`encoding/json`, `floatEncoder`): an integer of 64 bits as an integer, any
-/// other number as the shortest float that reads back the same, with an exponent below 1e-6 and from 1e21 on.
+/// Prints a number as Go does (`encoding/json`, `floatEncoder`). A 64-bit integer is printed as an integer. Any
+/// other number is the shortest float that parses to the same value, with an exponent below 1e-6 and from 1e21
+/// on.
 fn write_number(json: &mut String, number: &Number) {
     if let Some(integer) = number.as_i64() {
         let _ = write!(json, "{integer}");

@@ -1,4 +1,4 @@
-//! Renders the manifests of an add-on on one cluster from an AddOnTemplate and an AddOnDeploymentConfig.
+//! Renders the manifests of an add-on for one cluster from an AddOnTemplate and an AddOnDeploymentConfig.
 
 mod decorate;
 
@@ -15,19 +15,20 @@ use decorate::Decoration;
 use object::Object;
 use object::text::clip;
 
-/// Most bytes of the values that a template and its configuration put into the manifests of one cluster:
-/// twice what etcd takes as a template. A value that stands in many places counts in each.
+/// The maximum total size of the values that a template and its configuration insert into the manifests of one
+/// cluster: twice the size of the largest template that etcd stores. A value counts at each place where it is
+/// inserted.
 const VALUE_BYTES: usize = 3 << 20;
 
-/// Most comparisons of containers with mirrors and patterns for one cluster: for 100 containers, 1,600
-/// mirrors or some hundred short patterns. A comparison is one of a byte, with a mirror or with 512 bytes of
-/// a compiled pattern.
+/// The maximum number of comparisons of containers with mirrors and patterns for one cluster. This is enough for
+/// 100 containers with 1,600 mirrors or a few hundred short patterns. A comparison matches one byte against a
+/// mirror or against 512 bytes of a compiled pattern.
 const COMPARISONS: usize = 10_000_000;
 
-/// Most characters of a text in an error.
+/// The maximum number of characters of a text in an error.
 const SHOWN: usize = 200;
 
-/// The input of the manifests of one cluster.
+/// The input for rendering the manifests of one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateInput<'a> {
     /// Name of the add-on.
@@ -38,42 +39,42 @@ pub struct TemplateInput<'a> {
     pub template: &'a AddOnTemplateSpec,
     /// The deployment configuration, as the rollout assigned it.
     pub config: Option<&'a AddOnDeploymentConfigSpec>,
-    /// The registries annotation of the cluster; the registries of the configuration go before it.
+    /// The registries annotation of the cluster. Registries in the configuration take precedence.
     pub registries: Option<&'a str>,
 }
 
-/// The reason why a template cannot be rendered. The user has to correct it.
+/// The reason that a template cannot be rendered. The user has to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// A tag is opened and not closed.
+    /// A variable is opened but not closed.
     #[error("manifest {index} of the template: \"{text}\" opens a variable with {{{{ and does not close it")]
     Unclosed {
-        /// Place of the manifest in the template.
+        /// The index of the manifest in the template.
         index: usize,
         /// The beginning of the string.
         text: String,
     },
-    /// The cluster's registries annotation is not JSON.
+    /// The registries annotation of the cluster is not JSON.
     #[error("the annotation open-cluster-management.io/image-registries of the cluster is invalid: {0}")]
     Registries(String),
     /// A container identifier of the resource requirements is invalid.
     #[error("invalid ContainerID: {0}")]
     ContainerId(String),
-    /// The certificates of the proxy are not base64.
+    /// The proxy certificates are not base64.
     #[error("proxyConfig.caBundle of the configuration is not base64: {0}")]
     CaBundle(String),
-    /// The template or the configuration multiplies its values.
+    /// The template and configuration expand to too many bytes of values.
     #[error("the manifests of the cluster have more than {VALUE_BYTES} bytes of values")]
     TooLarge,
-    /// There are too many containers for so many mirrors and patterns.
+    /// There are too many containers for the number of mirrors and patterns.
     #[error(
         "the registries and resource requirements of the configuration take more than {COMPARISONS} comparisons with the containers of the template"
     )]
     TooMuchWork,
-    /// A workload has another shape than Kubernetes gives it, so that additions would replace what is there.
+    /// A workload does not have the schema of Kubernetes, so that additions would overwrite its content.
     #[error("{field} of {workload} in the template is not {wanted}; write it as Kubernetes defines it")]
     Shape {
-        /// Resource and name, with the container if it is one of a container.
+        /// The resource and name of the workload, and the container if it is a container field.
         workload: String,
         /// The field.
         field: &'static str,
@@ -85,26 +86,26 @@ pub enum TemplateError {
     NoSigner,
 }
 
-/// The space and comparisons that are left for the manifests of a cluster.
+/// The remaining bytes and comparisons for the manifests of a cluster.
 struct Room {
     bytes: usize,
     comparisons: usize,
 }
 
 impl Room {
-    /// Takes room for a value that is about to be written.
+    /// Deducts the size of a value before it is written.
     ///
     /// # Errors
-    /// Fails where there is none left.
+    /// Fails if no bytes are left.
     fn take(&mut self, bytes: usize) -> Result<(), TemplateError> {
         self.bytes = self.bytes.checked_sub(bytes).ok_or(TemplateError::TooLarge)?;
         Ok(())
     }
 
-    /// Takes the comparisons of a text with mirrors or patterns, before they are made.
+    /// Deducts the comparisons of a text with mirrors or patterns before they are made.
     ///
     /// # Errors
-    /// Fails where they are too many.
+    /// Fails if not enough comparisons are left.
     fn compare(&mut self, text: &str, with: usize) -> Result<(), TemplateError> {
         let comparisons = with.saturating_mul(text.len() + 1);
         self.comparisons = self.comparisons.checked_sub(comparisons).ok_or(TemplateError::TooMuchWork)?;
@@ -115,7 +116,7 @@ impl Room {
 /// A mirror of images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Registry {
-    /// The prefix of the images that it mirrors; empty for all.
+    /// The prefix of the mirrored images; empty for all images.
     #[serde(default)]
     pub source: String,
     /// The text that replaces the prefix.
@@ -129,18 +130,18 @@ struct RegistriesAnnotation {
     registries: Vec<Registry>,
 }
 
-/// Renders the manifests of one cluster in the order of the template. An added object is the last.
+/// Renders the manifests of one cluster in template order. Added objects come last.
 ///
 /// # Errors
-/// Fails where the template or the configuration is invalid, or multiplies its values; nothing is rendered
-/// then.
+/// Fails if the template or configuration is invalid, or if its values expand too much. In that case nothing is
+/// rendered.
 pub fn render(input: &TemplateInput<'_>) -> Result<Vec<Object>, TemplateError> {
     let namespace = install_namespace(input.config);
     let variables = variables(input, namespace);
     let decoration = decoration(input, namespace, &variables)?;
     let mut room = Room { bytes: VALUE_BYTES, comparisons: COMPARISONS };
     let mut objects = Vec::new();
-    // `registration` decides about the rest.
+    // The module `registration` handles the rest.
     let AddOnTemplateSpec { addon_name: _, agent_spec, registration: _, unknown: _ } = input.template;
     for (index, manifest) in agent_spec.workload.manifests.iter().enumerate() {
         let mut substitution = Substitution { variables: &variables, index, room: &mut room };
@@ -156,10 +157,10 @@ pub fn render(input: &TemplateInput<'_>) -> Result<Vec<Object>, TemplateError> {
     Ok(objects)
 }
 
-/// Returns the namespace of the add-on's agents and of their credentials.
+/// Returns the namespace of the add-on's agents and their credentials.
 ///
-/// The configuration may name it. Otherwise it is that of the first Deployment of the template, or of the
-/// first DaemonSet.
+/// The configuration may name it. Otherwise it is the namespace of the first Deployment in the template, or of
+/// the first DaemonSet.
 pub(crate) fn agent_namespace<'a>(
     template: &'a AddOnTemplateSpec,
     config: Option<&'a AddOnDeploymentConfigSpec>,
@@ -184,7 +185,8 @@ pub(super) fn install_namespace(config: Option<&AddOnDeploymentConfigSpec>) -> &
     config.map(|config| config.agent_install_namespace.as_str()).unwrap_or_default()
 }
 
-/// Variables by name. As in OCM, those of the user replace defaults, and those of the cluster replace both.
+/// Returns the variables by name. As in OCM, user variables replace defaults, and cluster variables replace
+/// both.
 pub(super) fn variables(input: &TemplateInput<'_>, namespace: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     if input.template.registration.is_some() {
@@ -255,7 +257,7 @@ fn decoration(
     Ok(decoration)
 }
 
-/// Returns the volumes of the secrets that registrations put on the cluster.
+/// Returns the volumes for the secrets that registrations create on the cluster.
 fn credentials(
     addon: &str,
     registrations: &[RegistrationSpec],
@@ -284,15 +286,15 @@ fn credentials(
     Ok(volumes)
 }
 
-/// Replaces `{{NAME}}` in every string of a manifest, keys included; an unknown name becomes nothing, as it
-/// does in OCM.
+/// Replaces `{{NAME}}` in every string of a manifest, including keys. As in OCM, an unknown name is replaced by
+/// the empty string.
 ///
-/// OCM replaces in the JSON text, where a value with a quotation mark breaks the manifest or adds fields to
-/// it. Replacing inside the strings gives the same for every other value. See
+/// OCM replaces variables in the JSON text, so a value with a quotation mark breaks the manifest or adds fields
+/// to it. Replacing inside the strings gives the same result for every other value. See
 /// docs/hazards.md#template-injection.
 struct Substitution<'a> {
     variables: &'a BTreeMap<String, String>,
-    /// Place of the manifest in the template.
+    /// The index of the manifest in the template.
     index: usize,
     room: &'a mut Room,
 }

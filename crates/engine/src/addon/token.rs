@@ -1,6 +1,6 @@
-//! The objects with which the agent of a cluster gets tokens for an add-on, instead of a certificate.
+//! The objects with which a cluster's agent gets tokens for an add-on, instead of a certificate.
 //!
-//! Labels, rules and texts are OCM's.
+//! Labels, rules and messages are OCM's.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef};
@@ -15,12 +15,12 @@ use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 use api::names::{ADDON_API_NAME_LABEL, KUBE_CLIENT_SIGNER, TOKEN_INFRASTRUCTURE_LABEL};
 use object::{Key, Metadata as _};
 
-/// Returns the name of the role and of its binding.
+/// Returns the name of the role and its binding.
 fn role_name(addon: &str) -> String {
     format!("{addon}-token-role")
 }
 
-/// Returns whether the agent of the cluster asks for tokens for an add-on.
+/// Returns true if the cluster's agent requests tokens for an add-on.
 pub fn is_requested(addon: &ManagedClusterAddOn) -> bool {
     addon.status.as_ref().is_some_and(|status| {
         status.kube_client_driver == Some(KubeClientDriver::Token)
@@ -28,7 +28,7 @@ pub fn is_requested(addon: &ManagedClusterAddOn) -> bool {
     })
 }
 
-/// Returns the add-on on a cluster that a binding of [`TokenInfrastructure`] is for.
+/// Returns the add-on on a cluster to which a [`TokenInfrastructure`] binding belongs.
 pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
     let addon = binding.label(ADDON_API_NAME_LABEL)?;
     let is_ours =
@@ -36,14 +36,14 @@ pub fn addon_of_binding(binding: &RoleBinding) -> Option<Key> {
     is_ours.then(|| Key::namespaced(binding.namespace(), addon))
 }
 
-/// The service account of an add-on's agent, and the permission of the cluster's agent to get tokens of it.
+/// The service account of an add-on's agent, and the permission for the cluster's agent to create its tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenInfrastructure {
-    /// The agent of the add-on.
+    /// The service account of the add-on's agent.
     pub account: ServiceAccount,
-    /// The permission.
+    /// The permission to create its tokens.
     pub role: Role,
-    /// Gives the permission to the agent of the cluster.
+    /// Grants the permission to the cluster's agent.
     pub binding: RoleBinding,
 }
 
@@ -80,13 +80,13 @@ impl TokenInfrastructure {
     }
 }
 
-/// Returns the condition with which the agent of the cluster finds the service account of this uid.
+/// Returns the condition that gives the cluster's agent the service account with this uid.
 pub fn ready(addon: &Key, uid: &str) -> Observation {
     let message = ready_message(&addon.namespace, &addon.name, uid);
     Observation::new(TOKEN_INFRASTRUCTURE_READY, True, TOKEN_INFRASTRUCTURE_READY).message(message)
 }
 
-/// Returns the condition when the hub cannot write the objects.
+/// Returns the condition for a failure to write the objects.
 pub fn failed(why: &str) -> Observation {
     let message = format!("Failed to apply token infrastructure: {why}");
     Observation::new(TOKEN_INFRASTRUCTURE_READY, False, "TokenInfrastructureApplyFailed").message(message)

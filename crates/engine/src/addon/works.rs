@@ -20,8 +20,8 @@ use api::work::v1::{
 use object::fields::covers;
 use object::{Gvk, Key, Metadata as _, Object, ObjectRef, refers_to};
 
-/// Feedback rules for the health of a workload, beside OCM's well-known values. They show that the counts are
-/// about the present configuration and about the newest pods, as `kubectl rollout status` asks.
+/// Feedback rules for workload health, in addition to OCM's well-known values. They show that the counts
+/// describe the current configuration and the newest pods, as `kubectl rollout status` checks.
 pub(crate) const FENCE: [(&str, &str); 5] = [
     ("ConfigAddress", r".metadata.annotations.gitops\.wheelwright\.dev/config-address"),
     ("Generation", ".metadata.generation"),
@@ -30,46 +30,47 @@ pub(crate) const FENCE: [(&str, &str); 5] = [
     ("UpdatedNumberScheduled", ".status.updatedNumberScheduled"),
 ];
 
-/// Feedback rules for why a Deployment lacks pods, under the type or the reason of the condition. The first
-/// with a value counts: `ReplicaFailure` names a quota or a webhook, and the deadline passes because of it.
+/// Feedback rules for the reason that a Deployment lacks pods, named after the type or reason of the condition.
+/// The first value counts. `ReplicaFailure` comes first because it names the quota or webhook that makes the
+/// deadline pass.
 ///
-/// A Deployment has such conditions only while it fails. For OCM's agents and ours, a path that finds nothing
-/// is no value and no error, so a rollout without failures costs no write more.
+/// A Deployment has these conditions only while it fails. For OCM's agents and ours, a path without a match is
+/// neither a value nor an error, so a rollout without failures needs no additional writes.
 pub(crate) const CAUSES: [(&str, &str); 2] = [
     ("ReplicaFailure", r#".status.conditions[?(@.type=="ReplicaFailure")].message"#),
     (DEADLINE_EXCEEDED, r#".status.conditions[?(@.reason=="ProgressDeadlineExceeded")].message"#),
 ];
 
-/// The reason of a Deployment that has given up.
+/// The reason of a Deployment that exceeded its progress deadline.
 pub(crate) const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 
-/// Returns whether a work deploys a part of the add-on.
+/// Returns true if a work deploys a part of the add-on.
 pub fn is_deploy(addon: &Key, place: Place, work: &ManifestWork) -> bool {
     index(&place.deploy_prefix(addon), work).is_some()
 }
 
-/// Returns whether a work is controlled by the add-on, of any uid.
+/// Returns true if a work is controlled by the add-on, regardless of the uid.
 pub(super) fn is_controlled_by(addon: &Key, work: &ManifestWork) -> bool {
     let mut owners = work.metadata.owner_references.iter().flatten();
     owners.any(|owner| owner.controller == Some(true) && refers_to::<ManagedClusterAddOn>(owner, &addon.name))
 }
 
-/// Returns whether a work is of the part of an add-on that another cluster hosts.
+/// Returns true if a work belongs to the hosted part of an add-on.
 pub(super) fn is_hosted(addon: &Key, work: &ManifestWork) -> bool {
     let is_part = is_deploy(addon, Place::Hosting, work) || work.name() == Place::Hosting.hook_name(addon);
     addon_of(work).as_ref() == Some(addon) && is_part
 }
 
-/// Returns the index of a work whose name begins with `prefix`; `None` for other works.
+/// Returns the index of a work whose name starts with `prefix`; `None` for other works.
 fn index(prefix: &str, work: &ManifestWork) -> Option<u32> {
     work.name().strip_prefix(prefix)?.parse().ok()
 }
 
-/// Returns the works that an add-on should have on a cluster, given those that it has. `author` is the work
-/// that its author asks for, whose manifests are rendered already.
+/// Returns the desired works of an add-on on a cluster, given the existing ones. `author` is the work spec from
+/// the author; its manifests are already rendered.
 ///
 /// # Errors
-/// Fails where a manifest is larger than a work may be.
+/// Fails if a manifest exceeds the maximum size of a work.
 pub(super) fn build(
     target: &Target<'_>,
     mut manifests: Vec<Object>,
@@ -107,14 +108,14 @@ pub(super) fn build(
     Ok(packed.into_iter().map(work).collect())
 }
 
-/// Returns whether a manifest runs before the add-on is deleted instead of when it is installed.
+/// Returns true if a manifest runs before the add-on is deleted, rather than when it is installed.
 pub(super) fn is_hook(manifest: &Object) -> bool {
     let marked = manifest.annotations().contains_key(ADDON_PRE_DELETE)
         || manifest.labels().contains_key(ADDON_PRE_DELETE);
     marked && matches!(manifest.kind(), "Job" | "Pod")
 }
 
-/// Returns whether the health of this object decides the health of the add-on.
+/// Returns true if the health of the add-on depends on this object.
 pub(crate) fn is_workload(manifest: &Map<String, Value>) -> bool {
     let text = |field: &str| manifest.get(field).and_then(Value::as_str).unwrap_or_default();
     text("apiVersion").starts_with("apps/") && matches!(text("kind"), "Deployment" | "DaemonSet")
@@ -128,8 +129,8 @@ fn fence(workload: &mut Object, address: &str) {
     }
 }
 
-/// Returns the probes of workloads, merged with the template author's rules for the same objects, then the
-/// other rules of the author. Before them are condition rules for all other objects that have a health.
+/// Returns condition rules for all objects with a health that have no other rules, then the workload probes
+/// merged with the author's rules for the same objects, then the author's other rules.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().chain(&CAUSES).map(|(name, path)| JsonPath {
         name: (*name).into(),
@@ -165,7 +166,7 @@ fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<
     configs
 }
 
-/// Returns our rules, with those paths of the author that have other names.
+/// Returns our rules, plus the author's paths with other names.
 fn merged(ours: &[FeedbackRule], theirs: &[FeedbackRule]) -> Vec<FeedbackRule> {
     let mut rules = ours.to_vec();
     let names: BTreeSet<String> =
@@ -182,7 +183,7 @@ fn objects(work: &ManifestWork) -> BTreeSet<ObjectRef> {
     work.spec.workload.manifests.iter().map(reference).collect()
 }
 
-/// Returns the kind and key of a manifest, as [`Object::reference`] does, without a copy of it.
+/// Returns the kind and key of a manifest, like [`Object::reference`], without copying the manifest.
 fn reference(manifest: &Map<String, Value>) -> ObjectRef {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let metadata = |field: &str| text(manifest.get("metadata").and_then(|metadata| metadata.get(field)));
@@ -192,8 +193,8 @@ fn reference(manifest: &Map<String, Value>) -> ObjectRef {
     }
 }
 
-/// Returns the works that differ from the live ones, in the two steps in which they are written. Those that
-/// lose an object come last: another work may get it, and an agent that sees the loss first deletes it.
+/// Returns the works that differ from the live ones, in two write steps. Works that lose an object come last.
+/// Another work may gain the object, and an agent that sees the loss first would delete it.
 pub(super) fn to_write<'w, 'l>(
     wanted: &'w [ManifestWork],
     live: impl Fn(&ManifestWork) -> Option<&'l ManifestWork>,
@@ -207,9 +208,9 @@ pub(super) fn to_write<'w, 'l>(
     [first, last]
 }
 
-/// Returns whether a work is as wanted. Labels and annotations of other writers do not count, and neither do
-/// [`CAUSES`] and condition rules of the hub: a work gets them with its next content, so an upgrade of the
-/// hub does not write all works.
+/// Returns true if a work matches the desired one. Labels and annotations of other writers are ignored. So are
+/// [`CAUSES`] and the hub's condition rules: a work gets them with its next content, so that an upgrade of the
+/// hub does not rewrite all works.
 pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bool {
     let metadata = |work: &ManifestWork| {
         Object::from_typed(&ManifestWork { metadata: work.metadata.clone(), ..ManifestWork::default() })
@@ -224,7 +225,7 @@ pub(crate) fn is_as_wanted(existing: &ManifestWork, wanted: &ManifestWork) -> bo
             || without_additions(&existing.spec.manifest_configs) == without_additions(manifest_configs))
 }
 
-/// Returns configurations without what a work gets with its next content.
+/// Returns configurations without the parts that a work gets only with its next content.
 fn without_additions(configs: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let mut configs = configs.to_vec();
     without_rules(&mut configs);

@@ -1,19 +1,19 @@
-//! What the status of the works of an add-on says about its rollout.
+//! The status of an add-on's works, as it matters for a rollout.
 
-/// The state of the works of an add-on, compared with the configurations that are assigned.
+/// The state of an add-on's works relative to the assigned configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorksStatus {
     /// There are no works.
     NoWorks,
-    /// At least one was made from other configurations.
+    /// At least one work was rendered from other configurations.
     OtherConfig,
-    /// The agent has not reported about these works or their workloads; the text says about which.
+    /// The agent has not reported on a work or workload; the text names it.
     Unreported(String),
-    /// The agent has not applied every work, or not every object exists; the text says which and why.
+    /// Not every work is applied, or not every object exists; the text says which and why.
     NotReady(String),
-    /// The API server of the cluster rejects an object; the text is the agent's.
+    /// The API server of the cluster rejects an object; the text is the agent's message.
     Refused(String),
-    /// All objects exist, but one is not healthy with this configuration yet; the text says which and why.
+    /// All objects exist, but one is not healthy yet with this configuration; the text says which and why.
     NotHealthy(String),
     /// All objects exist, but one has failed with this configuration; the text says which and why.
     Failed(String),

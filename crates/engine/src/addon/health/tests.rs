@@ -12,8 +12,8 @@ fn condition(type_: &str, status: &str, generation: i64) -> Value {
     json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
 }
 
-/// Returns a work of generation 2 made from configuration `made`, whose Deployment reports these numbers
-/// about configuration `about`.
+/// Returns a work of generation 2 that was rendered from configuration `made`, and whose Deployment reports
+/// these numbers for configuration `about`.
 fn work(made: &str, about: &str, numbers: &[(&str, i64)], conditions: &Value) -> ManifestWork {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}, "spec": {"replicas": 2}});
     let mut values = vec![

@@ -3,7 +3,7 @@ use super::*;
 use api::cluster::v1::ManagedCluster;
 use serde_json::{Value, json};
 
-/// Returns the add-on `a` on the cluster `c1`, with these finalizers.
+/// Returns the add-on `a` on the cluster `c1` with these finalizers.
 fn addon(finalizers: &[&str], host: Option<&str>) -> Arc<ManagedClusterAddOn> {
     let annotations = host.map(|host| json!({api::names::HOSTING_CLUSTER_ANNOTATION: host}));
     let metadata = json!({"name": "a", "namespace": "c1", "uid": "u", "finalizers": finalizers,

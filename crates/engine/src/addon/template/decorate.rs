@@ -1,9 +1,9 @@
-//! Additions to the workloads of a template: environment, credentials, node placement, images, proxy,
-//! resources, namespace.
+//! Additions to the workloads of a template: environment, credentials, node placement, images, proxy, resources,
+//! namespace.
 //!
-//! As in OCM, only the containers of Deployments and DaemonSets are decorated. A manifest of any kind that
-//! makes pods asks with an annotation for the same, and for its init containers. Fields that this version
-//! does not know stay as they are.
+//! As in OCM, only the containers of Deployments and DaemonSets are decorated by default. A manifest of any
+//! other kind that creates pods can request the same with an annotation, including for its init containers.
+//! Unknown fields are preserved.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ use object::text::clip;
 
 /// The directory where the hub kubeconfig of an add-on is mounted.
 pub(crate) const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
-/// Bytes of the compiled patterns of containers of a configuration: 5 ms for each cluster.
+/// The maximum size of a configuration's compiled container patterns, which takes 5 ms for each cluster.
 pub(super) const MAX_PATTERNS: usize = 1 << 20;
-/// Bytes of compiled patterns that cost a comparison with each byte of a container.
+/// The size of compiled patterns that costs one comparison for each byte of a container.
 const PATTERN_BYTES: usize = 512;
 const PROXY_CA_PATH: &str = "/managed/proxy-ca";
 const PROXY_CA_KEY: &str = "ca-bundle.crt";
@@ -36,50 +36,50 @@ const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
 pub(super) struct Decoration {
     /// Name of the add-on.
     pub addon: String,
-    /// Environment, in order.
+    /// The environment variables, in order.
     pub env: Vec<(String, String)>,
-    /// Secrets to mount.
+    /// The secrets to mount.
     pub volumes: Vec<SecretVolume>,
-    /// Replaces the node selector.
+    /// The node selector, which replaces the one in the manifest.
     pub node_selector: Option<Value>,
-    /// Replaces the tolerations.
+    /// The tolerations, which replace the ones in the manifest.
     pub tolerations: Option<Value>,
-    /// Mirrors; the last one that changes an image wins.
+    /// The mirrors. The last one that changes an image wins.
     pub registries: Vec<Registry>,
-    /// Environment of the proxy, in order.
+    /// The proxy environment variables, in order.
     pub proxy: Vec<(String, String)>,
-    /// Certificates of the proxy, in PEM.
+    /// The proxy certificates, in PEM.
     pub proxy_ca: String,
-    /// Resource requirements; the last one that matches wins.
+    /// The resource requirements. The last match wins.
     pub resources: Vec<ResourceRule>,
 }
 
-/// A secret mounted into every container.
+/// A secret that is mounted into every container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SecretVolume {
     /// Name of the volume.
     pub name: String,
     /// Name of the secret.
     pub secret: String,
-    /// The path that it is mounted at.
+    /// The mount path.
     pub path: String,
 }
 
-/// The resources of some containers.
+/// The resources of matching containers.
 #[derive(Clone, Debug)]
 pub(super) struct ResourceRule {
     containers: Regex,
-    /// Its cost, in comparisons for each byte.
+    /// The cost in comparisons per byte.
     cost: usize,
     resources: Value,
 }
 
 impl ResourceRule {
-    /// Reads `resource:name:container`. Each part is a name, `*` or, as in OCM, a regular expression, which
-    /// takes its bytes from those that are left.
+    /// Parses `resource:name:container`. Each part is a name, `*` or, as in OCM, a regular expression. The size
+    /// of the expression is deducted from `bytes`.
     ///
     /// # Errors
-    /// Fails where there are not three parts, or where one is no regular expression or too large.
+    /// Fails if there are not exactly three parts, or if a part is an invalid or too large regular expression.
     pub(super) fn parse(id: &str, resources: Value, bytes: &mut usize) -> Result<Self, TemplateError> {
         let invalid = || TemplateError::ContainerId(clip(id, SHOWN));
         let parts: Vec<&str> = id.split(':').map(|part| if part == "*" { ".+" } else { part }).collect();
@@ -93,10 +93,10 @@ impl ResourceRule {
 }
 
 impl Decoration {
-    /// Takes the proxy of a configuration.
+    /// Sets the proxy of a configuration.
     ///
     /// # Errors
-    /// Fails where the certificates are not base64.
+    /// Fails if the certificates are not base64.
     pub(crate) fn set_proxy(&mut self, proxy: &ProxyConfig) -> Result<(), TemplateError> {
         let ProxyConfig { http_proxy, https_proxy, ca_bundle, no_proxy, unknown: _ } = proxy;
         let pairs = [("HTTP_PROXY", http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
@@ -113,7 +113,7 @@ impl Decoration {
         Ok(())
     }
 
-    /// Returns whether workloads get the certificates. Without a proxy there is nothing that they certify.
+    /// Returns true if workloads get the certificates, which have no use without a proxy.
     fn mounts_proxy_ca(&self) -> bool {
         !self.proxy.is_empty() && !self.proxy_ca.is_empty()
     }
@@ -124,7 +124,7 @@ pub(super) fn json<T: Serialize>(part: &T) -> Value {
     serde_json::to_value(part).expect("wire types have string keys, so they serialise")
 }
 
-/// Returns the fields that lead to the pods of a workload that is decorated; `None` for other objects.
+/// Returns the path to the pod spec of a supported workload; `None` for other objects.
 fn path_of_pods(object: &Object) -> Option<&'static [&'static str]> {
     let gvk = object.gvk();
     let (is_ocms, path): (bool, &[&str]) = match (gvk.group.as_str(), gvk.kind.as_str()) {
@@ -137,15 +137,15 @@ fn path_of_pods(object: &Object) -> Option<&'static [&'static str]> {
     (is_ocms || asks(object)).then_some(path)
 }
 
-/// Returns whether a manifest asks for what OCM does for Deployments and DaemonSets only.
+/// Returns true if a manifest requests what OCM does only for Deployments and DaemonSets.
 fn asks(object: &Object) -> bool {
     object.annotations().get(DECORATE_ANNOTATION) == Some(&"true")
 }
 
-/// Decorates the pods of a workload; other objects stay as they are.
+/// Decorates the pods of a workload. Other objects are unchanged.
 ///
 /// # Errors
-/// Fails where there is no room for the additions, or where a field is not what Kubernetes defines.
+/// Fails if there is no room for the additions, or if a field does not match the Kubernetes schema.
 pub(super) fn workload(
     object: &mut Object,
     decoration: &Decoration,
@@ -245,10 +245,10 @@ fn decorate_container(
     Ok(())
 }
 
-/// Returns a list of a workload, which is made if it is absent or null.
+/// Returns a list of a workload, creating it if it is absent or null.
 ///
 /// # Errors
-/// Fails where something else is there.
+/// Fails if the field is not a list.
 fn list<'a>(
     fields: &'a mut Map<String, Value>,
     name: &'static str,
@@ -261,9 +261,9 @@ fn list<'a>(
     slot.as_array_mut().ok_or_else(|| shape(id, name, "a list"))
 }
 
-/// Returns the image that the last mirror that has another one serves in place of `image`.
+/// Returns the replacement for `image` from the last mirror that changes it.
 ///
-/// A source matches whole path segments. In OCM, `quay.io/ocm` would match `quay.io/ocm-evil/x` too.
+/// A source matches whole path segments. In OCM, `quay.io/ocm` would also match `quay.io/ocm-evil/x`.
 fn mirror(image: &str, registries: &[Registry]) -> Option<String> {
     let last = image.rsplit('/').next().unwrap_or(image);
     let ends_segment = |rest: &&str| rest.is_empty() || rest.starts_with(['/', ':', '@']);
@@ -275,18 +275,17 @@ fn mirror(image: &str, registries: &[Registry]) -> Option<String> {
             "" => ("/", last),
             source => ("", image.strip_prefix(source).filter(ends_segment)?),
         };
-        // A long mirror is copied only for an image that it changes.
+        // Copy a long mirror only for an image that it changes.
         let is_same = image.strip_prefix(mirror).and_then(|image| image.strip_prefix(slash)) == Some(rest);
         (!is_same).then(|| format!("{mirror}{slash}{rest}"))
     };
     registries.iter().rev().find_map(candidate)
 }
 
-/// Moves the objects of a template into the namespace of the agent; with an empty namespace they stay where
-/// the template put them.
+/// Moves the objects of a template into the namespace of the agent. An empty namespace leaves them in place.
 ///
-/// A subject of a binding moves if it is in a namespace of the template: another one is somebody else's
-/// service account. The first Namespace becomes that of the agent, and others keep their names.
+/// A binding's subject moves only if it is in a namespace of the template; other subjects are foreign service
+/// accounts. The first Namespace object is renamed to the namespace of the agent, and others keep their names.
 pub(super) fn place(objects: &mut [Object], namespace: &str) {
     if namespace.is_empty() {
         return;
@@ -318,8 +317,8 @@ fn proxy_ca_name(addon: &str) -> String {
     format!("{addon}-proxy-ca")
 }
 
-/// Returns the ConfigMap with the certificates of the proxy, in the namespace of the workloads that mount it;
-/// `None` where no workload does.
+/// Returns the ConfigMap with the proxy certificates, in the namespace of the workloads that mount it; `None` if
+/// no workload does.
 pub(super) fn ca_bundle(addon: &str, decoration: &Decoration, objects: &[Object]) -> Option<Object> {
     if !decoration.mounts_proxy_ca() {
         return None;

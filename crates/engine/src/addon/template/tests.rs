@@ -91,7 +91,7 @@ fn many_containers_and_many_mirrors_or_patterns_are_refused_before_they_are_comp
 
 #[test]
 fn a_template_that_multiplies_a_value_is_refused_before_it_is_rendered() {
-    // On every cluster, 30,000 times 1 KiB.
+    // 30,000 times 1 KiB on every cluster.
     let manifests: Vec<Value> = (0..300).map(|_| config_map(json!({"{{A}}": "{{A}}".repeat(100)}))).collect();
     let refused = |variable: &str, deployments: &Value, rest: Value| {
         let mut config = json!({"customizedVariables": [{"name": "A", "value": variable}]});
@@ -104,7 +104,7 @@ fn a_template_that_multiplies_a_value_is_refused_before_it_is_rendered() {
     let too_large = Some("the manifests of the cluster have more than 3145728 bytes of values".to_owned());
     assert_eq!(refused(&"x".repeat(1024), &json!(manifests), json!({})), too_large);
     assert_eq!(refused(&"x".repeat(64), &json!(manifests), json!({})), None);
-    // An addition of a configuration to every container or workload multiplies as well.
+    // Additions to every container or workload multiply values as well.
     let large = "x".repeat(32 << 10);
     let containers: Vec<Value> = (0..100).map(|_| json!({"name": "c", "image": "a/b"})).collect();
     let one = deployment(json!({"name": "c"}), json!({"containers": containers}));
@@ -307,7 +307,7 @@ fn patterns_of_containers_share_a_limit() {
     assert_eq!(refused, "invalid ContainerID: deployments:a{4000}:*");
 }
 
-/// Returns whether only texts differ, and fields whose names have become the same.
+/// Returns true if only strings differ, including keys that became equal.
 fn is_alike(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::String(_), Value::String(_)) => true,
