@@ -1,5 +1,5 @@
-//! Prints a fleet as text: a line for each repository and placement, and the groups of each add-on and
-//! ManifestWorkReplicaSet in the order in which they start.
+//! Formats a fleet as text: one line per repository and placement, and the groups of each add-on and
+//! ManifestWorkReplicaSet in rollout order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,12 +17,13 @@ use engine::rollout::ClusterState;
 use object::Gvk;
 use object::text::short_commit;
 
-/// Largest group whose clusters get a cell each; larger groups are counted by state.
+/// The largest group with a cell per cluster; larger groups are shown as counts per state.
 const CELLS: usize = 48;
-/// Most clusters in trouble that are named, of the hub and of each add-on or set.
+/// The maximum number of troubled clusters to list, for the hub and for each add-on or set.
 const MAX_LISTED: usize = 20;
 
-/// Returns the text for the whole fleet, with the last results of commits if `has_history`. What depends on `unread` kinds is left out.
+/// Formats the whole fleet, including the last results of commits if `has_history` is set. Everything that depends
+/// on the `unread` kinds is left out.
 pub(super) fn page(overview: &Overview, style: Style, has_history: bool, unread: &[Gvk]) -> String {
     let mut page = String::new();
     let is_read = |kind: &Gvk| !unread.contains(kind);
@@ -43,7 +44,7 @@ pub(super) fn page(overview: &Overview, style: Style, has_history: bool, unread:
     page
 }
 
-/// Returns the text for an add-on or a set: its clusters group by group, in the order in which they start.
+/// Formats an add-on or a set: its clusters by group, in rollout order.
 pub(super) fn workload(summary: &WorkloadSummary, style: Style) -> String {
     let WorkloadSummary { name, holds, corrections, groups, .. } = summary;
     let mut page = format!("{}  {}\n", style.bold(name), summary.progress());
@@ -110,7 +111,7 @@ fn repositories(page: &mut String, overview: &Overview, style: Style, has_histor
     }
 }
 
-/// Writes the first objects of a list, and the number of the others.
+/// Writes the listed objects, and the number of objects that are not listed.
 fn objects(page: &mut String, indent: &str, objects: &[String], more: usize) {
     for object in objects {
         let _ = writeln!(page, "{indent}{object}");
@@ -156,8 +157,7 @@ pub(super) fn title(group: &GroupSummary) -> String {
     }
 }
 
-/// Returns the groups of an add-on or a set: a cell per cluster, or a count per state where the group is
-/// large.
+/// Formats the groups of an add-on or a set: a cell per cluster or, for large groups, a count per state.
 pub(super) fn group_lines(workload: &str, groups: &[GroupSummary], style: Style) -> Vec<String> {
     let width = groups.iter().map(|group| title(group).chars().count()).max().unwrap_or_default();
     let cell = groups
@@ -191,7 +191,7 @@ fn text(workload: &str, cluster: &ClusterSummary) -> String {
     format!("{} {} {}", cluster.mark().sign(), cluster.name, if version.is_empty() { "-" } else { version })
 }
 
-/// Returns how many clusters of a group are in which state.
+/// Formats the number of clusters of a group per state.
 fn counts(group: &GroupSummary, style: Style) -> Vec<String> {
     let mut counts: BTreeMap<(Mark, String), usize> = BTreeMap::new();
     for cluster in &group.clusters {
@@ -203,7 +203,7 @@ fn counts(group: &GroupSummary, style: Style) -> Vec<String> {
     counts.into_iter().map(cell).collect()
 }
 
-/// Writes until when clusters soak, for which the next group waits.
+/// Writes the time until which clusters soak. The next group waits for it.
 fn write_soaking(page: &mut String, summary: &WorkloadSummary) {
     let ends = summary.clusters().filter_map(|cluster| match cluster.state {
         ClusterState::Soaking { until } => Some(until),
@@ -217,8 +217,7 @@ fn write_soaking(page: &mut String, summary: &WorkloadSummary) {
     };
 }
 
-/// Writes the clusters that have a problem, with their messages: those that failed first, then those that report
-/// an error.
+/// Writes the troubled clusters with their messages: first those that failed, then those that report an error.
 fn write_failures(page: &mut String, summary: &WorkloadSummary, style: Style) {
     let mut troubled: Vec<_> =
         summary.clusters().filter(|cluster| matches!(cluster.mark(), Mark::Bad | Mark::Warned)).collect();

@@ -1,4 +1,4 @@
-//! Follows a hub by watches, for the commands that show it live.
+//! Watches a hub for the commands that show live state.
 
 use kube::Client;
 
@@ -8,12 +8,12 @@ use controllers::hub::overview::OverviewController;
 use controllers::hub::placement::PlacementExplanationController;
 use reconcile::{Register as _, Scope};
 
-/// Returns a shell that keeps the objects of an overview, and writes nothing.
+/// Returns a shell that caches the objects of an overview and writes nothing.
 pub(super) fn follow(hub: Client) -> Shell {
     Shell::new(options(hub), |register| register.add::<OverviewController>())
 }
 
-/// Returns a shell as [`follow`] does, which keeps what decides placements too.
+/// Returns a shell as [`follow`] does, which also caches the objects that decide placements.
 pub(super) fn follow_with_placements(hub: Client) -> Shell {
     Shell::new(options(hub), |register| {
         register.add::<OverviewController>();
@@ -24,7 +24,7 @@ pub(super) fn follow_with_placements(hub: Client) -> Shell {
 fn options(hub: Client) -> ShellOptions {
     ShellOptions {
         scope: Scope::Rollouts,
-        // A hub with the programs of OCM alone is shown as well.
+        // A hub with only OCM's components is supported too.
         optional_group: Some(GITOPS_GROUP),
         ..ShellOptions::new(hub)
     }

@@ -1,4 +1,4 @@
-//! What the help shows beside the doc comments of the commands: groups of commands, and examples.
+//! The parts of the help that are not doc comments: command groups and examples.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// The commands of `wheelwright --help` by what people want to do.
+/// The commands in `wheelwright --help`, grouped by purpose.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "hub", "operator", "agent"]),
     ("Look", &["status", "get", "explain", "events", "dashboard", "doctor"]),
@@ -30,7 +30,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Other", &["completion", "version", "help"]),
 ];
 
-/// Examples for each command that does something.
+/// The examples for each command without subcommands.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("demo", &["wheelwright demo", "wheelwright demo --clusters 4 --stay"]),
     (
@@ -259,7 +259,7 @@ pub(super) fn command() -> Command {
     command
 }
 
-/// Returns the commands by group, each with the first sentence of its help.
+/// Lists the commands by group, each with the first sentence of its help.
 fn groups(command: &Command) -> String {
     let mut text = String::new();
     for (group, names) in GROUPS {
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the paths of the commands that do something.
+    /// Collects the paths of the commands without subcommands.
     fn leaves(command: &Command, path: &str, into: &mut BTreeSet<String>) {
         for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
             let path = format!("{path} {}", inner.get_name()).trim_start().to_owned();

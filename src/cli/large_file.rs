@@ -1,4 +1,4 @@
-//! Reads files that are too large to be in memory at once.
+//! Reads files that are too large to fit into memory.
 
 use std::fmt::{self, Formatter};
 use std::fs::File;
@@ -13,14 +13,14 @@ use super::CommandError;
 use super::objects::{MAX_FILE, of_file};
 use object::Object;
 
-/// Reads an item of a list, or leaves it out.
+/// Parses an item of a list; returns `None` to leave it out.
 type ReadItem<'r> = dyn FnMut(&RawValue) -> serde_json::Result<Option<Object>> + 'r;
 
-/// Reads a file of any size. Above 64 MiB it must be one List in JSON, of which `read` reads the items, or
-/// leaves them out. A smaller file is read whole.
+/// Reads a file of any size. A file above 64 MiB must be a JSON List, whose items `read` parses or leaves out.
+/// Smaller files are read at once.
 ///
 /// # Errors
-/// The file cannot be read, or holds something that is no object.
+/// The file cannot be read, or contains something that is not an object.
 pub(crate) fn of_large_file(file: &Path, read: &mut ReadItem<'_>) -> Result<Vec<Object>, CommandError> {
     let name = file.display();
     let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;
@@ -35,7 +35,7 @@ pub(crate) fn of_large_file(file: &Path, read: &mut ReadItem<'_>) -> Result<Vec<
     })
 }
 
-/// Reads a List in JSON, item by item.
+/// Reads a JSON List item by item.
 fn of_list(json: impl io::Read, read: &mut ReadItem<'_>) -> serde_json::Result<Vec<Object>> {
     let mut objects = Vec::new();
     let mut json = serde_json::Deserializer::from_reader(json);
@@ -44,7 +44,7 @@ fn of_list(json: impl io::Read, read: &mut ReadItem<'_>) -> serde_json::Result<V
     Ok(objects)
 }
 
-/// Hands each item of a List on.
+/// Passes each item of a List to a function.
 struct List<'r>(&'r mut dyn FnMut(&RawValue) -> serde_json::Result<()>);
 
 impl<'de> Visitor<'de> for List<'_> {

@@ -1,4 +1,4 @@
-//! Reads directories of this machine as trees for the renderer.
+//! Reads local directories as trees for the renderer.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,22 +12,23 @@ use object::{Key, Seed};
 use render::limits::MAX_FILE_BYTES;
 use render::{RandomValues, Reason, RenderError, RenderMemo, Rendered, render_again};
 
-/// Most files that are read, and most bytes of them; a directory with more is hardly a config repository.
+/// The limits for the number of files and their total size. A larger directory is unlikely to be a config
+/// repository.
 const MAX_FILES: usize = 200_000;
 const MAX_BYTES: usize = 256 << 20;
 
-/// A directory, and an overlay in it.
+/// The rendered overlay of a local directory.
 pub(crate) struct Local {
-    /// The directory whose files are the tree.
+    /// The root directory of the tree.
     pub(crate) base: PathBuf,
-    /// The result of the rendering.
+    /// The result of rendering.
     pub(crate) result: Result<Rendered, RenderError>,
-    /// The releases of charts whose random values are placeholders.
+    /// The Helm releases with placeholders instead of random values.
     pub(crate) placeholders: Vec<Key>,
 }
 
-/// Renders an overlay of a tree. Placeholders stand for the random values of charts; also returns the releases that have
-/// some.
+/// Renders an overlay of a tree, with placeholders instead of random values. Also returns the releases that have
+/// placeholders.
 pub(crate) fn render_tree(tree: &FileTree, overlay: &str) -> (Result<Rendered, RenderError>, Vec<Key>) {
     let mut random = RandomValues { seed: Some(Seed::PLACEHOLDER), ..RandomValues::default() };
     loop {
@@ -42,10 +43,11 @@ pub(crate) fn render_tree(tree: &FileTree, overlay: &str) -> (Result<Rendered, R
     }
 }
 
-/// Renders a directory of this machine.
+/// Renders a local directory.
 ///
-/// The tree is the directory itself, or the nearest parent that holds all files that the overlay names. The
-/// search ends at the root of the repository; outside of a repository, an overlay names nothing but its own files.
+/// The root of the tree is the directory itself, or its nearest parent that contains all files that the overlay
+/// references. The search ends at the root of the repository; outside a repository, an overlay can only reference
+/// its own files.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -79,10 +81,10 @@ pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
     }
 }
 
-/// The hint for an overlay that leaves its directory.
+/// The hint for an overlay that references files outside its directory.
 const OUTSIDE: &str = "outside of a git repository, only files below the directory are read; run git init in the directory that holds the bases too";
 
-/// What was read so far.
+/// The number and the size of the files read so far.
 #[derive(Default)]
 struct Read {
     files: usize,
@@ -97,8 +99,8 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, read: &mut Read) -> 
         let (path, full) = (format!("{prefix}{name}"), entry.path());
         if kind.is_dir() {
             if name != ".git" {
-                // A directory that cannot be read counts as empty. The renderer reports a missing file if the
-                // overlay names one.
+                // An unreadable directory counts as empty. The renderer reports files that the overlay references
+                // and that are missing.
                 let _ = read_tree(&full, &format!("{path}/"), tree, read);
             }
         } else if kind.is_symlink() {
@@ -124,7 +126,7 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, read: &mut Read) -> 
     Ok(())
 }
 
-/// Reads a file. Of one that is too large for the renderer, it reads as much as makes the renderer refuse it.
+/// Reads a file, up to one byte more than the renderer accepts.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;

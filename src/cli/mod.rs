@@ -1,5 +1,5 @@
-//! The command line. A command is a file in `commands/`; its doc comments are its help. All output goes
-//! through [`output`].
+//! The command line. Each command is a file in `commands/`; its doc comments are its help. All output goes through
+//! [`output`].
 
 mod bootstrap;
 mod checkout;
@@ -49,7 +49,7 @@ struct Cli {
     command: commands::Command,
 }
 
-/// The heading of the options of every command.
+/// The heading of the global options.
 const GLOBAL: &str = "Global options";
 
 /// Options of every command.
@@ -72,7 +72,7 @@ enum LogFormat {
     Json,
 }
 
-/// Runs the process: parses arguments, dispatches, prints an error and its hint.
+/// Runs the process: parses the arguments, runs the command, and prints an error with its hint.
 pub fn main() -> ExitCode {
     let words: Vec<_> = commands::agent_flags::translated(std::env::args_os().collect());
     let cli =
@@ -83,7 +83,7 @@ pub fn main() -> ExitCode {
         Err(CommandError { error, .. }) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(CommandError { error, hint }) => {
             let mut stderr = std::io::stderr().lock();
-            // A closed standard error leaves no place to report it.
+            // If standard error is closed, there is nowhere to report that.
             let _ = writeln!(stderr, "error: {}", shell::with_causes(error.as_ref()));
             if let Some(hint) = hint.as_deref().or(hint_about_file(&error)) {
                 let _ = writeln!(stderr, "hint: {hint}");
@@ -93,11 +93,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Sends log lines to standard error. The demo runs the parts of a whole fleet in one process and sends them
-/// to a file.
+/// Writes logs to standard error. The demo runs a whole fleet in one process and writes its logs to a file.
 fn init_logs(Cli { global, command }: &Cli, ui: &mut Ui) -> Result<(), CommandError> {
     let level = match (global.verbose, command) {
-        // The demo overwrites its own lines, and log lines between them would stay on the screen.
+        // These commands redraw their output, and log lines in between would corrupt the screen.
         (
             0,
             commands::Command::Status(_) | commands::Command::Dashboard(_) | commands::Command::Rollout(_),

@@ -1,4 +1,4 @@
-//! Reads the objects of a file, or of a hub as it is now.
+//! Reads objects from a file or from a hub.
 
 use std::path::Path;
 
@@ -11,14 +11,13 @@ use crate::shell::page;
 use engine::report::{FLEET_SNAPSHOT, SnapshotReader};
 use object::{Gvk, Object};
 
-/// Largest file that is read whole: 64 MiB hold some 20,000 clusters.
+/// The largest file that is read at once: 64 MiB hold about 20,000 clusters.
 pub(super) const MAX_FILE: u64 = 64 << 20;
 
-/// Reads YAML documents or JSON; a List counts as its items, and a file of a report's snapshot as its
-/// objects.
+/// Reads YAML documents or JSON. Expands Lists to their items, and files of a report's snapshot to their objects.
 ///
 /// # Errors
-/// The file cannot be read, or holds something that is no object.
+/// The file cannot be read, or contains something that is not an object.
 pub(crate) fn of_file(file: &Path) -> Result<Vec<Object>, CommandError> {
     let name = file.display();
     let size = std::fs::metadata(file).with_context(|| format!("cannot read {name}"))?.len();
@@ -29,15 +28,15 @@ pub(crate) fn of_file(file: &Path) -> Result<Vec<Object>, CommandError> {
     of_text(&text).with_context(|| format!("cannot read {name}")).map_err(CommandError::from)
 }
 
-/// Reads the objects of a text, as [`of_file`] reads those of a file.
+/// Parses objects in the same formats as [`of_file`].
 ///
 /// # Errors
-/// The text holds something that is no object.
+/// The text contains something that is not an object.
 pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     let documents: Vec<Value> = if text.trim_start().starts_with('{') {
         serde_json::Deserializer::from_str(text).into_iter().collect::<Result<_, _>>()?
     } else {
-        // The limits of nodes and events allow a file of that size. The limit of the depth is the default.
+        // These budgets allow a file of the maximum size. The depth limit is the default.
         let options = serde_saphyr::options! {
             strict_booleans: false,
             budget: serde_saphyr::budget! {
@@ -64,11 +63,10 @@ pub(crate) fn of_text(text: &str) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// Lists the objects of a kind that a label selector selects, all of them if it is empty, and keeps those that are
-/// taken.
+/// Lists the objects of a kind that match a label selector, and keeps those for which `takes` returns true.
 ///
 /// # Errors
-/// The inner error is the answer of the hub; the outer one, an object that cannot be read.
+/// The inner error is the hub's answer; the outer error is about an invalid object.
 pub(crate) async fn of_api(
     api: &Api<DynamicObject>,
     gvk: &Gvk,

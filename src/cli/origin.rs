@@ -1,4 +1,4 @@
-//! The input of a command: the objects of a hub as it is now, or of a file.
+//! The input of a command: the objects of a hub or a file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,22 +33,22 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Returns the objects of a file.
+    /// Returns the objects of a file as an origin.
     pub(super) fn of_file(file: PathBuf) -> Self {
         Self { snapshot: Some(file), hub: HubArgs::default(), objects: None }
     }
 
-    /// Returns a hub as it is now.
+    /// Returns a hub as an origin.
     pub(super) fn of_hub(hub: HubArgs) -> Self {
         Self { snapshot: None, hub, objects: None }
     }
 
-    /// Returns objects that were read before.
+    /// Returns objects that were already read as an origin.
     pub(super) fn of_objects(objects: Vec<Object>) -> Self {
         Self { snapshot: None, hub: HubArgs::default(), objects: Some(objects) }
     }
 
-    /// Returns whether the objects are those of a file.
+    /// Returns true if the origin is a file.
     pub(super) fn is_file(&self) -> bool {
         self.snapshot.is_some()
     }
@@ -58,7 +58,7 @@ impl Origin {
         self.hub.clone()
     }
 
-    /// Connects to the hub, for a command that follows it.
+    /// Connects to the hub, for a command that watches it.
     pub(super) async fn connect(&self) -> Result<Client, CommandError> {
         self.hub.connect().await
     }
@@ -66,8 +66,8 @@ impl Origin {
     /// Reads all objects of some kinds into caches.
     ///
     /// # Errors
-    /// The file cannot be read, the hub does not answer or does not serve a kind, or an object does not fit
-    /// its type.
+    /// The file cannot be read, the hub does not answer or does not serve a kind, or an object does not match its
+    /// type.
     pub(super) fn read(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let snapshot = match self.stored()? {
             Some(stored) => stored,
@@ -76,11 +76,11 @@ impl Origin {
         snapshot.caches(wanted)
     }
 
-    /// Reads the objects of some kinds into caches, as far as the user may list them: the objects of the whole hub or,
-    /// if the user may not list these, of a namespace. Returns the kinds that may not be listed in either.
+    /// Reads the objects of some kinds into caches, as far as the user may list them: in the whole hub, or else in
+    /// a namespace. Returns the kinds that the user may list in neither.
     ///
     /// # Errors
-    /// As for [`Origin::read`], or no kind may be listed.
+    /// As for [`Origin::read`], or the user may not list any kind.
     pub(super) fn read_permitted(
         &self,
         wanted: &[KindToRead],
@@ -95,7 +95,7 @@ impl Origin {
         Ok((snapshot.caches(wanted)?, refused.into_iter().map(|(gvk, _)| gvk).collect()))
     }
 
-    /// Returns the objects of the file, or those that were read before; `None` if the origin is a hub.
+    /// Returns the objects of the file, or those that were already read; `None` if the origin is a hub.
     fn stored(&self) -> Result<Option<Snapshot>, CommandError> {
         let objects = match (&self.objects, &self.snapshot) {
             (Some(objects), _) => objects.clone(),
@@ -106,16 +106,16 @@ impl Origin {
     }
 }
 
-/// Reads all objects of some kinds from a hub into caches, as [`Origin::read`] does.
+/// Reads all objects of some kinds from a hub into caches, like [`Origin::read`].
 ///
 /// # Errors
-/// The hub does not answer or does not serve a kind, or an object does not fit its type.
+/// The hub does not answer or does not serve a kind, or an object does not match its type.
 pub(super) async fn read_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
     Snapshot::of_hub(hub, wanted).await?.caches(wanted)
 }
 
-/// Returns whether a hub has definitions of ours. One with the programs of OCM alone has none, and its
-/// clusters, placements and add-ons are shown as well.
+/// Returns true if a hub serves our kinds. A hub with only OCM's components does not, but its clusters, placements
+/// and add-ons are shown as well.
 ///
 /// # Errors
 /// The hub does not answer.
@@ -124,7 +124,7 @@ pub(super) async fn serves_ours(hub: &Client) -> Result<bool, CommandError> {
     Ok(groups.groups.iter().any(|group| group.name == GITOPS_GROUP))
 }
 
-/// A kind that a command reads, and the function that puts its objects into the caches.
+/// A kind to read, and the function that loads its objects into caches.
 pub(super) struct KindToRead {
     gvk: Gvk,
     plural: String,
@@ -132,17 +132,18 @@ pub(super) struct KindToRead {
 }
 
 impl KindToRead {
-    /// Returns a kind that is read as its type.
+    /// Returns a kind to read as its type.
     pub(super) fn typed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load::<K> }
     }
 
-    /// Returns a kind whose content alone is read.
+    /// Returns a kind to read as untyped content.
     pub(super) fn observed<K: Kind>() -> Self {
         Self { gvk: Gvk::of::<K>(), plural: K::plural(&()).into(), load: Snapshot::load_observed::<K> }
     }
 
-    /// Lists the objects of the whole hub or, if the user may not, of a namespace. The inner error is the first refusal.
+    /// Lists the objects of the whole hub or, if the user may not, of a namespace. The inner error is the first
+    /// denial.
     async fn permitted(
         &self,
         hub: &Client,
@@ -164,22 +165,22 @@ impl KindToRead {
         let inside = Api::namespaced_with(hub.clone(), namespace, &resource);
         match objects::of_api(&inside, gvk, &labels, |_| true).await? {
             Ok(objects) => Ok(Ok(objects)),
-            // A kind without namespaces is not found in one.
+            // The API server returns 404 for a cluster-scoped kind in a namespace.
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(refusal),
             Err(error) => Err(failed()(error)),
         }
     }
 }
 
-/// Returns the kinds of the hub that a controller registers, so that an explanation reads what the controller
-/// reads.
+/// Returns the kinds on the hub that a controller registers, so that explanations are based on the same objects as
+/// its decisions.
 pub(super) fn read_by<C: Controller>() -> Vec<KindToRead> {
     let mut kinds = Kinds(vec![KindToRead::typed::<C::Primary>()]);
     C::watches(&mut kinds);
     kinds.0
 }
 
-/// Returns the objects that a controller of add-ons reads, with the content of the configurations.
+/// Returns the kinds that a controller of add-ons reads, and the content of the configurations.
 pub(super) fn read_by_rollouts<C: Controller>() -> Vec<KindToRead> {
     let mut kinds = read_by::<C>();
     kinds.extend([KindToRead::observed::<AddOnTemplate>(), KindToRead::observed::<AddOnDeploymentConfig>()]);
@@ -225,13 +226,12 @@ impl<I: Index> Observes<I> for Kinds {
     fn on_observed(&mut self, _: fn(&mut I, &Change<Object>) -> Vec<Key>) {}
 }
 
-/// Objects of any kind.
 struct Snapshot {
     objects: Vec<Object>,
 }
 
 impl Snapshot {
-    /// Reads the objects of some kinds from a hub; none of our kinds where it has no definitions of ours.
+    /// Reads the objects of some kinds from a hub. Skips our kinds if the hub does not serve them.
     async fn of_hub(hub: &Client, wanted: &[KindToRead]) -> Result<Self, CommandError> {
         match Self::permitted_of_hub(hub, wanted, None).await? {
             (_, mut refused) if !refused.is_empty() => Err(refused.remove(0).1),
@@ -239,7 +239,8 @@ impl Snapshot {
         }
     }
 
-    /// Reads what the user may list, as [`Origin::read_permitted`] does. Returns the kinds that may not be listed, with the answer of the hub.
+    /// Reads the objects that the user may list, like [`Origin::read_permitted`]. Returns the other kinds, with
+    /// the hub's answer.
     async fn permitted_of_hub(
         hub: &Client,
         wanted: &[KindToRead],
@@ -260,7 +261,7 @@ impl Snapshot {
         Ok((snapshot, refused))
     }
 
-    /// Puts the objects into caches.
+    /// Loads the objects into caches.
     fn caches(&self, wanted: &[KindToRead]) -> Result<Caches, CommandError> {
         let mut caches = Caches::default();
         for kind in wanted {
@@ -273,8 +274,9 @@ impl Snapshot {
         Ok(caches)
     }
 
-    /// Returns the policies that add-ons and sets name and that are not among the objects. The operator asks the hub for such a policy; a
-    /// command shows what its lists have, so that it works between the deletion of a policy and the write that drops its name.
+    /// Returns the policies that add-ons and sets reference but that are not among the objects. The operator would
+    /// look them up on the hub. A command treats them as missing, so that it works between the deletion of a
+    /// policy and the write that removes its name.
     fn missing_policies(&self) -> BTreeSet<&str> {
         let policies = self.objects.iter().filter(|object| object.gvk() == Gvk::of::<RolloutPolicy>());
         let policies: BTreeSet<&str> = policies.map(|policy| policy.name()).collect();
@@ -284,10 +286,10 @@ impl Snapshot {
         names.flat_map(|names| names.split(',')).filter(|name| !policies.contains(name)).collect()
     }
 
-    /// Puts the objects of a kind into caches, complete.
+    /// Loads the objects of a kind into caches, as a complete list.
     ///
     /// # Errors
-    /// An object does not fit its type.
+    /// An object does not match its type.
     fn load<K: Kind>(&self, caches: &mut Caches) -> Result<(), CommandError> {
         let gvk = Gvk::of::<K>();
         let typed = self.objects.iter().filter(|object| object.gvk() == gvk).map(Object::to_typed::<K>);

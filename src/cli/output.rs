@@ -10,9 +10,9 @@ use serde::Serialize;
 pub struct Ui {
     out: Box<dyn Write + Send>,
     terminal: bool,
-    /// The text that [`Ui::draw`] has drawn last.
+    /// The last text drawn by [`Ui::draw`].
     drawn: String,
-    /// The file of the log lines; without one they go to standard error.
+    /// The log file; if `None`, logs go to standard error.
     pub log_file: Option<PathBuf>,
 }
 
@@ -26,43 +26,42 @@ pub enum Output {
     Json,
 }
 
-/// The size and the colours of a text.
+/// The colours and the size of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Whether it has colours.
+    /// True if the output has colours.
     pub colour: bool,
-    /// Characters of a line.
+    /// The number of characters per line.
     pub columns: usize,
-    /// Lines that a screen shows.
+    /// The number of lines on the screen.
     pub rows: usize,
 }
 
 impl Style {
-    /// Text for a file: no colours, and lines of a usual width.
+    /// The style for a file: no colours, and lines of a usual width.
     pub const PLAIN: Self = Self { colour: false, columns: 100, rows: usize::MAX };
 
-    /// Formats text in a colour, which is an ANSI code.
+    /// Formats text in a colour, given as an ANSI code.
     pub fn colour(self, code: &str, text: &str) -> String {
         if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// Formats text in bold.
     pub fn bold(self, text: &str) -> String {
         self.colour("1", text)
     }
 
-    /// Returns the number of rows that a text takes.
+    /// Returns the number of screen rows that a text needs.
     fn height(self, text: &str) -> usize {
         text.lines().map(|line| self.rows_of(line)).sum()
     }
 
-    /// Returns the number of rows of a line: a long one takes several.
+    /// Returns the number of screen rows that a line needs; a long line wraps.
     fn rows_of(self, line: &str) -> usize {
         shown_width(line).div_ceil(self.columns.max(1)).max(1)
     }
 
-    /// Breaks the lines of a text at the width of the screen, so that each is one row of it. When the screen
-    /// becomes wider, some terminals join the rows of a line, and others do not.
+    /// Wraps the lines of a text at the width of the screen, so that each is one row. When the screen becomes
+    /// wider, some terminals unwrap rows that they wrapped themselves, and others do not.
     fn fold(self, text: &str) -> String {
         let mut folded = String::new();
         for line in text.lines() {
@@ -80,8 +79,8 @@ impl Style {
         folded
     }
 
-    /// Cuts a text that is overwritten later to the screen, because nothing above it can be overwritten. The
-    /// last row is for the cursor.
+    /// Truncates a text to the height of the screen, because rows that have scrolled off cannot be overwritten.
+    /// The last row is for the cursor.
     fn fit(self, text: &str) -> String {
         if self.height(text) < self.rows {
             return text.to_owned();
@@ -100,13 +99,13 @@ impl Style {
     }
 }
 
-/// Returns the number of characters that a terminal shows of a line.
+/// Returns the number of visible characters in a line.
 fn shown_width(line: &str) -> usize {
     characters(line).filter(|(_, is_shown)| *is_shown).count()
 }
 
-/// Returns the characters of a line, and whether a terminal shows them: all but the escape sequences of
-/// colours, which end with an `m`.
+/// Returns the characters of a line, each with true if it is visible. The escape sequences of colours, which end
+/// with an `m`, are not.
 fn characters(line: &str) -> impl Iterator<Item = (char, bool)> {
     let mut hidden = false;
     line.chars().map(move |character| {
@@ -116,7 +115,7 @@ fn characters(line: &str) -> impl Iterator<Item = (char, bool)> {
     })
 }
 
-/// Aligns the cells of rows in columns, as kubectl does. The last cell of a row may be of any length.
+/// Aligns rows in columns, as kubectl does. The last cell of a row may have any length.
 pub fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
     let rows: Vec<_> = rows.collect();
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| shown_width(cell)).max();
@@ -153,13 +152,13 @@ impl Ui {
         Self { out: Box::new(io::stdout()), terminal, drawn: String::new(), log_file: None }
     }
 
-    /// Returns whether the output is a terminal, which shows colours and can be overwritten.
+    /// Returns true if the output is a terminal, which shows colours and can be overwritten.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Returns the style for this output: with colours on a terminal unless `NO_COLOR` is set, and as large
-    /// as the terminal is now.
+    /// Returns the style for this output: colours on a terminal unless `NO_COLOR` is set, and the current size of
+    /// the terminal.
     pub fn style(&self) -> Style {
         if !self.terminal {
             return Style::PLAIN;
@@ -172,11 +171,11 @@ impl Ui {
         Style { colour, columns, rows }
     }
 
-    /// Draws a text at the end of a terminal, in place of the one that was drawn before. Another output gets
-    /// it after the one before. A text that is there already is not drawn again.
+    /// On a terminal, replaces the text of the previous call; otherwise appends the text. Does nothing if the text
+    /// is unchanged.
     ///
     /// # Errors
-    /// Fails when the output is closed.
+    /// The output is closed.
     pub fn draw(&mut self, text: &str) -> io::Result<()> {
         let style = self.style();
         let text = if self.terminal { style.fit(&style.fold(text)) } else { text.to_owned() };
@@ -189,20 +188,19 @@ impl Ui {
         Ok(())
     }
 
-    /// Removes the text that is drawn on a terminal. One that has become narrower shows a line of it in
-    /// several rows.
+    /// Erases the drawn text on a terminal. If the terminal has become narrower, a line may occupy several rows.
     ///
     /// # Errors
-    /// Fails when the output is closed.
+    /// The output is closed.
     pub fn erase(&mut self) -> io::Result<()> {
         let rows = self.style().height(&std::mem::take(&mut self.drawn));
         if self.terminal && rows > 0 { self.text(format!("\u{1b}[{rows}A\u{1b}[J")) } else { Ok(()) }
     }
 
-    /// Prints text as it is.
+    /// Prints text unchanged.
     ///
     /// # Errors
-    /// Fails when the output is closed.
+    /// The output is closed.
     pub fn text(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         self.out.write_all(text.as_ref().as_bytes())?;
         self.out.flush()
@@ -211,15 +209,15 @@ impl Ui {
     /// Prints a line.
     ///
     /// # Errors
-    /// Fails when the output is closed.
+    /// The output is closed.
     pub fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         writeln!(self.out, "{}", line.as_ref())
     }
 
-    /// Prints a line to standard error, for people.
+    /// Prints a line to standard error.
     ///
     /// # Errors
-    /// Fails when standard error is closed.
+    /// Standard error is closed.
     pub fn error(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         self.out.flush()?;
         writeln!(io::stderr(), "{}", line.as_ref())
@@ -228,7 +226,7 @@ impl Ui {
     /// Prints a value as indented JSON.
     ///
     /// # Errors
-    /// Fails when the output is closed.
+    /// The output is closed.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut self.out, value)?;
         writeln!(self.out)

@@ -1,15 +1,15 @@
-//! The runtime of asynchronous commands.
+//! The runtime for asynchronous commands.
 
 use std::time::Duration;
 
 use super::CommandError;
 
-/// Longest wait for busy threads at the end of a command.
+/// The longest wait for busy threads at the end of a command.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs an asynchronous command. Other commands start no runtime.
 pub(super) fn block_on<T>(future: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
-    // rustls panics at the first connection when it has two providers and no default.
+    // With two providers and no default, rustls panics at the first connection.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(future);

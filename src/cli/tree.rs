@@ -1,11 +1,11 @@
-//! Trees of lines, as clusteradm prints them.
+//! Trees of lines, in the format of clusteradm.
 
 use object::text::plain;
 
-/// Limit of the characters of a line: a message of a condition and more.
+/// The longest line, in characters. It is longer than the message of a condition.
 const LONGEST: usize = 5_000;
 
-/// A line, and the lines below it.
+/// A line with child lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tree {
     text: String,
@@ -13,25 +13,25 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Makes a line without lines below it. Agents and tenants write some of the texts, so control characters
-    /// are left out.
+    /// Returns a line without children. Agents and tenants write some of the texts, so control characters are
+    /// removed.
     pub(super) fn new(text: impl AsRef<str>) -> Self {
         Self { text: plain(text.as_ref(), LONGEST), children: Vec::new() }
     }
 
-    /// Makes a line `name: value`; an empty value is a dash.
+    /// Returns a line `name: value`; an empty value is shown as a dash.
     pub(super) fn field(name: &str, value: &str) -> Self {
         Self::new(format!("{name}: {}", if value.is_empty() { "-" } else { value }))
     }
 
-    /// Adds lines below it.
+    /// Adds child lines.
     #[must_use]
     pub(super) fn with(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         self.children.extend(children);
         self
     }
 
-    /// Returns the text of the tree.
+    /// Formats the tree.
     pub(super) fn print(&self) -> String {
         let mut page = format!("{}\n", self.text);
         self.print_below("", &mut page);

@@ -1,4 +1,4 @@
-//! Writes objects for commands, and prints what was written.
+//! Writes objects for commands, and prints the results.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::shell::{self, list_all};
 use api::names::CLI;
 use object::{Gvk, Key, Kind, Metadata as _, Object};
 
-/// Times between the attempts of a change that meets conflicts, as in client-go's `DefaultBackoff`, which is
-/// for objects that controllers write.
+/// The delays between attempts after conflicts, as in client-go's `DefaultBackoff`, which is meant for objects
+/// that controllers write too.
 const CONFLICT_WAITS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
@@ -47,7 +47,7 @@ pub(super) enum Format {
     Name,
 }
 
-/// An API server, and the writes to it.
+/// Writes to an API server and collects the output.
 pub(super) struct Writer {
     client: kube::Client,
     dry_run: bool,
@@ -56,14 +56,14 @@ pub(super) struct Writer {
     objects: Vec<Object>,
 }
 
-/// Returns a client of the objects of a kind, in a namespace unless it is empty.
+/// Returns an API client for a kind, in a namespace unless it is empty.
 pub(super) fn api<K: Kind>(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
     let Gvk { group, version, kind } = Gvk::of::<K>();
     let names = GroupVersionKind::gvk(&group, &version, &kind);
     api_of_resource(client, &ApiResource::from_gvk_with_plural(&names, &K::plural(&())), namespace)
 }
 
-/// Returns a client of the objects of a built-in kind, in a namespace unless it is empty.
+/// Returns an API client for a built-in kind, in a namespace unless it is empty.
 pub(super) fn api_of(client: &kube::Client, gvk: &Gvk, namespace: &str) -> Api<DynamicObject> {
     api_of_resource(client, &resource_of(gvk), namespace)
 }
@@ -85,8 +85,8 @@ fn api_of_resource(client: &kube::Client, resource: &ApiResource, namespace: &st
     }
 }
 
-/// Repeats a read and a change of an object while the change meets a conflict, because the hub wrote the
-/// object meanwhile.
+/// Repeats a read and a change of an object while the change fails with a conflict, because another client wrote
+/// the object in between.
 pub(super) async fn retry_on_conflict<T>(
     attempt: impl AsyncFn() -> Result<kube::Result<T>, CommandError>,
 ) -> Result<kube::Result<T>, CommandError> {
@@ -99,7 +99,7 @@ pub(super) async fn retry_on_conflict<T>(
     attempt().await
 }
 
-/// Returns a function that makes the error of a write, with a hint.
+/// Returns a function that converts an API error to a command error with a hint.
 pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandError {
     move |error| {
         let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
@@ -122,20 +122,20 @@ fn typed<K: Kind>(object: &DynamicObject) -> anyhow::Result<K> {
     Ok(serde_json::from_value(serde_json::to_value(object)?)?)
 }
 
-/// Reads an object; `None` where the API server does not have it.
+/// Reads an object; returns `None` if it does not exist.
 pub(super) async fn find<K: Kind>(client: &kube::Client, key: &Key) -> Result<Option<K>, CommandError> {
     let found = api::<K>(client, &key.namespace).get_opt(&key.name).await;
     let found = found.map_err(failed(format!("read {} {key}", K::kind(&()))))?;
     Ok(found.as_ref().map(typed::<K>).transpose()?)
 }
 
-/// Reads an object that must exist; `hint` says how to list the names that exist.
+/// Reads an object that must exist. `hint` is the command that lists the existing names.
 pub(super) async fn get<K: Kind>(client: &kube::Client, key: &Key, hint: &str) -> Result<K, CommandError> {
     let missing = || CommandError::hinted(anyhow!("there is no {} {key}", K::kind(&())), hint);
     find::<K>(client, key).await?.ok_or_else(missing)
 }
 
-/// Lists the objects of a kind that match a label selector, in the order of their keys.
+/// Lists the objects of a kind that match a label selector, sorted by key.
 pub(super) async fn list<K: Kind>(
     client: &kube::Client,
     namespace: &str,
@@ -149,12 +149,11 @@ pub(super) async fn list<K: Kind>(
 }
 
 impl WriteArgs {
-    /// Returns arguments that write to a hub and print text.
+    /// Returns the arguments for writes to a hub with text output.
     pub(super) fn of(hub: HubArgs) -> Self {
         Self { hub, ..Self::default() }
     }
 
-    /// Connects to the API server.
     pub(super) async fn connect(&self) -> Result<Writer, CommandError> {
         let client = self.hub.connect().await?;
         let Self { hub: _, dry_run, output } = *self;
@@ -163,17 +162,16 @@ impl WriteArgs {
 }
 
 impl Writer {
-    /// Returns the connection, for reads.
+    /// Returns the client, for reads.
     pub(super) fn client(&self) -> &kube::Client {
         &self.client
     }
 
-    /// Returns whether the command changes nothing.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// Adds a line to the output for people.
+    /// Adds a line to the text output.
     pub(super) fn add_line(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
@@ -185,8 +183,8 @@ impl Writer {
         Ok(typed)
     }
 
-    /// Applies an object; fields of other managers stay. A dry run shows it without the fields of the API server, so
-    /// that a repository can have it.
+    /// Applies an object; fields of other managers are kept. A dry run shows the object without the fields of the
+    /// API server, so that it can be committed to a repository.
     pub(super) async fn apply<K: Kind>(&mut self, object: &K) -> Result<K, CommandError> {
         let key = Key::of(object);
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
@@ -201,7 +199,7 @@ impl Writer {
         self.add_object(&applied)
     }
 
-    /// Applies an object of a built-in kind; fields of other managers stay.
+    /// Applies an object of a built-in kind; fields of other managers are kept.
     pub(super) async fn apply_object(&mut self, object: &Object) -> Result<(), CommandError> {
         let params = PatchParams { dry_run: self.dry_run, ..PatchParams::apply(CLI).force() };
         let api = api_of(&self.client, &object.gvk(), object.namespace());
@@ -227,7 +225,7 @@ impl Writer {
         Ok(access.create(&params, &object).await)
     }
 
-    /// Creates an object; returns `None` where one of its name exists, which stays as it is.
+    /// Creates an object. If one with this name exists, leaves it unchanged and returns `None`.
     pub(super) async fn create<K: Kind>(&mut self, object: &K) -> Result<Option<K>, CommandError> {
         let key = Key::of(object);
         match self.try_create(object).await? {
@@ -250,7 +248,7 @@ impl Writer {
         self.add_object(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
-    /// Merge-patches the spec of an object in its present state, see [`retry_on_conflict`]. `hint` is that of
+    /// Merge-patches the spec of an object based on its current state, with [`retry_on_conflict`]. `hint` is as in
     /// [`get`].
     pub(super) async fn update<K: Kind>(
         &mut self,
@@ -268,7 +266,7 @@ impl Writer {
         self.add_object(&patched.map_err(failed(format!("change {} {key}", K::kind(&()))))?)
     }
 
-    /// Deletes an object; returns `false` where it does not exist.
+    /// Deletes an object; returns `false` if it does not exist.
     pub(super) async fn delete<K: Kind>(&mut self, key: &Key) -> Result<bool, CommandError> {
         let Some(object) = find::<K>(&self.client, key).await? else { return Ok(false) };
         let params = DeleteParams { dry_run: self.dry_run, ..DeleteParams::background() };
@@ -295,7 +293,7 @@ impl Writer {
     }
 }
 
-/// Prints objects in a format for programs.
+/// Prints objects in an output format.
 pub(super) fn print(ui: &mut Ui, format: Format, objects: &[Object]) -> Result<(), CommandError> {
     match format {
         Format::Json => ui.json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))?,
@@ -315,7 +313,7 @@ pub(super) fn print(ui: &mut Ui, format: Format, objects: &[Object]) -> Result<(
     Ok(())
 }
 
-/// Reads the objects of the names that a person gave. Each of them must exist.
+/// Reads the objects that a user named. Each must exist.
 pub(super) async fn must_exist<K: Kind>(
     client: &kube::Client,
     names: &[String],
@@ -347,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Returns a client whose server answers the first `conflicts` patches with a conflict, and records the
+    /// Returns a client for a server that answers the first `conflicts` patches with a conflict and records the
     /// methods.
     fn server(conflicts: usize, methods: Arc<Mutex<Vec<Method>>>) -> kube::Client {
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -1,4 +1,4 @@
-//! Compares the wanted objects with those of a hub, and writes the differences.
+//! Compares the wanted objects with those on a hub, and writes the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,23 @@ use crate::cli::{CommandError, objects};
 use api::names::{CLI, GITOPS_GROUP};
 use engine::installation::{MANAGED_BY, keep_conversion};
 
-/// The result of applying an object.
+/// The result of applying or deleting an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum ApplyResult {
-    /// The object is created.
+    /// The object was created.
     Created,
-    /// Some of its fields are changed.
+    /// Some fields were changed.
     Configured,
-    /// The object is equal.
+    /// The object was already up to date.
     Unchanged,
-    /// It belongs to another component of Open Cluster Management, and stays as it is.
+    /// The object belongs to another component of Open Cluster Management and was left unchanged.
     Left,
-    /// An earlier version installed it, and this one does not have it.
+    /// An earlier version installed the object, and this version does not have it.
     Deleted,
 }
 
 impl ApplyResult {
-    /// Returns the past participle that the output shows.
+    /// Returns the word for the output.
     pub(in crate::cli) fn word(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -43,11 +43,11 @@ impl ApplyResult {
 /// Writes objects of any kind to a hub.
 pub(in crate::cli) struct Installer {
     pub(in crate::cli) hub: kube::Client,
-    /// Whether the hub is not changed.
+    /// True if the hub is not changed.
     pub(in crate::cli) dry_run: bool,
-    /// Whether objects of other owners are taken over.
+    /// True if objects of other owners are taken over.
     pub(in crate::cli) take_ownership: bool,
-    /// The values of the label [`MANAGED_BY`] on the objects that it changes and deletes.
+    /// The values of the label [`MANAGED_BY`] on objects that the installer may change and delete.
     pub(in crate::cli) owners: &'static [&'static str],
 }
 
@@ -56,17 +56,16 @@ impl Installer {
         api_of(&self.hub, gvk, namespace)
     }
 
-    /// Reads an object of the hub.
     pub(in crate::cli) async fn find(&self, target: &ObjectRef) -> Result<Option<Object>, CommandError> {
         let found = self.api(&target.gvk, &target.key.namespace).get_opt(&target.key.name).await;
         let found = found.map_err(failed(format!("read {target}")))?;
         Ok(found.map(|found| untyped(&found)).transpose()?)
     }
 
-    /// Reads the objects of some names from the hub.
+    /// Reads the wanted objects from the hub.
     ///
     /// # Errors
-    /// The hub cannot be read, or an object belongs to another owner and may not be taken over.
+    /// The hub cannot be read, or an object belongs to another owner and must not be taken over.
     pub(in crate::cli) async fn survey(
         &self,
         wanted: &[Object],
@@ -82,7 +81,7 @@ impl Installer {
         Ok(present)
     }
 
-    /// Refuses objects whose namespace neither exists nor is among them.
+    /// Checks that each namespace of the objects exists or is one of the objects.
     pub(in crate::cli) async fn must_have_namespaces(&self, wanted: &[Object]) -> Result<(), CommandError> {
         let namespace = |name: &str| ObjectRef::of::<Namespace>(Key::cluster(name));
         let comes_with_them = |name: &&str| wanted.iter().any(|object| object.reference() == namespace(name));
@@ -117,7 +116,7 @@ impl Installer {
         }
     }
 
-    /// Returns whether one of the owners installed the object, or only this product has such an object.
+    /// Returns true if one of the owners installed the object, or only this product has such an object.
     fn is_ours(&self, object: &Object) -> bool {
         let is_namespace = object.kind() == "Namespace";
         let is_definition =
@@ -126,7 +125,7 @@ impl Installer {
         is_namespace || is_definition || is_of_owner
     }
 
-    /// Refuses a hub where helm installed an object of this kind and name in any namespace.
+    /// Returns an error if a Helm release has an object of this kind and name in any namespace.
     pub(in crate::cli) async fn must_have_no_release(&self, target: &ObjectRef) -> Result<(), CommandError> {
         let found = self.managed_by(&["Helm"], &[target.gvk.clone()].into()).await?;
         found
@@ -135,7 +134,7 @@ impl Installer {
             .try_for_each(|it| self.must_be_ours(it))
     }
 
-    /// Applies an object; `present` is its state on the hub.
+    /// Applies an object; `present` is its current state on the hub.
     pub(in crate::cli) async fn apply(
         &self,
         wanted: &Object,
@@ -153,7 +152,7 @@ impl Installer {
         let target = wanted.reference();
         let api = self.api(&target.gvk, &target.key.namespace);
         let applied = api.patch(&target.key.name, &params, &Patch::Apply(&wanted)).await;
-        // The namespace of the object comes with the same installation.
+        // The object's namespace is created by the same installation.
         if let Err(kube::Error::Api(status)) = &applied
             && self.dry_run
             && status.code == 404
@@ -191,7 +190,7 @@ impl Installer {
         Ok(installed)
     }
 
-    /// Deletes an object; returns `false` where it does not exist.
+    /// Deletes an object; returns `false` if it does not exist.
     pub(in crate::cli) async fn delete(&self, target: &ObjectRef) -> Result<bool, CommandError> {
         let params = DeleteParams { dry_run: self.dry_run, ..DeleteParams::foreground() };
         match self.api(&target.gvk, &target.key.namespace).delete(&target.key.name, &params).await {
@@ -204,12 +203,12 @@ impl Installer {
     }
 }
 
-/// Returns whether other components of Open Cluster Management install the object too.
+/// Returns true if other components of Open Cluster Management install the object, too.
 fn is_shared(object: &Object) -> bool {
     object.kind() == "CustomResourceDefinition" || object.name().starts_with("open-cluster-management:")
 }
 
-/// Returns the fields of an object that are compared: all but those that the API server maintains.
+/// Returns the fields of an object to compare, which are those that the API server does not maintain.
 fn content(object: &Object) -> BTreeMap<&str, serde_json::Value> {
     let mut content = BTreeMap::new();
     for (field, value) in object.0.iter().filter(|(field, _)| *field != "status") {

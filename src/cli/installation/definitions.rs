@@ -1,4 +1,4 @@
-//! Names or removes the conversion webhook in the definitions of add-on kinds.
+//! Sets or removes the conversion webhook in the CRDs of add-on kinds.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -13,10 +13,10 @@ use api::crds::CONVERTIBLE;
 use api::names::WEBHOOK;
 use engine::cluster_manager::with_our_webhook;
 
-/// Names the webhook of a namespace in the definitions that name the one of OCM's hub side. Returns the names
-/// of the definitions.
+/// Replaces the webhook of OCM's hub components in the CRDs by the webhook in a namespace. Returns the names of
+/// the changed CRDs.
 ///
-/// The operator enters its authority within a minute.
+/// The operator adds its CA within a minute.
 pub(in crate::cli) async fn take_conversion(
     installer: &Installer,
     namespace: &str,
@@ -38,9 +38,10 @@ pub(in crate::cli) async fn take_conversion(
     Ok(taken)
 }
 
-/// Removes the webhook from the definitions that name it, and stops serving the versions that need it. Returns the names of the definitions.
+/// Removes the webhook from the CRDs, and stops serving the versions that need it. Returns the names of the
+/// changed CRDs.
 ///
-/// Otherwise the API server fails to answer for these kinds.
+/// Otherwise the API server could not serve these kinds.
 pub(in crate::cli) async fn stop_conversion(
     hub: &kube::Client,
     namespace: &str,
@@ -62,7 +63,7 @@ pub(in crate::cli) async fn stop_conversion(
     Ok(stopped)
 }
 
-/// Returns a JSON patch that removes the webhook of a namespace from a definition.
+/// Returns a JSON patch that removes the webhook in a namespace from a CRD.
 fn without_webhook(definition: &CustomResourceDefinition, namespace: &str) -> Option<Value> {
     let webhook = definition.spec.conversion.as_ref()?.webhook.as_ref()?;
     let service = webhook.client_config.as_ref()?.service.as_ref()?;

@@ -1,6 +1,6 @@
-//! Installs the operator as its chart does, without helm.
+//! Installs the operator without Helm, with the same result as its chart.
 //!
-//! `engine::installation` holds the objects.
+//! The objects are in `engine::installation`.
 
 mod apply;
 mod definitions;

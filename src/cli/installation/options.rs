@@ -1,4 +1,4 @@
-//! The options of an installation, as flags.
+//! The flags for the options of an installation.
 
 use engine::installation::{self, InstallationOptions, Profile};
 use object::Object;
@@ -106,7 +106,7 @@ impl OptionArgs {
     }
 }
 
-/// Returns the flags that set the options again, as words of a shell.
+/// Returns the flags that set these options, quoted for a shell.
 pub(in crate::cli) fn flags(options: InstallationOptions) -> Vec<String> {
     let InstallationOptions {
         image,
@@ -152,7 +152,7 @@ pub(in crate::cli) fn flags(options: InstallationOptions) -> Vec<String> {
     all.map(|(flag, value)| shell_word(format!("--{flag}={value}"))).collect()
 }
 
-/// Quotes a word for a shell if it needs quotes.
+/// Quotes a word for a shell if necessary.
 fn shell_word(word: String) -> String {
     match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c)) {
         true => word,
@@ -160,7 +160,7 @@ fn shell_word(word: String) -> String {
     }
 }
 
-/// Checks the name of a namespace.
+/// Validates the name of a namespace.
 pub(in crate::cli) fn namespace(text: &str) -> Result<String, String> {
     match object::names::is_dns_label(text) {
         true => Ok(text.to_owned()),
@@ -168,7 +168,7 @@ pub(in crate::cli) fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// Checks the reference of an image, by the grammar of the OCI distribution specification.
+/// Validates an image reference according to the OCI distribution specification.
 pub(in crate::cli) fn image(text: &str) -> Result<String, String> {
     const ALPHANUMERIC: fn(char) -> bool = |c| c.is_ascii_lowercase() || c.is_ascii_digit();
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
@@ -176,7 +176,7 @@ pub(in crate::cli) fn image(text: &str) -> Result<String, String> {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
         _ => (name, None),
     };
-    // The first component may be a registry, which has upper-case letters and a port.
+    // The first component may be a registry, which allows upper-case letters and a port.
     let is_component = |component: &str| {
         component.starts_with(ALPHANUMERIC)
             && component.ends_with(ALPHANUMERIC)
@@ -208,7 +208,7 @@ pub(in crate::cli) fn image(text: &str) -> Result<String, String> {
     }
 }
 
-/// Checks a host name or an IP address, which may begin with `*.`. An empty one stands for an empty list.
+/// Validates a host name or an IP address, with an optional `*.`. An empty string represents an empty list.
 pub(in crate::cli) fn git_host(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("*.").unwrap_or(text);
     let is_host = object::names::is_dns_subdomain(&host.to_ascii_lowercase())
@@ -220,12 +220,11 @@ pub(in crate::cli) fn git_host(text: &str) -> Result<String, String> {
     }
 }
 
-/// Checks the names of controllers, because an operator with an unknown one ends at once.
+/// Validates the names of controllers, because an operator exits if it does not know one.
 fn controllers(text: &str) -> Result<String, String> {
     EnabledControllers::parse(text, &controller_names()).map(|_| text.to_owned())
 }
 
-/// Reads the name of a profile.
 fn profile(text: &str) -> Result<Profile, String> {
     match text {
         "default" => Ok(Profile::Default),
@@ -234,14 +233,14 @@ fn profile(text: &str) -> Result<Profile, String> {
     }
 }
 
-/// Checks a service account. An empty one stands for an empty list.
+/// Validates a service account. An empty string represents an empty list.
 fn account(text: &str) -> Result<String, String> {
     let is_account =
         text.split_once('/').is_some_and(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
     if is_account || text.is_empty() { Ok(text.into()) } else { Err("write NAMESPACE/NAME".into()) }
 }
 
-/// Checks a variable. An empty one stands for an empty list.
+/// Validates a variable. An empty string represents an empty list.
 fn variable(text: &str) -> Result<String, String> {
     let is_variable = text.split_once('=').is_some_and(|(name, _)| !name.is_empty());
     if is_variable || text.is_empty() { Ok(text.into()) } else { Err("write NAME=VALUE".into()) }

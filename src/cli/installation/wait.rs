@@ -20,7 +20,7 @@ use api::crds;
 use api::names::OPERATOR;
 use engine::plural::counted;
 
-/// Interval of the checks.
+/// The polling interval.
 const POLL: Duration = Duration::from_millis(500);
 
 /// The end of a wait.
@@ -28,7 +28,7 @@ const POLL: Duration = Duration::from_millis(500);
 pub(in crate::cli) struct Deadline(Instant);
 
 impl Deadline {
-    /// Returns the end of a wait that begins now.
+    /// Returns the end of a wait that starts now.
     pub(in crate::cli) fn of(wait: Wait) -> Self {
         Self(wait.deadline())
     }
@@ -37,7 +37,7 @@ impl Deadline {
         Self(Instant::now() + Duration::from_secs(seconds))
     }
 
-    /// Waits for the next check; returns `false` when the time is over.
+    /// Sleeps until the next check; returns `false` after the deadline.
     pub(in crate::cli) async fn next(self) -> bool {
         let is_left = Instant::now() < self.0;
         if is_left {
@@ -47,7 +47,7 @@ impl Deadline {
     }
 }
 
-/// Waits until definitions are served.
+/// Waits until the CRDs are served.
 pub(in crate::cli) async fn definitions_served(
     hub: &kube::Client,
     names: &[String],
@@ -67,8 +67,7 @@ pub(in crate::cli) async fn definitions_served(
     Ok(())
 }
 
-/// Returns whether an API server answers for the objects of a definition. It opens their storage a while
-/// after the definition is established.
+/// Returns true if the API server serves the objects of a CRD, which happens shortly after the CRD is established.
 async fn is_served(hub: &kube::Client, name: &str) -> Result<bool, CommandError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
     let definition = definitions.get(name).await.map_err(failed(format!("read the definition {name}")))?;
@@ -120,7 +119,7 @@ pub(in crate::cli) async fn deployment_available(
     }
 }
 
-/// Returns each reason why containers of the operator do not run once.
+/// Returns the distinct reasons why containers of the operator are waiting.
 async fn waiting(hub: &kube::Client, namespace: &str) -> Result<Vec<String>, CommandError> {
     let pods: Api<Pod> = Api::namespaced(hub.clone(), namespace);
     let params = ListParams::default().labels("app.kubernetes.io/name=wheelwright");
@@ -135,7 +134,7 @@ async fn waiting(hub: &kube::Client, namespace: &str) -> Result<Vec<String>, Com
     Ok(reasons)
 }
 
-/// Waits until an object does not exist any more.
+/// Waits until an object has been deleted.
 pub(in crate::cli) async fn gone(
     installer: &Installer,
     target: &ObjectRef,

@@ -1,4 +1,4 @@
-//! Tests of the whole command line: its consistency, its page in the docs, and the commands that pages name.
+//! Tests of the whole command line: its consistency, its reference page, and the commands in the docs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn the_command_line_is_consistent() {
     command().debug_assert();
 }
 
-/// Writes a section for a command that can be run, and for its subcommands.
+/// Writes a section for a command that can be run, and sections for its subcommands.
 fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     let subcommands = command.get_subcommands().filter(|one| one.get_name() != "help").count();
@@ -38,7 +38,7 @@ fn section(command: &mut clap::Command, name: &str, page: &mut String) {
     }
 }
 
-/// Returns an argument as a person types it.
+/// Formats an argument as a user types it.
 fn shown(argument: &clap::Arg) -> String {
     let value =
         argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -83,7 +83,6 @@ fn the_reference_of_the_command_line_is_its_help() {
     golden::check([(root().join("docs/reference/cli.md"), page)]);
 }
 
-/// Returns the pages of the project.
 fn pages() -> Vec<PathBuf> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let readmes = ["README.md", "examples-repo/README.md"].map(|page| root().join(page));
@@ -105,7 +104,7 @@ fn every_command_that_a_page_shows_is_one_that_the_program_takes() {
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap().replace("\\\n", " ");
         for line in text.lines() {
-            // Text in code blocks begins with the command; an ellipsis stands for omitted arguments.
+            // Commands start at the beginning of a line; an ellipsis represents omitted arguments.
             if !line.starts_with("wheelwright ") || line.contains("...") {
                 continue;
             }
