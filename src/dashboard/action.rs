@@ -1,5 +1,5 @@
-//! The changes that a visitor makes. They are made with the visitor's own token, so that the hub authorizes
-//! and audits them as the visitor's. The dashboard itself may write nothing.
+//! Makes the changes that a visitor requests, with the visitor's token, so that the hub authorizes and audits the
+//! visitor. The dashboard itself has no write permissions.
 
 use axum::http::StatusCode;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -18,10 +18,10 @@ use controllers::hub::policy_change::{
 use controllers::hub::undo::{self, Undo, quarantine, releasing};
 use object::Metadata as _;
 
-/// Attempts of a change that meets conflicts, as client-go's `RetryOnConflict` makes by default.
+/// The number of attempts after conflicts, the default of client-go's `RetryOnConflict`.
 const ATTEMPTS: usize = 5;
 
-/// A button.
+/// The action of a button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verb {
@@ -39,14 +39,14 @@ pub(super) enum Verb {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct ActionForm {
     pub(super) verb: Verb,
-    /// Name of an add-on, or NAMESPACE/NAME of a ConfigRepo.
+    /// The name of an add-on, or NAMESPACE/NAME of a set or a ConfigRepo.
     pub(super) subject: String,
-    /// The approval or the revisions to undo, as the page showed them.
+    /// The approval, or the revisions to undo, as shown on the page.
     #[serde(default)]
     pub(super) token: String,
 }
 
-/// Why a change is not made.
+/// The reason why a change is not made.
 #[derive(Debug, thiserror::Error)]
 enum ActionError {
     #[error("{}", message(.0))]
@@ -64,11 +64,11 @@ enum ActionError {
     Changed,
 }
 
-/// Makes the change of a form. `hub` is the connection, `token` is the visitor's, and `undo` is what an undo of the
-/// subject takes back now, as far as the visitor may see it.
+/// Makes the change of a form. `hub` is the connection, `token` is the visitor's, and `undo` is the current undo
+/// of the subject as far as the visitor may see it.
 ///
 /// # Errors
-/// The hub refuses a request. The text says which change was not made, with the status of the hub's answer.
+/// The hub rejects a request. The text names the change that was not made and comes with the HTTP status.
 pub(super) async fn act(
     hub: &kube::Config,
     token: &str,
@@ -112,7 +112,7 @@ pub(super) async fn act(
     done.map_err(|error| (status(&error), format!("the change of {subject} is not made: {error}")))
 }
 
-/// Returns whether the names of a subject are names, because they become parts of paths.
+/// Returns true if a subject consists of valid names. The names become parts of URL paths.
 pub(super) fn is_subject(subject: &str) -> bool {
     let is_name = |text: &str| {
         let is_label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
@@ -121,7 +121,7 @@ pub(super) fn is_subject(subject: &str) -> bool {
     subject.split('/').all(is_name)
 }
 
-/// Returns the status of a refusal by the hub; 502 if the hub does not answer, or fails.
+/// Returns the status of the hub's rejection; 502 if the hub fails or does not answer.
 fn status(error: &ActionError) -> StatusCode {
     match error {
         ActionError::NameTaken { .. } | ActionError::AllPaused { .. } | ActionError::Changed => {
@@ -150,7 +150,7 @@ async fn patch_repository(hub: &kube::Client, subject: &str, patch: Value) -> Re
     Ok(())
 }
 
-/// Makes a change again while others change the same object.
+/// Repeats a change while others change the same object.
 async fn retry<T, F: Future<Output = Result<T, ActionError>>>(
     attempt: impl Fn() -> F,
 ) -> Result<T, ActionError> {
@@ -181,7 +181,7 @@ async fn policies(hub: &kube::Client) -> Result<Vec<RolloutPolicy>, ActionError>
     Ok(Api::all(hub.clone()).list(&ListParams::default()).await?.items)
 }
 
-/// Writes a change of the policy of a subject, and returns the name of the policy.
+/// Writes a change to the policy of a subject, and returns the name of the policy.
 async fn write(hub: &kube::Client, subject: &str, change: PolicyChange) -> Result<String, ActionError> {
     let access: Api<RolloutPolicy> = Api::all(hub.clone());
     let policy = match change {
@@ -200,7 +200,7 @@ async fn write(hub: &kube::Client, subject: &str, change: PolicyChange) -> Resul
     Ok(policy.name().to_owned())
 }
 
-/// Takes revisions back, as `wheelwright rollout undo` does.
+/// Undoes revisions, like `wheelwright rollout undo`.
 async fn undo(hub: &kube::Client, subject: &str, undo: &[Undo]) -> Result<(), ActionError> {
     let take_back = |spec: &mut RolloutPolicySpec| undo::take_back(undo, spec);
     let policy = &change_policy(hub, subject, PolicyScope::InEffect, take_back).await?;
@@ -226,7 +226,7 @@ async fn undo(hub: &kube::Client, subject: &str, undo: &[Undo]) -> Result<(), Ac
     .await
 }
 
-/// Ends the pauses in the policies that name a subject. A policy for everything is not changed for one.
+/// Ends the pauses in the policies that name a subject. A policy for everything is not changed for one subject.
 async fn resume(hub: &kube::Client, subject: &str) -> Result<(), ActionError> {
     retry(|| async {
         let policies = policies(hub).await?;

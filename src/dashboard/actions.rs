@@ -1,4 +1,4 @@
-//! The buttons of the pages. Each says what it will do, and to which clusters or objects.
+//! The buttons of the pages. Each describes its effect, with the affected clusters or objects.
 
 use maud::{Markup, html};
 
@@ -10,10 +10,10 @@ use engine::plural::counted;
 use engine::rollout::ClusterState;
 use object::text::short_commit;
 
-/// Most clusters that a confirmation names for each outcome.
+/// The maximum number of clusters that a confirmation names for each outcome.
 const CLUSTERS: usize = 10;
 
-/// Returns the button that pauses a rollout, or resumes it; `None` if no cluster is left that a pause would hold.
+/// Returns the button that pauses or resumes a rollout; `None` if a pause would affect no cluster.
 pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Option<Action<'_>> {
     let is_paused = !workload.paused_by.is_empty();
     if !is_paused && !workload.clusters().any(|cluster| is_open(&cluster.state)) {
@@ -39,7 +39,7 @@ pub(super) fn pause_or_resume(workload: &WorkloadSummary) -> Option<Action<'_>> 
     Some(Action { verb, subject: name, token: String::new(), label, effect })
 }
 
-/// Returns true if a cluster waits for its turn or is on its way.
+/// Returns true if a cluster waits for its turn or is in progress.
 fn is_open(state: &ClusterState) -> bool {
     match state {
         ClusterState::Waiting(_)
@@ -57,7 +57,7 @@ fn is_open(state: &ClusterState) -> bool {
     }
 }
 
-/// Returns the button that takes a rollout back.
+/// Returns the button that undoes a rollout.
 pub(super) fn undo(workload: &WorkloadSummary) -> Action<'_> {
     let WorkloadSummary { name, undo, paused_by, .. } = workload;
     let effect = html! {
@@ -79,19 +79,19 @@ pub(super) fn undo(workload: &WorkloadSummary) -> Action<'_> {
     Action { verb: "undo", subject: name, token: undo_token(undo), label: format!("Undo {name}"), effect }
 }
 
-/// Returns what an undo confirms: the revisions that it takes back, and where.
+/// Returns the revisions and placements that the visitor confirms to undo.
 pub(super) fn undo_token(undo: &[Undo]) -> String {
     let of = |one: &Undo| format!("{}@{}", one.placement, one.revision);
     undo.iter().map(of).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the first of some clusters, and the number of the others.
+/// Formats the first clusters, and the number of the remaining ones.
 fn first(clusters: &[String]) -> Markup {
     let shown = clusters.len().min(CLUSTERS);
     list(clusters.get(..shown).unwrap_or_default(), clusters.len() - shown)
 }
 
-/// Returns the button that gives an approval to a rollout.
+/// Returns the button that approves a step of a rollout.
 pub(super) fn approve<'a>(workload: &'a WorkloadSummary, token: &str, about: &str) -> Action<'a> {
     let effect =
         html! { p { "Allows " (about) ". You cannot take the approval back after clusters have started." } };
@@ -104,7 +104,7 @@ pub(super) fn approve<'a>(workload: &'a WorkloadSummary, token: &str, about: &st
     }
 }
 
-/// Returns the button that suspends a repository, or goes on with it.
+/// Returns the button that suspends or resumes a repository.
 pub(super) fn suspend_or_resume(repository: &Repository) -> Action<'_> {
     let name = repository.name.as_str();
     let (verb, label, effect) = if repository.suspended {
@@ -134,7 +134,7 @@ pub(super) fn approve_plan(repository: &Repository) -> Action<'_> {
     }
 }
 
-/// Returns the objects that a plan creates, changes and deletes.
+/// Lists the objects that a plan creates, changes and deletes.
 pub(super) fn object_lists(repository: &Repository) -> Markup {
     html! {
         @for held in &repository.held_changes {

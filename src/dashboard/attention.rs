@@ -14,26 +14,26 @@ use controllers::hub::overview::{ClusterSummary, Clusters, Repository, WorkloadS
 use engine::plural::counted;
 use object::text::{clip, short_commit};
 
-/// Most entries that are shown.
+/// The maximum number of entries.
 const SHOWN: usize = 20;
-/// Clusters that an entry names.
+/// The maximum number of clusters to name per entry.
 const NAMED: usize = 3;
-/// Limit of the characters of a cause.
+/// The maximum length of a cause, in characters.
 const CAUSE: usize = 300;
 
-/// Something that needs a person.
+/// An entry that needs a person.
 struct Need {
-    /// Its urgency.
+    /// The urgency.
     state: State,
-    /// Its kind, in two words.
+    /// A title of a few words.
     what: String,
-    /// Its subject, with the cause.
+    /// The subject and the cause.
     cause: Markup,
     /// The next step.
     action: Markup,
 }
 
-/// Returns the band at the top of the overview.
+/// Returns the panel at the top of the overview.
 pub(super) fn band(shown: &Shown, now: Timestamp) -> Markup {
     let needs = needs(shown, now);
     if needs.is_empty() {
@@ -79,7 +79,7 @@ fn needs(shown: &Shown, now: Timestamp) -> Vec<Need> {
             a .btn href={ "placement?of=" (encoded(&placement.name)) } { "Why" }
         } },
     }));
-    // Entries of the same urgency stay in their order.
+    // The sort is stable: entries of the same urgency keep their order.
     needs.sort_by_key(|need| need.state);
     needs
 }
@@ -176,7 +176,7 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
         let cause = html! { (link("strategy")) (list(corrections, 0)) };
         needs.push(Need { state: State::Warned, what: "Strategy".into(), cause, action: open.clone() });
     }
-    // A hold without an entry of its own, such as a rollout that cannot be decided.
+    // A hold that has no other entry, such as a rollout that cannot be decided.
     if needs.is_empty() && workload.paused_by.is_empty() && !holds.is_empty() {
         let cause = html! { (link("held")) " " (holds.join("; ")) };
         needs.push(Need { state: State::Paused, what: "Rollout held".into(), cause, action: open });
@@ -184,7 +184,7 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
     needs
 }
 
-/// Says on how many clusters a workload is in a state, and what that stops.
+/// Describes the number of a workload's clusters in a state, and what they hold.
 fn reason(workload: &WorkloadSummary, state: State, number: usize) -> Markup {
     let of = format!("{number} of {}", counted(workload.total, "cluster"));
     html! {
@@ -196,7 +196,7 @@ fn reason(workload: &WorkloadSummary, state: State, number: usize) -> Markup {
     }
 }
 
-/// Returns the first clusters of an entry, with the reason of the first one.
+/// Formats the first clusters of an entry, and the reason of the very first.
 fn first_of(workload: &str, clusters: &[&ClusterSummary]) -> Markup {
     let message = clusters.first().map(|one| clip(&one.message, CAUSE)).unwrap_or_default();
     html! {
@@ -213,7 +213,7 @@ fn first_of(workload: &str, clusters: &[&ClusterSummary]) -> Markup {
     }
 }
 
-/// Returns an entry for each reason why clusters are not available.
+/// Returns an entry for each distinct reason why clusters are not available.
 fn silent(clusters: &Clusters) -> Vec<Need> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for cluster in &clusters.troubled {

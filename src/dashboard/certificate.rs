@@ -1,4 +1,4 @@
-//! The certificate of the page: one that the dashboard makes, or one of the people who run it.
+//! The serving certificate: one that the dashboard creates, or one that the administrator provides.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,23 +10,23 @@ use tracing::warn;
 use crate::serve::certificate::{self, ServerSecret};
 use crate::serve::tls::Serving;
 
-/// Time between two checks of the certificate.
+/// The interval at which a generated certificate is checked.
 const CERTIFICATE_CHECK: Duration = Duration::from_secs(3600);
-/// The same for files. A kubelet brings changes of a Secret within about a minute.
+/// The interval at which certificate files are checked. A kubelet updates a mounted Secret within about a minute.
 const FILE_CHECK: Duration = Duration::from_secs(60);
-/// Time to wait after a failure.
+/// The delay after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Where the certificate of a dashboard comes from.
+/// The source of the dashboard's certificate.
 #[derive(Clone, Debug)]
 pub enum CertificateSource {
-    /// The dashboard makes it and keeps it in a Secret.
+    /// The dashboard creates the certificate and stores it in a Secret.
     Made(ServerSecret),
-    /// Somebody else keeps it in two files, in PEM, such as those of a mounted Secret.
+    /// Two PEM files that somebody else maintains, for example in a mounted Secret.
     Files {
-        /// The certificate, and those of the authorities between it and the root.
+        /// The certificate and the intermediate CA certificates.
         certificate: PathBuf,
-        /// Its key.
+        /// The private key.
         key: PathBuf,
     },
 }
@@ -47,7 +47,7 @@ impl CertificateSource {
         }
     }
 
-    /// Returns the time between two checks.
+    /// Returns the interval at which the certificate is checked.
     fn check(&self) -> Duration {
         match self {
             Self::Made(_) => CERTIFICATE_CHECK,
@@ -56,7 +56,7 @@ impl CertificateSource {
     }
 }
 
-/// Keeps the certificate until `stop`.
+/// Keeps the certificate current until `stop`.
 pub(super) async fn keep(
     client: &kube::Client,
     source: &CertificateSource,

@@ -20,26 +20,26 @@ use engine::plural::counted;
 use object::text::plain;
 use object::{Key, Kind, Metadata as _};
 
-/// Limit of the add-ons, and of the works, that are shown.
+/// The maximum number of add-ons and of works.
 const SHOWN: usize = 200;
-/// Limit of the characters of a message.
+/// The maximum length of a message, in characters.
 const MESSAGE: usize = 1_000;
-/// The conditions of an add-on that the page explains while they are not as they should be.
+/// The conditions of an add-on to explain if they do not have the expected status.
 const OF_ADD_ONS: [(&str, bool); 4] = [
     (addon_conditions::AVAILABLE, true),
     (addon_conditions::CONFIGURED, true),
     (addon_conditions::PROGRESSING, false),
     (addon_conditions::DEGRADED, false),
 ];
-/// The conditions of a work that the page explains while they are not as they should be.
+/// The conditions of a work to explain if they do not have the expected status.
 const OF_WORKS: [(&str, bool); 4] = [
     (work_conditions::AVAILABLE, true),
     (work_conditions::APPLIED, true),
     (work_conditions::PROGRESSING, false),
     (work_conditions::DEGRADED, false),
 ];
-/// The conditions of an object of a work that say whether it is healthy, those with the best reason first. Others may
-/// mean anything: the author of a rule chooses them.
+/// The conditions that determine the health of an object in a work, those with the best reason first. The meaning
+/// of other conditions is unknown, because the author of a rule chooses them.
 const OF_OBJECTS: [(&str, bool); 5] = [
     (work_conditions::APPLIED, true),
     (work_conditions::AVAILABLE, true),
@@ -48,16 +48,16 @@ const OF_OBJECTS: [(&str, bool); 5] = [
     (work_conditions::PROGRESSING, false),
 ];
 
-/// The objects about one cluster.
+/// The objects of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterObjects {
-    /// Its ManagedCluster, or why that cannot be read; `None` if it does not exist.
+    /// The ManagedCluster, or the reason why it cannot be read; `None` if it does not exist.
     pub cluster: Option<Result<Arc<ManagedCluster>, String>>,
-    /// The names of the sets that it is in, by their label or their selector.
+    /// The names of the sets that contain the cluster, by label or by selector.
     pub sets: Vec<String>,
-    /// Its add-ons, by name.
+    /// The add-ons, by name.
     pub add_ons: Vec<Arc<ManagedClusterAddOn>>,
-    /// Its works of ManifestWorkReplicaSets, by name. A process that follows rollouts keeps no others.
+    /// The works of ManifestWorkReplicaSets, by name. A process that watches rollouts caches no other works.
     pub works: Vec<Arc<ManifestWork>>,
 }
 
@@ -65,7 +65,7 @@ impl ClusterObjects {
     /// Returns the objects that a visitor with these rights may read.
     fn readable(self, name: &str, rights: &Rights) -> Self {
         let Self { cluster, sets, add_ons, works } = self;
-        // The selectors of sets are of the sets, and the label of one is of the cluster.
+        // Selectors are part of the sets; the label is part of the cluster.
         let label = cluster.as_ref().and_then(|cluster| cluster.as_ref().ok()?.label(CLUSTER_SET_LABEL));
         let sets = match rights.may(Right::ExplainPlacements, "") {
             true => sets,
@@ -84,8 +84,8 @@ fn may_see(name: &str, rights: &Rights) -> bool {
     rights.may(Right::ListClusters, "") || rights.may(Right::GetCluster, name)
 }
 
-/// Returns the page of a cluster for a visitor with these rights; `None` if there is nothing about it that
-/// the visitor may read.
+/// Returns the page of a cluster for a visitor with these rights; `None` if the visitor may read none of its
+/// objects.
 pub(super) fn page(
     name: &str,
     objects: ClusterObjects,
@@ -150,7 +150,7 @@ fn rows_of_works<'a>(
     works.iter().map(row).collect()
 }
 
-/// A workload, and its state in the rollout on one cluster.
+/// A workload, and the state of its rollout on a cluster.
 type WorkloadState<'a> = (&'a str, &'a ClusterSummary);
 
 fn rollout_on<'a>(workload: &'a WorkloadSummary, cluster: &str) -> Option<WorkloadState<'a>> {
@@ -236,20 +236,20 @@ fn why(condition: &Condition) -> String {
     plain(&text, MESSAGE)
 }
 
-/// An add-on or a work.
+/// The table row of an add-on or a work.
 struct Row<'a> {
     name: &'a str,
     available: bool,
-    /// What is not as it should be.
+    /// The problems.
     problems: Vec<String>,
-    /// The objects of a work, the unhealthy ones first.
+    /// The objects of a work, unhealthy ones first.
     objects: Vec<WorkObject>,
     rollout: Option<WorkloadState<'a>>,
 }
 
 impl<'a> Row<'a> {
-    /// Returns the row of an object without its rollout. `expected` has the types of conditions and whether
-    /// they should be true, and begins with the one that says whether the object is available.
+    /// Returns the row of an object, without its rollout. `expected` lists condition types with true if the status
+    /// should be `True`, starting with the condition for availability.
     fn of<K: Kind + Conditions>(object: &'a K, expected: &[(&str, bool)]) -> Self {
         let mut problems = Vec::new();
         if object.is_terminating() {
@@ -281,11 +281,11 @@ impl<'a> Row<'a> {
 struct WorkObject {
     name: String,
     state: State,
-    /// The reason that it is not healthy; empty otherwise.
+    /// The reason why the object is not healthy; empty if it is healthy.
     why: String,
 }
 
-/// Returns the objects of a work as its agent reports them, the unhealthy ones first.
+/// Returns the objects of a work as reported by the agent, unhealthy ones first.
 fn objects_of(work: &ManifestWork) -> Vec<WorkObject> {
     let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
     let object = |manifest: &ManifestCondition| {

@@ -1,4 +1,4 @@
-//! The fleet as a map of cells: a cell is a cluster in its most urgent state.
+//! The fleet as a map of cells. A cell is a cluster in its most urgent state.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,35 @@ use engine::plural::counted;
 use engine::rollout::ClusterState;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Most clusters that are drawn one by one: about 60 kB of HTML. A larger fleet has tiles.
+/// The largest fleet with a cell per cluster, which is about 60 kB of HTML. Larger fleets are shown as tiles.
 const CELLS: usize = 600;
-/// Most clusters of a larger fleet that are drawn one by one, because a person should look at them.
+/// The maximum number of clusters in a larger fleet that get a cell because a person should look at them.
 const EXCEPTIONS: usize = 300;
-/// Clusters of a tile.
+/// The number of clusters per tile.
 const TILE: usize = 50;
-/// Most groups that are drawn.
+/// The maximum number of groups.
 const GROUPS: usize = 60;
-/// Most clusters of a fleet whose cells have their names in them.
+/// The largest fleet whose cells show names.
 const NAMED: usize = 24;
 
-/// The characters that are encoded in a value of a query: all but those that are allowed there and frequent in names.
+/// The characters to percent-encode in a query value. Allowed characters that are common in names are excluded.
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'/');
 
-/// A cluster of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cell<'a> {
     pub(super) name: &'a str,
     pub(super) state: State,
-    /// Its state in words, and the workload that it is about.
+    /// The state in words, and the workload with this state.
     pub(super) label: String,
-    /// The version of that workload there; empty without one.
+    /// The version of that workload on the cluster; empty if there is no workload.
     pub(super) version: &'a str,
-    /// The reason for this state; empty without one.
+    /// The reason for the state; empty if there is none.
     pub(super) why: &'a str,
-    /// The time since which it is in this state, or on the way to it.
+    /// The time at which the state, or the change towards it, began.
     pub(super) since: Option<Timestamp>,
-    /// The latest end of the state.
+    /// The latest time at which the state ends.
     pub(super) until: Option<Timestamp>,
-    /// The group of the rollout.
+    /// The group in the rollout.
     pub(super) group: String,
 }
 
@@ -61,7 +60,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Returns when a state ends at the latest, if it has such a time.
+/// Returns the latest time at which a state ends, if it has one.
 pub(super) fn ends(state: &ClusterState) -> Option<Timestamp> {
     match state {
         ClusterState::Progressing { deadline, .. } | ClusterState::Failed { deadline } => *deadline,
@@ -78,7 +77,7 @@ pub(super) fn ends(state: &ClusterState) -> Option<Timestamp> {
     }
 }
 
-/// Returns the name of a group for people.
+/// Returns the display name of a group.
 fn group_title(group: &GroupSummary) -> String {
     match group.placement.as_str() {
         "" => "No placement".to_owned(),
@@ -86,7 +85,7 @@ fn group_title(group: &GroupSummary) -> String {
     }
 }
 
-/// Returns the clusters of one workload, group by group.
+/// Returns the clusters of a workload, by group.
 pub(super) fn cells_of(workload: &WorkloadSummary) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for group in &workload.groups {
@@ -96,8 +95,8 @@ pub(super) fn cells_of(workload: &WorkloadSummary) -> Vec<Cell<'_>> {
     cells
 }
 
-/// Returns the clusters that a visitor may see, each in its most urgent state and in its group of the
-/// workload with the most clusters.
+/// Returns the clusters that a visitor may see, each in its most urgent state and in its group of the largest
+/// workload.
 pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
     let overview = &shown.overview;
     let mut workloads: Vec<_> = overview.workloads().collect();
@@ -156,12 +155,12 @@ pub(super) fn cells(shown: &Shown) -> Vec<Cell<'_>> {
     cells
 }
 
-/// Returns a value as a part of an address.
+/// Percent-encodes a query value.
 pub(super) fn encoded(value: &str) -> String {
     utf8_percent_encode(value, VALUE).to_string()
 }
 
-/// Returns the map of a fleet: a legend whose entries lead to the clusters in a state, and the groups.
+/// Returns the map of a fleet: a legend with links to the clusters in each state, and the groups.
 pub(super) fn map(cells: &[Cell<'_>]) -> Markup {
     let mut groups: Vec<(&str, Vec<&Cell<'_>>)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -173,7 +172,7 @@ pub(super) fn map(cells: &[Cell<'_>]) -> Markup {
         groups.get_mut(place).into_iter().for_each(|(_, cells)| cells.push(cell));
     }
     if groups.len() > GROUPS {
-        // Those with the most urgent clusters come first, the others in their order.
+        // Groups with the most urgent clusters come first; otherwise the order is kept.
         groups.sort_by_key(|(_, cells)| cells.iter().map(|cell| cell.state).min());
     }
     let more = groups.len().saturating_sub(GROUPS);
@@ -206,20 +205,21 @@ pub(super) fn map(cells: &[Cell<'_>]) -> Markup {
     }
 }
 
-/// Says how many clusters are in which state.
+/// Describes the number of clusters per state.
 fn counts(cells: &[&Cell<'_>]) -> String {
     let counts = State::count(cells.iter().map(|cell| cell.state));
     let words = counts.iter().map(|(state, count)| format!("{count} {}", state.word().to_lowercase()));
     words.collect::<Vec<_>>().join(" · ")
 }
 
-/// Returns a cell. A calm one is left out of the order of the tab key: the table has all of them.
+/// Returns a cell. Cells of clusters that need no attention are not in the tab order, because the table lists all
+/// clusters.
 pub(super) fn drawn(cell: &Cell<'_>, is_named: bool) -> Markup {
     let Cell { name, state, label, .. } = cell;
     let label = label.as_str();
     let is_reached = state.is_exception() || is_named;
     let id = is_reached.then(|| format!("cell:{name}"));
-    // A large fleet has hundreds of calm cells, whose rollouts say nothing.
+    // A large fleet has hundreds of such cells, and their labels would add nothing.
     let label = if is_reached { label } else { state.word() };
     html! {
         a id=[id] class={ "c " (state.class()) @if is_named { " named" } }
@@ -228,8 +228,8 @@ pub(super) fn drawn(cell: &Cell<'_>, is_named: bool) -> Markup {
     }
 }
 
-/// Returns the cells of a group of a large fleet: first the clusters that a person should look at, while there
-/// is room for them, then tiles of clusters in the same state.
+/// Returns the cells of a group in a large fleet: cells for clusters that a person should look at, as long as
+/// there is room, then tiles of clusters in the same state.
 fn folded(title: &str, group: &[&Cell<'_>], room: &mut usize) -> Markup {
     let is_single = |cell: &&&Cell<'_>| cell.state.is_exception();
     let singles: Vec<_> = group.iter().filter(is_single).take(*room).collect();

@@ -1,4 +1,4 @@
-//! The parts of HTML that pages have in common. Maud escapes every text.
+//! HTML parts that several pages use. Maud escapes all text.
 
 use std::fmt::Display;
 
@@ -7,18 +7,18 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 use super::state::State;
 
-/// The frame of a page: its title, and the header.
+/// The frame of a page: its title and the header.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frame<'a> {
-    /// The title, without the name of the program.
+    /// The title, without the program's name.
     pub(super) title: &'a str,
-    /// The name of a visitor, who may log out.
+    /// The name of the visitor, who may log out.
     pub(super) visitor: Option<&'a str>,
-    /// The path of the page among those of the navigation; empty for others.
+    /// The path of the page if it is in the navigation; otherwise empty.
     pub(super) here: &'a str,
-    /// The address of the events that keep `main` current; empty for a page that stays as it is.
+    /// The address of the events that keep `main` current; empty for a static page.
     pub(super) events: &'a str,
-    /// True if the header leads nowhere, because the visitor is not known.
+    /// True if the header has no links, because the visitor is unknown.
     pub(super) is_bare: bool,
 }
 
@@ -91,23 +91,23 @@ fn logo() -> Markup {
     }
 }
 
-/// A button that asks before it changes something.
+/// A button that asks for confirmation before a change.
 pub(super) struct Action<'a> {
     /// The value of the field `verb`.
     pub(super) verb: &'static str,
     /// The subject of the change: the name of an add-on, or NAMESPACE/NAME.
     pub(super) subject: &'a str,
-    /// The approval or the revisions to undo; empty for other verbs.
+    /// The approval, or the revisions to undo; empty for other verbs.
     pub(super) token: String,
     /// The label of the button, such as "Pause proxy".
     pub(super) label: String,
-    /// The effect, with the clusters or objects that it concerns.
+    /// The effect, with the affected clusters or objects.
     pub(super) effect: Markup,
 }
 
 impl Action<'_> {
-    /// Returns where the change stands among the others of a page. The script finds an open confirmation and
-    /// the focused button by it after an update.
+    /// Returns an id that is unique on the page. After an update, the script uses it to restore the open
+    /// confirmation and the focused button.
     fn id(&self) -> String {
         format!("{} {} {}", self.verb, self.subject, self.token).trim_end().replace(' ', ":")
     }
@@ -116,7 +116,7 @@ impl Action<'_> {
 impl Render for Action<'_> {
     fn render(&self) -> Markup {
         let Self { verb, subject, token, label, effect } = self;
-        // The place of the button says the rest to those who see it.
+        // For sighted users, the position of the button replaces the rest of the label.
         let (short, rest) = label.split_once(' ').unwrap_or((label, ""));
         let (id, class) = (self.id(), if verb.starts_with("approve") { "btn go" } else { "btn" });
         html! {
@@ -136,8 +136,8 @@ impl Render for Action<'_> {
     }
 }
 
-/// Returns a link to the page of a cluster. `of` is what the part around it is about, which tells the links
-/// of a page apart, so that the script finds the focused one again after an update.
+/// Returns a link to the page of a cluster. `of` identifies the context of the link and makes its id unique on the
+/// page, so that the script can restore the focus after an update.
 pub(super) fn cluster_link(of: &str, cluster: &str) -> Markup {
     html! { a id={ "cluster:" (of) ":" (cluster) } href={ "cluster?of=" (cluster) } { (cluster) } }
 }
@@ -147,7 +147,7 @@ pub(super) fn state(state: State, word: impl Display) -> Markup {
     html! { span class={ "st " (state.class()) } { (word.to_string()) } }
 }
 
-/// Returns the first texts of a list, and the number of the others; nothing for none.
+/// Returns a list of texts, and the number of texts that are not listed; empty if there are none.
 pub(super) fn list(texts: &[String], more: usize) -> Markup {
     html! {
         @if !texts.is_empty() {
@@ -159,19 +159,19 @@ pub(super) fn list(texts: &[String], more: usize) -> Markup {
     }
 }
 
-/// Returns a time, in UTC, as an age with the time itself on hover; nothing for a text that is no time.
+/// Returns a timestamp as an age, with the time in UTC on hover; empty if the text is not a timestamp.
 pub(super) fn ago(time: &str, now: Timestamp) -> Markup {
     let Ok(at) = time.parse::<Timestamp>() else { return html! {} };
     let at_second = at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
     html! { time datetime=(time) title=(at_second) { (age(now.duration_since(at).as_secs())) } }
 }
 
-/// Returns a time of the day, with the date on hover.
+/// Returns the time of day, with the date on hover.
 pub(super) fn clock(at: Timestamp) -> Markup {
     html! { span title=(at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()) { (at.strftime("%H:%M:%S UTC").to_string()) } }
 }
 
-/// Returns an age in its largest unit, as `script.js` does.
+/// Formats an age in its largest unit, like `script.js`.
 fn age(seconds: i64) -> String {
     match seconds {
         ..60 => "just now".into(),
@@ -181,7 +181,7 @@ fn age(seconds: i64) -> String {
     }
 }
 
-/// Returns counts as a bar whose parts have the colors of the states: what is done first, what is to do last.
+/// Returns counts as a bar in the colors of the states: done first, remaining last.
 pub(super) fn bar(counts: &[(State, usize)]) -> Markup {
     let mut counts = counts.to_vec();
     counts.sort_by_key(|(state, _)| match state {

@@ -1,8 +1,8 @@
-//! The page for people with tokens of the hub.
+//! The dashboard for people with tokens of the hub.
 //!
-//! A visitor sends a bearer token, by the form of the page or by a header. The page shows what the hub lets
-//! the visitor list, and changes are made with the visitor's token. The token of a form is kept only in a
-//! cookie of this server. A form counts only if the browser says that the page itself sent it.
+//! A visitor sends a bearer token, with the login form or in a header. The dashboard shows what the hub lets the
+//! visitor list, and makes changes with the visitor's token. The token of a login is stored only in a cookie of
+//! this server. A form is accepted only if the browser confirms that it was sent from the dashboard.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -39,25 +39,25 @@ use crate::serve::tls::Serving;
 use crate::shell::now;
 use controllers::hub::undo::Undo;
 
-/// The cookie with the token. The prefix makes browsers take it only over HTTPS and send it to this host only
-/// (RFC 6265bis, section 4.1.3.2).
+/// The cookie with the token. Because of the prefix, browsers accept it only over HTTPS and send it only to this
+/// host (RFC 6265bis, section 4.1.3.2).
 const COOKIE: &str = "__Host-wheelwright";
-/// Longest token of a form: a cookie has 4,096 bytes at most.
+/// The longest token in a form: a cookie has at most 4,096 bytes.
 const MAX_TOKEN: usize = 3800;
-/// Largest form.
+/// The largest form.
 const MAX_FORM: usize = 16 << 10;
-/// Longest time in which a form arrives.
+/// The timeout for receiving a form.
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of the checks whether the visitor of an open page may still see it.
+/// The interval at which the rights of a visitor with an open page are checked again.
 const RECHECK: Duration = Duration::from_secs(30);
 
 /// The options of a dashboard for people with tokens.
 pub struct HubDashboard {
-    /// The hub, with the credentials of the dashboard: it reads the fleet and reviews the rights of visitors.
+    /// The client with the dashboard's credentials, which reads the fleet and reviews the rights of visitors.
     pub client: kube::Client,
-    /// The connection to the hub; the credentials are the visitors'.
+    /// The connection to the hub, which is used with the credentials of visitors.
     pub config: kube::Config,
-    /// The certificate.
+    /// The source of the certificate.
     pub certificate: CertificateSource,
 }
 
@@ -108,30 +108,30 @@ fn routes(site: Arc<PageState>) -> Router {
         .with_state(site)
 }
 
-/// Why a request is refused.
+/// The reason why a request is rejected.
 #[derive(Debug)]
 enum Refusal {
-    /// It has no token.
+    /// The request has no token.
     NoToken,
     /// The hub does not accept the token.
     WrongToken,
-    /// A form was sent by something else than the page.
+    /// The form was not sent from the dashboard.
     Foreign,
-    /// The form cannot be read, or is not one that the page sends.
+    /// The form is invalid, or is not one of the dashboard's.
     Form(String),
     /// The hub does not answer.
     Hub(String),
-    /// The change is refused, with this status.
+    /// The change failed, with this status.
     Change(StatusCode, String),
-    /// The visitor has too many pages open.
+    /// The visitor has too many open pages.
     TooMany,
-    /// The visitor may not read what a placement is decided from.
+    /// The visitor may not read the objects that decide a placement.
     Unexplained,
-    /// There is no such placement.
+    /// The placement does not exist.
     NoPlacement(String),
-    /// There is no such cluster, or the visitor may see nothing of it.
+    /// The cluster does not exist, or the visitor may see none of its objects.
     NoCluster(String),
-    /// There is no such rollout, or the visitor may not see it.
+    /// The rollout does not exist, or the visitor may not see it.
     NoRollout(String),
 }
 
@@ -167,7 +167,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Returns the token of a request: that of its header, else that of its cookie.
+/// Returns the token of a request from its header, or else from its cookie.
 fn token(headers: &HeaderMap) -> Option<&str> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
@@ -181,8 +181,8 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     bearer.or(cookie).filter(|token| !token.is_empty())
 }
 
-/// Returns whether a form was sent by the page itself. Every browser sends this in one of two headers that no
-/// script and no other site can set (Fetch Metadata; RFC 6454).
+/// Returns true if a form was sent from the dashboard itself. Every browser states this in one of two headers that
+/// neither scripts nor other sites can set (Fetch Metadata; RFC 6454).
 fn is_own(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-site") {
@@ -202,7 +202,7 @@ impl PageState {
         Ok((visitor.ok_or(Refusal::WrongToken)?, token))
     }
 
-    /// Returns the part of the fleet that a visitor may see, or why the fleet cannot be read.
+    /// Returns the part of the fleet that a visitor may see, or the reason why the fleet cannot be read.
     async fn shown(&self, visitor: &Visitor, fleet: &Fleet) -> Result<Result<Shown, String>, Refusal> {
         match &fleet.overview {
             Ok(overview) => {
@@ -213,13 +213,13 @@ impl PageState {
         }
     }
 
-    /// Returns what an undo of a subject takes back, as far as a visitor may see it.
+    /// Returns the undo of a subject, as far as a visitor may see it.
     async fn undo(&self, visitor: &Visitor, subject: &str) -> Result<Vec<Undo>, Refusal> {
         let shown = self.shown(visitor, &self.fleet().await?).await?.map_err(Refusal::Hub)?;
         Ok(table::workload(&shown, subject).map(|workload| workload.undo.clone()).unwrap_or_default())
     }
 
-    /// Returns the fleet as it is now.
+    /// Returns the current fleet.
     async fn fleet(&self) -> Result<Fleet, Refusal> {
         self.live.now().await.ok_or_else(|| Refusal::Hub("the dashboard ends".into()))
     }
@@ -251,7 +251,7 @@ async fn clusters(
     Ok(document(table::page(&query, &shown, Some(visitor.name()), now())))
 }
 
-/// Returns the page of a placement, to a visitor who may read all that decides it.
+/// Returns the page of a placement, for a visitor who may read everything that decides it.
 async fn reasons(
     State(site): State<Arc<PageState>>,
     Query(query): Query<PlacementQuery>,
@@ -270,7 +270,7 @@ async fn reasons(
     Ok(document(placement::page(&explained.ok_or_else(missing)?, &query.q, Some(visitor.name()))))
 }
 
-/// Returns the page of a cluster, with what the visitor may see of it.
+/// Returns the page of a cluster, with the objects that the visitor may see.
 async fn one_cluster(
     State(site): State<Arc<PageState>>,
     Query(query): Query<ClusterQuery>,
@@ -298,8 +298,8 @@ struct Open {
 }
 
 impl Open {
-    /// Returns the content if it differs from the last one; `None` if the token is not accepted any more.
-    /// While the hub does not answer, the page stays as it is.
+    /// Waits until the content differs from the last content, and returns it. Returns `None` once the token is
+    /// rejected. While the hub does not answer, the content does not change.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::select! {
@@ -323,7 +323,7 @@ impl Open {
     }
 }
 
-/// Returns the content of the page, now and at each change.
+/// Streams the content of the page: now, and at each change.
 async fn events(
     State(site): State<Arc<PageState>>,
     Query(query): Query<RolloutQuery>,
@@ -340,7 +340,7 @@ async fn events(
     Ok(Sse::new(contents).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Reads the form of a request that the page itself sent.
+/// Reads the form of a request that was sent from the dashboard.
 async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
     if !is_own(request.headers()) {
         return Err(Refusal::Foreign);
@@ -352,7 +352,7 @@ async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
     }
 }
 
-/// Redirects to the page.
+/// Redirects to the overview.
 fn see_page(cookie: Option<&str>) -> Result<Response, Refusal> {
     let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, "./")]).into_response();
     if let Some(cookie) = cookie {
@@ -368,7 +368,7 @@ struct Login {
     token: String,
 }
 
-/// Returns whether a token may stand in a cookie.
+/// Returns true if a token is valid in a cookie.
 fn is_token(token: &str) -> bool {
     let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\');
     !token.is_empty() && token.chars().all(fits)

@@ -1,4 +1,4 @@
-//! The fleet as it was last read, for all open pages.
+//! The latest state of the fleet, shared by all open pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,50 +15,51 @@ use controllers::hub::overview::Overview;
 use engine::placement::explain::Explanation;
 use object::Key;
 
-/// The least time between two reads of the fleet while a browser shows it.
+/// The minimum time between two reads of the fleet while a browser shows it.
 const TICK: Duration = Duration::from_millis(500);
 /// The pause after a read, as a multiple of its duration.
 const PAUSE_FACTOR: u32 = 9;
 
-/// Reads what the pages show.
+/// Reads the state that the pages show.
 pub trait ReadFleet: Send + Sync {
     /// Returns the fleet.
     ///
     /// # Errors
-    /// The text says why it cannot be read now.
+    /// The text is the reason why the fleet cannot currently be read.
     fn overview(&self) -> Result<Overview, String>;
 
-    /// Explains which clusters a placement selects; `None` if it does not exist.
+    /// Explains which clusters a placement selects; returns `None` if it does not exist.
     ///
     /// # Errors
     /// As for [`ReadFleet::overview`].
     fn placement(&self, placement: &Key) -> Result<Option<Explanation>, String>;
 
-    /// Returns the objects about a cluster.
+    /// Returns the objects of a cluster.
     ///
     /// # Errors
     /// As for [`ReadFleet::overview`].
     fn cluster(&self, name: &str) -> Result<ClusterObjects, String>;
 }
 
-/// A reading of the fleet.
+/// The result of reading the fleet.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// The fleet, or why it could not be read.
+    /// The fleet, or the reason why it could not be read.
     pub(super) overview: Result<Overview, String>,
-    /// When it was first so. The ages in events are those of this time, so that no event has them alone.
+    /// The time of the first read with this result. Ages in events are relative to it, so that ages alone cause no
+    /// events.
     pub(super) since: Timestamp,
 }
 
 /// A reading that all open pages share.
 pub(super) type Fleet = Arc<Reading>;
 
-/// The fleet as it was last read; `None` while no page is open.
+/// The latest reading of the fleet; `None` while no page is open.
 #[derive(Clone)]
 pub(super) struct Live {
     fleet: watch::Sender<Option<Fleet>>,
     reader: Arc<dyn ReadFleet>,
-    /// One placement is explained at a time: it takes a processor for as long as the fleet is large.
+    /// Explains one placement at a time, because each occupies a CPU for a time that grows with the fleet.
     explaining: Arc<Mutex<()>>,
 }
 
@@ -67,14 +68,14 @@ impl Live {
         Self { fleet: watch::channel(None).0, reader, explaining: Arc::default() }
     }
 
-    /// Returns the fleet as it is now and as it changes.
+    /// Returns the current fleet, and then its changes.
     pub(super) fn subscribe(&self) -> watch::Receiver<Option<Fleet>> {
         let mut receiver = self.fleet.subscribe();
         receiver.mark_changed();
         receiver
     }
 
-    /// Returns the fleet as it is now; `None` when the process ends.
+    /// Returns the current fleet; `None` when the process ends.
     pub(super) async fn now(&self) -> Option<Fleet> {
         let mut receiver = self.fleet.subscribe();
         let fleet = receiver.wait_for(Option::is_some).await.ok()?;
@@ -102,7 +103,7 @@ impl Live {
             let begin = Instant::now();
             let fleet: Option<Fleet> = if self.fleet.receiver_count() > 0 {
                 let reader = Arc::clone(&self.reader);
-                // Reading a large fleet takes a while, and the streams go on meanwhile.
+                // Reading a large fleet takes a while and must not block the streams.
                 let seen = spawn_blocking(move || reader.overview()).await;
                 let overview = seen.unwrap_or_else(|error| Err(error.to_string()));
                 Some(Arc::new(Reading { overview, since: now() }))

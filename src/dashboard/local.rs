@@ -1,7 +1,7 @@
-//! The page on this machine alone.
+//! The dashboard for the local machine only.
 //!
-//! The server listens on loopback, and its paths begin with a random secret, so that neither another user of
-//! the machine nor another web page reads it.
+//! The server listens on loopback, and its paths start with a random secret, so that neither other users of the
+//! machine nor other web pages can read it.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -30,7 +30,7 @@ use crate::pki::fill_random;
 use crate::shell::now;
 use object::hex;
 
-/// A dashboard that listens and does not serve yet.
+/// A dashboard that is listening but not serving yet.
 pub struct LocalDashboard {
     listener: TcpListener,
     secret: String,
@@ -39,10 +39,10 @@ pub struct LocalDashboard {
 }
 
 impl LocalDashboard {
-    /// Listens on a port of loopback; 0 takes a free one.
+    /// Listens on a loopback port; 0 selects a free port.
     ///
     /// # Errors
-    /// The port is taken, or the system has no randomness.
+    /// The port is in use, or the system has no randomness.
     pub async fn listen(port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
         let mut secret = [0; 16];
@@ -59,8 +59,7 @@ impl LocalDashboard {
     pub async fn serve(self, reader: Arc<dyn ReadFleet>, stop: CancellationToken) -> std::io::Result<()> {
         let live = Live::new(reader);
         let reading = live.clone().read(stop.clone());
-        // A stream of events never ends by itself. A shutdown that waits for connections would not end
-        // either.
+        // Event streams never end, so a graceful shutdown, which waits for connections, would not end either.
         let server = axum::serve(self.listener, routes(&self.secret, live));
         tokio::select! {
             served = server => served,
@@ -91,7 +90,7 @@ fn content(query: &RolloutQuery, fleet: &Fleet, now: Timestamp) -> Option<Markup
     }
 }
 
-/// Returns the overview or the page of a rollout, as they are now.
+/// Returns the current overview or page of a rollout.
 async fn index(State(live): State<Live>, Query(query): Query<RolloutQuery>) -> Response {
     let Some(fleet) = live.now().await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
     match content(&query, &fleet, now()) {
@@ -141,7 +140,7 @@ fn missing(placement: &str) -> Response {
     (StatusCode::NOT_FOUND, document(page::no_placement(placement))).into_response()
 }
 
-/// Returns the content of a page, now and at each change.
+/// Streams the content of a page: now, and at each change.
 async fn events(
     State(live): State<Live>,
     Query(query): Query<RolloutQuery>,

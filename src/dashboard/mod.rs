@@ -1,10 +1,10 @@
-//! The fleet in a browser: one page that the server renders, and a stream of events that keeps it current.
+//! The fleet in a browser: pages that the server renders, and a stream of events that keeps them current.
 //!
-//! It is served in two ways:
-//! - on this machine alone ([`LocalDashboard`]), behind a secret in the address: it shows the objects that its
-//!   process may read, and writes nothing;
-//! - to people with tokens of the hub ([`hub`]), over HTTPS: each of them sees what the hub lets them read,
-//!   and changes what the hub lets them change.
+//! There are two ways to serve it:
+//! - On the local machine only ([`LocalDashboard`]), behind a secret in the address: it shows the objects that its
+//!   process may read, and writes nothing.
+//! - For people with tokens of the hub ([`hub`]), over HTTPS: each person sees what the hub lets them read, and
+//!   changes what the hub lets them change.
 
 mod action;
 mod actions;
@@ -47,7 +47,7 @@ const SCRIPT: &str = include_str!("script.js");
 struct PlacementQuery {
     /// The placement, as NAMESPACE/NAME.
     of: String,
-    /// A part of the names of the clusters to show; empty for all.
+    /// Shows only clusters whose names contain this text; empty for all.
     #[serde(default)]
     q: String,
 }
@@ -83,7 +83,7 @@ impl RolloutQuery {
     }
 }
 
-/// Returns the event with the content of a page. An event has no carriage returns.
+/// Returns the event with the content of a page. Events must not contain carriage returns.
 fn event(content: &str) -> Event {
     Event::default().data(content.replace('\r', " "))
 }
@@ -91,13 +91,12 @@ fn event(content: &str) -> Event {
 /// The query of the page of a cluster.
 #[derive(serde::Deserialize)]
 struct ClusterQuery {
-    /// Its name.
+    /// The name of the cluster.
     of: String,
 }
 
 impl ClusterQuery {
-    /// Returns the name without spaces around it; `None` if it is none, because it becomes a part of
-    /// questions to the hub.
+    /// Returns the trimmed name; `None` if it is invalid, because it becomes part of requests to the hub.
     fn name(&self) -> Option<&str> {
         Some(self.of.trim()).filter(|name| is_dns_subdomain(name))
     }
@@ -115,8 +114,8 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }
 
-/// Returns a document with headers for the browser: it loads nothing from other sites, runs no inline script,
-/// and stands in no frame.
+/// Returns a document with security headers: it loads nothing from other sites, runs no inline scripts, and cannot
+/// be framed.
 fn document(html: String) -> Response {
     let policy = HeaderValue::from_static(
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",

@@ -1,4 +1,4 @@
-//! The overview of a whole fleet, and the pages without a fleet.
+//! The overview of a fleet, and pages without one.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -13,7 +13,7 @@ use super::state::State;
 use controllers::hub::overview::Overview;
 use engine::plural::counted;
 
-/// Returns the page that asks for a token, and why the last one was not taken.
+/// Returns the page that asks for a token, with the reason why the last token was rejected.
 pub(super) fn login(why: &str) -> String {
     let main = html! {
         section .panel.narrow {
@@ -31,7 +31,7 @@ pub(super) fn login(why: &str) -> String {
     Frame { title: "Log in", is_bare: true, ..Frame::default() }.document(&main)
 }
 
-/// Returns the page about a request that was refused.
+/// Returns the page for a rejected request.
 pub(super) fn refused(why: &str) -> String {
     unanswered("Refused", why)
 }
@@ -57,7 +57,7 @@ pub(super) fn problem(why: &str) -> Markup {
     }
 }
 
-/// Returns the fleet.
+/// Returns the content of the overview.
 pub(super) fn content(shown: &Shown, now: Timestamp) -> Markup {
     let cells = cells(shown);
     html! {
@@ -119,7 +119,7 @@ fn placements(overview: &Overview, has_reasons: bool) -> Markup {
     }
 }
 
-/// Returns the page about a cluster that does not exist, or of which the visitor may see nothing.
+/// Returns the page for a cluster that does not exist, or whose objects the visitor may not see.
 pub(super) fn no_cluster(name: &str) -> String {
     let main = html! {
         section .panel.narrow {
@@ -132,12 +132,12 @@ pub(super) fn no_cluster(name: &str) -> String {
     Frame { title: "Not found", ..Frame::default() }.document(&main)
 }
 
-/// Returns the page about a rollout that does not exist, or that the visitor may not see.
+/// Returns the page for a rollout that does not exist, or that the visitor may not see.
 pub(super) fn no_rollout(name: &str) -> String {
     unanswered("Not found", &format!("There is no rollout {name} that you may see."))
 }
 
-/// Returns the page about a placement that does not exist.
+/// Returns the page for a placement that does not exist.
 pub(super) fn no_placement(name: &str) -> String {
     unanswered("Not found", &format!("There is no Placement {name}."))
 }

@@ -7,10 +7,10 @@ use super::html::{Frame, cluster_link};
 use engine::placement::explain::Explanation;
 use engine::plural::counted;
 
-/// Limit of the clusters of each state.
+/// The maximum number of clusters per state.
 const SHOWN_OF_STATE: usize = 50;
 
-/// Returns the page, with the clusters whose names contain a text.
+/// Returns the page, with the clusters whose names contain `search`.
 pub(super) fn page(explanation: &Explanation, search: &str, visitor: Option<&str>) -> String {
     let Explanation { placement, error, disabled, .. } = explanation;
     let facts = facts(explanation);
@@ -75,7 +75,7 @@ pub(super) fn page(explanation: &Explanation, search: &str, visitor: Option<&str
     Frame { title: &format!("Placement {placement}"), visitor, ..Frame::default() }.document(&main)
 }
 
-/// Returns what the placement asks for, and how many clusters each of its steps leaves.
+/// Returns the requirements of the placement, and the number of clusters left after each step.
 fn facts(explanation: &Explanation) -> [(&'static str, String); 5] {
     let Explanation {
         placement: _,

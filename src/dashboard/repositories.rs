@@ -1,4 +1,4 @@
-//! The repositories of the overview.
+//! The repositories in the overview.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -10,7 +10,7 @@ use super::state::State;
 use controllers::hub::overview::{ReportSummary, Repository};
 use object::text::short_commit;
 
-/// Returns the repositories, with what waits for a person and what was reported.
+/// Returns the repositories, with pending approvals and reports.
 pub(super) fn repositories(shown: &Shown, now: Timestamp) -> Markup {
     let repositories = &shown.overview.repositories;
     html! {
@@ -73,7 +73,7 @@ fn commit(what: &str, commit: &str) -> Markup {
     html! { @if !commit.is_empty() { (what) code { (short_commit(commit)) } } }
 }
 
-/// Returns what is wrong with a repository and what waits for an approval. The band at the top has the buttons.
+/// Returns the problems and the pending approvals of a repository. The panel at the top has the buttons.
 fn problems(repository: &Repository) -> Markup {
     let Repository { name, seen, held_plan, held_deletions, unanswered, report_error, suspended, .. } =
         repository;

@@ -1,4 +1,4 @@
-//! The rights of a visitor: the hub answers, by SubjectAccessReviews.
+//! The rights of a visitor, determined by SubjectAccessReviews on the hub.
 
 use std::collections::BTreeSet;
 
@@ -11,23 +11,23 @@ use crate::shell::message;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, WORK_GROUP};
 use controllers::hub::overview::{Overview, WorkloadSummary};
 
-/// Limit of the namespaces, for each right, that the hub is asked about.
+/// The maximum number of namespaces to review per right.
 const NAMESPACES: usize = 256;
-/// Reviews at once.
+/// The maximum number of concurrent reviews.
 const AT_ONCE: usize = 16;
 
-/// A right on which a part of the page depends.
+/// A right that a part of the dashboard requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Right {
     ListClusters,
-    /// The read of one cluster. The hub is asked about it for the page of the cluster.
+    /// Reads a single cluster. Reviewed for the page of the cluster.
     GetCluster,
     ListAddOns,
     ListPolicies,
-    /// The writes of pauses, resumptions and approvals.
+    /// Pauses, resumes and approves.
     ChangePolicies,
     ListPlacements,
-    /// The reads of the objects that decide a placement, beside the placement itself.
+    /// Reads the objects that decide a placement, in addition to the placement itself.
     ExplainPlacements,
     ListAddOnsOfClusters,
     ListReplicaSets,
@@ -36,7 +36,7 @@ pub(super) enum Right {
     ChangeRepositories,
 }
 
-/// A verb, and the group, resource and subresource that it is for.
+/// A verb, an API group, a resource and a subresource.
 type Access = (&'static str, &'static str, &'static str, &'static str);
 
 impl Right {
@@ -55,7 +55,7 @@ impl Right {
         Self::ChangeRepositories,
     ];
 
-    /// Returns the permissions that make up the right.
+    /// Returns the permissions that the right consists of.
     fn accesses(self) -> &'static [Access] {
         match self {
             Self::ListClusters => &[("list", CLUSTER_GROUP, "managedclusters", "")],
@@ -82,8 +82,8 @@ impl Right {
         }
     }
 
-    /// Returns the namespaces of a fleet in which a visitor may have the right; none if it is not about
-    /// namespaces.
+    /// Returns the namespaces of a fleet in which a visitor may have the right; empty if the right is not
+    /// namespaced.
     fn namespaces(self, overview: &Overview) -> BTreeSet<&str> {
         match self {
             Self::ListClusters
@@ -125,20 +125,20 @@ fn clusters(workloads: &[WorkloadSummary]) -> BTreeSet<&str> {
 pub(super) struct Rights {
     everywhere: BTreeSet<Right>,
     within: BTreeSet<(Right, String)>,
-    /// Whether there were more namespaces than the hub was asked about.
+    /// True if there were more namespaces than the maximum to review.
     pub(super) cut: bool,
 }
 
 impl Rights {
-    /// Returns whether the visitor has a right in a namespace; everywhere, if it is empty.
+    /// Returns true if the visitor has a right in a namespace or, if it is empty, everywhere.
     pub(super) fn may(&self, right: Right, namespace: &str) -> bool {
         self.everywhere.contains(&right) || self.within.contains(&(right, namespace.to_owned()))
     }
 
-    /// Asks the hub for the rights of a user.
+    /// Reviews the rights of a user on the hub.
     ///
     /// # Errors
-    /// The hub does not answer a question.
+    /// The hub does not answer a review.
     pub(super) async fn read(
         hub: &kube::Client,
         user: &UserInfo,
@@ -157,7 +157,7 @@ impl Rights {
         Ok(Self { everywhere, within, cut })
     }
 
-    /// Returns the rights with those to one cluster and in its namespace, for which the hub is asked.
+    /// Returns the rights, with the rights for a cluster and its namespace, which are reviewed on the hub.
     ///
     /// # Errors
     /// As for [`Rights::read`].
@@ -174,7 +174,7 @@ impl Rights {
         Ok(all)
     }
 
-    /// Returns every right, of whoever reads on this machine.
+    /// Returns all rights, for the local user.
     pub(super) fn every() -> Self {
         Self { everywhere: Right::ALL.into(), ..Self::default() }
     }
@@ -186,7 +186,7 @@ impl Rights {
     }
 }
 
-/// Returns those of the rights, each in a namespace, that a user has.
+/// Returns the rights, each in a namespace, that a user has.
 async fn granted(
     hub: &kube::Client,
     user: &UserInfo,
@@ -204,7 +204,7 @@ async fn granted(
     answers.try_filter_map(|granted| std::future::ready(Ok(granted))).try_collect().await
 }
 
-/// Returns the question about a permission in a namespace, or to a cluster.
+/// Returns the attributes of a review for a permission in a namespace or for a cluster.
 fn attributes(
     (verb, group, resource, subresource): Access,
     (right, of): &(Right, String),

@@ -1,4 +1,4 @@
-//! The page of a rollout: its stages from left to right, with the clusters of each and what opens the next.
+//! The page of a rollout: its stages from left to right, with the clusters of each stage and the gate to the next.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -15,12 +15,12 @@ use engine::plural::counted;
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
 
-/// Most cells of all stages.
+/// The maximum number of cells in all stages.
 const CELLS: usize = 500;
-/// Most stages.
+/// The maximum number of stages.
 const STAGES: usize = 40;
 
-/// Returns the content of the page; `None` if there is no such rollout, or the visitor may not see it.
+/// Returns the content of the page; `None` if the rollout does not exist or the visitor may not see it.
 pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Markup> {
     let workload = workload(shown, name)?;
     let (worst, words) = summary(workload);
@@ -57,7 +57,7 @@ pub(super) fn content(name: &str, shown: &Shown, now: Timestamp) -> Option<Marku
     })
 }
 
-/// Returns the strategies and the policy in words.
+/// Describes the strategies and the policy.
 fn rules(workload: &WorkloadSummary) -> Markup {
     html! {
         @if !workload.rules.is_empty() {
@@ -129,7 +129,7 @@ fn pipe(workload: &WorkloadSummary) -> Markup {
     }
 }
 
-/// Returns what the next clusters of a stage wait for, if it is more than their turn.
+/// Returns the reason why the next clusters of a stage wait, unless they only wait for their turn.
 fn gate(clusters: &[&ClusterSummary]) -> Option<(&'static str, String)> {
     clusters.iter().find_map(|cluster| {
         let ClusterState::Waiting(wait) = &cluster.state else { return None };
@@ -150,7 +150,7 @@ fn gate(clusters: &[&ClusterSummary]) -> Option<(&'static str, String)> {
     })
 }
 
-/// Returns clusters as cells. If there are too many, the most urgent ones are shown.
+/// Returns clusters as cells. If there are too many, shows the most urgent.
 fn cells(clusters: &[&ClusterSummary], limit: usize) -> Markup {
     let mut cells: Vec<_> = clusters.iter().map(|cluster| Cell::of(cluster, "", "")).collect();
     if cells.len() > limit {

@@ -1,4 +1,4 @@
-//! The rollouts of the overview: add-ons and ManifestWorkReplicaSets, each with its stages from left to right.
+//! The rollouts in the overview: add-ons and ManifestWorkReplicaSets, each with its stages from left to right.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use super::state::State;
 use controllers::hub::overview::{ClusterSummary, StageSummary, WorkloadSummary};
 use engine::plural::counted;
 
-/// Limit of the stages of a rollout that are shown.
+/// The maximum number of stages per rollout.
 const STAGES: usize = 20;
-/// Limit of the rollouts that are shown.
+/// The maximum number of rollouts.
 const SHOWN: usize = 100;
-/// Most finished rollouts that are shown without a click.
+/// The maximum number of finished rollouts to show unfolded.
 const UNFOLDED: usize = 5;
-/// Limit of the versions that are named.
+/// The maximum number of versions to name.
 const VERSIONS: usize = 3;
 
-/// Returns the rollouts in progress, and the others folded.
+/// Returns the rollouts in progress, and the finished ones folded.
 pub(super) fn rollouts(shown: &Shown) -> Markup {
     let overview = &shown.overview;
     let all = overview.workloads();
@@ -50,14 +50,14 @@ pub(super) fn rollouts(shown: &Shown) -> Markup {
     }
 }
 
-/// Returns true if nothing of a workload is to do or to look at.
+/// Returns true if a workload is done and needs no attention.
 fn is_done(workload: &WorkloadSummary) -> bool {
     let is_calm =
         workload.approvals.is_empty() && workload.corrections.is_empty() && workload.paused_by.is_empty();
     is_calm && summary(workload).0 == State::Done
 }
 
-/// Returns the state of a rollout, in a sign and words.
+/// Returns the state of a rollout, and a description.
 pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
     let worst = workload.clusters().map(State::of).min();
     let worst = worst.unwrap_or(State::Done);
@@ -78,7 +78,7 @@ pub(super) fn summary(workload: &WorkloadSummary) -> (State, String) {
     }
 }
 
-/// Returns the versions that run, with the number of clusters of each.
+/// Describes the running versions, with the number of clusters of each.
 pub(super) fn versions(workload: &WorkloadSummary) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for cluster in workload.clusters() {
@@ -115,8 +115,8 @@ fn row(workload: &WorkloadSummary, has_buttons: bool) -> Markup {
     }
 }
 
-/// Returns the clusters of each stage. A stage without a group of its name has the clusters of its placement
-/// that no other stage has.
+/// Returns the clusters of each stage. A group without a stage of its name belongs to the last optional stage of
+/// its placement.
 pub(super) fn clusters_of(workload: &WorkloadSummary) -> Vec<Vec<&ClusterSummary>> {
     let stages = &workload.stages;
     let mut of_stages: Vec<Vec<&ClusterSummary>> = vec![Vec::new(); stages.len()];
@@ -131,10 +131,9 @@ pub(super) fn clusters_of(workload: &WorkloadSummary) -> Vec<Vec<&ClusterSummary
     of_stages
 }
 
-/// Returns the state of a stage.
 pub(super) fn stage_state(one: &StageSummary, clusters: &[&ClusterSummary], is_held: bool) -> State {
     let stage = &one.stage;
-    // Clusters that wait for their first start, or are at it, are not among the unfinished ones.
+    // Clusters that are starting, or waiting to start, for the first time are not counted as unfinished.
     let is_any = |wanted: &[State]| clusters.iter().any(|one| wanted.contains(&State::of(one)));
     let is_over = stage.unfinished == 0 && !is_any(&[State::Waiting, State::Paused, State::InFlight]);
     match () {
@@ -147,7 +146,7 @@ pub(super) fn stage_state(one: &StageSummary, clusters: &[&ClusterSummary], is_h
     }
 }
 
-/// Returns the stages as arrows. If there are too many, the finished ones at the start are left out first.
+/// Returns the stages as arrows. If there are too many, leaves out finished stages at the start first.
 fn arrows(workload: &WorkloadSummary, is_held: bool) -> Markup {
     let stages = &workload.stages;
     let clusters = clusters_of(workload);

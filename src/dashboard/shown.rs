@@ -1,24 +1,24 @@
-//! The part of a fleet that a visitor is shown, and the buttons beside it.
+//! The part of a fleet that a visitor may see, and the available buttons.
 
 use std::collections::BTreeSet;
 
 use super::rights::{Right, Rights, namespace};
 use controllers::hub::overview::{Clusters, GroupSummary, Overview, WorkloadSummary};
 
-/// The part of a fleet that a visitor is shown.
+/// The part of a fleet that a visitor may see.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// The objects that the visitor may list, and nothing that is derived from others.
+    /// The objects that the visitor may list; nothing in it is derived from other objects.
     pub(super) overview: Overview,
-    /// Whether the clusters are shown.
+    /// True if the clusters are shown.
     pub(super) clusters: bool,
-    /// Whether placements lead to their reasons.
+    /// True if placements link to their explanations.
     pub(super) explain_placements: bool,
-    /// Whether rollouts have buttons.
+    /// True if rollouts have buttons.
     pub(super) change_rollouts: bool,
-    /// The repositories that have buttons.
+    /// The repositories with buttons.
     pub(super) change_repositories: BTreeSet<String>,
-    /// Sentences about the parts that are not shown.
+    /// Notes about the parts that are not shown.
     pub(super) notes: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl Shown {
         Self { overview: overview.clone(), clusters: true, explain_placements: true, ..Self::default() }
     }
 
-    /// Returns the part that the rights of a visitor allow.
+    /// Returns the part of a fleet that a visitor with these rights may see.
     pub(super) fn to(rights: &Rights, overview: &Overview) -> Self {
         let Overview { repositories, clusters, placements, add_ons, replica_sets } = overview;
         let within = |right: Right, name: &str| rights.may(right, namespace(name));
@@ -58,8 +58,8 @@ impl Shown {
     }
 }
 
-/// Returns an add-on or a set on the clusters on which a right lets a visitor see it. Counts are those of
-/// these clusters.
+/// Returns an add-on or a set with the clusters that a right lets the visitor see. Counts only include these
+/// clusters.
 fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> WorkloadSummary {
     let WorkloadSummary {
         name,
@@ -76,7 +76,7 @@ fn visible(workload: &WorkloadSummary, right: Right, rights: &Rights) -> Workloa
     } = workload;
     let groups = groups.iter().filter_map(|group| visible_group(group, right, rights)).collect();
     let may_list_policies = rights.may(Right::ListPolicies, "");
-    // The texts of an approval and of an undo name clusters and placements.
+    // The descriptions of approvals and undos name clusters and placements.
     let names_all = [right, Right::ListPlacements].iter().all(|one| rights.may(*one, ""));
     // A stage counts all its clusters.
     let may_count =

@@ -1,29 +1,29 @@
-//! The states of clusters as the pages show them: each has a color, a sign and a word.
+//! The states of clusters as the pages show them. Each has a color, a sign and a word.
 
 use controllers::hub::overview::ClusterSummary;
 use engine::rollout::ClusterState;
 use engine::rollout::state::Wait;
 
-/// A state, the most urgent first.
+/// A state; the most urgent comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
-    /// A rollout failed there, or what it left there does not work.
+    /// A rollout failed on the cluster, or the workload does not work after a rollout.
     Failed,
-    /// It is on the way or done, and reports an error.
+    /// The rollout is in progress or done, and reports an error.
     Warned,
-    /// It does not answer.
+    /// The cluster does not answer.
     Unreachable,
-    /// It returned from a quarantined revision, and waits for a better one.
+    /// The cluster returned from a quarantined revision, and waits for a better one.
     Returned,
-    /// A person or a freeze window holds it.
+    /// A person or a freeze window holds the rollout.
     Paused,
-    /// It is on the way.
+    /// The rollout is in progress.
     InFlight,
-    /// Its turn has not come.
+    /// The cluster waits for its turn.
     Waiting,
-    /// It is where it should be.
+    /// The cluster runs the wanted revision.
     Done,
-    /// It has no rollout.
+    /// The cluster has no rollout.
     Idle,
 }
 
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// Returns the class of the stylesheet, which is the value of `state` in addresses too.
+    /// Returns the CSS class, which is also the value of `state` in addresses.
     pub(super) fn class(self) -> &'static str {
         match self {
             Self::Failed => "x",
@@ -74,12 +74,11 @@ impl State {
         }
     }
 
-    /// Returns the state of a class.
+    /// Returns the state of a CSS class.
     pub(super) fn from_class(class: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.class() == class)
     }
 
-    /// Returns the state in words.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Failed => "Failed",
@@ -94,7 +93,7 @@ impl State {
         }
     }
 
-    /// Returns true if a person should look at it.
+    /// Returns true if a person should look at the cluster.
     pub(super) fn is_exception(self) -> bool {
         match self {
             Self::Failed | Self::Warned | Self::Unreachable | Self::Returned | Self::Paused => true,

@@ -1,4 +1,4 @@
-//! The clusters as a table, page by page, filtered by state, group, rollout and name.
+//! The paginated table of clusters, filtered by state, group, rollout and name.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -10,13 +10,13 @@ use super::shown::Shown;
 use super::state::State;
 use controllers::hub::overview::WorkloadSummary;
 
-/// Rows of a page.
+/// The number of rows per page.
 pub(super) const ROWS: usize = 50;
 
 /// The query of the table.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct TableQuery {
-    /// The class of a state.
+    /// The CSS class of a state.
     #[serde(default)]
     state: String,
     /// The title of a group.
@@ -25,10 +25,10 @@ pub(super) struct TableQuery {
     /// The name of an add-on, or NAMESPACE/NAME of a set.
     #[serde(default)]
     rollout: String,
-    /// A part of the name of a cluster.
+    /// A part of a cluster name.
     #[serde(default)]
     q: String,
-    /// The number of the page, from 1.
+    /// The page number, starting at 1.
     #[serde(default)]
     page: usize,
 }
@@ -48,13 +48,12 @@ impl TableQuery {
     }
 }
 
-/// Returns a workload by its name.
+/// Returns a workload by name.
 pub(super) fn workload<'s>(shown: &'s Shown, name: &str) -> Option<&'s WorkloadSummary> {
     let overview = &shown.overview;
     overview.workloads().find(|workload| workload.name == name)
 }
 
-/// Returns the page.
 pub(super) fn page(query: &TableQuery, shown: &Shown, visitor: Option<&str>, now: Timestamp) -> String {
     let all = match query.rollout.as_str() {
         "" => cells(shown),

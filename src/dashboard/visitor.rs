@@ -1,4 +1,4 @@
-//! The visitors of the page: the hub authenticates their tokens by TokenReviews.
+//! The visitors of the dashboard. The hub authenticates their tokens with TokenReviews.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,26 +14,26 @@ use super::rights::Rights;
 use crate::shell::message;
 use controllers::hub::overview::Overview;
 
-/// How long an answer about a token counts, at most as long as in a kubelet
-/// (`--authentication-token-webhook-cache-ttl`): a revoked token opens the page for this long at most.
+/// The time for which a token review is cached, and thus the longest time that a revoked token still works. It is
+/// at most the cache time of a kubelet (`--authentication-token-webhook-cache-ttl`).
 const TOKEN_TTL: Duration = Duration::from_secs(10);
-/// How long the answers about the rights of a visitor count. They decide only what is shown; the hub
-/// authorizes each change itself.
+/// The time for which the rights of a visitor are cached. They only determine the displayed content; the hub
+/// authorizes each change.
 const RIGHTS_TTL: Duration = Duration::from_secs(60);
-/// Tokens that the hub is asked about at once.
+/// The maximum number of concurrent token reviews.
 const REVIEWS: usize = 8;
-/// Limit of the tokens whose answers are kept.
+/// The maximum number of cached tokens.
 const KNOWN: usize = 1024;
-/// Pages that one visitor may keep open.
+/// The maximum number of open pages per visitor.
 pub(super) const STREAMS: usize = 16;
 
-/// The SHA-256 of a token.
+/// The SHA-256 digest of a token.
 type TokenDigest = [u8; 32];
 
-/// A user with an accepted token.
+/// A user with a valid token.
 pub(super) struct Visitor {
     user: UserInfo,
-    /// The pages that may still be opened.
+    /// A permit for each page that the visitor may still open.
     pub(super) streams: Arc<Semaphore>,
     rights: tokio::sync::Mutex<Option<(Instant, Arc<Rights>)>>,
 }
@@ -44,7 +44,7 @@ impl Visitor {
         self.user.username.as_deref().unwrap_or_default()
     }
 
-    /// Returns the rights of the visitor, at most a minute old.
+    /// Returns the rights of the visitor, which are at most a minute old.
     ///
     /// # Errors
     /// The hub does not answer.
@@ -53,7 +53,7 @@ impl Visitor {
         hub: &kube::Client,
         overview: &Overview,
     ) -> Result<Arc<Rights>, String> {
-        // The lock makes the pages of one visitor share one review.
+        // The lock lets the pages of a visitor share one review.
         let mut kept = self.rights.lock().await;
         if let Some((read, rights)) = kept.as_ref()
             && read.elapsed() < RIGHTS_TTL
@@ -65,7 +65,7 @@ impl Visitor {
         Ok(rights)
     }
 
-    /// Returns the rights of the visitor with those to a cluster and in its namespace, which are not kept.
+    /// Returns the rights of the visitor, with the rights for a cluster and its namespace, which are not cached.
     ///
     /// # Errors
     /// The hub does not answer.
@@ -76,7 +76,7 @@ impl Visitor {
         cluster: &str,
     ) -> Result<Rights, String> {
         let rights = self.rights(hub, overview).await?;
-        // The hub is asked for one page of a visitor at a time.
+        // Review for one page of a visitor at a time.
         let _turn = self.rights.lock().await;
         rights.with_cluster(hub, &self.user, cluster).await
     }
@@ -87,7 +87,7 @@ pub(super) struct Visitors {
     hub: kube::Client,
     reviews: Semaphore,
     known: Mutex<BTreeMap<TokenDigest, (Instant, Arc<Visitor>)>>,
-    /// The pages that each user may still open.
+    /// The permits for open pages of each user.
     streams: Mutex<BTreeMap<String, Weak<Semaphore>>>,
 }
 
@@ -120,7 +120,7 @@ impl Visitors {
         if known.len() >= KNOWN {
             known.clear();
         }
-        // A user keeps the count of open pages and the rights, whatever the token.
+        // A user with a new token keeps the count of open pages and the rights.
         let same =
             known.values().map(|(_, visitor)| visitor).chain(before.as_ref().map(|(_, visitor)| visitor));
         let same = same.into_iter().find(|visitor| who(&visitor.user) == who(&user)).cloned();
@@ -132,8 +132,8 @@ impl Visitors {
         Ok(Some(visitor))
     }
 
-    /// Returns the pages that a user may still open. They are counted as long as one of them, or a token of the user,
-    /// is known.
+    /// Returns the permits for open pages of a user. They are shared while the user has an open page or a cached
+    /// token.
     fn streams_of(&self, user: &str) -> Arc<Semaphore> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|_, streams| streams.strong_count() > 0);
@@ -145,7 +145,7 @@ impl Visitors {
         })
     }
 
-    /// Returns the user of a token, if the hub accepts it.
+    /// Returns the user of a token; `None` if the hub does not accept it.
     async fn review(&self, token: &str) -> Result<Option<UserInfo>, String> {
         let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };
@@ -159,8 +159,8 @@ impl Visitors {
     }
 }
 
-/// Returns what decides about the rights of a user: all but the attributes that name the token and the pod it was
-/// made for. Those that restrict a token count.
+/// Returns the user without the attributes that identify the token and its pod, for comparison. Attributes that
+/// restrict a token are kept.
 fn who(user: &UserInfo) -> UserInfo {
     let mut user = user.clone();
     if let Some(extra) = &mut user.extra {

@@ -81,7 +81,7 @@ fn caches() -> Caches {
     caches
 }
 
-/// Returns a fleet whose add-on proxy has failed on the cluster `edge`.
+/// Returns a fleet whose add-on `proxy` has failed on the cluster `edge`.
 fn failed_on_edge() -> Overview {
     let mut fleet = fleet(1);
     fleet.add_ons[0].groups[0].clusters = vec![cluster("edge".into(), ClusterState::TimedOut)];
@@ -130,7 +130,7 @@ fn the_page_of_a_cluster_has_its_set_taints_conditions_add_ons_and_works() {
 fn the_sets_of_a_cluster_are_those_of_its_labels_and_of_selectors() {
     let html = page_for(&Rights::every(), "edge").unwrap();
     assert!(html.contains("<dt>Cluster sets</dt><dd>europe, shops</dd>"), "{html}");
-    // Whoever may not list the sets sees the label of the cluster.
+    // A visitor who may not list sets sees the label of the cluster.
     let html = page_for(&Rights::of(&[Right::ListClusters], &[]), "edge").unwrap();
     assert!(html.contains("<dt>Cluster set</dt><dd>shops</dd>"), "{html}");
 }

@@ -1,11 +1,11 @@
-//! The requests of browsers.
+//! Tests of the requests of browsers.
 
 use axum::body::Body;
 
 use super::*;
 use crate::dashboard::action;
 
-/// Returns what a form is read as, if the browser says that the page sent it.
+/// Parses a form from headers and a body, including the check that the dashboard sent it.
 async fn read<T: DeserializeOwned>(headers: &str, body: &[u8]) -> Result<T, Refusal> {
     let mut request = Request::new(Body::from(body.to_vec()));
     for line in headers.lines() {
@@ -21,7 +21,7 @@ async fn read<T: DeserializeOwned>(headers: &str, body: &[u8]) -> Result<T, Refu
     read
 }
 
-/// Headers, an empty line, and a body.
+/// Seeds consist of headers, an empty line, and a body.
 #[test]
 fn any_bytes_are_a_form_or_refused() {
     let headers = "host: d\ncontent-type: application/x-www-form-urlencoded";

@@ -37,7 +37,7 @@ fn cluster(name: String, state: ClusterState) -> ClusterSummary {
     }
 }
 
-/// Returns a time a day after those of the fleets.
+/// Returns a time one day after the times in the fleets.
 fn now() -> Timestamp {
     "2026-01-03T03:04:05Z".parse().unwrap()
 }
@@ -142,7 +142,7 @@ fn a_text_of_the_hub_never_becomes_markup() {
     assert!(!html.contains("<script"), "{html}");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{html}");
     assert!(html.contains("https://'&quot;&amp;"), "{html}");
-    // An event takes no carriage return.
+    // Events must not contain carriage returns.
     assert!(html.contains('\r'), "{html}");
     drop(super::event(&html));
 }
@@ -271,7 +271,7 @@ fn a_rejected_commit_is_in_the_band_and_a_commit_under_way_is_not() {
     assert!(!content(&fleet).contains("Commit rejected"));
 }
 
-/// Sends a request and returns the answer up to `end`.
+/// Sends a request, and returns the response up to `end`.
 async fn answer(url: &str, path: &str, end: &str) -> String {
     let url = url.strip_prefix("http://").unwrap();
     let (address, secret) = url.split_once('/').unwrap();
@@ -291,7 +291,7 @@ async fn answer(url: &str, path: &str, end: &str) -> String {
     text
 }
 
-/// A fleet that tests change, with one placement.
+/// A fleet that tests can change, with one placement.
 struct Fake(Arc<Mutex<Overview>>);
 
 impl ReadFleet for Fake {
@@ -309,7 +309,7 @@ impl ReadFleet for Fake {
     }
 }
 
-/// Returns the explanation of a placement that selects one cluster of many.
+/// Returns the explanation of a placement that selects one cluster and outranks the others.
 fn explanation(outranked: usize) -> Explanation {
     let cluster = |number: usize, state: SchedulingState| ClusterExplanation {
         cluster_name: format!("cluster-{number}"),
@@ -456,8 +456,8 @@ fn a_visitor_of_some_namespaces_sees_nothing_that_is_read_from_others() {
     assert!(html.contains("0 of 1 cluster done") && html.contains("Pause team/settings"), "{html}");
 }
 
-/// Returns a hub that answers reviews: tokens that begin with `good` belong to a user, and only what `allows` says is
-/// allowed.
+/// Returns a hub that answers reviews: tokens that start with `good` are valid, and `allows` decides which access
+/// is allowed.
 fn hub(allows: fn(&Value) -> bool, reviews: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
     let reviews = Arc::clone(reviews);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -505,7 +505,7 @@ async fn the_hub_is_asked_a_bounded_number_of_times_and_again_later() {
         let shown = Shown::to(&rights, &fleet);
         assert_eq!((shown.overview.add_ons[0].total, shown.notes.len()), (1, 8), "{:?}", shown.notes);
     }
-    // Three tokens, eleven rights everywhere, and in namespaces: 256 clusters, and one each of the others.
+    // Three token reviews; eleven rights everywhere; in namespaces, 256 clusters and one for each other right.
     assert_eq!(asked(), 3 + 11 + 256 + 5);
     tokio::time::advance(Duration::from_secs(11)).await;
     let visitor = visitors.authenticate("good").await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What commits and rollouts wait for.
+//! Tests of the reasons why commits and rollouts wait.
 
 use super::super::rights::{Right, Rights};
 use super::super::rollout;
@@ -38,7 +38,7 @@ fn a_rollout_has_its_stages_from_left_to_right_with_their_limits() {
     for text in ["In flight", "1 of 8 clusters done", "2 of 3 slots in use", "0 failed, 1 allowed"] {
         assert!(second.contains(text), "{text}: {html}");
     }
-    // The clusters of the group canary, which no stage is named after, are in the last stage.
+    // No stage has the name of the group canary, so its clusters are in the last stage.
     assert!(
         second.contains("cell:last") && !html[..html.len() - second.len()].contains("cell:last"),
         "{html}"
