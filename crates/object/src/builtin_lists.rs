@@ -1,21 +1,20 @@
-//! The merge rules of the lists and maps of Kubernetes' built-in kinds.
+//! The merge rules for lists and maps of Kubernetes' built-in kinds.
 //!
-//! The rules come from the API's own OpenAPI document (`x-kubernetes-list-type`,
-//! `x-kubernetes-list-map-keys`, `x-kubernetes-map-type`, `x-kubernetes-patch-strategy`,
-//! `x-kubernetes-patch-merge-key`), reduced by `tools/builtin-lists.py` to the types that carry a rule or
-//! lead to one. CRDs have the same extensions in their schemas, so [`Position`] walks either.
+//! The rules come from Kubernetes' OpenAPI document (`x-kubernetes-list-type`, `x-kubernetes-list-map-keys`,
+//! `x-kubernetes-map-type`, `x-kubernetes-patch-strategy`, `x-kubernetes-patch-merge-key`).
+//! `tools/builtin-lists.py` reduces it to the types that have a rule or lead to one. CRDs have the same extensions
+//! in their schemas, so [`Position`] walks both.
 //!
-//! The table has a line for each kind and each type, and an indented line for each field of the type above
-//! it:
+//! The table has a line for each kind and each type, and an indented line for each field of the preceding type:
 //!
 //! ```text
 //! kind apps/v1 Deployment namespaced apps.v1.Deployment
 //! type core.v1.PodSpec
 //!  containers keys=name merge=name items=core.v1.Container
 //! ```
-//! A type may be `atomic`. A field's words: `set`, `keys=KEY[:DEFAULT],…`, `atomic` and `granular` are its
-//! list or map type for server-side apply; `merge[=KEY]`, `retain` and `replace` are its patch strategy;
-//! `of=`, `items=` and `values=` name the type of the field, of its list's items or of its map's values.
+//! A type may be `atomic`. The words of a field are its list or map type for server-side apply (`set`,
+//! `keys=KEY[:DEFAULT],…`, `atomic` or `granular`) and its patch strategy (`merge[=KEY]`, `retain` or `replace`).
+//! `of=`, `items=` and `values=` name the type of the field, of its list items or of its map values.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -24,13 +23,13 @@ use serde_json::Value;
 
 use super::Gvk;
 
-/// The rules of the built-in kinds of the Kubernetes release named in `builtin_lists.txt`.
+/// The rules for the built-in kinds of the Kubernetes release named in `builtin_lists.txt`.
 pub static BUILTIN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("builtin_lists.txt")));
 
-/// The kinds and types of one Kubernetes release, with their merge rules only.
+/// The kinds and types of one Kubernetes release, reduced to their merge rules.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// The rows by `apiVersion`, then by kind.
+    /// Rows by `apiVersion`, then by kind.
     kinds: BTreeMap<&'static str, BTreeMap<&'static str, KindRow>>,
     types: BTreeMap<&'static str, Type>,
 }
@@ -65,9 +64,9 @@ enum Relation {
 /// How server-side apply owns the items of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType<'a> {
-    /// The list is owned and replaced whole; the default without a rule.
+    /// The list is owned and replaced as a whole; the default without a rule.
     Atomic,
-    /// Items are values, each owned alone.
+    /// Items are values, each owned separately.
     Set,
     /// Items are objects, identified by these keys.
     Map(Vec<MapKey<'a>>),
@@ -76,7 +75,7 @@ pub enum ListType<'a> {
 /// A field that identifies the items of a [`ListType::Map`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapKey<'a> {
-    /// The field's name.
+    /// The name of the field.
     pub name: &'a str,
     /// The value of an item without the field.
     pub default: Option<Value>,
@@ -85,29 +84,28 @@ pub struct MapKey<'a> {
 /// How server-side apply owns the fields of a map or object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapType {
-    /// Each field is owned alone; the default without a rule.
+    /// Each field is owned separately; the default without a rule.
     Granular,
-    /// The whole is owned and replaced as one.
+    /// The map or object is owned and replaced as a whole.
     Atomic,
 }
 
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy<'a> {
-    /// A list merges with the live list; by `merge_key`, or as a set of values without a key.
+    /// A list merges with the live list: by `merge_key`, or as a set of values if there is no key.
     pub merge: bool,
     /// The field that identifies the items of a merging list.
     pub merge_key: Option<&'a str>,
     /// The field accepts `$retainKeys`.
     pub retain_keys: bool,
-    /// The field is replaced whole, even where it is an object.
+    /// The field is replaced as a whole, even if it is an object.
     pub replace: bool,
 }
 
 /// A place in an object, with the merge rules of its schema.
 ///
-/// An unknown place has the default rules, and all places below it are unknown too, so callers need no
-/// special case.
+/// An unknown place has the default rules, and so do all places below it, so callers need no special case.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Position<'a> {
     /// An unknown place.
@@ -115,11 +113,11 @@ pub enum Position<'a> {
     Unknown,
     /// A place in a built-in kind.
     Builtin(Builtin<'a>),
-    /// A place in a schema: of a CRD version (`openAPIV3Schema`) or of an OpenAPI document.
+    /// A place in the schema of a CRD version (`openAPIV3Schema`) or of an OpenAPI document.
     Schema {
         /// The schema of this place.
         schema: &'a Value,
-        /// The document's `definitions`, which `$ref`s name.
+        /// The document's `definitions`, to resolve `$ref`s.
         definitions: Option<&'a Value>,
     },
 }
@@ -133,7 +131,7 @@ pub struct Builtin<'a> {
 }
 
 impl Table {
-    /// Reads a table in the format of `tools/builtin-lists.py`; lines it does not understand are skipped.
+    /// Parses a table in the format of `tools/builtin-lists.py`, skipping lines it does not understand.
     pub fn parse(text: &'static str) -> Self {
         let mut table = Self::default();
         let mut current = "";
@@ -162,7 +160,7 @@ impl Table {
         table
     }
 
-    /// Returns where objects of a kind start; [`Position::Unknown`] for kinds the table does not hold.
+    /// Returns the root of objects of a kind; [`Position::Unknown`] for kinds that are not in the table.
     pub fn root(&self, api_version: &str, kind: &str) -> Position<'_> {
         let root = self.row(api_version, kind).and_then(|row| row.root);
         root.map_or(Position::Unknown, |name| {
@@ -170,12 +168,12 @@ impl Table {
         })
     }
 
-    /// Calls [`Table::root`] by group, version and kind.
+    /// Returns the root of objects of a kind; see [`Table::root`].
     pub(crate) fn root_of(&self, gvk: &Gvk) -> Position<'_> {
         self.root(&gvk.api_version(), &gvk.kind)
     }
 
-    /// Returns whether a kind lives in namespaces; `None` for kinds the table does not hold.
+    /// Returns whether a kind is namespaced; `None` for kinds that are not in the table.
     pub fn is_namespaced(&self, api_version: &str, kind: &str) -> Option<bool> {
         self.row(api_version, kind).map(|row| row.namespaced)
     }
@@ -220,12 +218,12 @@ impl MapKey<'static> {
 }
 
 impl<'a> Position<'a> {
-    /// Returns a place described by a CRD's `openAPIV3Schema`.
+    /// Returns the root of a CRD's `openAPIV3Schema`.
     pub fn schema(schema: &'a Value) -> Self {
         Self::Schema { schema, definitions: None }
     }
 
-    /// Returns the place of a field of the object, or of an entry of the map, at this place.
+    /// Returns the place of a field, if this is an object, or of an entry, if this is a map.
     pub fn field(self, name: &str) -> Self {
         match self {
             Self::Unknown => Self::Unknown,
@@ -240,7 +238,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Returns the place of the items of the list at this place.
+    /// Returns the place of the items, if this is a list.
     pub fn items(self) -> Self {
         match self {
             Self::Builtin(Builtin { table, inside: Some((Relation::Items, ty)), .. }) => {
@@ -253,7 +251,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Follows a `$ref`, but not a second one in a row, because a document could have a cycle of them.
+    /// Follows one `$ref` but not a chain of them, because a document could have a cycle.
     fn resolved(schema: &'a Value, definitions: Option<&'a Value>) -> Self {
         let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
         let target = name.and_then(|name| definitions?.get(name));
@@ -333,7 +331,7 @@ impl<'a> Builtin<'a> {
         }
     }
 
-    /// Returns whether the map is atomic; a field may override the rule of its type.
+    /// Returns whether the map is atomic. A field may override the rule of its type.
     fn is_atomic_map(self) -> bool {
         match (self.rule.and_then(|rule| rule.map), self.inside) {
             (Some(rule), _) => rule == MapType::Atomic,

@@ -1,9 +1,9 @@
-//! Texts of times: the texts that an API server accepts, and the time that each of them means.
+//! Parses every time that an API server accepts.
 //!
-//! An API server checks the format `date-time` of a custom resource only by a pattern. So such a field may
-//! hold texts that no library can parse: a year after the last supported time, or an offset of 99 hours.
-//! Types of such fields are read with [`timestamp`], which never fails for a text that [`is_date_time`]
-//! accepts. See docs/hazards.md#unreadable-times.
+//! For custom resources, an API server checks the format `date-time` only with a pattern. So a field may contain
+//! text that our library cannot parse, such as a year after the last supported time, or an offset of 99 hours.
+//! Types read such fields with [`timestamp`], which never fails for text that [`is_date_time`] accepts. See
+//! docs/hazards.md#unreadable-times.
 
 use std::sync::LazyLock;
 
@@ -12,22 +12,22 @@ use jiff::{SignedDuration, Timestamp};
 use regex::Regex;
 use serde_json::Value;
 
-/// The time of day and the zone as `strfmt.IsDateTime` of kube-openapi matches them. Any character may stand
-/// before the fraction.
+/// The time of day and the zone, as `strfmt.IsDateTime` of kube-openapi matches them. Any character may precede
+/// the fraction.
 static TIME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(?:[zZ]|([+-])([0-9]{2}):([0-9]{2}))$")
         .expect("the pattern is a constant")
 });
 
-/// Returns whether a text has the format `date-time`, as kube-apiserver checks it (`strfmt.IsDateTime`).
+/// Returns whether a text has the format `date-time` according to kube-apiserver (`strfmt.IsDateTime`).
 pub fn is_date_time(text: &str) -> bool {
     parts(text).is_some()
 }
 
-/// Returns the time that a text means; `None` if neither RFC 3339 nor [`is_date_time`] accepts it.
+/// Parses a time; returns `None` if neither RFC 3339 nor [`is_date_time`] accepts it.
 ///
-/// A time before the year 1 or after the last supported time becomes the first or the last one, so that it
-/// can be written again. If only the pattern accepts the text, the fraction is dropped.
+/// Times before the year 1 or after the last supported time are clamped, so that the result can be written again.
+/// If only the pattern accepts the text, the fraction is dropped.
 pub fn timestamp(text: &str) -> Option<Timestamp> {
     let read = text.parse().ok().or_else(|| parts(text)).or_else(|| beyond(text))?;
     Some(read.max(first()))
@@ -40,7 +40,7 @@ fn first() -> Timestamp {
 }
 
 fn parts(text: &str) -> Option<Timestamp> {
-    // Upstream ignores the text after a second `t` too.
+    // Upstream also ignores the text after a second `t`.
     let mut halves = text.split(['t', 'T']);
     let (date, time) = (halves.next()?, halves.next()?);
     let is_plain = date.len() == "2006-01-02".len() && date.starts_with(|c: char| c.is_ascii_digit());
@@ -59,8 +59,8 @@ fn parts(text: &str) -> Option<Timestamp> {
     Timestamp::from_second(utc.as_secs().clamp(*range.start(), *range.end())).ok()
 }
 
-/// Returns the limit for a time beyond it. Go writes the time of a built-in kind in UTC, which may be outside
-/// of the years that it can parse.
+/// Returns the limit that a time exceeds. Go writes the times of built-in kinds in UTC, and the result may be
+/// outside the years that Go can parse.
 fn beyond(text: &str) -> Option<Timestamp> {
     let (year, _) = text.strip_prefix('-').unwrap_or(text).split_once('-')?;
     let is_year = !year.is_empty() && year.len() <= 5 && year.bytes().all(|byte| byte.is_ascii_digit());
@@ -72,10 +72,10 @@ fn beyond(text: &str) -> Option<Timestamp> {
     }
 }
 
-/// Replaces every time of an object that no library can parse by the time that it means; returns whether
-/// there was any.
+/// Replaces every time in an object that our library cannot parse with the time it means; returns whether there
+/// was any.
 ///
-/// A time is a text in a field whose name ends in `time` or `Timestamp`, as those of built-in kinds do.
+/// A time is a text in a field whose name ends in `time` or `Timestamp`, as in built-in kinds.
 pub fn clamp_times(value: &mut Value) -> bool {
     let mut is_changed = false;
     match value {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A text, and the time that it means.
+    /// A text, and the time it means.
     const ADMITTED: &[(&str, &str)] = &[
         ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
         ("2026-01-02t03:04:05z", "2026-01-02T03:04:05Z"),

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-/// Returns the JSON merge patch (RFC 7386) that turns `old` into `new`; `None` when they are equal.
+/// Returns the JSON merge patch (RFC 7386) that turns `old` into `new`; `None` if they are equal.
 ///
-/// An absent field and `null` are the same, as they are for a merge patch. Lists are replaced whole.
+/// An absent field equals `null`, as in a merge patch. Lists are replaced as a whole.
 pub fn merge_diff(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
         return (old != new).then(|| without_nulls(new));

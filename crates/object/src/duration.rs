@@ -1,4 +1,4 @@
-//! Durations as Go writes them, and so OCM's fields.
+//! Durations in Go's format, which OCM's fields use.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -13,32 +13,32 @@ const NANOS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
-/// Returns the time that is a duration after another; the last supported time if it would be beyond.
+/// Adds a duration to a time; returns the last supported time if the result would be later.
 pub fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns a time as objects have it, so that its record is read back as it was decided.
+/// Truncates a time to whole seconds, as objects store it, so that it reads back unchanged.
 pub fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// Returns the wait after a number of failures in a row: the first wait, which doubles with each further
-/// failure up to the longest one.
+/// Returns the wait after a number of consecutive failures. The first wait doubles with each further failure, up
+/// to the longest.
 pub fn doubled(first: SignedDuration, longest: SignedDuration, failures: u32) -> SignedDuration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(30)).min(longest)
 }
 
-/// Returns a part of a span that follows from a name, so that what many names do at one time spreads out.
+/// Returns a part of a span that depends on a name, to spread work that many names would do at the same time.
 pub fn spread(name: &str, span: SignedDuration) -> SignedDuration {
     let hash = name.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     (span / 250).saturating_mul(i32::try_from(hash % 250).unwrap_or_default())
 }
 
-/// Reads what Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration) reads: `1h30m`, `1.5h`,
+/// Parses a duration like Go's [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration): `1h30m`, `1.5h`,
 /// `500ms`, `0`.
 ///
-/// `None` if the text is no duration, or one longer than 292 years, Go's limit.
+/// Returns `None` if the text is not a duration, or exceeds 292 years, Go's limit.
 pub fn parse(text: &str) -> Option<SignedDuration> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -63,7 +63,7 @@ pub fn parse(text: &str) -> Option<SignedDuration> {
     Some(SignedDuration::from_nanos(if negative { -total } else { total }))
 }
 
-/// Returns `number` × `scale`; the whole part exactly, the fraction to the nanosecond below.
+/// Returns `number` × `scale`: the whole part exactly, the fraction rounded down to a nanosecond.
 #[expect(clippy::cast_possible_truncation, reason = "scale is a whole number and the fraction is below it")]
 fn nanos(number: &str, scale: f64) -> Option<i64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -75,7 +75,7 @@ fn nanos(number: &str, scale: f64) -> Option<i64> {
     whole.checked_mul(scale as i64)?.checked_add((fraction * scale) as i64)
 }
 
-/// Writes a duration as OCM's fields take it: `1h30m`, `90s` as `1m30s`, nothing as `0s`.
+/// Formats a duration for OCM's fields: `90s` becomes `1m30s`, zero becomes `0s`.
 pub fn format(duration: SignedDuration) -> String {
     let (total, millis) = (duration.as_secs().unsigned_abs(), duration.subsec_millis().unsigned_abs());
     let parts = [(total / 3600, "h"), (total / 60 % 60, "m"), (total % 60, "s")];

@@ -1,8 +1,8 @@
-//! JSON as Go's `encoding/json` writes it, for hashes that other programs compute too.
+//! Writes JSON like Go's `encoding/json`, for hashes that other programs also compute.
 
 use std::fmt::Write as _;
 
-/// Writes a string: `<`, `>`, `&`, the two line separators and control characters are escaped.
+/// Writes a string, escaping `<`, `>`, `&`, the two line separators and control characters.
 pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {

@@ -1,6 +1,4 @@
-//! Bytes as hexadecimal digits.
-
-/// Writes bytes as lower-case hexadecimal digits, two for each.
+/// Encodes bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: impl AsRef<[u8]>) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
     bytes.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()

@@ -1,8 +1,7 @@
-//! JSONPath as Kubernetes writes it, on top of RFC 9535, evaluated within limits.
+//! Evaluates Kubernetes' JSONPath, based on RFC 9535, within limits.
 //!
-//! Kubernetes leaves out the root (`.status.phase`), may wrap the path in braces and escapes dots inside
-//! names with a backslash; brackets mean the same in both. It has no functions, so those of RFC 9535 are
-//! refused.
+//! Kubernetes omits the root (`.status.phase`), may wrap the path in braces, and escapes dots inside names with a
+//! backslash. Brackets mean the same in both. Kubernetes has no functions, so RFC 9535's functions are rejected.
 
 mod evaluate;
 #[cfg(test)]
@@ -18,47 +17,46 @@ use serde_json::Value;
 use self::evaluate::{Evaluation, LocatedNode};
 use crate::steps::StepsLeft;
 
-/// Longest path in bytes.
+/// The longest path, in bytes.
 const MAX_LENGTH: usize = 1024;
 
-/// The error of a path.
+/// An invalid or unsupported path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It cannot be read.
+    /// The path cannot be parsed.
     #[error("the path {path} is not a JSONPath: {why}")]
     Invalid {
-        /// The path as it was given.
+        /// The path as given.
         path: String,
         /// The error in the path.
         why: String,
     },
-    /// It is not evaluated, or not to its end.
+    /// The path was not evaluated completely.
     #[error("the path {path}: {why}")]
     Refused {
-        /// The path as it was given.
+        /// The path as given.
         path: String,
-        /// What is not supported, or the limit that it exceeds.
+        /// The unsupported part, or the limit that it exceeds.
         why: String,
     },
-    /// It is too long.
+    /// The path is too long.
     #[error("a path has {0} bytes, at most {MAX_LENGTH} are allowed")]
     TooLong(usize),
 }
 
-/// Returns the values a Kubernetes JSONPath leads to, in document order, and takes its steps from those that
-/// are left.
+/// Returns the values that a Kubernetes JSONPath selects, in document order. Counts against the remaining steps.
 ///
 /// # Errors
-/// A path that cannot be read, or that exceeds a limit.
+/// Returns an error if the path cannot be parsed or exceeds a limit.
 pub fn find<'a>(value: &'a Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<&'a Value>, PathError> {
     Ok(evaluate(value, path, steps)?.into_iter().map(|node| node.value).collect())
 }
 
-/// Returns the places that a Kubernetes JSONPath leads to: names of fields and, in lists, indexes in decimal.
-/// Takes its steps from those that are left.
+/// Returns the locations that a Kubernetes JSONPath selects: field names and, in lists, decimal indexes. Counts
+/// against the remaining steps.
 ///
 /// # Errors
-/// A path that cannot be read, or that exceeds a limit.
+/// Returns an error if the path cannot be parsed or exceeds a limit.
 pub fn locate(value: &Value, path: &str, steps: &mut StepsLeft) -> Result<Vec<Vec<String>>, PathError> {
     let found = evaluate(value, path, steps)?;
     let places = found.iter().map(|node| node.place(steps)).collect::<Result<_, _>>();
@@ -88,10 +86,10 @@ fn parse(path: &str, steps: &mut StepsLeft) -> Result<Vec<Segment>, PathError> {
     query.map(|query| query.segments).map_err(|e| invalid(e.to_string()))
 }
 
-/// Returns the path in the form of RFC 9535.
+/// Converts the path to RFC 9535.
 ///
 /// # Errors
-/// The name of a function: the parser takes a time that is exponential in the depth of their arguments.
+/// Returns the name of a function, because the parser's time is exponential in the depth of function arguments.
 fn normalise(path: &str) -> Result<String, String> {
     let path = path.trim();
     let path = path.strip_prefix('{').and_then(|p| p.strip_suffix('}')).unwrap_or(path);
@@ -120,10 +118,10 @@ fn normalise(path: &str) -> Result<String, String> {
     Ok(result)
 }
 
-/// Copies a bracket whole; a quoted text in it may contain brackets.
+/// Copies everything up to the closing bracket; quoted text may contain brackets.
 ///
 /// # Errors
-/// The name of a function.
+/// Returns the name of a function.
 fn copy_bracket(result: &mut String, chars: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     let (mut depth, mut quote) = (1, None);
     while let Some(c) = chars.next() {
@@ -156,7 +154,7 @@ fn copy_bracket(result: &mut String, chars: &mut Peekable<Chars<'_>>) -> Result<
     Ok(())
 }
 
-/// Quotes a name, so that its characters have no special meaning; `*` stays as it is.
+/// Quotes a name, so that its characters have no special meaning; leaves `*` unquoted.
 fn copy_name(result: &mut String, chars: &mut Peekable<Chars<'_>>, first: Option<char>) {
     let mut name: String = first.into_iter().collect();
     while let Some(c) = chars.next_if(|c| *c != '.' && *c != '[') {

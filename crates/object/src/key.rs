@@ -1,11 +1,11 @@
-//! Names of objects: group, version, kind, namespace, name.
+//! The names of objects: group, version, kind, namespace, name.
 
 use std::fmt::{Debug, Display, Formatter};
 
 use kube_core::Resource;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// A type that is stored in an API server: ours, OCM's or Kubernetes' own.
+/// A type that an API server stores: ours, OCM's or Kubernetes' own.
 pub trait Kind:
     Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static
 {
@@ -16,12 +16,12 @@ impl<K> Kind for K where
 {
 }
 
-/// Namespace and name, which identify an object of a kind.
+/// A namespace and name, which identify an object of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
-    /// Empty for cluster-scoped objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// `metadata.name`.
+    /// The name.
     pub name: String,
 }
 
@@ -46,7 +46,7 @@ impl Key {
     }
 }
 
-/// `namespace/name`, or `name` alone.
+/// Formats the key as `namespace/name`, or `name` if it is cluster-scoped.
 impl Display for Key {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self.namespace.as_str() {
@@ -56,25 +56,25 @@ impl Display for Key {
     }
 }
 
-/// Group, version and kind; the core group is the empty string.
+/// A group, version and kind. The core group is the empty string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gvk {
-    /// API group.
+    /// The API group.
     pub group: String,
-    /// API version within the group.
+    /// The API version within the group.
     pub version: String,
-    /// Kind, in the singular.
+    /// The kind, in the singular.
     pub kind: String,
 }
 
 impl Gvk {
-    /// Reads `apiVersion` (`group/version`, or `version` in the core group).
+    /// Parses `apiVersion` (`group/version`, or `version` in the core group).
     pub fn parse(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the names of a typed kind.
+    /// Returns the group, version and kind of a type.
     pub fn of<K: Kind>() -> Self {
         Self { group: K::group(&()).into(), version: K::version(&()).into(), kind: K::kind(&()).into() }
     }
@@ -88,7 +88,7 @@ impl Gvk {
     }
 }
 
-/// `Kind.group`, as kubectl prints it; `?` where the kind is not known.
+/// Formats the kind as `Kind.group`, like kubectl; `?` if the kind is unknown.
 impl Display for Gvk {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let kind = if self.kind.is_empty() { "?" } else { &self.kind };
@@ -99,23 +99,23 @@ impl Display for Gvk {
     }
 }
 
-/// One object of a cluster: its kind and its key.
+/// A reference to an object: its kind and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// The kind.
     pub gvk: Gvk,
-    /// Namespace and name.
+    /// The namespace and name.
     pub key: Key,
 }
 
 impl ObjectRef {
-    /// Names an object of a typed kind.
+    /// Returns a reference to an object of a typed kind.
     pub fn of<K: Kind>(key: Key) -> Self {
         Self { gvk: Gvk::of::<K>(), key }
     }
 }
 
-/// `Kind.group namespace/name`.
+/// Formats the reference as `Kind.group namespace/name`.
 impl Display for ObjectRef {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let key = &self.key;

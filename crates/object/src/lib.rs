@@ -1,7 +1,7 @@
 //! JSON objects without kinds: the properties that all Kubernetes objects share.
 //!
-//! The crate knows no group, no kind and no schema, except the merge rules in [`builtin_lists`]. Code that
-//! needs more belongs to `api` (types) or `store` (schemas).
+//! The crate knows no group, kind or schema, except the merge rules in [`builtin_lists`]. Code that needs more
+//! belongs in `api` (types) or `store` (schemas).
 
 pub mod builtin_lists;
 pub mod date_time;
@@ -43,25 +43,25 @@ pub use seed::Seed;
 pub use selector::Selector;
 pub use stored::{LAST_APPLIED, Stored, version};
 
-/// A Kubernetes object as the JSON object it is on the wire.
+/// A Kubernetes object in its JSON form.
 ///
-/// Fields have no order of their own (`serde_json` sorts them), so equal objects have equal bytes.
+/// `serde_json` sorts the fields, so equal objects have equal bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Object(pub Map<String, Value>);
 
-/// A document that is not a Kubernetes object, or not one of the wanted kind.
+/// A document that is not a Kubernetes object, or not of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The JSON value is not an object.
     #[error("not an object but {0}")]
     NotAnObject(&'static str),
-    /// The value does not fit the type it was read into.
+    /// The value does not fit the requested type.
     #[error("{what}: {why}")]
     WrongShape {
-        /// Kind and name of the object, as far as they are known.
+        /// The kind and name of the object, as far as they are known.
         what: String,
-        /// The message of serde.
+        /// serde's message.
         why: String,
     },
 }
@@ -70,7 +70,7 @@ impl Object {
     /// Wraps a JSON value that must be an object.
     ///
     /// # Errors
-    /// [`Malformed::NotAnObject`] names the JSON type found instead.
+    /// Returns [`Malformed::NotAnObject`] with the actual JSON type.
     pub fn from_value(value: Value) -> Result<Self, Malformed> {
         match value {
             Value::Object(map) => Ok(Self(map)),
@@ -82,7 +82,7 @@ impl Object {
         }
     }
 
-    /// Serialises a typed object, with `apiVersion` and `kind` as its type says.
+    /// Serializes a typed object, with the `apiVersion` and `kind` of its type.
     pub fn from_typed<K: Kind>(typed: &K) -> Self {
         let mut value = serde_json::to_value(typed).expect("wire types have string keys, so they serialise");
         whole_numbers(&mut value);
@@ -93,16 +93,16 @@ impl Object {
         object
     }
 
-    /// Reads the object as a type.
+    /// Converts the object to a type.
     ///
     /// # Errors
-    /// [`Malformed::WrongShape`] names the object and the first field that does not fit.
+    /// Returns [`Malformed::WrongShape`] with the object and the first field that does not fit.
     pub fn to_typed<K: serde::de::DeserializeOwned>(&self) -> Result<K, Malformed> {
         K::deserialize(&self.0)
             .map_err(|e| Malformed::WrongShape { what: self.reference().to_string(), why: e.to_string() })
     }
 
-    /// Returns the value at a path of field names, `None` where any of them is absent.
+    /// Returns the value at a path of field names; `None` if any of them is absent.
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         let (first, rest) = path.split_first()?;
         rest.iter().try_fold(self.0.get(*first)?, |value, field| value.get(field))
@@ -112,42 +112,42 @@ impl Object {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns `apiVersion`, empty where it is absent.
+    /// Returns `apiVersion`; empty if absent.
     pub fn api_version(&self) -> &str {
         self.str_at(&["apiVersion"])
     }
 
-    /// Returns `kind`, empty where it is absent.
+    /// Returns `kind`; empty if absent.
     pub fn kind(&self) -> &str {
         self.str_at(&["kind"])
     }
 
-    /// Returns group, version and kind.
+    /// Returns the group, version and kind.
     pub fn gvk(&self) -> Gvk {
         Gvk::parse(self.api_version(), self.kind())
     }
 
-    /// Returns `metadata.name`, empty where it is absent.
+    /// Returns `metadata.name`; empty if absent.
     pub fn name(&self) -> &str {
         self.str_at(&["metadata", "name"])
     }
 
-    /// Returns `metadata.namespace`, empty where it is absent.
+    /// Returns `metadata.namespace`; empty if absent.
     pub fn namespace(&self) -> &str {
         self.str_at(&["metadata", "namespace"])
     }
 
-    /// Returns `metadata.uid`, empty where it is absent.
+    /// Returns `metadata.uid`; empty if absent.
     pub fn uid(&self) -> &str {
         self.str_at(&["metadata", "uid"])
     }
 
-    /// Returns `metadata.resourceVersion`, empty where it is absent.
+    /// Returns `metadata.resourceVersion`; empty if absent.
     pub fn resource_version(&self) -> &str {
         self.str_at(&["metadata", "resourceVersion"])
     }
 
-    /// Returns `metadata.generation`, 0 where it is absent.
+    /// Returns `metadata.generation`; 0 if absent.
     pub fn generation(&self) -> i64 {
         self.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
     }
@@ -157,18 +157,18 @@ impl Object {
         self.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
     }
 
-    /// Returns the condition of a type in `status.conditions`.
+    /// Returns the condition of the given type in `status.conditions`.
     pub fn condition(&self, type_: &str) -> Option<&Value> {
         let conditions = self.at(&["status", "conditions"])?.as_array()?;
         conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_))
     }
 
-    /// Returns `metadata.labels` as they are ordered in a selector: by key.
+    /// Returns `metadata.labels`, sorted by key.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
         self.str_map(&["metadata", "labels"])
     }
 
-    /// Returns one of `metadata.labels`.
+    /// Returns a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.at(&["metadata", "labels", key])?.as_str()
     }
@@ -193,12 +193,12 @@ impl Object {
         ObjectRef { gvk: self.gvk(), key: self.key() }
     }
 
-    /// Returns `metadata`, created where it is absent or not an object.
+    /// Returns `metadata`, creating it if it is absent or not an object.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         self.field_mut("metadata")
     }
 
-    /// Returns a top-level field as a JSON object, created where it is absent or something else.
+    /// Returns a top-level field as a JSON object, creating it if it is absent or something else.
     pub fn field_mut(&mut self, field: &str) -> &mut Map<String, Value> {
         let slot = self.0.entry(field).or_insert_with(|| Value::Object(Map::new()));
         if !slot.is_object() {
@@ -207,7 +207,7 @@ impl Object {
         slot.as_object_mut().expect("set to an object just above")
     }
 
-    /// Returns the whole as a JSON value.
+    /// Converts the object to a JSON value.
     pub fn into_value(self) -> Value {
         Value::Object(self.0)
     }

@@ -1,18 +1,17 @@
-//! Metadata of typed objects, borrowed; the same accessors as those of [`Object`](crate::Object).
+//! Accessors for the metadata of typed objects, the same as those of [`Object`](crate::Object).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::{Gvk, Kind};
 
-/// Returns whether a reference names an owner by kind and name. Another version of its group is the same
-/// owner.
+/// Returns whether an owner reference names this kind and object. The API version may differ within the group.
 pub fn refers_to<K: Kind>(reference: &OwnerReference, name: &str) -> bool {
     let (Gvk { group, kind, version: _ }, wanted) =
         (Gvk::parse(&reference.api_version, &reference.kind), Gvk::of::<K>());
     (group, kind) == (wanted.group, wanted.kind) && reference.name == name
 }
 
-/// Fields of `metadata`, empty where they are absent. kube's `ResourceExt` copies the names.
+/// Borrowed fields of `metadata`, empty if absent. kube's `ResourceExt` copies the names.
 pub trait Metadata {
     /// Returns `metadata.name`.
     fn name(&self) -> &str;
@@ -35,10 +34,10 @@ pub trait Metadata {
     /// Returns whether `metadata.deletionTimestamp` is set.
     fn is_terminating(&self) -> bool;
 
-    /// Returns the object as an owner of others, which the garbage collector deletes after it.
+    /// Returns a reference to the object as an owner, so that the garbage collector deletes dependents after it.
     fn owner_reference(&self) -> OwnerReference;
 
-    /// Returns the object as the controller of others, as client-go's `NewControllerRef`.
+    /// Returns a reference to the object as a controller, like client-go's `NewControllerRef`.
     fn controller_reference(&self) -> OwnerReference {
         OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..self.owner_reference() }
     }

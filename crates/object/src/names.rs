@@ -1,4 +1,4 @@
-//! Validates names, label keys and label values as Kubernetes does, with its messages.
+//! Validates names, label keys and label values as Kubernetes does, with the same messages.
 
 const VALUE_FAULT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
      end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
@@ -9,7 +9,7 @@ const PREFIX_FAULT: &str = "prefix part a lowercase RFC 1123 subdomain must cons
      start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Says why a text is no label value; `None` if it is one.
+/// Returns the reason why a text is not a valid label value; `None` if it is valid.
 pub fn label_value_fault(value: &str) -> Option<&'static str> {
     match value {
         "" => None,
@@ -19,7 +19,8 @@ pub fn label_value_fault(value: &str) -> Option<&'static str> {
     }
 }
 
-/// Says why a text is no qualified name, as the keys of labels and annotations must be; `None` if it is one.
+/// Returns the reason why a text is not a qualified name, as label and annotation keys must be; `None` if it is
+/// valid.
 pub fn qualified_name_fault(key: &str) -> Option<&'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     match (prefix, name) {
@@ -41,14 +42,13 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-/// Returns whether the text is an RFC 1123 label: at most 63 of lower case letters, digits and `-`,
-/// alphanumeric at both ends.
+/// Returns whether the text is an RFC 1123 label: at most 63 lowercase letters, digits and `-`, starting and
+/// ending with an alphanumeric character.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
 
-/// Returns whether the text is an RFC 1123 subdomain: parts like labels between dots, at most 253 bytes in
-/// all.
+/// Returns whether the text is an RFC 1123 subdomain: dot-separated parts like labels, at most 253 bytes in total.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_part)
 }

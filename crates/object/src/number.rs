@@ -1,11 +1,11 @@
-//! Numbers as Go prints them.
+//! Formats numbers as Go does.
 
 use serde_json::Value;
 
-/// Turns every integral float into the integer it is, as Go's JSON encoder prints it: `0.0` and `0` are the
-/// same value on the wire.
+/// Turns every integral float into an integer, as Go's JSON encoder does: `0.0` and `0` are the same value on the
+/// wire.
 ///
-/// Floats that no integer type holds stay as they are.
+/// Floats that do not fit an integer type are unchanged.
 pub fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -19,7 +19,7 @@ pub fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Returns a float as an integer, if it is one. Floats are exact integers up to 2^53.
+/// Returns a float as an integer, if it is integral. Floats are exact integers up to 2^53.
 fn whole(float: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "the float is integral and below 2^53")]

@@ -1,17 +1,17 @@
-//! Regular expressions from outside: a pattern of ten characters can take 10 MiB and 50 ms.
+//! Compiles untrusted regular expressions: a pattern of ten characters can take 10 MiB and 50 ms.
 
 use regex::{Error, Regex, RegexBuilder};
 
-/// Bytes of the largest compiled pattern.
+/// The maximum size of a compiled pattern, in bytes.
 const MAX: usize = 1 << 20;
-/// The least size that counts for a compiled pattern, in bytes.
+/// The minimum size to count for a compiled pattern, in bytes.
 const MIN: usize = 512;
 
-/// Compiles a pattern, and takes its size from the bytes that are left for all patterns of an object: a power
-/// of two, or all of them.
+/// Compiles a pattern, and subtracts its size from the bytes left for all patterns of an object. The size is
+/// rounded up to a power of two, or to all bytes that are left.
 ///
 /// # Errors
-/// Says what is wrong with the pattern, or that it is too large.
+/// Returns what is wrong with the pattern, or that it is too large.
 pub fn compile_within(pattern: &str, bytes: &mut usize) -> Result<Regex, String> {
     let most = MAX.min(*bytes);
     let mut limit = MIN.min(most);

@@ -1,12 +1,12 @@
-//! Quantities of resources, such as `500m`, `2`, `1e3` and `16Gi`.
+//! Resource quantities, such as `500m`, `2`, `1e3` and `16Gi`.
 
-/// Billionths in one.
+/// The number of billionths in one.
 pub const NANO: i128 = 1_000_000_000;
 
-/// Reads a [quantity](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/) in
-/// billionths, the finest step that Kubernetes keeps; finer digits are cut off.
+/// Parses a [quantity](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/) to
+/// billionths, the finest unit that Kubernetes stores; finer digits are truncated.
 ///
-/// `None` if the text is no quantity, or one beyond 10²⁹.
+/// Returns `None` if the text is not a quantity, or exceeds 10²⁹.
 pub fn nanos(text: &str) -> Option<i128> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && !"+-.".contains(c)).unwrap_or(text.len());

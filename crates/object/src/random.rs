@@ -1,11 +1,11 @@
-//! Random numbers from a seed, the same on every machine.
+//! Random numbers from a seed, identical on every machine.
 
 /// SplitMix64: small, fast, and good enough to shuffle faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random(u64);
 
 impl Random {
-    /// Starts from a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -19,12 +19,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `bound`; 0 where the bound is 0.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.draw().checked_rem(bound).unwrap_or_default()
     }
 
-    /// Returns true in `permille` of 1,000 cases.
+    /// Returns true with a probability of `permille` in 1,000.
     pub fn chance(&mut self, permille: u32) -> bool {
         permille > 0 && self.below(1000) < u64::from(permille)
     }

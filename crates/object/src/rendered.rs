@@ -1,4 +1,4 @@
-//! Objects with the places in a repository that they come from.
+//! Rendered objects and their locations in a repository.
 
 use std::fmt::{Display, Formatter};
 
@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use super::Object;
 
-/// A file and a line in it.
+/// A line of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Location {
-    /// The path from the repository's root; empty if no file holds the object.
+    /// The path from the repository root; empty if no file contains the object.
     pub file: String,
-    /// The line, counted from 1; 0 if no line is to blame.
+    /// The line, counted from 1; 0 if unknown.
     pub line: u32,
 }
 
-/// `file:line`, or `file` if the line is not known.
+/// Formats the location as `file:line`, or `file` if the line is unknown.
 impl Display for Location {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self.line {
@@ -30,8 +30,8 @@ impl Display for Location {
 pub struct RenderedObject {
     /// The object.
     pub object: Object,
-    /// The place that it starts at; for a generated object, the place of its generator.
+    /// The location where it starts; for a generated object, the location of its generator.
     pub origin: Location,
-    /// The namespace of the Helm release that it belongs to, where Helm installs an object that names none.
+    /// The namespace of its Helm release, into which Helm installs objects that set none.
     pub release_namespace: Option<String>,
 }

@@ -1,20 +1,18 @@
-//! The seed of random values.
-
 use std::fmt;
 
 use jiff::Timestamp;
 
-/// The secret from which the random values of a repository follow, and the time at which it was drawn.
+/// The secret that determines the random values of a repository, and the time when it was drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     /// The secret, which is never printed.
     pub bytes: [u8; 32],
-    /// When it was drawn.
+    /// The time when it was drawn.
     pub time: Timestamp,
 }
 
 impl Seed {
-    /// Stands for a seed that is not known.
+    /// A placeholder for an unknown seed.
     pub const PLACEHOLDER: Self = Self { bytes: [0; 32], time: Timestamp::UNIX_EPOCH };
 }
 

@@ -1,15 +1,15 @@
-//! Steps that the evaluation of an expression from outside may take.
+//! Limits the steps to evaluate untrusted expressions.
 //!
-//! A step is a value that is visited, or 16 bytes of a text that is read, compared or returned.
+//! A step is a visited value, or 16 bytes of text that is read, compared or returned.
 
-/// Steps that suffice for the expressions of a work: some tens of milliseconds, and at most 10 MiB.
+/// The steps for all expressions of a work: a few tens of milliseconds, and at most 10 MiB.
 pub const MAX_STEPS: usize = 100_000;
 
-/// The steps that are left.
+/// The remaining steps.
 #[derive(Debug)]
 pub struct StepsLeft(pub usize);
 
-/// There are fewer steps left than are needed.
+/// The error when too few steps remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it takes too many steps, with the other expressions beside it")]
 pub struct OutOfSteps;
@@ -18,16 +18,16 @@ impl StepsLeft {
     /// Takes steps.
     ///
     /// # Errors
-    /// [`OutOfSteps`]
+    /// Returns [`OutOfSteps`] if too few steps remain.
     pub fn take(&mut self, steps: usize) -> Result<(), OutOfSteps> {
         self.0 = self.0.checked_sub(steps).ok_or(OutOfSteps)?;
         Ok(())
     }
 
-    /// Takes the steps for a text of so many bytes.
+    /// Takes the steps for a text of `bytes` bytes.
     ///
     /// # Errors
-    /// [`OutOfSteps`]
+    /// Returns [`OutOfSteps`] if too few steps remain.
     pub fn take_text(&mut self, bytes: usize) -> Result<(), OutOfSteps> {
         self.take(1 + bytes / 16)
     }

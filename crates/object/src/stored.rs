@@ -1,10 +1,10 @@
-//! The parts of an object, typed or not, that caches and watches read.
+//! The parts of an object, typed or untyped, that caches and watches read.
 
 use serde::de::DeserializeOwned;
 
 use crate::{Gvk, Key, Kind, Object, fields};
 
-/// The annotation with the object that kubectl applied last on the client's side.
+/// The annotation in which kubectl stores the last object it applied client-side.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// An object as an API server stores it: of a typed kind, or a plain [`Object`].
@@ -12,7 +12,7 @@ pub trait Stored: DeserializeOwned + Send + Sync + 'static {
     /// Returns the namespace and name.
     fn key(&self) -> Key;
 
-    /// Returns `metadata.resourceVersion` as a number; 0 where it is absent.
+    /// Returns `metadata.resourceVersion` as a number; 0 if absent.
     ///
     /// Resource versions of one server are comparable integers
     /// ([KEP-5504](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version)).
@@ -21,11 +21,11 @@ pub trait Stored: DeserializeOwned + Send + Sync + 'static {
     /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str>;
 
-    /// Drops the parts of the object that no controller reads and no cache should hold.
+    /// Drops the parts of the object that no controller reads, so that caches do not store them.
     ///
-    /// `metadata.managedFields` are a third of most objects, so only objects that are compared with an
-    /// applied configuration keep them; see [`is_as_applied`](crate::fields::is_as_applied). The entries of
-    /// updates show who changed a field, and a client that writes the entries must write all of them.
+    /// `metadata.managedFields` is a third of most objects, so only objects that are compared with an applied
+    /// configuration keep it; see [`is_as_applied`](crate::fields::is_as_applied). They keep the entries of
+    /// updates too: these show who changed a field, and a client that writes the entries must write all of them.
     #[must_use]
     fn trim(self, gvk: &Gvk) -> Self;
 }
@@ -72,7 +72,7 @@ impl Stored for Object {
     }
 
     fn trim(mut self, gvk: &Gvk) -> Self {
-        // Items of a list of built-in kinds have no `apiVersion` and `kind`.
+        // Items in a list of built-in kinds lack `apiVersion` and `kind`.
         self.0.insert("apiVersion".into(), gvk.api_version().into());
         self.0.insert("kind".into(), gvk.kind.as_str().into());
         fields::pack(&mut self);

@@ -1,32 +1,31 @@
-//! Text from untrusted sources (spokes, git servers, API servers), made safe to show.
+//! Makes text from untrusted sources (spokes, git servers, API servers) safe to show.
 //!
-//! Condition messages, events, reports and logs quote such text. Before that, secrets are redacted by
-//! pattern, characters that control terminals or reorder lines are dropped, and the length is limited.
-//! [`short_commit`] makes nothing safe, and [`first_line`] only leaves lines out.
+//! Condition messages, events, reports and logs quote such text. First, secrets are redacted by pattern,
+//! characters that control terminals or reorder lines are dropped, and the length is limited. [`short_commit`]
+//! does none of this, and [`first_line`] only omits lines.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The text that replaces a secret.
+/// The replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Returns the first twelve digits of a commit.
+/// Returns the first twelve digits of a commit ID.
 pub fn short_commit(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Returns the first line of an error about a file with credentials, such as a kubeconfig: the lines after it
-/// quote the file.
+/// Returns the first line of an error about a file with credentials, such as a kubeconfig, because the remaining
+/// lines quote the file.
 pub fn first_line(error: &str) -> &str {
     error.lines().next().unwrap_or_default()
 }
 
-/// Returns one line of plain text of at most `max` characters, without secrets and control characters.
+/// Returns a single line of plain text with at most `max` characters, without secrets or control characters.
 pub fn plain(text: &str, max: usize) -> String {
-    // Patterns search a bounded prefix only, because the rest is cut off anyway. Eight bytes for each
-    // character leave room for the text that redaction removes. A secret across the cut is redacted up to the
-    // cut.
+    // Patterns only search a bounded prefix, because the rest is cut off anyway. Eight characters per character of
+    // `max` leave room for what redaction removes. A secret across the cut is redacted up to the cut.
     let head = clip(text, max.saturating_mul(8));
     let redacted = redact(&head);
     let mut line = String::with_capacity(redacted.len());
@@ -44,9 +43,8 @@ pub fn plain(text: &str, max: usize) -> String {
     clip(line.trim(), max)
 }
 
-/// Returns [`plain`], escaped so that no character of it means anything to Markdown, to HTML or to the reader
-/// of a workflow log. A character that means nothing where it stands is not escaped: people also read reports
-/// with `git show`.
+/// Returns [`plain`], escaped so that no character has a meaning in Markdown, HTML or workflow logs. Characters
+/// without a meaning at their position are not escaped, because people also read reports with `git show`.
 pub fn markdown(text: &str, max: usize) -> String {
     let line: Vec<char> = plain(text, max).chars().collect();
     let mut escaped = String::with_capacity(line.len());
@@ -60,7 +58,7 @@ pub fn markdown(text: &str, max: usize) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' if before.is_none() => escaped.push_str("&gt;"),
             '@' if !is_word(before) || is_address(rest) => escaped.push_str("&#64;"),
-            // This prevents automatic links and workflow commands.
+            // Prevents automatic links and workflow commands.
             ':' if matches!(after, Some('/' | ':')) || escaped.ends_with("&#58;") => {
                 escaped.push_str("&#58;")
             }
@@ -68,7 +66,7 @@ pub fn markdown(text: &str, max: usize) -> String {
             '\\' | '`' | '*' | '[' | ']' | '#' | '|' | '~' => escaped.extend(['\\', c]),
             '_' if !(is_word(before) && is_word(after)) => escaped.extend(['\\', c]),
             '+' if before.is_none() => escaped.extend(['\\', c]),
-            // Sites that are made from Markdown replace what is between such braces.
+            // Site generators that read Markdown replace text between such braces.
             '{' if matches!(after, Some('{' | '%')) => escaped.extend(['\\', c]),
             _ => escaped.push(c),
         }
@@ -76,12 +74,12 @@ pub fn markdown(text: &str, max: usize) -> String {
     escaped
 }
 
-/// Returns true if what follows an `@` may make an e-mail address of it, which becomes a link.
+/// Returns true if the text after an `@` may complete an email address, which would become a link.
 fn is_address(rest: &[char]) -> bool {
     rest.iter().take_while(|c| !c.is_whitespace()).any(|c| *c == '.')
 }
 
-/// Returns at most `max` characters; a text that was cut ends with `…`.
+/// Truncates a text to `max` characters; a truncated text ends with `…`.
 pub fn clip(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
@@ -89,7 +87,7 @@ pub fn clip(text: &str, max: usize) -> String {
     }
 }
 
-/// Returns whether a character moves a cursor, or hides or reorders text: controls, and Unicode's format
+/// Returns whether a character moves the cursor, or hides or reorders text: control characters, and Unicode format
 /// characters for direction and joining.
 fn is_steering(c: char) -> bool {
     c.is_control()
@@ -97,13 +95,13 @@ fn is_steering(c: char) -> bool {
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Replaces texts that look like secrets.
+/// Replaces text that looks like a secret.
 pub(crate) fn redact(text: &str) -> String {
     static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let patterns = [
             (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", REDACTED),
             (r"(^|[^hH])://[^/\s@]*@", "${1}://[redacted]@"),
-            // The user of ssh alone is no secret.
+            // An ssh user without a password is not a secret.
             (r"([hH])://[^/\s@:]*:[^/\s@]*@", "${1}://[redacted]@"),
             (r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", "${1} [redacted]"),
             (r"\beyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*", REDACTED),
@@ -131,8 +129,8 @@ pub(crate) fn redact(text: &str) -> String {
     ENCODED.replace_all(&text, |found: &regex::Captures<'_>| redact_encoded(&found[0])).into_owned()
 }
 
-/// Redacts texts that look like base64, which mixes cases and digits; hashes and commit ids have one case and
-/// stay readable.
+/// Redacts text that looks like base64, which mixes cases and digits. Hashes and commit IDs have one case and stay
+/// readable.
 fn redact_encoded(text: &str) -> String {
     let has = |class: fn(&char) -> bool| text.chars().any(|c| class(&c));
     if has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit) {

@@ -1,7 +1,7 @@
 //! The files of a commit, in memory.
 //!
-//! The renderer reads repositories through [`FileTree`] alone, so nothing in a repository can reach the file
-//! system of the host.
+//! The renderer reads repositories only through [`FileTree`], so nothing in a repository can reach the host's file
+//! system.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
@@ -9,15 +9,16 @@ use std::sync::Arc;
 
 use crate::text::plain;
 
-/// Most collisions that a tree names.
+/// The maximum number of collisions that a tree records.
 const MAX_COLLISIONS: usize = 10;
-/// Most characters of a path in a message.
+/// The maximum number of characters of a path in a message.
 const PATH: usize = 200;
 
-/// Regular files of a directory tree, by path.
+/// The regular files of a directory tree, by path.
 ///
-/// Paths are relative to the repository's root, with `/` between parts, without `.`, `..`, empty parts or a
-/// leading `/`. Symbolic links, submodules and large files are kept apart so that a reader can refuse one by name.
+/// Paths are relative to the repository root, with `/` between parts, and without `.`, `..`, empty parts or a
+/// leading `/`. Symbolic links, submodules and large files have separate entries, so that readers can reject them
+/// by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTree {
     files: BTreeMap<String, TreeEntry>,
@@ -27,21 +28,21 @@ pub struct FileTree {
 /// The entry at a path of a [`FileTree`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeEntry {
-    /// A file and its bytes; shared, because trees of successive commits hold mostly the same files.
+    /// A file and its bytes, which are shared because trees of successive commits have mostly the same files.
     File(Arc<[u8]>),
-    /// A symbolic link and its target as written, relative to the directory it stands in.
+    /// A symbolic link with its target as written, relative to the link's directory.
     Link(String),
     /// A submodule: a commit of another repository, which is not fetched.
     Submodule,
-    /// A file of more bytes than the limit, which is not read.
+    /// A file that is not read because it exceeds the size limit.
     Large {
-        /// The most bytes of a file that is read.
+        /// The size limit, in bytes.
         limit: usize,
     },
 }
 
-/// Two paths that differ only in the case or in the Unicode form of their last name. A tree holds both, and a
-/// checkout may hold one of them.
+/// Two paths whose last names differ only in case or Unicode form. A tree contains both, but a checkout may only
+/// have one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collision {
     /// The path that comes first in the tree.
@@ -60,10 +61,10 @@ impl Display for Collision {
     }
 }
 
-/// A tree and the commit it came from.
+/// A tree and its commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
-    /// The commit id, 40 or 64 hexadecimal digits.
+    /// The commit ID, 40 or 64 hexadecimal digits.
     pub revision: String,
     /// The files at that commit.
     pub tree: FileTree,
@@ -85,19 +86,19 @@ impl FileTree {
         self.files.insert(path.into(), TreeEntry::Submodule);
     }
 
-    /// Adds or replaces a file that is too large to be read.
+    /// Adds or replaces a file that is too large to read.
     pub fn insert_large(&mut self, path: impl Into<String>, limit: usize) {
         self.files.insert(path.into(), TreeEntry::Large { limit });
     }
 
-    /// Notes two paths that collide, up to a limit.
+    /// Records two colliding paths, up to a limit.
     pub fn insert_collision(&mut self, collision: Collision) {
         if self.collisions.len() < MAX_COLLISIONS {
             self.collisions.push(collision);
         }
     }
 
-    /// Returns the first paths that collide.
+    /// Returns the recorded collisions.
     pub fn collisions(&self) -> &[Collision] {
         &self.collisions
     }
@@ -107,7 +108,7 @@ impl FileTree {
         self.files.get(path)
     }
 
-    /// Returns the bytes of the file at a path; `None` for links, submodules and large files too.
+    /// Returns the bytes of the file at a path; `None` also for links, submodules and large files.
     pub fn file(&self, path: &str) -> Option<&Arc<[u8]>> {
         match self.files.get(path)? {
             TreeEntry::File(bytes) => Some(bytes),
@@ -115,7 +116,7 @@ impl FileTree {
         }
     }
 
-    /// Returns whether any file stands below a path; the root is the empty path.
+    /// Returns whether there is any file below a path; the root is the empty path.
     pub fn is_dir(&self, path: &str) -> bool {
         self.below(path).next().is_some()
     }

@@ -1,9 +1,9 @@
-//! Compares a live object with the configuration that was applied.
+//! Compares a live object with its applied configuration.
 //!
-//! There are two ways. `metadata.managedFields` is exact: a client that changes an applied field takes it
-//! from the applier, and a value that the server writes in another form, such as a quantity, stays with the
-//! applier. Without the entries, the values are compared by the rules of the kind: the keys that identify the
-//! items of a list, and the maps that are one value.
+//! There are two ways. `metadata.managedFields` is exact: a client that changes an applied field takes it from the
+//! applier, and a value that the server stores in another form, such as a quantity, stays with the applier.
+//! Without these entries, values are compared by the rules of the kind: the keys that identify list items, and the
+//! maps that are atomic.
 
 #[cfg(test)]
 mod tests;
@@ -17,15 +17,14 @@ use super::{Element, FieldSet, Owners};
 use crate::Object;
 use crate::builtin_lists::{BUILTIN, ListType, MapKey, MapType, Position};
 
-/// The metadata of an object that an applier can set; the rest identifies the object or belongs to the
-/// server.
+/// The metadata that an applier can set. The rest identifies the object or belongs to the server.
 const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
-/// Returns whether `live` still is what `manager` applied last, which was `desired`.
+/// Returns whether `live` is still as `manager` last applied it, with the configuration `desired`.
 ///
-/// The caller has to know that `desired` was applied last, for example from a digest: fields of an earlier
-/// configuration are not searched. Where `metadata.managedFields` has no entry of the manager in this
-/// `apiVersion`, the answer is that of [`covers`].
+/// The caller has to know that `desired` was applied last, for example from a digest, because fields of an earlier
+/// configuration are not detected. If `metadata.managedFields` has no entry of the manager in this `apiVersion`,
+/// returns the result of [`covers`].
 pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let Some(owned) = owners.applied_by(manager, desired.api_version()) else {
@@ -43,19 +42,18 @@ pub fn is_as_applied(live: &Object, desired: &Object, manager: &str) -> bool {
     })
 }
 
-/// Returns whether `live` has every value of `desired`. Other values do not count.
+/// Returns whether `live` has every value of `desired`. Other values do not matter.
 ///
-/// The API server may write a value in another form than it was sent in, such as a quantity; then the result
-/// is false.
+/// If the API server stores a value in another form than it was sent, such as a quantity, the result is false.
 pub fn covers(live: &Object, desired: &Object) -> bool {
     first_difference(live, desired).is_none()
 }
 
-/// Returns the path of the first field of `desired` that `live` does not have, or has with another value.
+/// Returns the path of the first field of `desired` that is absent or different in `live`.
 pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     let root = BUILTIN.root_of(&desired.gvk());
     desired.0.iter().find_map(|(name, value)| {
-        // Metadata has the same fields in every kind, so any kind of the table leads to it.
+        // Metadata has the same fields in every kind, so any kind in the table will do.
         let parent = if name == "metadata" { BUILTIN.root("v1", "ConfigMap") } else { root };
         let path = field_difference(
             live.0.get(name),
@@ -66,15 +64,15 @@ pub fn first_difference(live: &Object, desired: &Object) -> Option<String> {
     })
 }
 
-/// Returns whether a list of an object of a built-in kind has two entries with one key, such as a variable
-/// that stands twice in `env`. Server-side apply refuses it; an update does not.
+/// Returns whether a list in an object of a built-in kind has two entries with the same key, such as a duplicate
+/// variable in `env`. Server-side apply rejects such a list; an update does not.
 pub fn has_entry_twice(object: &Object) -> bool {
     let root = BUILTIN.root_of(&object.gvk());
     root.is_known() && object.0.iter().any(|(name, value)| walk::has_entry_twice(value, root.field(name)))
 }
 
-/// Returns the managers that own fields of `desired` and are not `manager`, with the paths of the fields.
-/// These managers changed a live object that `manager` had applied.
+/// Returns the managers other than `manager` that own fields of `desired`, with the paths of these fields. They
+/// changed a live object that `manager` had applied.
 pub fn owned_by_others(live: &Object, desired: &Object, manager: &str) -> Vec<(String, Vec<String>)> {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let wanted = set_of(&Value::Object(desired.0.clone()), BUILTIN.root_of(&desired.gvk()));
@@ -84,7 +82,7 @@ pub fn owned_by_others(live: &Object, desired: &Object, manager: &str) -> Vec<(S
     others.map(|(owner, fields)| (owner.name.clone(), fields.paths())).collect()
 }
 
-/// A place in an object, and whether an object around it is one value.
+/// A place in an object, and whether it is inside an atomic value.
 #[derive(Clone, Copy)]
 struct FieldContext<'a> {
     at: Position<'a>,
@@ -99,7 +97,7 @@ fn field_difference(live: Option<&Value>, desired: &Value, context: FieldContext
     }
 }
 
-/// Returns the path from here to the first value that differs; empty if it is this value.
+/// Returns the path from here to the first difference; empty if this value itself differs.
 fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Option<String> {
     let FieldContext { at, in_atomic } = context;
     let differs = |differs: bool| differs.then(String::new);
@@ -136,7 +134,7 @@ fn difference(live: &Value, desired: &Value, context: FieldContext<'_>) -> Optio
     }
 }
 
-/// Returns the entries of a keyed list by their key, in their order.
+/// Groups the entries of a keyed list by key, in list order.
 fn by_key<'a>(items: &'a [Value], keys: &[MapKey<'_>]) -> BTreeMap<Element, Vec<&'a Value>> {
     let mut entries: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for item in items {
@@ -145,8 +143,8 @@ fn by_key<'a>(items: &'a [Value], keys: &[MapKey<'_>]) -> BTreeMap<Element, Vec<
     entries
 }
 
-/// Returns whether a list has the entries of one key that are desired. Of several one counts, such as the
-/// last of two variables, so they have to be the same in the same order.
+/// Returns whether a list has the desired entries of one key. Only one of several entries takes effect, such as
+/// the last of two variables, so several must be the same in the same order.
 fn has_entries(live: &[&Value], desired: &[&Value], items: FieldContext<'_>) -> bool {
     let is_as = |live: &Value, desired: &Value| difference(live, desired, items).is_none();
     match desired {
@@ -158,7 +156,7 @@ fn has_entries(live: &[&Value], desired: &[&Value], items: FieldContext<'_>) -> 
     }
 }
 
-/// Returns whether API servers may drop a value instead of storing it.
+/// Returns true if API servers may drop the value instead of storing it.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -177,8 +175,7 @@ fn owns_field(owned: &FieldSet, name: &str, value: &Value) -> bool {
     is_empty(value) || node.is_some_and(|(member, below)| owns(member, below, value))
 }
 
-/// Returns whether a set contains every part of a value; `member` and `below` are its entry for the place of
-/// the value.
+/// Returns whether a set contains every part of a value. `member` and `below` are the set's entry for the value.
 fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     match value {
         _ if below.is_empty() => member,
@@ -191,8 +188,7 @@ fn owns(member: bool, below: &FieldSet, value: &Value) -> bool {
     }
 }
 
-/// Returns whether an element identifies an item of a list. The server may have defaulted a key that the item
-/// does not have.
+/// Returns whether an element identifies a list item. The item may lack a key that the server has defaulted.
 fn is_item(element: &Element, item: &Value) -> bool {
     match element {
         Element::Key(key) => {

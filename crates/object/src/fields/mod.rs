@@ -1,10 +1,10 @@
-//! Sets of fields, and who owns them: the algebra behind `metadata.managedFields` and server-side apply.
+//! Sets of fields and their owners: the algebra behind `metadata.managedFields` and server-side apply.
 //!
-//! [`FieldSet`] is a set of paths. [`walk`] relates sets to values: the fields of a value, the changes
-//! between two values, the merge of two values, and a value without some fields. [`Owners`] has the rules of
-//! upstream's structured-merge-diff: the effects of an update and of an apply on all sets, and the conflicts.
-//! A [`Position`](super::builtin_lists::Position) says how lists and maps are owned, for built-in and custom
-//! kinds alike.
+//! [`FieldSet`] is a set of paths. [`walk`] relates sets to values: the fields of a value, the changes between two
+//! values, the merge of two values, and the removal of fields from a value. [`Owners`] implements the rules of
+//! upstream's structured-merge-diff: the effects of an update and of an apply on all sets, and the conflicts. A
+//! [`Position`](super::builtin_lists::Position) determines how lists and maps are owned, in built-in and custom
+//! kinds.
 
 mod applied;
 mod owners;

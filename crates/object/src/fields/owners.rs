@@ -1,4 +1,4 @@
-//! The owners of fields, and the effects of updates and applies on them.
+//! The owners of fields, and how updates and applies change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,13 @@ use super::{FieldSet, compare, fields_v1, merged, set_of, without};
 use crate::Object;
 use crate::builtin_lists::Position;
 
-/// Limit of the entries of updates, above which the oldest are merged (apiserver `DefaultMaxUpdateManagers`).
+/// The maximum number of update entries; beyond it, the oldest are merged (apiserver `DefaultMaxUpdateManagers`).
 const UPDATERS_LIMIT: usize = 10;
 
-/// Name of the entry that old updates are merged into (apiserver `ancient-changes`).
+/// The entry into which old updates are merged (apiserver `ancient-changes`).
 const ANCIENT: &str = "ancient-changes";
 
-/// Name of the entry that gets the fields an object had before its first apply (apiserver
-/// `before-first-apply`).
+/// The owner of the fields that an object had before its first apply (apiserver `before-first-apply`).
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Fields of built-in kinds that Go stores by value: they are never absent, so no manager adds them.
@@ -32,12 +31,12 @@ const STRUCTS: [&str; 10] = [
     "source",
 ];
 
-/// The operation by which fields came to be owned; applies come first.
+/// The operation by which fields came to be owned. Applies sort first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// By server-side apply.
+    /// Server-side apply.
     Apply,
-    /// By any other write.
+    /// Any other write.
     Update,
 }
 
@@ -46,23 +45,23 @@ pub enum Operation {
 pub struct Manager {
     /// The operation.
     pub operation: Operation,
-    /// Name of the manager.
+    /// The name.
     pub name: String,
-    /// `apiVersion` its fields are named in; one entry for each only for updates.
+    /// The `apiVersion` of its field names. Only updates have a separate entry for each version.
     pub api_version: String,
-    /// Subresource it writes through.
+    /// The subresource that it writes through.
     pub subresource: String,
 }
 
 impl Manager {
-    /// Returns the manager of a name that writes the version of an object.
+    /// Returns a manager that writes the version of an object.
     pub fn of(operation: Operation, name: &str, object: &Object) -> Self {
         let (name, api_version) = (name.to_owned(), object.api_version().to_owned());
         Self { operation, name, api_version, subresource: String::new() }
     }
 
-    /// Returns whether two entries are of one manager. Only the name identifies an applier, whatever version
-    /// it applied last.
+    /// Returns whether two entries belong to the same manager. An applier is identified by its name only,
+    /// whichever version it last applied.
     fn is(&self, other: &Self) -> bool {
         let same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
         (self.operation, &self.name, &self.subresource) == (other.operation, &other.name, &other.subresource)
@@ -70,7 +69,7 @@ impl Manager {
     }
 }
 
-/// The text of a conflict: `"kubectl" using apps/v1`.
+/// Formats the manager for a conflict: `"kubectl" using apps/v1`.
 impl std::fmt::Display for Manager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.name)?;
@@ -100,20 +99,20 @@ pub struct Owners {
 /// The values of an apply.
 #[derive(Clone, Copy, Debug)]
 pub struct Applying<'v> {
-    /// The value of an object of the kind before anybody writes to it.
+    /// The value of an object of the kind before the first write.
     pub zero: &'v Value,
-    /// The object as it is.
+    /// The current object.
     pub live: &'v Value,
-    /// The value that is merged into it.
+    /// The configuration to merge into it.
     pub config: &'v Value,
-    /// The configuration as it was sent. All its fields are owned, and taken from others, also those that are
-    /// null or empty and not merged.
+    /// The configuration as sent. The applier comes to own all of its fields, even null or empty ones that are not
+    /// merged.
     pub named: &'v Value,
-    /// Whether it takes the fields of other owners.
+    /// Whether to take fields from other owners.
     pub force: bool,
 }
 
-/// Fields that an apply would change although others own them.
+/// Fields that an apply would change although another manager owns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The other owner.
@@ -123,13 +122,13 @@ pub struct Conflict {
 }
 
 impl Owners {
-    /// Reads `metadata.managedFields`; entries that cannot be read are dropped.
+    /// Parses `metadata.managedFields`, dropping malformed entries.
     pub fn read(managed_fields: Option<&Value>) -> Self {
         let entries = managed_fields.and_then(Value::as_array).into_iter().flatten();
         Self { entries: entries.filter_map(ManagedEntry::read).collect() }
     }
 
-    /// Writes `metadata.managedFields`: applies first, then the oldest first.
+    /// Returns `metadata.managedFields`: applies first, oldest first.
     pub fn to_values(&self) -> Vec<Value> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|entry| {
@@ -139,7 +138,7 @@ impl Owners {
         entries.into_iter().map(ManagedEntry::to_value).collect()
     }
 
-    /// Returns whether no field has an owner.
+    /// Returns true if no field has an owner.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -153,7 +152,7 @@ impl Owners {
             .unwrap_or_default()
     }
 
-    /// Returns the fields that a manager applied last, if it did so in this `apiVersion`: in another one they
+    /// Returns the fields that a manager last applied, if it did so in this `apiVersion`. In another version, they
     /// may have other names.
     pub(crate) fn applied_by(&self, manager: &str, api_version: &str) -> Option<&FieldSet> {
         let applies = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
@@ -163,8 +162,8 @@ impl Owners {
         ours.next().map(|entry| &entry.fields)
     }
 
-    /// Gives the fields of other owners to an applier. Entries of another `apiVersion` stay as they are,
-    /// because their fields may have other names; `None` if there is nothing to give.
+    /// Gives the fields of other owners to an applier; returns `None` if there are none. Entries of another
+    /// `apiVersion` are unchanged, because their fields may have other names.
     #[must_use]
     pub fn given(mut self, to: &Manager, from: impl Fn(&Manager) -> bool, time: &str) -> Option<Self> {
         let is_given = |entry: &ManagedEntry| {
@@ -183,21 +182,21 @@ impl Owners {
         Some(self)
     }
 
-    /// Returns the fields that appliers other than one own.
+    /// Returns the fields owned by other appliers.
     pub fn applied_by_others(&self, manager: &str) -> FieldSet {
         let appliers = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Apply);
         let others = appliers.filter(|entry| entry.manager.name != manager);
         others.fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
     }
 
-    /// Returns the managers that own fields of a value, with the paths of these fields.
+    /// Returns the managers that own any of the fields, with the fields that each owns.
     pub(crate) fn among(&self, fields: &FieldSet) -> Vec<(&Manager, FieldSet)> {
         let owned = self.entries.iter().map(|entry| (&entry.manager, entry.fields.intersection(fields)));
         owned.filter(|(_, fields)| !fields.is_empty()).collect()
     }
 
-    /// Records an update by `manager` that turned `old` into `new`: the changed fields become its own, and no
-    /// other manager's.
+    /// Records an update by `manager` that changed `old` to `new`. The manager becomes the only owner of the
+    /// changed fields.
     #[must_use]
     pub fn updated(
         mut self,
@@ -219,10 +218,10 @@ impl Owners {
         self
     }
 
-    /// Records an apply of `config` by `manager` onto `live`; returns the resulting value and its owners.
+    /// Records an apply of `config` by `manager` to `live`; returns the resulting value and its owners.
     ///
     /// # Errors
-    /// The fields of other owners that the apply would change, unless it is forced.
+    /// Returns the fields of other owners that the apply would change, unless it is forced.
     pub fn applied(
         mut self,
         manager: &Manager,
@@ -273,7 +272,7 @@ impl Owners {
         self.entries.retain(|entry| !entry.fields.is_empty());
     }
 
-    /// Sets the fields of a manager; the time of its entry changes only with the fields.
+    /// Sets the fields of a manager. The time of its entry changes only if the fields do.
     fn put(&mut self, manager: &Manager, fields: FieldSet, time: &str) {
         match self.entries.iter_mut().find(|entry| entry.manager.is(manager)) {
             Some(entry) if entry.fields == fields && entry.manager == *manager => {}
@@ -346,7 +345,7 @@ impl ManagedEntry {
     }
 }
 
-/// Returns the set without the fields that only the server sets (apiserver `stripSet`).
+/// Removes the fields that only the server sets (apiserver `stripSet`).
 fn without_system_fields(set: &FieldSet) -> FieldSet {
     let system = serde_json::json!({
         "f:apiVersion": {}, "f:kind": {}, "f:metadata": {

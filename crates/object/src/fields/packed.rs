@@ -1,5 +1,5 @@
-//! Managed fields as text, as caches keep them. Their maps, one for each field, would take more memory than
-//! all else of an object.
+//! Managed fields as text, as caches store them. As maps, one per field, they would take more memory than the rest
+//! of the object.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Object;
 
-/// Turns the fields of each manager into text.
+/// Converts the fields of each manager to text.
 pub fn pack(object: &mut Object) {
     let entries = object.metadata_mut().get_mut("managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten() {
@@ -17,7 +17,7 @@ pub fn pack(object: &mut Object) {
     }
 }
 
-/// Returns the fields of an entry of `managedFields`, also of a cached object.
+/// Returns the fields of an entry of `managedFields`, even if they are text.
 pub fn fields_v1(entry: &Value) -> Option<Cow<'_, Value>> {
     match entry.get("fieldsV1")? {
         Value::String(text) => serde_json::from_str(text).ok().map(Cow::Owned),

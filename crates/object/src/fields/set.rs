@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 
 /// One step of a path.
 ///
-/// Keys and values are kept as JSON text, the form in which they are written and sorted.
+/// Keys and values are JSON text, the form in which they are written and sorted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Element {
-    /// A field of an object or an entry of a map (`f:`).
+    /// A field of an object, or an entry of a map (`f:`).
     Field(String),
-    /// The item of a list with these key fields, as a JSON object (`k:`).
+    /// The list item with these key fields, as a JSON object (`k:`).
     Key(String),
-    /// The item of a set with this value, as JSON (`v:`).
+    /// The set item with this value, as JSON (`v:`).
     Value(String),
-    /// The item of a list at this position (`i:`).
+    /// The list item at this index (`i:`).
     Index(usize),
 }
 
-/// A set of paths, as a tree: a path is in the set where its last node is a member.
+/// A set of paths, as a tree. A path is in the set if its last node is a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     nodes: BTreeMap<Element, Node>,
@@ -53,7 +53,7 @@ impl Element {
     }
 }
 
-/// The form in which upstream prints a step of a path: `.name`, `[name="x"]`, `[="x"]`, `[3]`.
+/// Formats a step of a path as upstream does: `.name`, `[name="x"]`, `[="x"]`, `[3]`.
 impl std::fmt::Display for Element {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -75,7 +75,7 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// Adds a path to the set; the empty path is in no set.
+    /// Adds a path to the set. The empty path is never in a set.
     pub fn insert(&mut self, path: &[Element]) {
         if let Some((first, rest)) = path.split_first() {
             let node = self.nodes.entry(first.clone()).or_default();
@@ -87,7 +87,7 @@ impl FieldSet {
         }
     }
 
-    /// Adds an element to the set if `member` is true, and the paths of another set below it.
+    /// Adds an element to the set if `member` is true, and the paths of `below` under it.
     pub(super) fn put(&mut self, element: Element, member: bool, below: FieldSet) {
         if member || !below.is_empty() {
             let node = self.nodes.entry(element).or_default();
@@ -96,13 +96,12 @@ impl FieldSet {
         }
     }
 
-    /// Returns the entry of an element: whether the element is in the set, and the paths below it; `None`
-    /// without an entry.
+    /// Returns the entry of an element: whether the element is in the set, and the paths below it.
     pub fn at(&self, element: &Element) -> Option<(bool, &FieldSet)> {
         self.nodes.get(element).map(|node| (node.member, &node.below))
     }
 
-    /// Returns the elements with an entry: whether each is in the set, and the paths below it.
+    /// Returns every element with whether it is in the set, and the paths below it.
     pub fn elements(&self) -> impl Iterator<Item = (&Element, bool, &FieldSet)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
@@ -125,7 +124,7 @@ impl FieldSet {
         })
     }
 
-    /// Returns the paths in this set only.
+    /// Returns the paths that are only in this set.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.combine(|element, mine| match other.nodes.get(element) {
@@ -143,7 +142,7 @@ impl FieldSet {
         Self { nodes: nodes.filter(|(_, node)| node.member || !node.below.is_empty()).collect() }
     }
 
-    /// Returns the set without the named fields that have paths below them in it: only those paths stay.
+    /// Removes the named fields that have paths below them in the set, but keeps those paths.
     #[must_use]
     pub(crate) fn without_containers(self, names: &[&str]) -> Self {
         let nodes = self.nodes.into_iter().map(|(element, node)| {
@@ -155,7 +154,7 @@ impl FieldSet {
         Self { nodes: nodes.collect() }
     }
 
-    /// Returns every path, as upstream prints it, in order.
+    /// Returns every path in order, formatted as upstream does.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect("", &mut paths);
@@ -172,7 +171,7 @@ impl FieldSet {
         }
     }
 
-    /// Reads `fieldsV1`; skips elements that it cannot read.
+    /// Parses `fieldsV1`, skipping malformed elements.
     pub(crate) fn from_v1(fields: &Value) -> Self {
         let entries = fields.as_object().into_iter().flatten().filter(|(key, _)| *key != ".");
         let nodes = entries.filter_map(|(key, value)| {
@@ -183,7 +182,7 @@ impl FieldSet {
         Self { nodes: nodes.collect() }
     }
 
-    /// Writes `fieldsV1`.
+    /// Returns the set as `fieldsV1`.
     pub(crate) fn to_v1(&self) -> Value {
         let entries = self.nodes.iter().map(|(element, node)| {
             let mut value = node.below.to_v1();

@@ -1,4 +1,4 @@
-//! Walks over sets and values, as in upstream's `typed` package.
+//! Walks values to compute and apply field sets, like upstream's `typed` package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ pub struct Comparison {
     pub removed: FieldSet,
 }
 
-/// A value, split into the parts that are owned separately.
+/// A value, split into separately owned parts.
 enum Parts<'a> {
     /// One value: a scalar, or a list or map that is owned as a whole.
     Leaf,
     Map(&'a Map<String, Value>),
-    /// Items with their identities, in their order.
+    /// Items with their identities, in list order.
     List(Vec<(Element, &'a Value)>),
 }
 
@@ -43,7 +43,7 @@ fn parts<'a>(value: &'a Value, at: Position<'_>) -> Parts<'a> {
     }
 }
 
-/// Returns the identity of an item of a keyed list: the keys that the item has or that have a default.
+/// Returns the identity of a list item: its keys that are present or have a default.
 pub(super) fn key_of(item: &Value, keys: &[MapKey<'_>]) -> Element {
     let field = |key: &MapKey<'_>| {
         item.get(key.name).filter(|value| !value.is_null()).or(key.default.as_ref()).cloned()
@@ -59,8 +59,8 @@ fn child<'a>(at: Position<'a>, element: &Element) -> Position<'a> {
     }
 }
 
-/// Returns whether a field is an entry of a map rather than a declared field: the entry itself is owned, not
-/// only its content.
+/// Returns whether a field is a map entry rather than a declared field. Then the entry itself is owned, not only
+/// its content.
 fn is_entry(at: Position<'_>, name: &str) -> bool {
     match at {
         Position::Schema { schema, .. } => {
@@ -70,7 +70,7 @@ fn is_entry(at: Position<'_>, name: &str) -> bool {
     }
 }
 
-/// Returns whether a list has two entries with one key, or a set has one value twice.
+/// Returns whether a list has two entries with the same key, or a set repeats a value.
 pub(super) fn has_entry_twice(value: &Value, at: Position<'_>) -> bool {
     match parts(value, at) {
         Parts::Leaf => false,
@@ -82,7 +82,7 @@ pub(super) fn has_entry_twice(value: &Value, at: Position<'_>) -> bool {
     }
 }
 
-/// Returns the fields a value has, as an apply of it owns them.
+/// Returns the fields of a value, as an apply owns them.
 pub(crate) fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
     let mut set = FieldSet::default();
     match parts(value, at) {
@@ -123,7 +123,7 @@ impl Compare<'_, '_> {
         let new_parts = new.map(|new| children(new, at));
         match (old_parts, new_parts) {
             (None, None) => {}
-            // An absent side takes the form of the other; two empty containers are one value, so that null
+            // An absent side takes the form of the other. Two empty containers count as one value, so that null
             // and empty differ.
             (Some(Some(before)), Some(Some(after))) if before.is_empty() && after.is_empty() => {
                 self.leaf(old, new)
@@ -137,7 +137,7 @@ impl Compare<'_, '_> {
                 self.into.removed.insert(self.path);
                 self.children(&before, &BTreeMap::new(), at);
             }
-            // A single value became several, or the reverse. Null is an empty map or list.
+            // A single value became a container, or vice versa. Null is an empty map or list.
             (Some(Some(before)), Some(None)) => {
                 self.children(&before, &BTreeMap::new(), at);
                 if before.is_empty() || !new.is_some_and(Value::is_null) {
@@ -182,7 +182,7 @@ impl Compare<'_, '_> {
     }
 }
 
-/// Returns the parts of a value by their identities; `None` for a value that is owned as a whole.
+/// Returns the parts of a value by identity; `None` if the value is owned as a whole.
 fn children<'a>(value: &'a Value, at: Position<'_>) -> Option<BTreeMap<Element, &'a Value>> {
     match parts(value, at) {
         Parts::Leaf => None,
@@ -193,7 +193,7 @@ fn children<'a>(value: &'a Value, at: Position<'_>) -> Option<BTreeMap<Element, 
     }
 }
 
-/// Merges `config` into `live`; lists keep the order of `config` for the items it has.
+/// Merges `config` into `live`. Lists follow the order of `config` for its items.
 pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
     match (parts(live, at), parts(config, at)) {
         (Parts::Map(live), Parts::Map(config)) => {
@@ -214,8 +214,8 @@ pub fn merged(live: &Value, config: &Value, at: Position<'_>) -> Value {
     }
 }
 
-/// Returns the merge order of upstream: items of both follow the order of `config`; items of `live` alone
-/// come as soon as their neighbours allow.
+/// Merges two lists in upstream's order. Items of `config` keep their order; items only in `live` come as early as
+/// their neighbors allow.
 fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at: Position<'_>) -> Vec<Value> {
     let ours: BTreeMap<_, _> = live.iter().map(|(element, value)| (element.clone(), *value)).collect();
     let wanted: BTreeSet<_> = config.iter().map(|(element, _)| element.clone()).collect();
@@ -224,8 +224,7 @@ fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at:
     let mut live = live.into_iter().peekable();
     let mut out = Vec::new();
     for (element, value) in &config {
-        // An item at another place in `config` is skipped; the next item of both waits until `config` reaches
-        // it.
+        // Skips an item that has another place in `config`. The next shared item waits until `config` reaches it.
         while let Some((other, old)) = live.next_if(|(other, _)| shared.peek() != Some(&other)) {
             if !wanted.contains(&other) {
                 out.push(old.clone());
@@ -243,10 +242,10 @@ fn merged_list(live: Vec<(Element, &Value)>, config: Vec<(Element, &Value)>, at:
     out
 }
 
-/// Removes from `value` the fields of `last` that no manager in `owned` has any more.
+/// Removes the fields of `last` from `value`, except those that a manager in `owned` still has.
 ///
-/// The removal of a field removes its content, unless a manager owns a part of that. A map or a list that
-/// loses its last part so becomes null, as in upstream's `removingWalker`.
+/// Removing a field removes its content, unless a manager owns part of it. A map or list that loses its last part
+/// this way becomes null, as in upstream's `removingWalker`.
 pub fn without(value: &Value, last: &FieldSet, owned: &FieldSet, at: Position<'_>) -> Value {
     let stays = |element: &Element, value: &Value| match (last.at(element), owned.at(element)) {
         (None, _) => Some(value.clone()),

@@ -1,7 +1,7 @@
-//! Evaluates a path on a value, and counts the steps.
+//! Evaluates a path on a value, counting the steps.
 //!
-//! The evaluator of jsonpath-rust has no limit, and keeps a text for each value that it visits. Values are
-//! borrowed here, so a step needs a fixed amount of memory.
+//! The evaluator of jsonpath-rust has no limit, and stores a text for each value it visits. This one borrows
+//! values, so a step takes a fixed amount of memory.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -15,11 +15,11 @@ use serde_json::Value;
 
 use crate::steps::{OutOfSteps, StepsLeft};
 
-/// A value, and the way to it.
+/// A value and its location.
 #[derive(Clone)]
 pub(super) struct LocatedNode<'a> {
     pub(super) value: &'a Value,
-    /// The last step of the way; `None` for the value where it begins.
+    /// The last step to the value; `None` for the value at which the query starts.
     origin: Option<Rc<Origin<'a>>>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> LocatedNode<'a> {
         Self { value, origin: Some(Rc::new(Origin { parent: self.origin.clone(), step })) }
     }
 
-    /// Returns the names of fields, and indexes of lists in decimal, that lead to the value.
+    /// Returns the location of the value: field names and decimal list indexes.
     pub(super) fn place(&self, steps: &mut StepsLeft) -> Result<Vec<String>, OutOfSteps> {
         let mut names = Vec::new();
         let mut origin = &self.origin;
@@ -60,14 +60,14 @@ impl<'a> LocatedNode<'a> {
     }
 }
 
-/// A value, and the steps that are left for what is looked up in it.
+/// The root value of an evaluation, and the remaining steps.
 pub(super) struct Evaluation<'a, 's> {
     pub(super) root: &'a Value,
     pub(super) steps: &'s mut StepsLeft,
 }
 
 impl<'a> Evaluation<'a, '_> {
-    /// Returns what segments lead to, from a value; what is reached twice stands twice.
+    /// Returns the values that segments select. A value that is reached twice appears twice.
     pub(super) fn query(
         &mut self,
         segments: &[Segment],
@@ -101,7 +101,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(found)
     }
 
-    /// Adds each list and object from a value down. A value that is read from JSON has at most 128 levels.
+    /// Adds each list and object at or below a value. A value parsed from JSON has at most 128 levels.
     fn descend(&mut self, node: &LocatedNode<'a>, out: &mut Vec<LocatedNode<'a>>) -> Result<(), OutOfSteps> {
         if matches!(node.value, Value::Array(_) | Value::Object(_)) {
             out.push(node.clone());
@@ -231,7 +231,7 @@ fn value(literal: &Literal) -> Value {
     }
 }
 
-/// Returns the order of two numbers or two texts; other values are equal, or have none.
+/// Returns the order of two numbers or two strings; other values are equal or unordered.
 fn order(left: &Value, right: &Value, steps: &mut StepsLeft) -> Result<Option<Ordering>, OutOfSteps> {
     Ok(match (left, right) {
         (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
@@ -249,7 +249,7 @@ fn order(left: &Value, right: &Value, steps: &mut StepsLeft) -> Result<Option<Or
     })
 }
 
-/// Takes the steps for a value with all that is below it.
+/// Takes the steps for a value and everything below it.
 fn take_whole(value: &Value, steps: &mut StepsLeft) -> Result<(), OutOfSteps> {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => steps.take(1),
@@ -265,7 +265,7 @@ fn take_whole(value: &Value, steps: &mut StepsLeft) -> Result<(), OutOfSteps> {
     }
 }
 
-/// Returns the place of an index in a list, which counts from the end where it is negative.
+/// Resolves an index into a list; a negative index counts from the end.
 fn position(index: i64, count: usize) -> Option<usize> {
     match usize::try_from(index) {
         Ok(at) => Some(at),
@@ -273,7 +273,7 @@ fn position(index: i64, count: usize) -> Option<usize> {
     }
 }
 
-/// Returns the places in a list that `[start:end:step]` names (RFC 9535, section 2.3.4.2).
+/// Returns the indexes that `[start:end:step]` selects (RFC 9535, section 2.3.4.2).
 fn slice([start, end, step]: [Option<i64>; 3], count: usize) -> Vec<usize> {
     let Ok(count) = i64::try_from(count) else { return Vec::new() };
     let step = step.unwrap_or(1);

@@ -148,7 +148,7 @@ fn long_paths_and_functions_are_refused_before_they_are_read() {
     ] {
         assert_eq!(refusal(&json!({}), path), format!("the path {path}: {function}() is not supported"));
     }
-    // What only looks like a function is a name or a text.
+    // Text that only looks like a function is a name or a string.
     let object = json!({"a(b)": 1, "c": [{"d": "e(f)"}], "g'h(i)": 2});
     assert_eq!(values(&object, ".a(b)").unwrap(), [&json!(1)]);
     assert_eq!(values(&object, ".c[?(@.d == 'e(f)')].d").unwrap(), [&json!("e(f)")]);

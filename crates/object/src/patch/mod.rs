@@ -1,4 +1,4 @@
-//! Patches: documents that describe a change of another document.
+//! Patches: documents that describe a change to another document.
 
 mod strategic;
 

@@ -1,10 +1,10 @@
-//! Strategic merge patches as the API server applies them.
+//! Applies strategic merge patches like the API server.
 //!
-//! The rules of each list come from a [`Position`]: the built-in kinds' table or a schema. Without a rule,
+//! The rules for each list come from a [`Position`]: the table of built-in kinds, or a schema. Without a rule,
 //! lists are replaced and objects are merged, as in a JSON merge patch.
 //!
-//! The renderer does not use this: kustomize's dialect prepends items, matches by all keys of a list and has
-//! fewer directives. It has its own merge beside its other transformers.
+//! The renderer does not use this, because kustomize's dialect prepends items, matches by all keys of a list, and
+//! has fewer directives. The renderer has its own merge with its other transformers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,17 @@ use serde_json::{Map, Value};
 use crate::builtin_lists::{PatchStrategy, Position};
 
 const PATCH: &str = "$patch";
-/// The directive with the only fields that stay beside those of the patch.
+/// The directive that lists the only fields to keep, including those of the patch.
 pub const RETAIN_KEYS: &str = "$retainKeys";
-/// The directive whose values leave a list; the name of the list follows.
+/// The directive that removes values from a list, whose name follows.
 pub const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
-/// The directive with the order of a list; the name of the list follows.
+/// The directive that sets the order of a list, whose name follows.
 pub const SET_ORDER: &str = "$setElementOrder/";
 
 /// A strategic merge patch that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StrategicError {
-    /// `$patch` has another value than `merge`, `replace` or `delete`, or one that has no meaning at its
-    /// place.
+    /// `$patch` is not `merge`, `replace` or `delete`, or has a value that is not allowed here.
     #[error("{field}: {found} is not a directive that $patch takes here")]
     UnknownDirective {
         /// The place, as a dotted path.
@@ -32,7 +31,7 @@ pub enum StrategicError {
         /// The value, as JSON.
         found: String,
     },
-    /// An item of a list that merges by key does not carry the key.
+    /// An item of a list that merges by key lacks the key.
     #[error("{field}: an item has no {key:?}, which tells the items of this list apart")]
     NoMergeKey {
         /// The list, as a dotted path.
@@ -40,7 +39,7 @@ pub enum StrategicError {
         /// The key that its items need.
         key: String,
     },
-    /// A directive's value, or a list's items, have the wrong shape.
+    /// The value of a directive, or the items of a list, have the wrong shape.
     #[error("{field}: {why}")]
     WrongShape {
         /// The place, as a dotted path.
@@ -55,7 +54,7 @@ type Result<T> = std::result::Result<T, StrategicError>;
 /// Applies a strategic merge patch to an object with the schema at `at`.
 ///
 /// # Errors
-/// [`StrategicError`] names the field of the patch that cannot be applied.
+/// Returns [`StrategicError`] with the field of the patch that cannot be applied.
 pub fn strategic_merge(
     original: Map<String, Value>,
     patch: Map<String, Value>,
@@ -64,7 +63,7 @@ pub fn strategic_merge(
     Merge { path: Vec::new() }.map(original, patch, at)
 }
 
-/// The walk over both documents; it records its place for errors.
+/// The walk over both documents, with the current path for errors.
 struct Merge {
     path: Vec<String>,
 }
@@ -119,7 +118,7 @@ impl Merge {
         })
     }
 
-    /// Removes the fields that `$retainKeys` does not name.
+    /// Removes the fields that `$retainKeys` does not list.
     fn retain_keys(&self, original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<()> {
         let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
         let keys = keys.as_array().ok_or_else(|| self.shape(RETAIN_KEYS, "must be a list of field names"))?;
@@ -145,7 +144,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Merges a list, then sorts it into the order of its `$setElementOrder/x`.
+    /// Merges each list that has a `$setElementOrder` directive, then sorts it into that order.
     fn ordered_lists(
         &mut self,
         original: &mut Map<String, Value>,
@@ -202,8 +201,7 @@ impl Merge {
         Ok(Some(in_order(merged, order, &before.unwrap_or_default(), strategy.merge_key)))
     }
 
-    /// Checks that the items of the patch are in the order that `$setElementOrder` gives, and that it names
-    /// all of them.
+    /// Checks that `$setElementOrder` lists all items of the patch, in the order of the patch.
     fn check_order(&self, patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()> {
         if order.is_empty() {
             return Ok(());
@@ -306,8 +304,8 @@ impl Merge {
     }
 }
 
-/// Returns a value of the patch without a live counterpart: nulls and directives are removed, because there
-/// is nothing for them to change.
+/// Returns a value of the patch that has no live counterpart. Nulls and directives are removed, because there is
+/// nothing for them to change.
 fn fresh(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => None,
@@ -331,14 +329,14 @@ fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
     }
 }
 
-/// Returns where the first item of each identity is, so that a merge looks at each item once. Identities are
+/// Returns the index of the first item with each identity, so that a merge visits each item once. Identities are
 /// JSON texts, because values have no order.
 fn first_places(list: &[Value], key: Option<&str>) -> BTreeMap<Option<String>, usize> {
     let places = list.iter().enumerate().rev();
     places.map(|(place, item)| (identity(item, key).map(Value::to_string), place)).collect()
 }
 
-/// Puts the items of the patch into its order, and inserts the others at their places relative to those.
+/// Sorts the items of `order` accordingly, and keeps the others at their places relative to them.
 fn in_order(merged: Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
     let (in_patch, in_original) = (first_places(order, key), first_places(before, key));
     let (mut patched, mut others) = (Vec::new(), Vec::new());

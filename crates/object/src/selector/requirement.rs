@@ -5,52 +5,51 @@ use std::collections::BTreeMap;
 use crate::names::{label_value_fault, qualified_name_fault};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// Requirements on labels, all of which must hold; without any it matches everything.
+/// Requirements on labels, all of which must match. Without requirements, everything matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// The requirements in the order of their keys, as the API machinery sorts them.
+    /// The requirements, sorted by key as in the API machinery.
     pub requirements: Vec<Requirement>,
 }
 
 /// The requirement on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// Label key.
+    /// The label key.
     pub key: String,
     /// The comparison.
     pub operator: Operator,
-    /// Any number of values for `In` and `NotIn`, sorted; one for `GreaterThan` and `LessThan`; none for the
-    /// others.
+    /// The values: any number for `In` and `NotIn`, sorted; one for `GreaterThan` and `LessThan`; none otherwise.
     pub values: Vec<String>,
 }
 
 /// The comparison of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// Present with one of the values.
+    /// The label is present with one of the values.
     In,
-    /// Absent, or present with another value.
+    /// The label is absent, or present with another value.
     NotIn,
-    /// Present.
+    /// The label is present.
     Exists,
-    /// Absent.
+    /// The label is absent.
     DoesNotExist,
-    /// Present with an integer above the value; only selectors as text have it.
+    /// The label is an integer above the value; only in text selectors.
     GreaterThan,
-    /// Present with an integer below the value; only selectors as text have it.
+    /// The label is an integer below the value; only in text selectors.
     LessThan,
 }
 
-/// A selector that the API machinery would refuse, with its message.
+/// The error of a selector that the API machinery would reject, with its message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSelector(pub String);
 
 impl Selector {
-    /// Reads `matchLabels` and `matchExpressions`.
+    /// Parses `matchLabels` and `matchExpressions`.
     ///
     /// # Errors
-    /// The first key, value or operator that the API machinery would refuse.
+    /// Returns an error for the first key, value or operator that the API machinery would reject.
     pub fn parse(selector: &LabelSelector) -> Result<Self, InvalidSelector> {
         let labels = selector.match_labels.iter().flatten();
         let labels = labels.map(|(key, value)| Requirement::new(key, Operator::In, vec![value.clone()]));
@@ -60,7 +59,7 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Reads expressions alone.
+    /// Parses expressions without `matchLabels`.
     ///
     /// # Errors
     /// As for [`Selector::parse`].
@@ -87,10 +86,10 @@ impl Selector {
 }
 
 impl Requirement {
-    /// Returns a requirement whose key and values are checked.
+    /// Returns a requirement after validating its key and values.
     ///
     /// # Errors
-    /// The message of the API machinery.
+    /// Returns the message of the API machinery.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, InvalidSelector> {
         if let Some(why) = qualified_name_fault(key) {
             return Err(InvalidSelector(format!("key: Invalid value: {key:?}: {why}")));
@@ -159,7 +158,7 @@ impl Requirement {
     }
 }
 
-/// Writes a requirement as `kubectl` does: `key in (a,b)`, `key`, `!key`.
+/// Formats a requirement as `kubectl` does: `key in (a,b)`, `key`, `!key`.
 impl std::fmt::Display for Requirement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { key, operator, values } = self;

@@ -1,4 +1,4 @@
-//! Selectors as text: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
+//! Parses selectors in text form: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
 
 use std::str::FromStr;
 
@@ -33,7 +33,7 @@ fn expected<T>(found: &str, what: &str) -> Result<T, InvalidSelector> {
     Err(InvalidSelector(format!("found '{found}', expected: {what}")))
 }
 
-/// The text that has not been read yet; its end is an empty token.
+/// The remaining text. The end is an empty token.
 struct Tokens<'a> {
     rest: &'a str,
 }
@@ -73,7 +73,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Returns the value after an operator; absent before a comma and at the end, which means the empty
+    /// Parses the value after an operator. It may be omitted before a comma and at the end, which means an empty
     /// value.
     fn value(&mut self) -> Result<String, InvalidSelector> {
         match self.peek() {
@@ -83,7 +83,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Returns the values in parentheses; an omitted value is the empty one.
+    /// Parses the values in parentheses; an omitted value is empty.
     fn list(&mut self) -> Result<Vec<String>, InvalidSelector> {
         let open = self.next();
         if open != "(" {
@@ -102,7 +102,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Returns the first token of a text, and the rest.
+/// Splits the first token off a text.
 fn split_token(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let symbols = text.len() - text.trim_start_matches(is_operator_byte).len();

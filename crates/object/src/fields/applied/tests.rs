@@ -10,7 +10,7 @@ fn object(api_version: &str, kind: &str, fields: Value) -> Object {
     object
 }
 
-/// Checks the first difference between an object and what is wanted of it.
+/// Checks the first difference between a live object and the desired one.
 fn check(api_version: &str, kind: &str, live: Value, desired: Value, difference: Option<&str>) {
     let (live, desired) = (object(api_version, kind, live), object(api_version, kind, desired));
     assert_eq!(first_difference(&live, &desired).as_deref(), difference, "{desired:?} on {live:?}");
@@ -46,7 +46,7 @@ fn an_entry_that_stands_twice_is_found_by_the_keys_of_its_list() {
     check("Pod", env(&["X", "Y", "X"]), true);
     check("Pod", pod(json!({"name": "a"})), true);
     check("Pod", pod(json!({"name": "b", "args": ["x", "x"]})), false);
-    // The protocol is a part of the key, and has a default.
+    // The protocol is part of the key, and has a default.
     let ports = |protocols: [Value; 2]| json!({"ports": protocols.map(|protocol| json!({"port": 53, "protocol": protocol}))});
     check("Service", ports([json!("TCP"), json!("UDP")]), false);
     check("Service", ports([json!(null), json!("UDP")]), false);
@@ -60,7 +60,7 @@ fn an_entry_that_stands_twice_is_found_by_the_keys_of_its_list() {
 fn items_of_lists_are_identified_by_the_keys_of_the_list() {
     let ports = |ports: Value| json!({"spec": {"ports": ports}});
     let (http, renamed) = (json!({"name": "http", "port": 80}), json!({"name": "web", "port": 80}));
-    // Ports of a Service: port and protocol, not name.
+    // Ports of a Service are identified by port and protocol, not by name.
     let live = ports(json!([{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}]));
     check("v1", "Service", live.clone(), ports(json!([http])), None);
     check("v1", "Service", live.clone(), ports(json!([renamed])), Some("spec.ports"));
@@ -71,7 +71,7 @@ fn items_of_lists_are_identified_by_the_keys_of_the_list() {
         ports(json!([{"name": "http", "port": 80, "protocol": "UDP"}])),
         Some("spec.ports"),
     );
-    // Subjects of a binding: an atomic list, though every item has a name.
+    // Subjects of a binding are an atomic list, although every item has a name.
     let subjects = |names: &[&str]| json!({"subjects": names.iter().map(|name| json!({"kind": "User", "name": name})).collect::<Vec<_>>()});
     let binding = |live: &[&str], desired: &[&str], difference| {
         check("rbac.authorization.k8s.io/v1", "RoleBinding", subjects(live), subjects(desired), difference);
@@ -79,7 +79,7 @@ fn items_of_lists_are_identified_by_the_keys_of_the_list() {
     binding(&["ann"], &["ann"], None);
     binding(&["ann", "mallory"], &["ann"], Some("subjects"));
     binding(&["bob", "ann"], &["ann", "bob"], Some("subjects[0].name"));
-    // Mounts of a container: the path, not the name.
+    // Mounts of a container are identified by path, not by name.
     let pod = |container: Value| json!({"spec": {"containers": [container]}});
     let two_mounts = json!({"name": "a", "volumeMounts": [
         {"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]});
@@ -118,7 +118,7 @@ fn metadata_has_the_same_rules_in_every_kind() {
     check(metadata(&[], &["1"]), metadata(&[], &["3"]), Some("metadata.ownerReferences"));
 }
 
-/// Returns `desired` after an apply and a change by others, as the API server would store it.
+/// Returns `desired` as the API server would store it, after an apply and changes by others.
 fn applied(desired: &Object, at: Position<'_>, changes: impl FnOnce(&mut Value)) -> Object {
     use super::super::{Applying, Manager, Operation};
     let manager = |operation, name: &str| Manager {

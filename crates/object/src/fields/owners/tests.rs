@@ -106,7 +106,7 @@ fn old_updaters_are_put_together() {
     assert_eq!(names.first().map(String::as_str), Some("ancient-changes"));
 }
 
-/// Documents in which a name is always either a value or a container, as a schema makes it.
+/// Generates documents in which each name is always a value or always a container, as with a schema.
 fn document() -> impl Strategy<Value = Value> {
     let fields = || prop::collection::btree_map("[xyz]", 0..3i64, 0..3).prop_map(|m| json!(m));
     fields().prop_recursive(3, 12, 3, move |inner| {
@@ -117,7 +117,7 @@ fn document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns a document with empty maps in place of nulls, which an apply leaves of a map that it empties.
+/// Replaces nulls with empty maps. An apply leaves null in place of a map that it empties.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Null => json!({}),
@@ -141,7 +141,7 @@ proptest! {
         let (value, owners) = apply(Owners::default(), "a", &json!({}), &first, false).unwrap();
         match apply(owners.clone(), "b", &value, &second, false) {
             Ok((value, owners)) => {
-                // Each owner of a field has set exactly this value.
+                // Each owner of a field has set it to exactly this value.
                 for (name, config) in [("a", &first), ("b", &second)] {
                     let kept = owners.fields_of(&applier(name));
                     let compared = compare(config, &value, Position::Unknown);
