@@ -268,6 +268,7 @@ pub fn waits(message: &str) -> bool {
     message.contains("configured addons 0/") && message.contains(", 0 failed 0 timeout.")
 }
 
+/// Returns the name of an add-on.
 pub fn name(cma: &ClusterManagementAddOn) -> &str {
     cma.metadata.name.as_deref().unwrap_or_default()
 }

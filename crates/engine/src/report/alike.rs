@@ -1,8 +1,8 @@
-//! Objects that differ in a few values, written as one of them and what the others have in its place.
+//! Compact encoding for similar objects: one complete object, and the values in which the others differ.
 //!
-//! The objects of a fleet repeat for each cluster, but for names, uids and times. A value is a string, a
-//! number, a boolean or a null. Its place is its number among the values of the object, in the order of the
-//! names of fields.
+//! The objects of a fleet repeat for each cluster, except for names, uids and times. A value is a string,
+//! number, boolean or null. Its place is its index among all values of the object, in the order of the field
+//! names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,21 +13,22 @@ use serde_json::{Error, Value};
 
 use object::Object;
 
-/// A value of an object, and its places there.
+/// A value, and the places at which an object has it.
 #[derive(Serialize, Deserialize)]
 struct Difference(Value, Vec<usize>);
 
-/// Writes objects with the same fields.
+/// Encodes objects with the same fields.
 #[derive(Default)]
 pub(super) struct AlikeWriter {
-    /// The first object and the differences of the others, with a comma before each of the latter.
+    /// The encoded text so far: the first object, then the differences of each other object with a leading
+    /// comma.
     text: String,
     /// The values of the first object.
     values: Vec<Value>,
 }
 
 impl AlikeWriter {
-    /// Adds an object with the same fields as those before.
+    /// Adds an object with the same fields as the previous ones.
     pub(super) fn add(&mut self, object: &Value) -> serde_json::Result<()> {
         let mut values = Vec::new();
         values_of(object, &mut values);
@@ -53,19 +54,19 @@ impl AlikeWriter {
         Ok(())
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes written.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Returns the text that [`Alike`] reads.
+    /// Returns the text, which [`Alike`] can parse.
     pub(super) fn finish(mut self) -> String {
         self.text.push_str("]}");
         self.text
     }
 }
 
-/// Returns the fields of an object without their values. Objects with the same fields have equal ones.
+/// Returns the field structure of an object without its values. Objects with the same fields have equal results.
 pub(super) fn fields_of(value: &Value) -> String {
     let mut fields = String::new();
     add_fields(value, &mut fields);
@@ -77,7 +78,7 @@ fn add_fields(value: &Value, fields: &mut String) {
         Value::Object(map) => {
             fields.push('{');
             for (name, value) in map {
-                // With its length before it, no name is taken for something else.
+                // The length prefix makes names unambiguous.
                 let _ = write!(fields, "{}:{name}", name.len());
                 add_fields(value, fields);
             }
@@ -101,12 +102,12 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// Returns the objects of which `takes` takes a part. `part` leaves the same fields of each object.
-    /// `left` counts the bytes of JSON that may still be read.
+    /// Returns the objects whose part `takes` accepts. `part` must select the same fields from each object.
+    /// `left` is the number of bytes of JSON that may still be read.
     ///
     /// # Errors
-    /// An object differs in no value, or in one that the first object does not have, or there are more bytes
-    /// than are left.
+    /// Fails if an object does not differ from the first, has a value at a place that does not exist there, or
+    /// exceeds `left`.
     pub(super) fn objects(
         self,
         part: impl Fn(&Object) -> Option<Object>,
@@ -143,7 +144,7 @@ impl Alike {
     }
 }
 
-/// Returns an object whose values are places, with the values at these places.
+/// Returns an object in which each place is replaced by its value.
 fn filled<'v>(numbered: &Value, at: impl Fn(usize) -> Option<&'v Value>) -> serde_json::Result<Object> {
     let mut object = numbered.clone();
     each_value(&mut object, &mut |value| {

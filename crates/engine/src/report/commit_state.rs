@@ -1,4 +1,4 @@
-//! The state of a commit, for the status that a git provider shows beside it.
+//! The state of a commit, for the commit status at a git provider.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use super::{FleetReport, Workload, WorkloadCluster};
 use api::gitops::v1alpha1::CommitState;
 use api::names::approval_reasons::{DELETIONS_HELD, PLAN_NOT_APPROVED, POLICY_HELD};
 
-/// Reasons of a stalled repository that wait for an approval of the commit.
+/// The reasons for which a stalled repository waits for an approval of the commit.
 const WAITS_FOR_APPROVAL: [&str; 3] = [PLAN_NOT_APPROVED, DELETIONS_HELD, POLICY_HELD];
 
 /// The state of a rollout whose placement has no decisions.
 const NO_DECISIONS: &str = "PlacementDecisionNotFound";
 
-/// Returns the state of the newest commit, and a line about it. Its texts are those of Wheelwright and names
-/// of objects, so that no secret of a message gets out.
+/// Returns the state of the newest commit and a one-line description. The text consists only of our words and
+/// object names, so that no message can leak a secret.
 ///
-/// A cluster that does not answer, or on which an add-on does not work, is not there yet. Only a refusal by
-/// the hub and a failed rollout are failures of the commit.
+/// An unreachable cluster, or one on which an add-on does not work, leaves the commit pending. Only a refusal by
+/// the hub or a failed rollout is a failure of the commit.
 pub fn commit_state(fleet: &FleetReport, is_stalled: bool) -> (CommitState, String) {
     let waits_for_approval = WAITS_FOR_APPROVAL.contains(&fleet.condition.0.as_str());
     let has_failed = |workload: &Workload| workload.clusters.iter().any(|cluster| cluster.has_failed());
@@ -39,8 +39,8 @@ pub fn commit_state(fleet: &FleetReport, is_stalled: bool) -> (CommitState, Stri
     (state, headline(fleet))
 }
 
-/// Returns whether a state is sent after the one that the provider has taken. A commit that succeeded or
-/// failed does not become pending again, so that clusters that come and go send nothing.
+/// Returns true if a state should be sent to the provider, given the last one that it accepted. A commit that
+/// succeeded or failed never becomes pending again, so that clusters that come and go send nothing.
 pub fn is_news(state: &CommitState, taken: Option<&CommitState>) -> bool {
     match (state, taken) {
         (CommitState::Other(_), _) => false,

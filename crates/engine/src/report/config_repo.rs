@@ -11,18 +11,18 @@ use api::names::gitops_conditions::READY;
 use object::Key;
 use object::text::{markdown, plain, short_commit};
 
-/// A ConfigRepo beside the one of the report.
+/// A ConfigRepo other than the one of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigRepoState {
-    /// Namespace and name.
+    /// The namespace and name.
     pub name: String,
     /// The commit that was applied last.
     pub applied: String,
-    /// Whether the hub is as it says (condition Ready).
+    /// True if the condition Ready is true.
     pub ready: bool,
-    /// The reason of this condition.
+    /// The reason of the condition Ready.
     pub reason: String,
-    /// Number of objects that are applied and not healthy.
+    /// The number of applied but unhealthy objects.
     pub unhealthy: i32,
 }
 
@@ -43,7 +43,7 @@ impl ConfigRepoState {
     }
 }
 
-/// Returns the table of ConfigRepos; empty without any.
+/// Returns the table of ConfigRepos, or an empty string if there are none.
 pub(super) fn table(repos: &[ConfigRepoState]) -> String {
     if repos.is_empty() {
         return String::new();
@@ -63,7 +63,7 @@ pub(super) fn table(repos: &[ConfigRepoState]) -> String {
     table
 }
 
-/// Returns the first ConfigRepos for programs, by name.
+/// Returns up to `most` ConfigRepos as JSON, by name.
 pub(super) fn values(repos: &[ConfigRepoState], most: usize) -> Map<String, Value> {
     let values = repos.iter().take(most).map(|repo| {
         let ConfigRepoState { name, applied, ready, reason, unhealthy } = repo;

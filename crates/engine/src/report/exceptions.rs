@@ -1,4 +1,4 @@
-//! The clusters that need attention, each in a file of its own below a directory of two hexadecimal digits.
+//! One file for each cluster that needs attention, in a directory of two hexadecimal digits.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::{FleetReport, Workload, WorkloadCluster};
 use object::hex;
 use object::text::plain;
 
-/// Directory of the files.
+/// The directory of the files.
 pub(super) const CLUSTERS: &str = "clusters";
-/// Limit of the clusters with a file of their own, the worst first.
+/// The maximum number of clusters with a file. The worst clusters come first.
 const MAX_CLUSTERS: usize = 1_000;
-/// Limit of the add-ons, of the sets and of the works in a file.
+/// The maximum number of workloads of each kind in a file.
 const MAX_WORKLOADS: usize = 20;
-/// Limit of the bytes of all files.
+/// The maximum total size of the files.
 const MAX_BYTES: usize = 2 << 20;
 
-/// The workloads that need attention on a cluster, by kind, and the rank of the worst.
+/// The workloads that need attention on a cluster, by kind, and the worst rank.
 #[derive(Default)]
 pub(super) struct Exceptions<'a> {
     rank: u8,
@@ -58,12 +58,13 @@ pub(super) fn files(exceptions: &BTreeMap<&str, Exceptions<'_>>) -> BTreeMap<Str
     files
 }
 
-/// Returns two hexadecimal digits that follow from the name of a cluster and spread clusters evenly.
+/// Returns two hexadecimal digits, derived from the name of a cluster, that distribute clusters evenly.
 pub(super) fn shard(cluster: &str) -> String {
     hex(Sha256::digest(cluster).get(..1).unwrap_or_default())
 }
 
-/// Returns the path of a cluster's file. Names of clusters are those of namespaces, so they stay as they are.
+/// Returns the path of a cluster's file. Valid cluster names are safe in paths, because they are namespace
+/// names.
 fn path(cluster: &str) -> String {
     let shard = shard(cluster);
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -85,7 +86,7 @@ fn content(name: &str, exceptions: &Exceptions<'_>) -> String {
     text
 }
 
-/// Returns the state of a workload on a cluster, with the fields of `worst` in the summary.
+/// Returns the state of a workload on a cluster, with the same fields as `worst` in the summary.
 fn value(cluster: &WorkloadCluster) -> Value {
     let WorkloadCluster { state, available, reports_error: _, name: _, message, runs, started: _, ended: _ } =
         cluster;

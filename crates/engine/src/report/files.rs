@@ -12,20 +12,20 @@ use exceptions::CLUSTERS;
 use object::hex;
 use object::text::{clip, markdown, plain, short_commit};
 
-/// Directory of the pages of add-ons.
+/// The directory of add-on pages.
 const ADD_ONS: &str = "addons";
-/// Directory of the pages of ManifestWorkReplicaSets.
+/// The directory of ManifestWorkReplicaSet pages.
 const REPLICA_SETS: &str = "replica-sets";
-/// Directory of the pages of ManifestWorks.
+/// The directory of ManifestWork pages.
 const WORKS: &str = "works";
-/// Limit of the clusters that the report names for each add-on, set or work.
+/// The maximum number of clusters that the report lists for each workload.
 const MAX_LISTED: usize = 20;
-/// Limit of the versions that the report lists for each add-on or set.
+/// The maximum number of versions that the report lists for each add-on or set.
 const VERSIONS: usize = 10;
-/// Most bytes of the summary.
+/// The maximum size of the summary.
 const SUMMARY: usize = 256 << 10;
-/// How many clusters the summary names for each workload, and how many add-ons, sets and works: the first
-/// that fit into it. The other files of the report have all.
+/// Levels of detail for the summary: the number of clusters per workload, and the number of workloads per kind.
+/// The first level that fits is used. The other files always contain everything.
 const DETAILS: [(usize, usize); 6] =
     [(MAX_LISTED, MAX_FILES), (5, MAX_FILES), (1, MAX_FILES), (0, MAX_FILES), (0, 100), (0, 20)];
 
@@ -49,7 +49,7 @@ pub fn files(fleet: &FleetReport) -> BTreeMap<String, String> {
     files
 }
 
-/// Returns a digest of the files; equal digests mean that there is nothing new to report.
+/// Returns a digest of the files. Equal digests mean that there is nothing new to report.
 pub fn digest(files: &BTreeMap<String, String>) -> String {
     let hash = files.iter().fold(Sha256::new(), |hash, (path, content)| {
         hash.chain_update(format!("{path}\0{}\0", content.len())).chain_update(content)
@@ -57,8 +57,8 @@ pub fn digest(files: &BTreeMap<String, String>) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }
 
-/// Makes a name safe in a path. Names of Kubernetes objects stay as they are, and a dot stands after a
-/// namespace, which has none itself.
+/// Returns a safe path for a workload. Names of Kubernetes objects are unchanged. A dot separates the namespace,
+/// which never contains a dot.
 fn file_of(directory: &str, workload: &Workload) -> String {
     let safe = |c: char| match c {
         '/' => '.',
@@ -69,7 +69,7 @@ fn file_of(directory: &str, workload: &Workload) -> String {
     format!("{directory}/{}.md", clip(name.trim_start_matches('.'), 320))
 }
 
-/// Returns the file of the picture beside a page.
+/// Returns the path of the picture for a page.
 fn picture_of(page: &str) -> String {
     format!("{}.svg", page.trim_end_matches(".md"))
 }
@@ -109,7 +109,7 @@ fn readme(fleet: &FleetReport, exceptions: usize) -> String {
     page
 }
 
-/// Returns the table of add-ons, of sets or of works; empty without any.
+/// Returns the table of add-ons, sets or works, or an empty string if there are none.
 fn table(kind: &str, directory: &str, workloads: &[Workload]) -> String {
     if workloads.is_empty() {
         return String::new();
@@ -140,7 +140,7 @@ fn table(kind: &str, directory: &str, workloads: &[Workload]) -> String {
     table
 }
 
-/// Returns the page of an add-on, a set or works; `picture` is the path of its time line.
+/// Returns the page of an add-on, a set or works; `picture` is the path of its timeline.
 fn page(fleet: &FleetReport, workload: &Workload, picture: Option<&str>) -> String {
     let mut page = format!(
         "# {}\n\nAs of commit `{}` of {}.\n",
@@ -211,8 +211,7 @@ fn summary(fleet: &FleetReport, exceptions: usize) -> String {
     fitting.unwrap_or_else(|| of((0, 0)))
 }
 
-/// Returns a summary that names at most so many clusters for each workload, and lists at most so many
-/// workloads of a kind.
+/// Returns a summary with limited numbers of clusters for each workload and of workloads for each kind.
 fn summary_of(fleet: &FleetReport, exceptions: usize, worst: usize, listed: usize) -> String {
     let values = |workloads: &[Workload]| -> Map<String, Value> {
         let shown = workloads.iter().take(listed);

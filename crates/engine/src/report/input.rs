@@ -1,4 +1,4 @@
-//! The input of a report, read from wire types.
+//! The input of a report, parsed from wire types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,32 +22,33 @@ use api::names::addon_conditions::{AVAILABLE, DEGRADED, PROGRESSING};
 use api::names::{cluster_conditions, gitops_conditions};
 use object::Metadata as _;
 
-/// An add-on, or a ManifestWork, on one cluster.
+/// An add-on or ManifestWork on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadCluster {
     /// The state of the cluster in the rollout of the add-on.
     pub state: ClusterState,
-    /// Whether it works, in the version that it runs.
+    /// True if the workload works, in the version that the cluster runs.
     pub available: bool,
-    /// Whether the cluster reports an error about what it is assigned, such as an object that it rejects or a pod
-    /// that crashes, whatever its state.
+    /// True if the cluster reports an error about its assignment in any state, such as a rejected object or a
+    /// crashing pod.
     pub reports_error: bool,
     /// Name of the cluster.
     pub name: String,
-    /// Why it is not done or does not work. The text comes from the cluster and must be escaped.
+    /// The reason that the workload is not done or does not work. The text comes from the cluster and must be
+    /// escaped.
     pub message: String,
-    /// The configuration that is assigned to it.
+    /// The configuration that is assigned to the cluster.
     pub runs: String,
-    /// When it was assigned what it runs, by the hub's clock: as the work of a set records, or, until an add-on is
-    /// done, as its condition Progressing says.
+    /// The time of the current assignment, by the hub's clock. For a work, this is in its record. For an add-on,
+    /// this is the time of its condition Progressing until the add-on is done.
     pub started: Option<Timestamp>,
-    /// When it was done, failed or had returned, by the hub's clock, as the condition Progressing of an add-on
-    /// says; since when it succeeds, as the work of a set records.
+    /// The time at which the cluster was done, failed or had returned, by the hub's clock. For an add-on, this
+    /// is the time of its condition Progressing. For a work, this is the recorded time of its success.
     pub ended: Option<Timestamp>,
 }
 
 impl WorkloadCluster {
-    /// Reads the add-on of a cluster in a state.
+    /// Reads the add-on of a cluster in the given state.
     pub fn read(name: &str, state: &ClusterState, addon: Option<&ManagedClusterAddOn>) -> Self {
         let conditions = addon.and_then(|addon| addon.status.as_ref()).map(|status| &status.conditions);
         let condition = |type_| conditions.and_then(|conditions| find_condition(conditions, type_));
@@ -86,7 +87,7 @@ impl WorkloadCluster {
         Self { state, available, reports_error, name, message, runs, started, ended }
     }
 
-    /// Returns its rank among the clusters that need attention, from 0.
+    /// Returns the urgency of the state, where 0 is the worst.
     pub(super) fn rank(&self) -> u8 {
         match &self.state {
             ClusterState::Failed { .. } => 0,
@@ -105,23 +106,24 @@ impl WorkloadCluster {
         }
     }
 
-    /// Returns whether the report names it: it progresses or has a problem, and does not only wait.
+    /// Returns true if the report lists the cluster: it is progressing or has a problem, rather than only
+    /// waiting.
     pub(crate) fn needs_attention(&self) -> bool {
         self.rank() < 9
     }
 
-    /// Returns whether it runs the wanted revision, or is skipped.
+    /// Returns true if the cluster runs the wanted revision, or is skipped.
     pub fn is_settled(&self) -> bool {
         self.state.is_settled()
     }
 
-    /// Returns whether the revision failed on it, or is quarantined because it failed.
+    /// Returns true if the revision failed on the cluster, or is quarantined.
     pub fn has_failed(&self) -> bool {
         self.state.has_failed()
     }
 }
 
-/// Returns whether a cluster has got what it is assigned, so that its reports are about that.
+/// Returns true if a cluster has received its assignment, so that its reports describe it.
 pub fn has_turn(state: &ClusterState) -> bool {
     match state {
         ClusterState::Done
@@ -139,20 +141,20 @@ pub fn has_turn(state: &ClusterState) -> bool {
     }
 }
 
-/// The rollout of an add-on or a set on the clusters of a placement.
+/// The rollout of an add-on or set on the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// Namespace and name of the placement.
+    /// The namespace and name of the placement.
     pub placement: String,
     /// The reason of its condition.
     pub state: String,
     /// The message of its condition.
     pub message: String,
-    /// The configurations that are rolled out.
+    /// The configurations to roll out.
     pub desired: String,
-    /// The configurations that succeeded on every cluster before; clusters return to them.
+    /// The configurations that last succeeded on every cluster. Clusters return to them.
     pub last_good: String,
-    /// Whether those that are rolled out failed and are in quarantine.
+    /// True if the desired configurations failed and are quarantined.
     pub quarantined: bool,
 }
 
@@ -178,8 +180,7 @@ impl Rollout {
 }
 
 impl Rollout {
-    /// Says which configurations are in quarantine, and whether the clusters of the workload have returned to
-    /// the ones before.
+    /// Describes the quarantined configurations, and how far the clusters have returned to the previous ones.
     pub(super) fn quarantine(&self, counts: &Counts) -> Option<String> {
         let Self { placement, desired, last_good, quarantined, state: _, message: _ } = self;
         let good = if last_good.is_empty() { "what each of them ran before" } else { last_good };
@@ -198,21 +199,21 @@ impl Rollout {
     }
 }
 
-/// An add-on, a ManifestWorkReplicaSet, or the ManifestWorks of a name, on all its clusters.
+/// An add-on, a ManifestWorkReplicaSet, or all ManifestWorks of one name, across all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// Its name; NAMESPACE/NAME of a set.
+    /// The name, which is NAMESPACE/NAME for a set.
     pub name: String,
     /// The rollout of each placement.
     pub rollouts: Vec<Rollout>,
-    /// The reasons why rollouts are held, and the approvals that they wait for.
+    /// The reasons for which rollouts are on hold, and the approvals that they wait for.
     pub holds: Vec<String>,
-    /// Its clusters, the worst first.
+    /// The clusters, worst first.
     pub clusters: Vec<Arc<WorkloadCluster>>,
 }
 
 impl Workload {
-    /// Reads an add-on; `clusters` are all clusters that have it or get it, by name.
+    /// Reads an add-on; `clusters` are all clusters that have it or will get it, by name.
     pub fn read(
         cma: &ClusterManagementAddOn,
         mut clusters: Vec<Arc<WorkloadCluster>>,
@@ -241,8 +242,7 @@ impl Workload {
         Counts::of(self.clusters.iter().map(|cluster| &cluster.state))
     }
 
-    /// Returns the number of clusters by state, with the reason of waiting clusters; the worst state comes
-    /// first.
+    /// Returns the number of clusters by state, with the reason for waiting clusters, worst state first.
     pub fn labels(&self) -> Vec<(String, usize)> {
         let mut labels: Vec<(&ClusterState, usize)> = Vec::new();
         for state in self.clusters.iter().map(|cluster| &cluster.state) {
@@ -265,7 +265,7 @@ impl Workload {
         waiting
     }
 
-    /// Returns the number of clusters on which it does not work.
+    /// Returns the number of clusters on which the workload does not work.
     pub(crate) fn unavailable(&self) -> usize {
         self.clusters.iter().filter(|cluster| !cluster.available).count()
     }
@@ -280,8 +280,8 @@ impl Workload {
     }
 }
 
-/// Returns the reasons why a rollout of a workload is held, and the approvals that it waits for; `desired`
-/// are the configurations that are rolled out.
+/// Returns the reasons for which a rollout of a workload is on hold, and the approvals that it waits for;
+/// `desired` are the configurations to roll out.
 pub(super) fn holds(record: &RolloutStatus, workload: &str, desired: &str) -> Vec<String> {
     let RolloutStatus { placement_namespace, placement_name, revision, quarantined, failure, hold, .. } =
         record;
@@ -299,14 +299,14 @@ pub(super) fn holds(record: &RolloutStatus, workload: &str, desired: &str) -> Ve
     hold.into_iter().chain(quarantine).chain(approvals).collect()
 }
 
-/// Returns what a person does about a quarantined revision of a workload.
+/// Returns the instructions for resolving a quarantine of a workload.
 pub fn quarantine_remedy(workload: &str) -> String {
     format!(
         "fix or revert the commit first; wheelwright rollout resume {workload} --release rolls the same revision out again"
     )
 }
 
-/// Returns the removal that waits for a person or for time to pass.
+/// Returns the removal that waits for a person or for the window to pass.
 fn held_removal(removal: &RemovalStatus) -> Option<String> {
     let RemovalStatus { add_on: _, held, approval, recent: _, unknown: _ } = removal;
     let clusters = counted(held, "cluster");
@@ -317,13 +317,13 @@ fn held_removal(removal: &RemovalStatus) -> Option<String> {
     (*held > 0).then(|| format!("the removal from {clusters} waits {wait}"))
 }
 
-/// Returns when the condition Ready of a repository last changed.
+/// Returns the time at which the condition Ready of a repository last changed.
 pub fn ready_since(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     last_change(find_condition(&repo.status.as_ref()?.conditions, gitops_conditions::READY), now)
 }
 
-/// Returns when the conditions last changed. A time in the future was written by a clock that was ahead, so
-/// it does not count.
+/// Returns the time at which the conditions last changed. Ignores times in the future, which were written by a
+/// clock that ran ahead.
 pub fn last_change<'a>(
     conditions: impl IntoIterator<Item = &'a Condition>,
     now: Timestamp,
@@ -335,35 +335,34 @@ pub fn last_change<'a>(
 /// The content of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetReport {
-    /// Namespace and name of the repository.
+    /// The namespace and name of the repository.
     pub repo: String,
     /// The commit that was fetched last.
     pub seen: String,
     /// The commit that was applied last.
     pub applied: String,
-    /// Whether the hub is as the repository says (condition Ready).
+    /// True if the condition Ready is true.
     pub ready: bool,
-    /// Reason and message of the most important condition.
+    /// The reason and message of the most important condition.
     pub condition: (String, String),
-    /// Number of clusters.
+    /// The number of clusters.
     pub clusters: usize,
-    /// Number of clusters that are available.
+    /// The number of available clusters.
     pub available: usize,
     /// The add-ons, by name.
     pub add_ons: Vec<Workload>,
     /// The ManifestWorkReplicaSets, by namespace and name.
     pub replica_sets: Vec<Workload>,
-    /// The ManifestWorks that no controller made, by name; the worst first.
+    /// The ManifestWorks without a controller, by name, worst first.
     pub works: Vec<Workload>,
-    /// The placements, by namespace and name; those that select too few clusters first.
+    /// The placements that select too few clusters, then the others, each by namespace and name.
     pub placements: Vec<PlacementState>,
-    /// The other ConfigRepos, by namespace and name; those that are not ready first.
+    /// The other ConfigRepos: first those that are not ready, then the others, each by namespace and name.
     pub others: Vec<ConfigRepoState>,
 }
 
 impl FleetReport {
-    /// Reads the state of a repository and of clusters, without its workloads, placements and other
-    /// ConfigRepos.
+    /// Reads the state of a repository and of clusters, without workloads, placements and other ConfigRepos.
     pub fn read(repo: &ConfigRepo, clusters: &[Arc<ManagedCluster>]) -> Self {
         let status = repo.status.clone().unwrap_or_default();
         let commit = |revision: Option<Revision>| revision.map(|r| r.commit).unwrap_or_default();
@@ -389,20 +388,20 @@ impl FleetReport {
         }
     }
 
-    /// Returns the add-ons, then the sets, and then the works.
+    /// Returns the add-ons, the sets, and then the works.
     pub(super) fn workloads(&self) -> impl Iterator<Item = &Workload> + Clone {
         self.add_ons.iter().chain(&self.replica_sets).chain(&self.works)
     }
 }
 
-/// Returns the names for people of the configurations that are assigned to a cluster: those of the templates,
-/// each with the first digits of its hash.
+/// Returns the display names of the configurations that are assigned to a cluster: the template names, each with
+/// a short hash.
 pub fn version_of(addon: &ManagedClusterAddOn) -> String {
     let references = addon.status.iter().flat_map(|status| &status.config_references);
     names_of(references.map(|reference| (reference.resource.as_str(), reference.desired_config.as_ref())))
 }
 
-/// Returns the names for people of configurations by their resource, the templates first.
+/// Returns the display names of configurations by resource, with templates first.
 fn names_of<'a>(configs: impl Iterator<Item = (&'a str, Option<&'a ConfigSpecHash>)>) -> String {
     let name = |(resource, config): (&'a str, Option<&'a ConfigSpecHash>)| {
         let ConfigSpecHash { name, spec_hash, .. } = config?;
@@ -414,7 +413,6 @@ fn names_of<'a>(configs: impl Iterator<Item = (&'a str, Option<&'a ConfigSpecHas
     names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the first digits of a hash.
 pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
 }

@@ -1,7 +1,7 @@
-//! Limits that the pages, the summary and the files of clusters share.
+//! Limits shared by the pages, the summary and the files of clusters.
 
-/// Limit of the characters of a message.
+/// The maximum number of characters in a message.
 pub(super) const MESSAGE: usize = 500;
-/// Limit of the add-ons with a file of their own, of the sets, and of the works; also of the placements and
-/// the other ConfigRepos that the first page lists.
+/// The maximum number of workloads of each kind with a page. Also limits the placements and other ConfigRepos on
+/// the first page.
 pub(super) const MAX_FILES: usize = 500;

@@ -1,4 +1,4 @@
-//! The message of a report's commit.
+//! The commit message of a report.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,22 @@ use crate::plural::counted;
 use crate::rollout::decision::Counts;
 use object::text::plain;
 
-/// Longest subject of a commit, in characters: `git log --oneline` shows so much on a usual terminal.
+/// The maximum length of a commit subject, which is what `git log --oneline` shows on a typical terminal.
 const SUBJECT: usize = 72;
 
-/// What became of a workload, the worst first.
+/// The outcome of a workload, worst first.
 enum Outcome<'a> {
-    /// On so many clusters.
+    /// Failed on this number of clusters.
     Failed(usize),
-    /// So many clusters are returning from this version, which failed.
+    /// This number of clusters is returning from the given version, which failed.
     Returning(usize, &'a str),
-    /// This version failed, and no cluster has anything to return to.
+    /// The given version failed, and no cluster has anything to return to.
     Quarantined(&'a str),
-    /// Its clusters have returned from this version, which failed.
+    /// The clusters have returned from the given version, which failed.
     RolledBack(&'a str),
-    /// Not done, but on so many clusters.
+    /// Done on only this number of clusters.
     Behind(usize),
-    /// It does not work on so many clusters.
+    /// Not working on this number of clusters.
     Broken(usize),
     Done,
 }
@@ -95,7 +95,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Names the workloads with the worst outcome; `None` without any.
+/// Returns the workloads with the worst outcome; `None` if there are none.
 fn worst<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<(Outcome<'a>, Vec<&'a Workload>)> {
     let mut worst: Option<(Outcome<'_>, Vec<&Workload>)> = None;
     for workload in workloads {
@@ -119,7 +119,7 @@ fn phrase((outcome, workloads): (Outcome<'_>, Vec<&Workload>)) -> String {
     }
 }
 
-/// Returns the state of the fleet in a line, without texts of clusters or conditions.
+/// Returns the state of the fleet as one line, without text from clusters or conditions.
 pub(super) fn headline(fleet: &FleetReport) -> String {
     let head = match worst(fleet.workloads()) {
         _ if !fleet.ready => format!("not ready: {}", fleet.condition.0),
@@ -129,8 +129,8 @@ pub(super) fn headline(fleet: &FleetReport) -> String {
     plain(&head, SUBJECT)
 }
 
-/// Returns what changed since the last report in a line. `changed` are the names of the workloads that did;
-/// `None` without a report before.
+/// Returns the changes since the last report as one line. `changed` are the names of changed workloads; `None`
+/// if there is no previous report.
 fn subject(fleet: &FleetReport, changed: Option<&BTreeSet<String>>) -> String {
     let Some(changed) = changed.filter(|_| fleet.ready) else { return headline(fleet) };
     let head = match worst(fleet.workloads().filter(|workload| changed.contains(&workload.name))) {
@@ -145,8 +145,8 @@ fn subject(fleet: &FleetReport, changed: Option<&BTreeSet<String>>) -> String {
     plain(&head, SUBJECT)
 }
 
-/// Returns the message of the commit, with trailers for programs. `changed` are the names of the workloads
-/// that changed since the last report; `None` without one.
+/// Returns the commit message, with trailers for programs. `changed` are the names of the workloads that changed
+/// since the last report; `None` if there is none.
 pub fn message(fleet: &FleetReport, changed: Option<&BTreeSet<String>>, digest: &str) -> String {
     let head = subject(fleet, changed);
     let version = env!("CARGO_PKG_VERSION");

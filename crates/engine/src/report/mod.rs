@@ -1,8 +1,8 @@
-//! The files of a report: the content of a status branch, for people and programs.
+//! The files of a report, which form the content of a status branch, for people and programs.
 //!
-//! The same fleet gives the same bytes: the report reads no clock, and its only times are those of changes.
-//! Texts of spokes and users are redacted, escaped and capped. Clusters are counted, the worst few are named
-//! on the pages, and the worst thousand have a file each.
+//! The same fleet always produces the same bytes: the report reads no clock, and contains only times of changes.
+//! Text from spokes and users is redacted, escaped and truncated. Clusters are counted. The pages name only the
+//! worst few, and the worst thousand have one file each.
 
 mod alike;
 mod commit_state;

@@ -14,15 +14,15 @@ use object::text::{markdown, plain};
 /// A placement and the clusters that it selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacementState {
-    /// Namespace and name.
+    /// The namespace and name.
     pub name: String,
-    /// Number of clusters that it selects.
+    /// The number of clusters that the placement selects.
     pub selected: i32,
-    /// Number of clusters that it asks for; `None` for all that its rules allow.
+    /// The number of clusters that the placement requests; `None` for all matching clusters.
     pub wanted: Option<i32>,
-    /// Whether it selects enough clusters, in the words of OCM: one that selects none does not.
+    /// True if the placement selects enough clusters, by OCM's definition. An empty selection is not enough.
     pub satisfied: bool,
-    /// Why it does not.
+    /// The reason that the placement is not satisfied.
     pub message: String,
 }
 
@@ -43,7 +43,7 @@ impl PlacementState {
     }
 }
 
-/// Returns the table of placements; empty without any.
+/// Returns the table of placements, or an empty string if there are none.
 pub(super) fn table(placements: &[PlacementState]) -> String {
     if placements.is_empty() {
         return String::new();
@@ -61,7 +61,7 @@ pub(super) fn table(placements: &[PlacementState]) -> String {
     table
 }
 
-/// Returns the first placements for programs, by name.
+/// Returns up to `most` placements as JSON, by name.
 pub(super) fn values(placements: &[PlacementState], most: usize) -> Map<String, Value> {
     let values = placements.iter().take(most).map(|placement| {
         let PlacementState { name, selected, wanted, satisfied, message } = placement;

@@ -1,4 +1,4 @@
-//! ManifestWorkReplicaSets in a report, in the words of add-ons.
+//! ManifestWorkReplicaSets in a report, with the same states as add-ons.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use api::work::v1::ManifestWork;
 use object::Key;
 
 impl WorkloadCluster {
-    /// Reads the work of a set on a cluster in a state, with the template in it.
+    /// Reads a set's work on a cluster in the given state, with the hash of its template.
     pub fn of_work(name: &str, state: &ClusterState, work: Option<(&ManifestWork, &Hash)>) -> Self {
         let generation = work.and_then(|(work, _)| work.metadata.generation);
         let condition = |type_| {
@@ -52,7 +52,7 @@ impl WorkloadCluster {
             | ClusterState::Quarantined => state.to_string(),
         };
         let runs = work.map(|(_, runs)| short(&runs.0).to_owned()).unwrap_or_default();
-        // Conditions of works keep their times when the work changes, so a failure has none.
+        // Conditions of works keep their times when the work changes, so the time of a failure is unknown.
         let record = work.map(|(work, _)| WorkRecord::read(work)).unwrap_or_default();
         let is_current = record.template.as_ref() == work.map(|(_, runs)| runs);
         let started = record.assigned_at.filter(|_| is_current);
@@ -63,7 +63,7 @@ impl WorkloadCluster {
 }
 
 impl Rollout {
-    /// Reads the rollout of a set on a placement, as it is decided now, and its record in the policy.
+    /// Reads the rollout of a set on a placement: its current decision, and its record in the policy.
     pub fn of_set(decision: &RolloutDecision, record: &RolloutStatus) -> Self {
         let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
         let hold = decision.hold.as_ref().map(ToString::to_string);

@@ -1,25 +1,25 @@
-//! Hides the values of Secrets in reports and messages, also of Secrets inside other objects.
+//! Hides the values of Secrets in reports and messages, including Secrets inside other objects.
 
 use serde_json::{Map, Value};
 
-/// The text that replaces the value of a Secret.
+/// The replacement for the value of a Secret.
 pub const HIDDEN: &str = "(hidden)";
-/// The fields of a Secret that hold none of its values.
+/// The fields of a Secret that contain no secret values.
 const SHOWN_OF_SECRETS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Returns whether a field of an object holds values of a Secret.
+/// Returns true if a field of an object contains the values of a Secret.
 pub fn is_hidden(object: &Map<String, Value>, field: &str) -> bool {
     let is = |field, wanted| object.get(field).and_then(Value::as_str) == Some(wanted);
     is("apiVersion", "v1") && is("kind", "Secret") && !SHOWN_OF_SECRETS.contains(&field)
 }
 
-/// Returns whether a text, such as a template or an annotation of kubectl, has a Secret as YAML or JSON in
-/// it. A template need not parse, so a kind that only begins with the word counts too.
+/// Returns true if a text, such as a template or an annotation by kubectl, contains a Secret as YAML or JSON. A
+/// template may not be parseable, so a kind that only starts with the word counts too.
 pub fn holds_secret(text: &str) -> bool {
     const SECRET: &[u8] = b"kind:Secret";
     let mut found = 0;
     for char in text.chars().filter(|it| !it.is_whitespace() && !['"', '\'', '\\'].contains(it)) {
-        // Its first letter is nowhere else in it, so no other match is under way.
+        // The first letter occurs only once in the pattern, so no other match can be in progress.
         found = match SECRET.get(found) {
             Some(next) if char::from(*next) == char => found + 1,
             _ => usize::from(char == 'k'),

@@ -14,25 +14,24 @@ use api::names::CONFIG_REPO_ANNOTATION;
 use api::names::gitops_conditions::REPORTED;
 use object::{Gvk, Object, fields};
 
-/// Directory of the snapshot in the directory of a report.
+/// The snapshot directory within a report directory.
 pub const SNAPSHOT: &str = "snapshot";
-/// Most bytes of a snapshot: some 200,000 add-ons on clusters. The operator writes it again with every
+/// The maximum size of a snapshot: about 200,000 add-ons on clusters. The operator rewrites it with every
 /// report.
 const MAX_BYTES: usize = 64 << 20;
-/// Most bytes of a file: a plan reads no larger one.
+/// The maximum size of a file. A plan does not read larger files.
 const MAX_FILE_BYTES: usize = 8 << 20;
-/// Most bytes of objects that are read, as JSON: a file may say that a large object is there a million times.
+/// The maximum JSON size of the decoded objects. A file may repeat a large object a million times.
 const MAX_READ_BYTES: usize = 1 << 30;
 /// The kind of a file.
 pub const FLEET_SNAPSHOT: &str = "FleetSnapshot";
 
-/// The objects of a file that have one kind, one name if they have a namespace, and the same fields.
+/// A group of objects in a file: the same kind, the same name if they have a namespace, and the same fields.
 type SameFields = (String, String, String);
 
-/// Returns up to 16 files, by path, without the values of Secrets and without fields that change by
-/// themselves; `None` if they would be too large. Objects with the same fields are written as one of them and
-/// what the others have in its place, each on a line. All objects of a cluster are in one file, so that its
-/// change leaves the other files as they are.
+/// Returns up to 16 files by path; `None` if they would be too large. The values of Secrets and volatile fields
+/// are omitted. Objects with the same fields are encoded as one object and the differences of the others, each
+/// on one line. All objects of a cluster are in the same file, so that a change does not touch other files.
 pub fn snapshot(
     objects: impl IntoIterator<Item = Object>,
     now: Timestamp,
@@ -67,7 +66,7 @@ pub fn snapshot(
 /// Reads the files of a snapshot.
 #[derive(Debug)]
 pub struct SnapshotReader {
-    /// The bytes of objects that may still be read.
+    /// The number of bytes of objects that may still be read.
     left: usize,
 }
 
@@ -78,19 +77,19 @@ impl Default for SnapshotReader {
 }
 
 impl SnapshotReader {
-    /// Reads every object of a file.
+    /// Reads all objects in a file.
     ///
     /// # Errors
-    /// The text is no file of a snapshot, or the objects of all files have more than 1 GiB.
+    /// Fails if the text is not a snapshot file, or if the objects of all files exceed 1 GiB.
     pub fn read(&mut self, file: &str) -> serde_json::Result<Vec<Object>> {
         self.read_taken(file, |_| None, |_| true)
     }
 
-    /// Reads the objects of a file of which `takes` takes a part. `part` leaves the same fields of each
-    /// object, whatever their values; `None` leaves all. So an object that is not taken is not made.
+    /// Reads the objects in a file whose part `takes` accepts. `part` must select the same fields from each
+    /// object, regardless of their values; `None` skips all objects. Skipped objects are never built.
     ///
     /// # Errors
-    /// As [`SnapshotReader::read`].
+    /// See [`SnapshotReader::read`].
     pub fn read_taken(
         &mut self,
         file: &str,
@@ -112,21 +111,21 @@ struct FleetSnapshot {
     alike: Vec<Alike>,
 }
 
-/// Returns whether a snapshot shows all of an object, because it holds no value of a Secret.
+/// Returns true if a snapshot contains an object completely, because the object contains no secret values.
 pub fn is_shown(object: &Object) -> bool {
     let mut shown = Value::Object(object.0.clone());
     hide(&mut shown, false);
     shown.as_object() == Some(&object.0)
 }
 
-/// Returns the file of an object. The namespace of a cluster has the name of the cluster.
+/// Returns the file path of an object. The namespace of a cluster has the same name as the cluster.
 fn path(object: &Object) -> String {
     let cluster = if object.namespace().is_empty() { object.name() } else { object.namespace() };
     format!("{SNAPSHOT}/{}.json", shard(cluster).get(..1).unwrap_or_default())
 }
 
-/// Returns the part of an object that a commit or another writer of its spec and metadata decides. A plan from
-/// a report depends on it for the objects that a ConfigRepo applies.
+/// Returns the part of an object that is controlled by a commit or by other writers of its spec and metadata. A
+/// plan from a report depends on it for the objects that a ConfigRepo applies.
 pub fn decided(object: &Object) -> Value {
     let mut object = object.clone();
     object.0.remove("status");
@@ -135,8 +134,8 @@ pub fn decided(object: &Object) -> Value {
     object.into_value()
 }
 
-/// Keeps the owners of fields only for objects that a ConfigRepo applies: an apply removes the fields that it
-/// owned and that left the commit. Owners of the status and times are left out, because no apply reads them.
+/// Keeps field owners only for objects that a ConfigRepo applies, because an apply removes owned fields that
+/// left the commit. Omits times and the owners of the status, because no apply reads them.
 fn strip_owners(object: &mut Object) {
     if !object.annotations().contains_key(CONFIG_REPO_ANNOTATION) {
         object.metadata_mut().remove("managedFields");
@@ -150,10 +149,9 @@ fn strip_owners(object: &mut Object) {
     fields::pack(object);
 }
 
-/// Returns an object without the values of Secrets, the fields that the API server counts up, the status of
-/// the report, which changes with every report, the times of attempts that fail again, and the end of a score
-/// that is valid: scores are renewed every few minutes, and a plan that is made later takes what was valid
-/// with the report for valid.
+/// Returns an object without secret values and volatile fields: counters of the API server, the status of the
+/// report, the times of repeated failures, and the expiry of valid scores. Scores are renewed every few minutes.
+/// A later plan treats a score as valid if it was valid at the time of the report.
 fn stripped(mut object: Object, now: Timestamp) -> Value {
     object.metadata_mut().remove("resourceVersion");
     strip_owners(&mut object);
@@ -173,7 +171,7 @@ fn stripped(mut object: Object, now: Timestamp) -> Value {
         && let Some(Value::Array(refused)) = status.get_mut("refused")
     {
         for record in refused.iter_mut().filter_map(Value::as_object_mut) {
-            // The field is required, and it changes with each attempt.
+            // The field is required, but changes with each attempt.
             if let Some(since) = record.get("since").cloned() {
                 record.insert("tried".into(), since);
             }
@@ -190,14 +188,14 @@ fn stripped(mut object: Object, now: Timestamp) -> Value {
     value
 }
 
-/// The field of a score that says until when it is valid.
+/// The field with the expiry of a score.
 const UNTIL: &str = "validUntil";
 
 fn until(status: &Map<String, Value>) -> Option<Timestamp> {
     status.get(UNTIL)?.as_str()?.parse().ok()
 }
 
-/// Hides the values of Secrets, also of those inside another object.
+/// Hides the values of Secrets, including Secrets inside other objects.
 fn hide(value: &mut Value, is_hidden: bool) {
     match value {
         Value::Object(fields) => {
@@ -229,7 +227,7 @@ mod tests {
         snapshot([Object::from_value(value).unwrap()], NOW).unwrap().into_values().collect()
     }
 
-    /// Returns an object with a value of that many bytes, which no other cluster has.
+    /// Returns an object with a unique value of this many bytes.
     fn config_map(cluster: usize, size: usize) -> Object {
         let metadata = json!({"name": "m", "namespace": format!("cluster-{cluster}")});
         let data = json!({"k": format!("{cluster}{}", "x".repeat(size)), "same": "for all clusters"});
@@ -363,7 +361,7 @@ mod tests {
             };
             assert_eq!(in_order(read(&files)), in_order(objects.clone()), "seed {seed}");
 
-            // The part is what the object itself has there.
+            // The part must equal the same fields of the full object.
             let part = |object: &Object| {
                 let mut part = json!({"metadata": object.at(&["metadata"])});
                 part["spec"] = object.at(&["spec", "1"]).cloned().unwrap_or_default();

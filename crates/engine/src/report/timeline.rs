@@ -1,4 +1,4 @@
-//! The time line of a rollout as a picture: how many clusters were assigned and done, and when some failed.
+//! The timeline of a rollout as a picture: how many clusters were assigned and done, and when some failed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const ASSIGNED: &str = "#6e7781";
 const DONE: &str = "#1a7f37";
 const FAILED: &str = "#cf222e";
 
-/// The clusters of one pixel of the width.
+/// The number of clusters at one horizontal pixel.
 #[derive(Default)]
 struct Moment {
     assigned: usize,
@@ -27,8 +27,8 @@ struct Moment {
     failed: usize,
 }
 
-/// Returns the picture as an SVG document; `None` if no time is known. It has at most a mark for each pixel
-/// of its width, whatever the number of clusters.
+/// Returns the picture as an SVG document; `None` if no time is known. It has at most one mark for each
+/// horizontal pixel, regardless of the number of clusters.
 pub(super) fn svg(workload: &Workload) -> Option<String> {
     let times = || workload.clusters.iter().flat_map(|cluster| [cluster.started, cluster.ended]).flatten();
     let (start, end) = (times().min()?, times().max()?);
@@ -50,7 +50,7 @@ pub(super) fn svg(workload: &Workload) -> Option<String> {
         WIDTH - 20.0
     );
     let legend = [(DONE, "done"), (FAILED, "failed"), (ASSIGNED, "assigned")];
-    // A line of the assignments that misses some would fall behind the line of the clusters that are done.
+    // With missing start times, the line of assigned clusters would drop below the line of done clusters.
     let is_known = |cluster: &WorkloadCluster| cluster.ended.is_none() || cluster.started.is_some();
     let has_starts =
         all(|moment| moment.assigned) > 0 && workload.clusters.iter().all(|cluster| is_known(cluster));
@@ -99,8 +99,8 @@ pub(super) fn svg(workload: &Workload) -> Option<String> {
     Some(svg + "</svg>\n")
 }
 
-/// Counts the clusters at each pixel of the width. A cluster that failed at an unknown time, such as one that missed
-/// its deadline, counts at `end`.
+/// Counts the clusters at each horizontal pixel. A cluster that failed at an unknown time, for example by
+/// missing its deadline, counts at `end`.
 fn moments(workload: &Workload, x: impl Fn(Timestamp) -> f64, end: Timestamp) -> BTreeMap<i64, Moment> {
     #[expect(clippy::cast_possible_truncation, reason = "a pixel of the width")]
     let pixel = |at: Timestamp| x(at) as i64;
@@ -117,7 +117,7 @@ fn moments(workload: &Workload, x: impl Fn(Timestamp) -> f64, end: Timestamp) ->
     moments
 }
 
-/// Returns a line that rises with each cluster that is counted.
+/// Returns a line that rises with each counted cluster.
 fn line(
     moments: &BTreeMap<i64, Moment>,
     count: fn(&Moment) -> usize,

@@ -1,4 +1,4 @@
-//! ManifestWorks of the repository itself in a report, in the words of add-ons.
+//! The repository's own ManifestWorks in a report, with the same states as add-ons.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use api::names::work_conditions::APPLIED;
 use api::work::v1::ManifestWork;
 use object::Metadata as _;
 
-/// Reads works that no controller made. Those of one name are one workload on several clusters, and workloads
-/// with the worst clusters come first.
+/// Reads works without a controller. Works with the same name form one workload. The workloads with the worst
+/// clusters come first.
 pub fn works<'a>(works: impl IntoIterator<Item = &'a ManifestWork>) -> Vec<Workload> {
     let mut clusters: BTreeMap<&str, Vec<Arc<WorkloadCluster>>> = BTreeMap::new();
     for work in works {
@@ -30,7 +30,7 @@ pub fn works<'a>(works: impl IntoIterator<Item = &'a ManifestWork>) -> Vec<Workl
     works
 }
 
-/// Returns the state of a work. It has no deadline and is part of no rollout.
+/// Returns the state of a work, which has no deadline and belongs to no rollout.
 fn state(work: &ManifestWork) -> ClusterState {
     let applied = work.condition(APPLIED);
     let applied = applied.filter(|applied| applied.observed_generation == work.metadata.generation);
@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    /// Types of conditions, their statuses, and the generations that they are about.
+    /// The type, status and observed generation of each condition.
     type Conditions<'a> = &'a [(&'a str, &'a str, i64)];
 
     fn work(cluster: &str, name: &str, conditions: Conditions<'_>) -> ManifestWork {

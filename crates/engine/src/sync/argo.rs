@@ -1,8 +1,8 @@
-//! Objects that Argo CD applies.
+//! Objects that Argo CD manages.
 //!
-//! Argo CD tracks objects by an annotation, by an annotation and a label, or by a label alone
-//! ([resource tracking](https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/)). Charts and
-//! people write the same label, so a label alone counts only where Argo CD has written the object.
+//! Argo CD tracks objects by an annotation, by an annotation and a label, or only by a label ([resource
+//! tracking](https://argo-cd.readthedocs.io/en/stable/user-guide/resource_tracking/)). Charts and people use the
+//! same label, so a label without the annotation counts only if Argo CD has written the object.
 
 use serde_json::{Map, Value, json};
 
@@ -11,31 +11,31 @@ use api::names::argo::{HOOK_ANNOTATION, SYNC_OPTIONS_ANNOTATION, TRACKING_ID_ANN
 use object::Object;
 use object::fields::fields_v1;
 
-/// The annotation beside the tracking id that distinguishes several Argo CDs of one cluster.
+/// The annotation that distinguishes multiple Argo CD installations on one cluster.
 const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
-/// The labels that name the application: the default, and the one that Argo CD's documentation recommends for
+/// The labels with the application name: the default, and the one that Argo CD's documentation recommends for
 /// `application.instanceLabelKey`.
 const INSTANCE_LABELS: [&str; 2] = ["argocd.argoproj.io/instance", "app.kubernetes.io/instance"];
-/// Most bytes of the value of a label. Argo CD cuts the name of an application there.
+/// The maximum length of a label value. Argo CD truncates application names to this length.
 const MAX_LABEL: usize = 63;
-/// The field managers of Argo CD: of every write, and of those before version 2.4.
+/// The field managers of Argo CD: the current one, and the one before version 2.4.
 const MANAGERS: [&str; 2] = ["argocd-controller", "argocd-application-controller"];
 
-/// The way in which Argo CD tracks an object.
+/// How Argo CD tracks an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracking {
-    /// By the annotation; Argo CD ignores a label beside it.
+    /// By the annotation. Argo CD then ignores the label.
     Annotation,
-    /// By a label alone, which is this one.
+    /// Only by the given label.
     Label(&'static str),
 }
 
-/// Returns the point of a sync at which Argo CD applies an object; `None` if it is not a hook.
+/// Returns the sync phase in which Argo CD applies an object; `None` if it is not a hook.
 pub(super) fn hook(object: &Object) -> Option<&str> {
     object.annotations().get(HOOK_ANNOTATION).copied().filter(|hook| !hook.is_empty())
 }
 
-/// Returns whether an object has an option of Argo CD's sync.
+/// Returns true if an object has the given Argo CD sync option.
 pub(super) fn has_sync_option(object: &Object, name: &str, value: &str) -> bool {
     let annotations = object.annotations();
     let options = annotations.get(SYNC_OPTIONS_ANNOTATION).copied().unwrap_or_default();
@@ -45,21 +45,22 @@ pub(super) fn has_sync_option(object: &Object, name: &str, value: &str) -> bool 
         .any(|option| option == (name, value))
 }
 
-/// Returns the Argo CD application that tracks an object, as the commands of Argo CD name it; `None` if no application does.
+/// Returns the Argo CD application that tracks an object, in the format of Argo CD's commands; `None` if there
+/// is none.
 pub fn argo_application(live: &Object) -> Option<String> {
     application(live).map(|(app, _)| command_name(app))
 }
 
-/// Returns the name of an application for the commands of Argo CD. Outside of Argo CD's namespace it is NAMESPACE/NAME, and
-/// NAMESPACE_NAME in marks of objects.
+/// Converts an application name to the format of Argo CD's commands. Outside Argo CD's namespace this is
+/// NAMESPACE/NAME, but NAMESPACE_NAME in tracking marks.
 pub(super) fn command_name(app: &str) -> String {
     app.replacen('_', "/", 1)
 }
 
-/// Returns the Argo CD application of an object, and how it tracks it; `None` if no application tracks it.
+/// Returns the Argo CD application that tracks an object, and how; `None` if no application does.
 ///
-/// A tracking id that names another object was copied with its annotations and does not count. Argo CD does
-/// not count a label on an object with an owner either.
+/// A tracking id that names another object was copied with its annotations and does not count. Like Argo CD,
+/// this also ignores a label on an object that has an owner.
 pub(super) fn application(live: &Object) -> Option<(&str, Tracking)> {
     if let Some(id) = live.annotations().get(TRACKING_ID_ANNOTATION) {
         return describes(id, live).map(|app| (app, Tracking::Annotation));
@@ -74,8 +75,8 @@ pub(super) fn application(live: &Object) -> Option<(&str, Tracking)> {
     Some((app, Tracking::Label(name)))
 }
 
-/// Returns the application of a tracking id that names the object which carries it. The id of an object
-/// without a namespace may name the namespace of the application.
+/// Returns the application in a tracking id if the id names the object that carries it. For an object without a
+/// namespace, the id may contain the namespace of the application.
 fn describes<'a>(id: &'a str, live: &Object) -> Option<&'a str> {
     let mut parts = id.splitn(3, ':');
     let (app, kind, key) = (parts.next()?, parts.next()?, parts.next()?);
@@ -86,7 +87,7 @@ fn describes<'a>(id: &'a str, live: &Object) -> Option<&'a str> {
     (kind == format!("{}/{}", gvk.group, gvk.kind) && name == key.name && is_its_namespace).then_some(app)
 }
 
-/// Removes the marks by which an application would own an object of a repository, and prune it.
+/// Removes the tracking marks with which an application would own and prune an object of a repository.
 pub(super) fn untrack(object: &mut Object) {
     let is_its_own =
         object.annotations().get(TRACKING_ID_ANNOTATION).is_some_and(|id| describes(id, object).is_some());
@@ -96,12 +97,12 @@ pub(super) fn untrack(object: &mut Object) {
     }
 }
 
-/// Returns whether Argo CD has written fields of an object.
+/// Returns true if Argo CD has written fields of an object.
 fn is_written(live: &Object) -> bool {
     entries(live).any(|(manager, _)| MANAGERS.contains(&manager))
 }
 
-/// Returns whether a ConfigRepo sets the label.
+/// Returns true if a ConfigRepo sets the label.
 fn is_label_of_repository(live: &Object, label: &str) -> bool {
     let fields = entries(live).filter(|(manager, _)| *manager == names::CONFIG_REPO_MANAGER);
     let mut fields = fields.filter_map(|(_, entry)| fields_v1(entry));
@@ -111,13 +112,13 @@ fn is_label_of_repository(live: &Object, label: &str) -> bool {
     })
 }
 
-/// Returns the entries of the managed fields, by manager.
+/// Returns the managed fields entries with their managers.
 fn entries(live: &Object) -> impl Iterator<Item = (&str, &Value)> {
     let entries = live.at(&["metadata", "managedFields"]).and_then(Value::as_array);
     entries.into_iter().flatten().filter_map(|entry| Some((entry.get("manager")?.as_str()?, entry)))
 }
 
-/// The write that ends the tracking of an object.
+/// The write that stops Argo CD from tracking an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndTracking {
     /// The uid of the object.
@@ -127,9 +128,9 @@ pub struct EndTracking {
 }
 
 impl EndTracking {
-    /// Returns the write that ends the tracking of a live object, except by what `desired` has itself. Otherwise an
-    /// application that is created later would prune the object, perhaps after a change of the tracking mode: with
-    /// `annotation+label`, both name the application.
+    /// Returns the write that stops the tracking of a live object, but keeps marks that are in `desired`. With
+    /// leftover marks, an application that is created later would prune the object, possibly after a change of
+    /// the tracking mode. With `annotation+label`, both marks name the application.
     pub(super) fn of(live: &Object, desired: &Object) -> Option<Self> {
         let (app, _) = application(live)?;
         let label = json!(app.get(..MAX_LABEL).unwrap_or(app));
@@ -152,7 +153,7 @@ impl EndTracking {
     }
 }
 
-/// Returns the part of a merge patch that removes labels or annotations that `desired` does not have.
+/// Returns the part of a merge patch that removes labels or annotations that are not in `desired`.
 fn removal<'a>(field: &str, names: impl Iterator<Item = &'a str>, desired: &Object) -> Map<String, Value> {
     let removed = names.filter(|name| desired.at(&["metadata", field, name]).is_none());
     removed.map(|name| (name.to_owned(), Value::Null)).collect()

@@ -1,4 +1,4 @@
-//! Finds the objects of a commit that the API server cannot judge before others of the same commit are written.
+//! Finds objects that the API server cannot validate before other objects of the same commit are written.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::order::{PERMISSIONS, ROOM};
 use crate::registration::rbac::RBAC;
 use object::ObjectRef;
 
-/// What arrives with the writes of a commit.
+/// What the API server gets with the writes of a commit.
 pub(super) struct Arrivals<'a> {
-    /// Group and kind of the definitions that are new or change.
+    /// The groups and kinds of new or changed definitions.
     kinds: BTreeSet<(&'a str, &'a str)>,
-    /// The namespaces that are new.
+    /// The new namespaces.
     namespaces: BTreeSet<&'a str>,
-    /// The first stage whose objects may need roles or permissions that the commit brings.
+    /// The first stage whose objects may need roles or bindings from the commit.
     permitted: Option<u8>,
 }
 
@@ -33,7 +33,8 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// Returns the last stage that brings what the API server needs to judge an object; `None` if it can judge it at once.
+    /// Returns the last stage that an object depends on for its validation; `None` if the API server can
+    /// validate it now.
     pub(super) fn stage(&self, apply: &Apply<'_>) -> Option<u8> {
         let ObjectRef { gvk, key } = &apply.desired.reference;
         if self.permitted.is_some_and(|first| apply.stage >= first) {

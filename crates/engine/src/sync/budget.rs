@@ -1,6 +1,6 @@
-//! The number of deletions that need no approval.
+//! The deletion budget: the number of deletions that need no approval.
 //!
-//! The budget counts over a window of time, so that a series of small commits cannot empty a hub within it.
+//! The budget counts over a time window, so that a series of small commits cannot empty a hub.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,101 +14,102 @@ use api::names::{CLUSTER_GROUP, PRUNE_ANNOTATION};
 use object::duration::later;
 use object::{Key, hex};
 
-/// Limit of the deletions of a window that are recorded by name: 45 kB of a status with names of 60 bytes.
+/// The maximum number of deletions in a window that are recorded by name: 45 kB of status, with names of 60
+/// bytes.
 const RECORDED: usize = 300;
 
-/// The characters and the length of the hash that kustomize adds to the names of generated objects.
+/// The alphabet and length of the hash that kustomize appends to the names of generated objects.
 const HASH: (&str, usize) = ("2456789bcdfghkmt", 10);
 
 /// The number of objects that may be deleted within a window without approval: the larger of the two limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Number of objects.
+    /// The number of objects.
     pub objects: usize,
     /// Percentage of the inventory, rounded down.
     pub percent: usize,
-    /// How long a deletion counts; without a window, each commit counts alone.
+    /// The length of the window. Without a window, each commit counts separately.
     pub window: SignedDuration,
 }
 
 impl Default for Budget {
-    /// Returns five objects or five percent within an hour.
+    /// Returns the larger of five objects and five percent, within an hour.
     fn default() -> Self {
         Self { objects: 5, percent: 5, window: SignedDuration::from_hours(1) }
     }
 }
 
 impl Budget {
-    /// Needs an approval for every deletion.
+    /// A budget that requires an approval for every deletion.
     pub(super) const NONE: Self = Self { objects: 0, percent: 0, window: SignedDuration::ZERO };
 
-    /// Returns how many of `total` objects may be deleted within the window.
+    /// Returns the number of objects out of `total` that may be deleted within the window.
     fn allowed(self, total: usize) -> usize {
         let allowed = self.objects.max(total.saturating_mul(self.percent) / 100);
         if allowed >= total { allowed } else { allowed.min(RECORDED) }
     }
 
-    /// Returns the deletions that still count. A time in the future, which a clock that was ahead wrote,
-    /// becomes the present.
+    /// Returns the deletions that still count. A time in the future, written by a clock that ran ahead, is
+    /// replaced by the current time.
     pub(super) fn within_window(self, recent: &Recent, now: Timestamp) -> Recent {
         let counts = recent.iter().filter(|(_, at)| self.counts(**at, now));
         counts.map(|(id, at)| (id.clone(), (*at).min(recorded(now)))).collect()
     }
 
-    /// Returns whether a deletion of that time counts.
+    /// Returns true if a deletion at that time still counts.
     pub(super) fn counts(self, at: Timestamp, now: Timestamp) -> bool {
         later(at, self.window) > now
     }
 
-    /// Returns when `new` deletions after those of `recent` are within the budget, if no more follow; `None`
-    /// if that many never are. The inventory has `owned` objects.
+    /// Returns the time at which `new` deletions fit the budget if no others follow those in `recent`; `None` if
+    /// they never fit. The inventory has `owned` objects.
     fn until(self, new: usize, recent: &Recent, owned: usize) -> Option<Timestamp> {
         let ends = recent.values().map(|at| later(*at, self.window));
         first_within(ends, |left| new + left <= self.allowed(owned + left))
     }
 }
 
-/// Returns the time with which a deletion is recorded. The record has whole seconds, and the window must not
-/// end early.
+/// Returns the time to record for a deletion. It is rounded up to whole seconds, so that the window does not end
+/// early.
 pub(super) fn recorded(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now)
 }
 
-/// Deleted objects, and when.
+/// Deleted objects, and the times of their deletions.
 pub type Recent = BTreeMap<ObjectId, Timestamp>;
 
-/// Deletions that wait for approval.
+/// Deletions that wait for an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletionHold {
-    /// The value that approves exactly these deletions.
+    /// The token that approves exactly these deletions.
     pub approval: String,
     /// The objects that would be deleted, in order.
     pub objects: Vec<ObjectId>,
-    /// Says why approval is needed.
+    /// The reason that an approval is required.
     pub why: String,
-    /// When they are within the budget; `None` if only an approval allows them.
+    /// The time at which the deletions fit the budget; `None` if only an approval allows them.
     pub until: Option<Timestamp>,
 }
 
-/// Deletions and the sizes that the budget compares them with.
+/// Deletions, with everything that decides if they need an approval.
 pub(super) struct Deletions<'a> {
-    /// The objects to delete, with the uids of the live ones. The uid is empty if the kind was not read.
+    /// The objects to delete, with their live uids. The uid is empty if the kind was not read.
     pub(super) objects: &'a BTreeMap<ObjectId, String>,
-    /// Number of objects in the inventory.
+    /// The number of objects in the inventory.
     pub(super) owned: usize,
     /// The objects that were deleted within the window without an approval and are not wanted again.
     pub(super) recent: &'a Recent,
     /// The objects of the commit.
     pub(super) desired: &'a BTreeSet<&'a ObjectId>,
-    /// The objects with which more clusters lose an add-on or a work than may.
+    /// The objects whose deletion removes an add-on or work from more clusters than allowed.
     pub(super) uninstalls: &'a BTreeMap<ObjectId, Uninstall>,
-    /// The ConfigRepos that delete their objects when they are deleted, and how many these are.
+    /// The ConfigRepos that delete their objects on deletion, and the number of these objects.
     pub(super) config_repos: &'a BTreeMap<ObjectId, i32>,
-    /// The objects whose annotation asks for an approval.
+    /// The objects whose annotation requires an approval.
     pub(super) confirm: &'a [ObjectId],
 }
 
-/// Returns whether deleting an object deletes other objects with it. Such deletions always need approval.
+/// Returns true if deleting an object deletes other objects. Such deletions always need an approval.
 pub(super) fn cascades(id: &ObjectId) -> bool {
     matches!(
         (id.group.as_str(), id.kind.as_str()),
@@ -118,7 +119,8 @@ pub(super) fn cascades(id: &ObjectId) -> bool {
     )
 }
 
-/// Returns the objects that the commit has with another hash. Each of its objects replaces one.
+/// Returns the objects that the commit replaces by objects with another hash suffix. Each desired object
+/// replaces at most one.
 fn replaced<'a>(
     objects: impl Iterator<Item = &'a ObjectId>,
     desired: &BTreeSet<&ObjectId>,
@@ -138,7 +140,7 @@ fn replaced<'a>(
     objects.filter(takes_one).collect()
 }
 
-/// Returns the name of a generated object up to its hash.
+/// Returns the name of a generated object without its hash.
 fn generated(id: &ObjectId) -> Option<&str> {
     let (base, hash) = id.key.name.rsplit_once('-')?;
     let is_hash = hash.len() == HASH.1 && hash.chars().all(|it| HASH.0.contains(it));
@@ -146,19 +148,19 @@ fn generated(id: &ObjectId) -> Option<&str> {
     (is_hash && is_kind).then_some(base)
 }
 
-/// Why deletions may be made.
+/// The reason that deletions are allowed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Allowed {
-    /// They are within the budget, against which these objects count.
+    /// The deletions are within the budget, and these objects count against it.
     WithinBudget(BTreeSet<ObjectId>),
-    /// A person approved them.
+    /// A person approved the deletions.
     Approved,
 }
 
-/// Decides whether deletions may be made; `approved` approves exactly those that have that value.
+/// Decides if deletions are allowed; `approved` is the token of the approval.
 ///
 /// # Errors
-/// They must wait.
+/// Returns the hold if the deletions must wait.
 pub(super) fn spend(
     budget: Budget,
     deletions: &Deletions<'_>,
@@ -173,7 +175,7 @@ pub(super) fn spend(
     let replaced = replaced(objects.keys(), desired);
     let is_new = |id: &&ObjectId| !recent.contains_key(*id) && !replaced.contains(*id);
     let new: BTreeSet<ObjectId> = objects.keys().filter(is_new).cloned().collect();
-    // A deletion that was recorded and not made is made now.
+    // A deletion that is recorded but not done is done now.
     let sum = new.len() + recent.len();
     let mut until = None;
     let why = if desired.is_empty() {
@@ -208,7 +210,7 @@ pub(super) fn spend(
         let is_limited = allowed < total && budget.window.is_positive();
         return Ok(Allowed::WithinBudget(if is_limited { new } else { BTreeSet::new() }));
     };
-    // Objects that are created again have other uids, so their deletion needs another approval.
+    // Recreated objects have new uids, so their deletion needs a new approval.
     let hash =
         objects.iter().fold(Sha256::new(), |hash, (id, uid)| hash.chain_update(format!("{id} {uid}\n")));
     let approval = hex(hash.finalize().get(..8).unwrap_or_default());

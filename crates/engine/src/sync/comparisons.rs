@@ -1,4 +1,4 @@
-//! Comparisons of live objects with a commit, kept from one plan to the next.
+//! A cache of comparisons between live objects and a commit, kept across plans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,19 +7,18 @@ use super::{DesiredObject, IgnoreRule};
 use crate::health::ObjectHealth;
 use object::{Object, ObjectRef};
 
-/// The objects of a ConfigRepo that did not differ from the commit at their last comparison. A comparison
-/// reads the managed fields of an object. In a plan that writes nothing it would cost more than everything
-/// else.
+/// The objects of a ConfigRepo that matched the commit in their last comparison. A comparison reads the managed
+/// fields of an object. Without this cache, comparisons would dominate the cost of a plan that writes nothing.
 ///
-/// It is a cache: a plan with an empty one is the same.
+/// An empty cache gives the same plan.
 #[derive(Clone, Debug, Default)]
 pub struct Comparisons {
     unchanged: BTreeMap<ObjectRef, Unchanged>,
-    /// The fields that are not compared.
+    /// The fields that comparisons ignore.
     ignored: Vec<IgnoreRule>,
 }
 
-/// An object that does not differ from the commit.
+/// An object that matches the commit.
 #[derive(Clone, Debug)]
 struct Unchanged {
     live: Arc<Object>,
@@ -28,7 +27,7 @@ struct Unchanged {
 }
 
 impl Comparisons {
-    /// Drops all of them if other fields are compared now, and those of objects that left the commit if they
+    /// Drops all entries if the ignored fields changed. Drops entries for objects that left the commit if there
     /// are many.
     pub(super) fn hold_for(&mut self, ignored: &[IgnoreRule], desired: &[Arc<DesiredObject>]) {
         if self.ignored != ignored {
@@ -41,15 +40,15 @@ impl Comparisons {
         }
     }
 
-    /// Returns the health of an object that was compared before, in the same state and with the same object
-    /// of a commit.
+    /// Returns the health of an object if neither its live state nor its desired version has changed since the
+    /// last comparison.
     pub(super) fn unchanged(&self, desired: &DesiredObject, live: &Arc<Object>) -> Option<ObjectHealth> {
         let known = self.unchanged.get(&desired.reference)?;
         let is_same = Arc::ptr_eq(&known.live, live) && known.digest == desired.digest;
         is_same.then(|| known.health.clone())
     }
 
-    /// Records that an object does not differ from the commit.
+    /// Records that an object matches the commit.
     pub(super) fn remember(&mut self, desired: &DesiredObject, live: &Arc<Object>, health: &ObjectHealth) {
         let (live, digest) = (Arc::clone(live), desired.digest.clone());
         self.unchanged.insert(desired.reference.clone(), Unchanged { live, digest, health: health.clone() });

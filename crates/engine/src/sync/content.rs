@@ -1,4 +1,4 @@
-//! The part of a live object that a commit can say something about.
+//! The part of a live object that a commit can set.
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -6,10 +6,10 @@ use sha2::{Digest as _, Sha256};
 use super::desired::short_hex;
 use object::Object;
 
-/// The metadata that a commit sets.
+/// The metadata fields that a commit can set.
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
-/// Returns an object without its status and without the metadata that the API server and controllers write.
+/// Returns an object without its status, and without metadata from the API server and controllers.
 pub fn content(object: &Object) -> Object {
     let settable = |(name, value): (&String, &Value)| {
         let value = match (name.as_str(), value) {

@@ -1,4 +1,4 @@
-//! Decides what happens to one object of a commit.
+//! Decides what to do with one object of a commit.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use object::{Object, ObjectRef};
 
 /// The decision about one object of the commit.
 pub(super) enum ObjectDecision<'a> {
-    /// Its annotation leaves it to others.
+    /// The annotation of the object leaves it to others.
     Leave,
     Unchanged(ObjectHealth),
     Apply {
@@ -36,18 +36,17 @@ pub(super) enum ObjectDecision<'a> {
     Refuse(Problem),
 }
 
-/// Decides about one object after the other.
+/// Decides about objects one by one.
 pub(super) struct Decider<'a, 'p, L> {
     pub(super) input: &'p SyncInput<'p>,
     pub(super) comparisons: &'p mut Comparisons,
-    /// Reads an object of the hub.
+    /// Reads an object from the hub.
     pub(super) live: &'p L,
-    /// Group and kind of the definitions in the commit.
+    /// The groups and kinds of the definitions in the commit.
     pub(super) defined: BTreeSet<(&'a str, &'a str)>,
 }
 
 impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decider<'a, '_, L> {
-    /// Decides about an object.
     pub(super) fn decide(&mut self, desired: &'a DesiredObject) -> ObjectDecision<'a> {
         let input = self.input;
         let gvk = &desired.reference.gvk;
@@ -68,8 +67,8 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         let write = |force, live: Option<&Object>| take(force, None, live);
         let live = match (self.live)(&desired.reference) {
             Ok(live) => live,
-            // The definition is applied in an earlier stage. Without force, the apply takes no fields of
-            // others.
+            // An earlier stage applies the definition. Without force, the apply takes no fields from other
+            // managers.
             Err(_) if self.defined.contains(&(gvk.group.as_str(), gvk.kind.as_str())) => {
                 return write(false, None);
             }
@@ -121,8 +120,8 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         }
     }
 
-    /// Takes over an object in the version that was compared. Its fields are taken by force, because the API server
-    /// reports a conflict for a value in another form.
+    /// Takes over an object in the version that was compared. Uses force, because the API server reports a
+    /// conflict even for the same value in another form.
     fn take_as_it_is(&self, desired: &'a DesiredObject, live: Option<&Object>) -> ObjectDecision<'a> {
         let mut apply = self.apply(desired, true, live);
         if let Some(live) = live
@@ -134,11 +133,11 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         ObjectDecision::Apply { apply, takes_time: takes_time(&desired.object, live) }
     }
 
-    /// Compares an object with the one that was applied last.
+    /// Compares an object with the version that was applied last.
     fn compare(&mut self, desired: &'a DesiredObject, live: &Arc<Object>) -> ObjectDecision<'a> {
         let compared = desired.compared(&self.input.policy.ignore);
         if is_as_applied(live, &compared, names::CONFIG_REPO_MANAGER) {
-            // A ConfigRepo is healthy when this plan is done, so it does not wait for itself.
+            // A ConfigRepo becomes healthy only after this plan, so it must not wait for itself.
             let is_self = is_self(self.input.repo, &desired.reference);
             let health = if is_self { ObjectHealth::Current } else { ObjectHealth::of(live) };
             self.comparisons.remember(desired, live, &health);
@@ -153,8 +152,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
         })
     }
 
-    /// Returns whether the API server refused to change the object, and its annotation lets it be created
-    /// again.
+    /// Returns true if the API server refused to change the object, and its annotation allows recreating it.
     fn is_recreated(&self, desired: &DesiredObject, live: &Object) -> bool {
         desired.is_recreated && self.input.policy.unchangeable.get(live.uid()) == Some(&desired.digest)
     }
@@ -181,7 +179,7 @@ impl<'a, L> Decider<'a, '_, L> {
 }
 
 impl DesiredObject {
-    /// Returns the object without the fields that are ignored.
+    /// Returns the object without its ignored fields.
     pub fn compared(&self, rules: &[IgnoreRule]) -> Cow<'_, Object> {
         match &ignore::paths_of(&self.reference, &self.ignored, rules)[..] {
             [] => Cow::Borrowed(&self.object),
@@ -189,13 +187,13 @@ impl DesiredObject {
         }
     }
 
-    /// Returns whether the digest on a live object says that this version of the object was applied last.
+    /// Returns true if the digest on a live object shows that this version was applied last.
     pub fn is_last_applied(&self, live: &Object) -> bool {
         live.annotations().get(names::APPLIED_DIGEST_ANNOTATION) == Some(&self.digest.as_str())
     }
 }
 
-/// Says why a hook of Argo CD is not applied.
+/// Returns the problem of a hook of Argo CD, which is never applied.
 fn hook_problem(desired: &DesiredObject, hook: &str) -> Problem {
     let message = format!(
         "{} is a {hook} hook of Argo CD, and a ConfigRepo runs no hooks: it would apply the object once and keep it. Remove it from \
@@ -206,7 +204,7 @@ fn hook_problem(desired: &DesiredObject, hook: &str) -> Problem {
     Problem { reason: "ArgoHook", message, origin: desired.origin.clone() }
 }
 
-/// Returns group and kind that an object defines, if it is a definition.
+/// Returns the group and kind that an object defines, if it is a definition.
 pub(super) fn defined_kind(desired: &DesiredObject) -> Option<(&str, &str)> {
     if desired.reference.gvk.kind != "CustomResourceDefinition" {
         return None;

@@ -1,4 +1,4 @@
-//! Completes the objects of a commit: checks them, and removes the fields that a repository may not set.
+//! Completes the objects of a commit: validates them and removes fields that a repository may not set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -15,49 +15,49 @@ use object::builtin_lists::BUILTIN;
 use object::hex;
 use object::{Gvk, Key, Location, Object, ObjectRef, RenderedObject};
 
-/// The completed objects of a commit. It is made once for a commit and shared by all plans for it.
+/// The completed objects of a commit. They are built once per commit and shared by all its plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
     /// The objects, in stage order.
     pub objects: Vec<Arc<DesiredObject>>,
-    /// Digest of all objects.
+    /// The digest of all objects.
     pub digest: String,
-    /// The scopes of kinds that the commit defines.
+    /// The scopes of the kinds that the commit defines.
     scopes: Scopes,
 }
 
 /// A completed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredObject {
-    /// Its kind, namespace and name.
+    /// The kind, namespace and name of the object.
     pub reference: ObjectRef,
-    /// The object, without the annotations of its owner.
+    /// The object, without our ownership annotations.
     pub object: Object,
-    /// Digest of the object. The live object carries it as an annotation.
+    /// The digest of the object, which the live object has as an annotation.
     pub digest: String,
-    /// Whether and when it is applied.
+    /// The rule for applying the object.
     pub apply: ApplyRule,
-    /// Whether it is deleted and created again when a field of it cannot change.
+    /// True if the object is deleted and recreated when one of its fields is immutable.
     pub is_recreated: bool,
-    /// Fields that are left as they are on the hub.
+    /// The fields that keep their live values.
     pub(super) ignored: Vec<FieldPath>,
-    /// The place in the repository that it comes from.
+    /// The place in the repository that the object comes from.
     pub origin: Location,
-    /// The object as it was rendered.
+    /// The object as rendered.
     rendered: Arc<RenderedObject>,
 }
 
-/// Whether and when an object of a commit is applied, as its annotation says.
+/// The rule for applying an object, from its annotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApplyRule {
-    /// Whenever it differs from the commit.
+    /// Applies the object whenever it differs from the commit.
     #[default]
     Always,
-    /// As always, but fields that kubectl applied stay with kubectl.
+    /// Like `Always`, but fields that kubectl applied stay with kubectl.
     Merge,
-    /// When no object has its name. It is never changed.
+    /// Creates the object if none has its name, and never changes it.
     IfNotPresent,
-    /// Never. It is not deleted either.
+    /// Never applies or deletes the object.
     Ignore,
 }
 
@@ -77,8 +77,8 @@ impl ApplyRule {
     }
 }
 
-/// Returns whether an object is deleted and created again when a field of it cannot change. Its deletion must
-/// take nothing else with it: neither the content of a namespace, nor an add-on from its clusters.
+/// Returns true if an object is deleted and recreated when one of its fields is immutable. This is allowed only
+/// if its deletion affects nothing else, such as the content of a namespace or an add-on on clusters.
 fn is_recreated(object: &Object) -> Result<bool, String> {
     let annotation = names::FORCE_ANNOTATION;
     let reference = object.reference();
@@ -96,8 +96,8 @@ fn is_recreated(object: &Object) -> Result<bool, String> {
     }
 }
 
-/// Metadata that only the API server and controllers write, or that names other objects of one cluster by
-/// uid. A finalizer that nobody removes would keep an object from being deleted for ever.
+/// Metadata that is reserved for the API server and controllers, or that refers to other objects of one cluster
+/// by uid. A finalizer that nobody removes would block the deletion of an object forever.
 const SERVER_FIELDS: &[&str] = &[
     "uid",
     "resourceVersion",
@@ -111,8 +111,8 @@ const SERVER_FIELDS: &[&str] = &[
     "finalizers",
 ];
 
-/// Annotations that a repository may not set: those that only we and `kubectl apply` write, and the approvals
-/// and requests of a person. A commit must not loosen the guard of its own deletions.
+/// Annotations that a repository may not set: annotations that only we or `kubectl apply` write, and approvals
+/// and requests by people. A commit must not weaken the protection against its own deletions.
 const FOREIGN_ANNOTATIONS: [&str; 19] = [
     names::CONFIG_REPO_ANNOTATION,
     names::APPLIED_DIGEST_ANNOTATION,
@@ -135,8 +135,8 @@ const FOREIGN_ANNOTATIONS: [&str; 19] = [
     names::LEFT_SINCE_ANNOTATION,
 ];
 
-/// Largest object that is sent: etcd takes requests of 1.5 MiB, and the server adds to the objects that it
-/// stores.
+/// The maximum size of an object that is sent. etcd accepts requests of 1.5 MiB, and the server adds to the
+/// objects that it stores.
 const MAX_OBJECT_BYTES: usize = 1_400_000;
 
 impl Desired {
@@ -145,12 +145,12 @@ impl Desired {
         self.objects.iter().map(|object| ObjectId::of(&object.reference)).collect()
     }
 
-    /// Checks and completes the rendered objects of a commit of `repo`. Those that name no namespace get `namespace`. A confined
-    /// repository may only hold objects of the namespace of `repo`. Objects that are the same in `last`, an earlier commit of the same
-    /// repository, are taken from it.
+    /// Validates and completes the rendered objects of a commit of `repo`. Objects without a namespace get
+    /// `namespace`. A confined repository may only contain objects in the namespace of `repo`. Objects that are
+    /// unchanged since `last`, an earlier commit of the same repository, are shared with it.
     ///
     /// # Errors
-    /// All problems of the objects; nothing of the commit may be applied then.
+    /// Returns all problems of the objects. In that case nothing of the commit may be applied.
     pub fn complete(
         repo: &Key,
         namespace: &str,
@@ -197,18 +197,18 @@ impl Desired {
         Ok(Self { digest: digest(&objects), objects, scopes })
     }
 
-    /// Returns the objects by the address of their rendered object. They hold it, so no other object has the
-    /// address.
+    /// Returns the objects by the address of their rendered object. The addresses are unique, because each
+    /// object keeps its rendered object alive.
     fn by_rendered(last: Option<&Self>) -> BTreeMap<*const RenderedObject, &Arc<DesiredObject>> {
         let objects = last.into_iter().flat_map(|last| &last.objects);
         objects.map(|object| (Arc::as_ptr(&object.rendered), object)).collect()
     }
 
-    /// Returns the hash of the plan that replaces the objects with another digest by these ones. It leaves out the
-    /// names of commits, so a merge has the plan of its branch.
+    /// Returns the hash of the plan that changes the objects with digest `before` to these ones. It excludes
+    /// commit hashes, so a merge has the same plan as its branch.
     ///
-    /// A person approves it, so it is longer than a digest: a person who writes two commits must not be
-    /// able to give them the same hash.
+    /// A person approves this hash, so it is longer than a digest: an attacker must not be able to craft two
+    /// commits with the same hash.
     pub fn plan_hash(&self, before: &str) -> String {
         let mut hash = Sha256::new_with_prefix(format!("{before}\n"));
         for desired in &self.objects {
@@ -224,7 +224,7 @@ impl Desired {
         self.objects.iter().find(|desired| desired.reference == *reference).map(|desired| &desired.origin)
     }
 
-    /// Returns the namespaces that objects are in and that the commit itself does not create.
+    /// Returns the namespaces that the objects need and that the commit does not create.
     pub fn required_namespaces(&self) -> BTreeSet<String> {
         let created: BTreeSet<&str> = self
             .objects
@@ -239,12 +239,12 @@ impl Desired {
 }
 
 impl DesiredObject {
-    /// Returns the point of a sync at which Argo CD applies the object; `None` if it is not a hook.
+    /// Returns the sync phase in which Argo CD applies the object; `None` if it is not a hook.
     pub fn hook(&self) -> Option<&str> {
         argo::hook(&self.object)
     }
 
-    /// Returns the object to send, with the annotations that mark it as the property of a ConfigRepo.
+    /// Returns the object to send, with the annotations that mark the ConfigRepo as its owner.
     pub(super) fn marked(&self, object: &Object, repo: &Key) -> Object {
         let mut object = object.clone();
         let annotations = object.metadata_mut().entry("annotations").or_insert(Value::Null);
@@ -321,16 +321,15 @@ fn digest(objects: &[Arc<DesiredObject>]) -> String {
     short_hex(parts.iter().fold(Sha256::new(), |hash, part| hash.chain_update(part)))
 }
 
-/// Returns the first 64 bits of a hash, which are enough to tell versions of one object apart.
+/// Returns the first 64 bits of a hash, which are enough to distinguish the versions of one object.
 pub(super) fn short_hex(hash: Sha256) -> String {
     hex(hash.finalize().get(..8).unwrap_or_default())
 }
 
-/// Says why a ConfigRepo that is confined to its namespace may not hold an object.
+/// Returns the reason that a confined ConfigRepo may not contain an object; `None` if it may.
 ///
-/// The API server decides whether the service account may write the object. The confinement keeps the
-/// ConfigRepo from comparing objects that the account cannot read, and from making ConfigRepos that act as
-/// another identity.
+/// The API server decides if the service account may write the object. The confinement prevents the ConfigRepo
+/// from comparing objects that the account cannot read, and from creating ConfigRepos with another identity.
 fn confinement_breach(repo: &Key, desired: &DesiredObject, scopes: &Scopes) -> Option<String> {
     let ObjectRef { gvk, key } = &desired.reference;
     let hint = "this ConfigRepo has a serviceAccountName, which confines it to its namespace; move the object to a ConfigRepo without one";
@@ -347,7 +346,7 @@ fn confinement_breach(repo: &Key, desired: &DesiredObject, scopes: &Scopes) -> O
         .then(|| format!("{} could act as another identity: {hint}", desired.reference))
 }
 
-/// Says which kinds are namespaced, as far as that is known without asking the hub.
+/// The scopes of kinds that are known without a request to the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Scopes {
     in_commit: BTreeMap<(String, String), bool>,
@@ -371,7 +370,7 @@ impl Scopes {
         });
         let name = (gvk.group.clone(), gvk.kind.clone());
         let builtin = || BUILTIN.is_namespaced(&gvk.api_version(), &gvk.kind);
-        // A definition of the commit says nothing about the kinds that a hub has without it.
+        // A definition in the commit cannot change the scope of built-in kinds.
         OURS.get(&name).copied().or_else(builtin).or_else(|| self.in_commit.get(&name).copied())
     }
 }

@@ -1,4 +1,4 @@
-//! Fields of objects that are left as they are on the hub.
+//! Fields of objects that keep their live values.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use api::names::{CONFIG_REPO_MANAGER, IGNORE_FIELDS_ANNOTATION};
 use object::fields::{Element, FieldSet, Owners};
 use object::{Object, ObjectRef};
 
-/// A field: a JSON pointer (RFC 6901) in which `[key=value]` stands for the item of a list.
+/// The path of a field: a JSON pointer (RFC 6901) in which `[key=value]` selects a list item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldPath {
     steps: Vec<PathStep>,
@@ -15,17 +15,17 @@ pub(super) struct FieldPath {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PathStep {
-    /// The field of a map.
+    /// A field of a map.
     Field(String),
-    /// The item of a list whose fields have these values.
+    /// The list item whose fields have these values.
     Item(Vec<(String, String)>),
 }
 
-/// Fields that are ignored in some objects, as the spec of a ConfigRepo says.
+/// A rule in a ConfigRepo's spec that ignores fields of matching objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoreRule {
     paths: Vec<FieldPath>,
-    /// Empty parts stand for any.
+    /// Empty selectors match everything.
     group: String,
     kind: String,
     namespace: String,
@@ -33,10 +33,10 @@ pub struct IgnoreRule {
 }
 
 impl FieldPath {
-    /// Reads a path.
+    /// Parses a path.
     ///
     /// # Errors
-    /// The text is no path, or leads to a field that identifies an object.
+    /// Fails if the text is not a path, or if the path leads to a field that identifies an object.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let hint = "write a path such as /spec/replicas or /spec/template/spec/containers/[name=web]/image";
         let Some(rest) = text.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
@@ -51,10 +51,10 @@ impl FieldPath {
         Ok(Self { steps })
     }
 
-    /// Reads the paths of an annotation.
+    /// Parses the paths in the annotation of an object.
     ///
     /// # Errors
-    /// A path is malformed.
+    /// Fails if a path is malformed.
     pub(super) fn of(object: &Object) -> Result<Vec<Self>, String> {
         let annotations = object.annotations();
         let texts = annotations.get(IGNORE_FIELDS_ANNOTATION).copied().unwrap_or_default().split_whitespace();
@@ -78,10 +78,10 @@ impl PathStep {
 }
 
 impl IgnoreRule {
-    /// Reads a rule.
+    /// Parses a rule.
     ///
     /// # Errors
-    /// A path is malformed.
+    /// Fails if a path is malformed.
     pub fn read(rule: &IgnoredFields) -> Result<Self, String> {
         let IgnoredFields { paths, group, kind, namespace, name, unknown: _ } = rule;
         let paths = paths.iter().map(|path| FieldPath::parse(path)).collect::<Result<_, _>>();
@@ -99,7 +99,7 @@ impl IgnoreRule {
     }
 }
 
-/// Returns the paths that are ignored in an object.
+/// Returns the paths to ignore in an object.
 pub(super) fn paths_of<'a>(
     object: &'a ObjectRef,
     own: &'a [FieldPath],
@@ -109,7 +109,7 @@ pub(super) fn paths_of<'a>(
     own.iter().chain(of_rules).collect()
 }
 
-/// Returns an object without some fields.
+/// Returns an object without the given fields.
 pub(super) fn without(object: &Object, paths: &[&FieldPath]) -> Object {
     let mut object = object.clone();
     for path in paths {
@@ -118,9 +118,9 @@ pub(super) fn without(object: &Object, paths: &[&FieldPath]) -> Object {
     object
 }
 
-/// Returns the object to apply to a live one. An ignored field that another applier owns is left out, so that
-/// only that applier owns it. Every other ignored field gets its live value, because the API server removes a
-/// field that is left out if nobody else applies it.
+/// Returns the object to apply to a live one. It omits ignored fields that another applier owns, so that only
+/// that applier owns them. Other ignored fields get their live values, because the API server would remove an
+/// omitted field that nobody else applies.
 pub(super) fn adopted(desired: &Object, live: &Object, paths: &[&FieldPath]) -> Object {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let theirs = owners.applied_by_others(CONFIG_REPO_MANAGER);
@@ -147,7 +147,7 @@ fn is_in(fields: &FieldSet, steps: &[PathStep]) -> bool {
     fields.elements().any(|(element, _, below)| fits(element) && is_in(below, rest))
 }
 
-/// Returns whether the item of a list has the values of a step.
+/// Returns true if a list item has the values of a step.
 fn has_keys(item: &Value, pairs: &[(String, String)]) -> bool {
     pairs.iter().all(|(key, wanted)| match item.get(key) {
         Some(Value::String(text)) => text == wanted,
@@ -189,7 +189,7 @@ fn remove_below(value: &mut Value, steps: &[PathStep]) {
     }
 }
 
-/// Sets a field that the commit has; one that it does not have stays with its owners.
+/// Sets a field that the commit contains. A field that it does not contain stays with its owners.
 fn set_in_map(map: &mut Map<String, Value>, steps: &[PathStep], live: &Value) {
     let Some((PathStep::Field(name), rest)) = steps.split_first() else { return };
     if let Some(value) = map.get_mut(name) {

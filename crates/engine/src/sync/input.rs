@@ -1,4 +1,4 @@
-//! The input of a plan beside the commit.
+//! The input of a plan, in addition to the commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,95 +7,97 @@ use jiff::Timestamp;
 use super::{Budget, IgnoreRule, Inventory, ObjectId, Recent, Uninstall};
 use object::Key;
 
-/// The input of a plan beside the commit.
+/// The input of a plan, in addition to the commit.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncInput<'a> {
     /// The ConfigRepo.
     pub repo: &'a Key,
-    /// The objects that it owns so far.
+    /// The objects that the ConfigRepo currently owns.
     pub inventory: &'a Inventory,
     /// The objects in the inventories of other ConfigRepos.
     pub claimed: &'a BTreeMap<ObjectId, Vec<Claimant>>,
-    /// The objects that other ConfigRepos of the same identity want to have from it.
+    /// The objects that other ConfigRepos with the same identity request from this one.
     pub requested: &'a BTreeMap<ObjectId, Key>,
-    /// Whether another ConfigRepo will soon have requested what it wants. Deletions wait meanwhile.
+    /// True if another ConfigRepo is about to request its objects. Until then, deletions wait.
     pub awaits_requests: bool,
-    /// Why another ConfigRepo cannot request what it may want. Deletions need an approval meanwhile.
+    /// The reason that another ConfigRepo cannot request objects. Until that is resolved, deletions need an
+    /// approval.
     pub unjudged: Option<&'a str>,
-    /// Whether the API server forbids objects that the permissions of the commit may allow. They are judged after these.
+    /// True if the API server forbids objects that permissions in the commit may allow. These objects are
+    /// validated after the permissions are applied.
     pub are_permissions_needed: bool,
-    /// The missing namespaces of its objects.
+    /// The missing namespaces of the ConfigRepo's objects.
     pub missing_namespaces: &'a BTreeSet<String>,
-    /// The objects of the commit that are not applied by this plan.
+    /// The objects of the commit that this plan does not apply.
     pub withheld: &'a Withheld,
-    /// The objects that it deleted without an approval, and when.
+    /// The objects that were deleted without an approval, and the times of their deletions.
     pub recent: &'a Recent,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// The decisions of its user.
+    /// The settings of the ConfigRepo's user.
     pub policy: &'a SyncPolicy,
 }
 
-/// Objects of a commit that stay as they are on the hub: they would allow what must wait for a person.
+/// Objects of a commit that are not changed, because they would allow something that requires an approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
-    /// Those that stay as they are in any case.
+    /// Objects that are never changed by this plan.
     pub always: BTreeSet<ObjectId>,
-    /// Those that stay as they are while a deletion that clusters lose something with waits.
+    /// Objects that are unchanged while a deletion that removes something from clusters waits.
     pub with_uninstalls: BTreeSet<ObjectId>,
 }
 
-/// Another ConfigRepo whose inventory has an object.
+/// Another ConfigRepo whose inventory contains an object.
 ///
-/// An inventory is written before its objects, so it shows what the ConfigRepo wants to write, and not
-/// that it may.
+/// An inventory is written before its objects. It shows that the ConfigRepo wants to write them, not that it
+/// may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimant {
     /// The ConfigRepo.
     pub repo: Key,
-    /// Whether the hub refuses its writes.
+    /// True if the hub refuses its writes.
     pub is_forbidden: bool,
 }
 
 /// The settings of the user of a ConfigRepo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPolicy {
-    /// The rule for objects that others created.
+    /// The rule for objects that were created by others.
     pub takeover: Takeover,
-    /// Whether Secrets of others are not compared: the user may not learn what the operator can read.
+    /// True if Secrets of others must not be compared, because the user could learn what the operator can read.
     pub is_blind_to_secrets: bool,
-    /// Whether objects that leave the repository are deleted.
+    /// True if objects that leave the repository are deleted.
     pub prune: bool,
-    /// Whether the objects are deleted because the ConfigRepo is.
+    /// True if the objects are deleted because the ConfigRepo is being deleted.
     pub is_repo_deleted: bool,
-    /// The limit of the deletions without approval; `None` sets no limit.
+    /// The limit for deletions without an approval; `None` is unlimited.
     pub budget: Option<Budget>,
-    /// The approval of deletions above the budget; empty if there is none.
+    /// The approval token for deletions above the budget; empty if there is none.
     pub approved: String,
-    /// Whether it was given for deletions of the same commit of which these are left.
+    /// True if the approval covered deletions of the same commit, of which these are the remaining ones.
     pub approves_rest: bool,
-    /// The objects with which more clusters lose an add-on or a work than may at once.
+    /// The objects whose deletion removes an add-on or work from more clusters than allowed at once.
     pub uninstalls: BTreeMap<ObjectId, Uninstall>,
-    /// Whether a stage waits until the objects of the stages before it are healthy.
+    /// True if each stage waits for the objects of earlier stages to be healthy.
     pub waits_for_health: bool,
-    /// Fields that are left as they are on the hub.
+    /// The fields that keep their live values.
     pub ignore: Vec<IgnoreRule>,
-    /// The objects of others that the API server has compared with the commit, each with a field that differs; `None` if
-    /// it would leave the object as it is.
+    /// The objects of others that the API server compared with the commit, each with a field that differs;
+    /// `None` if an apply would not change the object.
     pub compared: BTreeMap<ObjectId, Option<String>>,
-    /// The uids of objects that could not be changed, with the digests of the wanted ones. They are deleted
-    /// if their annotation says so.
+    /// The uids of objects that could not be changed, with the digests of the desired ones. They are deleted if
+    /// their annotation allows it.
     pub unchangeable: BTreeMap<String, String>,
 }
 
-/// The rule for an object of the repository that another user or tool created.
+/// The rule for objects in the repository that another user or tool created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Takeover {
-    /// Takes it over if it is as the repository wants it and no other GitOps tool tracks it.
+    /// Takes over the object if it matches the repository and no other GitOps tool tracks it.
     #[default]
     IfNoDiff,
-    /// Takes it over.
+    /// Takes over the object.
     Always,
-    /// Leaves it alone.
+    /// Never takes over the object.
     Never,
 }

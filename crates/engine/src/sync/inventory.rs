@@ -12,22 +12,22 @@ use sha2::{Digest as _, Sha256};
 use super::DesiredObject;
 use super::desired::short_hex;
 
-/// Identifies an object of the hub; its API version does not matter.
+/// The identity of an object on the hub, independent of its API version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// API group.
+    /// The API group.
     pub group: String,
-    /// Kind.
+    /// The kind.
     pub kind: String,
-    /// Namespace and name.
+    /// The namespace and name.
     pub key: Key,
 }
 
-/// Owned objects, each with the API version that it was last applied in.
+/// The owned objects, each with the API version in which it was last applied.
 pub type Inventory = BTreeMap<ObjectId, String>;
 
-/// Reads the inventory of a ConfigRepo: the objects that its inventories list and request, and those that earlier
-/// versions recorded in its status.
+/// Returns the inventory of a ConfigRepo: the objects that its ConfigRepoInventories list or request, and the
+/// objects that earlier versions recorded in its status.
 pub fn recorded<'a>(
     repo: &ConfigRepo,
     inventories: impl IntoIterator<Item = &'a ConfigRepoInventory>,
@@ -39,7 +39,7 @@ pub fn recorded<'a>(
         .collect()
 }
 
-/// Reads the objects that a ConfigRepo requests from other ConfigRepos.
+/// Returns the objects that a ConfigRepo requests from other ConfigRepos.
 pub fn requested<'a>(
     repo: &ConfigRepo,
     inventories: impl IntoIterator<Item = &'a ConfigRepoInventory>,
@@ -62,14 +62,14 @@ pub fn digest_of_paths<'a>(paths: impl Iterator<Item = &'a String>) -> String {
     short_hex(paths.fold(Sha256::new(), |hash, path| hash.chain_update(path).chain_update("\n")))
 }
 
-/// Returns the ConfigRepo that an inventory belongs to.
+/// Returns the ConfigRepo that owns an inventory.
 pub fn owner(part: &ConfigRepoInventory) -> Option<&OwnerReference> {
     part.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "ConfigRepo")
 }
 
-/// Lists the kinds that must be read to decide about a commit and an inventory.
+/// Returns the kinds that must be read to plan a commit with an inventory.
 pub fn kinds(desired: &[Arc<DesiredObject>], inventory: &Inventory) -> Vec<Gvk> {
-    // Nobody reads hooks.
+    // Hooks are not read.
     let desired = desired.iter().filter(|desired| desired.hook().is_none());
     let desired = desired.map(|desired| &desired.reference.gvk);
     let desired = desired.map(|gvk| [&gvk.group, &gvk.version, &gvk.kind]);
@@ -84,29 +84,29 @@ pub fn kinds(desired: &[Arc<DesiredObject>], inventory: &Inventory) -> Vec<Gvk> 
 }
 
 impl ObjectId {
-    /// Identifies an object.
+    /// Returns the identity of an object.
     pub fn of(object: &ObjectRef) -> Self {
         Self { group: object.gvk.group.clone(), kind: object.gvk.kind.clone(), key: object.key.clone() }
     }
 
-    /// Returns the object in an API version.
+    /// Returns the object reference in an API version.
     pub fn at(&self, version: &str) -> ObjectRef {
         let gvk = Gvk { group: self.group.clone(), version: version.to_owned(), kind: self.kind.clone() };
         ObjectRef { gvk, key: self.key.clone() }
     }
 
-    /// Writes the name of an object in a ConfigRepoInventory: `group/Kind/namespace/name`.
+    /// Returns the path of an object in a ConfigRepoInventory: `group/Kind/namespace/name`.
     pub fn path(&self) -> String {
         format!("{}/{}/{}/{}", self.group, self.kind, self.key.namespace, self.key.name)
     }
 
-    /// Reads the name of an object in a ConfigRepoInventory. No part of it contains a slash.
+    /// Parses the path of an object in a ConfigRepoInventory. No part of it contains a slash.
     pub fn from_path(path: &str) -> Option<Self> {
         let [group, kind, namespace, name] = path.split('/').collect::<Vec<_>>().try_into().ok()?;
         Some(Self { group: group.into(), kind: kind.into(), key: Key::namespaced(namespace, name) })
     }
 
-    /// Writes the entry of a status.
+    /// Returns the status entry.
     pub fn entry(&self, version: &str) -> InventoryEntry {
         InventoryEntry {
             group: self.group.clone(),
@@ -118,14 +118,14 @@ impl ObjectId {
         }
     }
 
-    /// Reads the entry of a status: the object and its API version.
+    /// Reads a status entry. Returns the object and its API version.
     pub fn from_entry(entry: &InventoryEntry) -> (Self, String) {
         let key = Key::namespaced(entry.namespace.clone(), entry.name.clone());
         (Self { group: entry.group.clone(), kind: entry.kind.clone(), key }, entry.version.clone())
     }
 }
 
-/// `Kind.group namespace/name`.
+/// Prints `Kind.group namespace/name`.
 impl Display for ObjectId {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         self.at("").fmt(f)

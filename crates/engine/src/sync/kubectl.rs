@@ -1,8 +1,8 @@
-//! The fields that `kubectl apply` owns in an object that a repository applies.
+//! Takes over fields that `kubectl apply` owns in an object of a repository.
 //!
-//! An object that was applied with kubectl before it came to the repository has two owners. A field that
-//! leaves the repository would stay, because kubectl still owns it. So kubectl's fields are moved to our
-//! field manager before the apply, as `client-go/util/csaupgrade` does, and the apply removes those that the
+//! An object that was applied with kubectl before it moved to the repository has two owners. A field that leaves
+//! the repository would stay, because kubectl still owns it. kubectl's fields are therefore moved to our field
+//! manager before the apply, as in `client-go/util/csaupgrade`. The apply then removes the fields that the
 //! commit does not have.
 
 use serde_json::Value;
@@ -11,19 +11,19 @@ use api::names::CONFIG_REPO_MANAGER;
 use object::Object;
 use object::fields::{FieldSet, Manager, Operation, Owners};
 
-/// Managed fields in which kubectl owns nothing.
+/// Managed fields without any ownership by kubectl.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManagedFields {
     /// The uid of the object.
     pub uid: String,
-    /// The version of the object that the fields are of.
+    /// The resource version of the object with these fields.
     pub resource_version: String,
     /// `metadata.managedFields`.
     pub entries: Vec<Value>,
 }
 
 /// Moves the fields that kubectl applied to our field manager. Other managers, such as `kubectl edit`, keep
-/// theirs.
+/// their fields.
 pub(super) fn take_over(live: &Object, desired: &Object) -> Option<ManagedFields> {
     Some(ManagedFields {
         uid: live.uid().into(),
@@ -33,7 +33,7 @@ pub(super) fn take_over(live: &Object, desired: &Object) -> Option<ManagedFields
 }
 
 /// Returns the fields of a live object that our field manager or kubectl owns. An apply removes those that it
-/// does not have and that nobody else owns.
+/// omits and that nobody else owns.
 pub(super) fn applied_fields(live: &Object, desired: &Object) -> FieldSet {
     let ours = our_manager(desired);
     let owners = taken_over(live, &ours);

@@ -1,12 +1,12 @@
 //! Decides how the objects of a commit reach the hub, and which objects that left the repository are deleted.
 //!
-//! Five rules hold for every input:
-//! - The inventory lists an object before it is created and until it is known to be gone.
-//! - An object is deleted only if the inventory lists it, it carries our annotation, and its kind was read.
+//! Five rules apply to every input:
+//! - The inventory lists an object from before its creation until it is known to be gone.
+//! - An object is deleted only if the inventory lists it, it has our annotation, and its kind was read.
 //! - Deletions above the deletion budget wait for approval.
-//! - One refused object refuses the whole commit, so the last good state stays applied. The API server judges every object
-//!   that it can before the first write.
-//! - The next stage waits until the objects of a stage are healthy, unless the user does not wait for health.
+//! - One refused object refuses the whole commit, so the last good state stays applied. Before the first write,
+//!   the API server validates every object that it can.
+//! - The next stage waits until the objects of a stage are healthy, unless the user disables this.
 
 mod argo;
 mod arrivals;

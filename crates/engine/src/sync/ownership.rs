@@ -1,4 +1,4 @@
-//! Ownership of a live object that has the name of a desired one.
+//! The ownership of a live object with the name of a desired one.
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -13,36 +13,38 @@ use api::names::argo::TRACKING_ID_ANNOTATION;
 use object::fields::{Element, first_difference};
 use object::{Gvk, Key, Object, ObjectRef};
 
-/// The reason of a refusal of an object that another ConfigRepo owns.
+/// The reason for refusing an object that another ConfigRepo owns.
 pub(super) const OWNED_BY_CONFIG_REPO: &str = "OwnedByConfigRepo";
 
 /// The ownership of an object that the repository wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// The ConfigRepo owns it.
+    /// This ConfigRepo owns the object.
     Ours,
-    /// It does not exist or may be taken over. `force` takes the fields of other managers; `tracking` is the
-    /// tracking by Argo CD that ends.
+    /// The object does not exist or may be taken over. `force` takes fields from other managers; `tracking` is
+    /// the Argo CD tracking to stop.
     Available { force: bool, tracking: Option<Tracking> },
-    /// It may be taken over as it is now: the API server stores the values of the commit in another form.
+    /// The object may be taken over as it is: the API server stores the commit's values in another form.
     Equal,
-    /// Another owner has it.
+    /// The object belongs to another owner.
     Refused { reason: &'static str, message: String },
 }
 
-/// Decides who owns the live object that has the name of a desired one.
+/// Determines the ownership of the live object with the name of a desired one.
 pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Option<&Object>) -> Ownership {
     let refuse = |reason, why: String| {
         let message = format!("{} {why}", desired.reference);
         Ownership::Refused { reason, message }
     };
     let app = live.and_then(argo::application);
-    // A ConfigRepo that is deleted leaves its marks behind, and one of the same name may come after Argo CD.
+    // A deleted ConfigRepo leaves its marks behind, and a new one with the same name may appear after Argo CD
+    // has taken over the object.
     let is_recorded = || input.inventory.contains_key(&ObjectId::of(&desired.reference));
     if live.is_some_and(|live| is_marked(live, input.repo)) && (app.is_none() || is_recorded()) {
         return Ownership::Ours;
     }
-    // A ConfigRepo would otherwise keep the names of objects that it may not write from those that may.
+    // Otherwise, a ConfigRepo could claim names of objects that it may not write, and block other ConfigRepos
+    // that may.
     let owns =
         |claimant: &&Claimant| live.map_or(!claimant.is_forbidden, |live| is_marked(live, &claimant.repo));
     let claimants = input.claimed.get(&ObjectId::of(&desired.reference));
@@ -95,13 +97,14 @@ pub(super) fn ownership(input: &SyncInput<'_>, desired: &DesiredObject, live: Op
     }
 }
 
-/// The fields of a ConfigRepo that limit its repository.
+/// The fields of a ConfigRepo that restrict its repository.
 const GUARDED_FIELDS: [&str; 6] =
     ["url", "ref", "serviceAccountName", "deletionBudget", "takeover", "rewind"];
 
-/// Names the guarded field that a repository changes in its own ConfigRepo, or that its apply would remove.
+/// Returns the first guarded field that a repository changes in its own ConfigRepo, or that its apply would
+/// remove.
 ///
-/// A commit could otherwise raise its own budget and use it.
+/// Otherwise, a commit could raise its own budget and use it.
 pub(super) fn changed_guard(repo: &Key, desired: &Object, live: &Object) -> Option<&'static str> {
     if !is_self(repo, &desired.reference()) {
         return None;
@@ -116,23 +119,23 @@ pub(super) fn changed_guard(repo: &Key, desired: &Object, live: &Object) -> Opti
     GUARDED_FIELDS.into_iter().find(is_changed)
 }
 
-/// Returns whether two values of a guarded field mean the same. The hub fills in what a budget leaves out.
+/// Returns true if two values of a guarded field are equivalent. The hub fills in the defaults of a budget.
 fn is_same_guard(field: &str, one: Option<&Value>, other: Option<&Value>) -> bool {
     let budget = |value: Option<&Value>| DeletionBudget::deserialize(value?).ok();
     one == other || field == "deletionBudget" && budget(one).is_some_and(|one| Some(one) == budget(other))
 }
 
-/// Returns whether an object is the ConfigRepo itself.
+/// Returns true if an object is the ConfigRepo itself.
 pub(super) fn is_self(repo: &Key, object: &ObjectRef) -> bool {
     object.gvk.group == names::GITOPS_GROUP && object.gvk.kind == "ConfigRepo" && object.key == *repo
 }
 
-/// Returns whether objects of a kind hold secrets.
+/// Returns true if the kind is Secret.
 pub fn is_secret(gvk: &Gvk) -> bool {
     gvk.group.is_empty() && gvk.kind == "Secret"
 }
 
-/// Returns whether a live object carries the annotation of a ConfigRepo.
+/// Returns true if a live object has the annotation of a ConfigRepo.
 pub fn is_marked(live: &Object, repo: &Key) -> bool {
     live.annotations().get(names::CONFIG_REPO_ANNOTATION) == Some(&repo.to_string().as_str())
 }

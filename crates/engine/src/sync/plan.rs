@@ -1,4 +1,4 @@
-//! Decides the writes and deletions of a commit, from its objects, the inventory and the live objects.
+//! Decides the writes and deletions for a commit from its objects, the inventory and the live objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use crate::health::ObjectHealth;
 use crate::order::{HUB_STAGES, hub_stage};
 use object::{Object, ObjectRef};
 
-/// The applies of a commit by stage, and the stages that are not finished.
+/// The applies of a commit by stage, and the unfinished stages.
 #[derive(Default)]
 struct Stages<'a> {
     applies: BTreeMap<u8, Vec<Apply<'a>>>,
@@ -32,7 +32,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns the applies of this plan, and those of later stages, which wait for the health of an earlier one.
+    /// Returns the applies of this plan, and those of later stages that wait for the health of an earlier one.
     fn end(mut self, waits_for_health: bool) -> (Vec<Vec<Apply<'a>>>, Vec<Apply<'a>>) {
         let first = self.unfinished.first().filter(|_| waits_for_health);
         let later = first.map(|first| self.applies.split_off(&(first + 1))).unwrap_or_default();
@@ -42,8 +42,8 @@ impl<'a> Stages<'a> {
 
 /// Decides the writes and deletions that bring the objects of a commit to the hub.
 ///
-/// `live` reads an object of the hub. It fails if the kind has not been read; a failed read decides nothing.
-/// `comparisons` are those of earlier plans for the ConfigRepo.
+/// `live` reads an object from the hub. It fails if the kind has not been read; a failed read decides nothing.
+/// `comparisons` come from earlier plans for the ConfigRepo.
 #[expect(clippy::too_many_lines, reason = "the order of the decisions about a commit is read in one place")]
 pub fn plan<'a, E: Display>(
     desired: &'a Desired,
@@ -90,8 +90,8 @@ pub fn plan<'a, E: Display>(
     }
     plan.unread.dedup();
     if !plan.problems.is_empty() || !plan.unread.is_empty() {
-        // The commit is not applied, so the inventory stays as it is. Two ConfigRepos that exchange objects
-        // are both refused until one of them hands over what it has.
+        // The commit is not applied, so the inventory is unchanged. If two ConfigRepos exchange objects, both
+        // are refused until one of them hands over its objects.
         let mut refused = plan.refused(input.inventory);
         let waits_for_others = refused.problems.iter().all(|problem| problem.reason == OWNED_BY_CONFIG_REPO);
         if waits_for_others && refused.unread.is_empty() {
@@ -132,7 +132,7 @@ pub fn plan<'a, E: Display>(
     plan
 }
 
-/// Returns what a plan with these deletions leaves as it is.
+/// Returns the objects that a plan with these deletions does not change.
 fn withheld<'w>(input: &SyncInput<'w>, plan: &SyncPlan<'_>) -> BTreeSet<&'w ObjectId> {
     let Withheld { always, with_uninstalls } = input.withheld;
     let mut held = plan.hold.iter().flat_map(|hold| &hold.objects);

@@ -1,28 +1,28 @@
-//! Reasons not to apply an object of a commit.
+//! Reasons for not applying an object of a commit.
 
 use std::fmt::{Display, Formatter};
 
 use object::{Location, text};
 
-/// Why an object of a commit is not applied.
+/// The reason that an object of a commit is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// CamelCase word for conditions.
+    /// A CamelCase word for conditions.
     pub reason: &'static str,
-    /// Names the object, the problem and the correction.
+    /// Names the object, the problem and the fix.
     pub message: String,
-    /// The place that the object comes from; empty if it is not known.
+    /// The source of the object; empty if it is unknown.
     pub origin: Location,
 }
 
 impl Problem {
-    /// Returns a problem of the commit as a whole.
+    /// Returns a problem that concerns the whole commit.
     pub fn of_commit(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), origin: Location::default() }
     }
 }
 
-/// `message (origin)`.
+/// Prints `message (origin)`.
 impl Display for Problem {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
@@ -33,7 +33,7 @@ impl Display for Problem {
     }
 }
 
-/// Describes the first three problems, and counts the rest. If the messages are long, they are cut, but never their places.
+/// Describes the first three problems and counts the rest. Long messages are truncated, but never the places.
 pub fn summary(problems: &[Problem]) -> String {
     const SHOWN: usize = 3;
     const LONGEST: usize = 1200;

@@ -1,4 +1,4 @@
-//! Deletion of the objects that left the repository.
+//! Deletes objects that left the repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -18,19 +18,19 @@ use super::writes::{Deletion, HandOver, SyncPlan, Terminating};
 use super::{Budget, DeletionHold, Desired, Inventory, ObjectId};
 use crate::order::{HUB_STAGES, hub_stage};
 
-/// Decides about an object that is in the inventory and not in the repository.
+/// The decision about an object that is in the inventory but not in the repository.
 enum PruneDecision {
-    /// It is gone, another owner has it, or it is kept on purpose. It leaves the inventory.
+    /// The object is gone, has another owner, or is kept on purpose. It leaves the inventory.
     Release,
-    /// Its kind could not be read, so it stays in the inventory. It counts as a deletion, because it may
+    /// The kind could not be read, so the object stays in the inventory. It counts as a deletion, because it may
     /// become one.
     Unknown,
-    /// It is being deleted. It stays in the inventory until it is gone.
+    /// The object is being deleted. It stays in the inventory until it is gone.
     Terminating(Terminating),
-    /// It is deleted. It stays in the inventory until it is gone.
+    /// The object will be deleted. It stays in the inventory until it is gone.
     Delete(Arc<Object>),
-    /// Another ConfigRepo has requested it, or Argo CD applies it now. It stays in the inventory until the
-    /// other owns it.
+    /// Another ConfigRepo requested the object, or Argo CD applies it now. It stays in the inventory until the
+    /// new owner has it.
     HandOver(HandOver),
 }
 
@@ -42,7 +42,7 @@ pub(super) fn prune<E: Display>(
 ) {
     let mut to_delete: BTreeMap<ObjectId, Arc<Object>> = BTreeMap::new();
     plan.recent = input.policy.budget.map(|it| it.within_window(input.recent, input.now)).unwrap_or_default();
-    // What a commit wants again is not gone any more.
+    // Objects that the commit wants again no longer count as deleted.
     plan.recent.retain(|id, _| !plan.inventory.contains_key(id));
     let mut kept = Inventory::new();
     let mut counted: BTreeMap<ObjectId, String> = BTreeMap::new();
@@ -111,10 +111,10 @@ pub(super) fn prune<E: Display>(
     }
 }
 
-/// Decides whether deletions may be made.
+/// Decides if deletions are allowed.
 ///
 /// # Errors
-/// They must wait for an approval.
+/// Returns the hold if the deletions must wait for an approval.
 fn judge(input: &SyncInput<'_>, deletions: &Deletions<'_>) -> Result<Allowed, DeletionHold> {
     let SyncPolicy { approved, approves_rest, budget, .. } = input.policy;
     if *approves_rest {
@@ -131,8 +131,8 @@ fn judge(input: &SyncInput<'_>, deletions: &Deletions<'_>) -> Result<Allowed, De
     allowed
 }
 
-/// Returns the ConfigRepos that delete their objects when they are deleted, and how many these are. One that
-/// cannot be read may be one of them.
+/// Returns the ConfigRepos that delete their objects on deletion, and the number of these objects. A ConfigRepo
+/// that cannot be parsed counts as one of them.
 fn config_repos(to_delete: &BTreeMap<ObjectId, Arc<Object>>) -> BTreeMap<ObjectId, i32> {
     let repos = to_delete.iter().filter(|(_, live)| live.gvk() == Gvk::of::<ConfigRepo>());
     let owned = |live: &Object| match live.to_typed::<ConfigRepo>() {
@@ -144,7 +144,7 @@ fn config_repos(to_delete: &BTreeMap<ObjectId, Arc<Object>>) -> BTreeMap<ObjectI
     repos.filter_map(|(id, live)| Some((id.clone(), owned(live)?))).collect()
 }
 
-/// Records deletions before they are made.
+/// Records deletions before they are executed.
 fn record(
     spent: BTreeSet<ObjectId>,
     to_delete: &BTreeMap<ObjectId, Arc<Object>>,
@@ -155,7 +155,7 @@ fn record(
     recent.extend(spent.into_iter().filter(|id| to_delete.contains_key(id)).map(|id| (id, at)));
 }
 
-/// Lists the objects that left the repository and that other ConfigRepos have requested.
+/// Returns the objects that left the repository and that other ConfigRepos have requested.
 pub(super) fn hand_over<E: Display>(
     desired: &Desired,
     input: &SyncInput<'_>,
@@ -173,9 +173,9 @@ pub(super) fn hand_over<E: Display>(
     handed_over.collect()
 }
 
-/// Leaves to Argo CD what its applications track, for a ConfigRepo that observes: the plan has the objects that
-/// lose their marks, and the inventory without those that have none. The rest stays listed, so that the mode can
-/// change back.
+/// Leaves objects that an application tracks to Argo CD, for a ConfigRepo in mode Observe. The plan contains the
+/// objects that lose their marks, and the inventory without objects that have none. All other objects stay in
+/// the inventory, so that the mode can change back.
 pub fn release<E>(
     repo: &Key,
     inventory: &Inventory,
@@ -198,11 +198,11 @@ pub fn release<E>(
     plan
 }
 
-/// Returns whether an annotation keeps an object: ours, or the one with which Argo CD would keep it.
+/// Returns true if an annotation protects an object from deletion: ours, or one of Argo CD.
 fn is_kept(input: &SyncInput<'_>, live: &Object) -> bool {
     let has = |name, value| argo::has_sync_option(live, name, value);
     let is_kept_by_option = match input.policy.is_repo_deleted {
-        // Nobody can confirm the deletions of a ConfigRepo that is going.
+        // No one can confirm deletions for a ConfigRepo that is being deleted.
         true => has("Delete", "false") || has("Delete", "confirm"),
         false => has("Prune", "false"),
     };
@@ -220,7 +220,7 @@ fn decide<E>(input: &SyncInput<'_>, id: &ObjectId, live: Result<Option<Arc<Objec
         return hand_over(Some(to));
     }
     let is_kept = is_kept(input, &live);
-    // A ConfigRepo that deletes itself or its namespace cannot report the deletion.
+    // A ConfigRepo that deletes itself or its namespace could not report the deletion.
     let is_repo = id.kind == "ConfigRepo" && id.group == names::GITOPS_GROUP && id.key == *input.repo;
     let is_its_namespace =
         id.kind == "Namespace" && id.group.is_empty() && id.key.name == input.repo.namespace;

@@ -1,24 +1,24 @@
-//! Deletions with which clusters lose an add-on or a work.
+//! Deletions that remove an add-on or work from clusters.
 
 use jiff::Timestamp;
 
 use crate::rollout::Policy;
 use crate::rollout::removal::{end, first_within};
 
-/// What clusters lose when an object is deleted.
+/// The effect of an object's deletion on clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uninstall {
-    /// How many clusters lose it.
+    /// The number of clusters that lose the add-on or work.
     pub clusters: usize,
-    /// When others lost it, as far as the removal budget of the policy in force counts them.
+    /// The times at which other clusters lost it, within the window of the removal budget.
     pub recent: Vec<Timestamp>,
-    /// When that budget lets the clusters lose it; `None` if only an approval does.
+    /// The time at which the budget allows the removal; `None` if only an approval does.
     pub until: Option<Timestamp>,
 }
 
 impl Uninstall {
-    /// Returns the time from which the removal budget of a policy lets all clusters lose it at once; `None`
-    /// if it never does, or while the policy pauses.
+    /// Returns the time from which a policy's removal budget allows the removal from all clusters at once;
+    /// `None` if it never does, or if the policy pauses.
     pub fn allowed_from(&self, policy: &Policy) -> Option<Timestamp> {
         let is_within = |left: usize| self.clusters + left <= policy.removals.of(self.clusters + left);
         let ends = self.recent.iter().map(|at| end(*at, policy));

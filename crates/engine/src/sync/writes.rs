@@ -13,9 +13,9 @@ use object::{Key, Object, ObjectRef};
 pub struct Terminating {
     /// The object.
     pub object: ObjectRef,
-    /// Since when; `None` if it is deleted now.
+    /// The time of the deletion; `None` if the object is deleted now.
     pub since: Option<Timestamp>,
-    /// Who has to agree before it is gone.
+    /// The finalizers that block the deletion.
     pub finalizers: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Terminating {
     }
 }
 
-/// An object that is as the commit says and not healthy.
+/// An object that matches the commit but is unhealthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhealthy {
     /// The object.
@@ -49,29 +49,29 @@ pub struct Apply<'a> {
     pub desired: &'a DesiredObject,
     /// Its stage.
     pub stage: u8,
-    /// Whether the hub has no object of this name.
+    /// True if the hub has no object of this name.
     pub is_new: bool,
-    /// The stage that brings its kind, its namespace or the permission to write it. The API server cannot judge the object
-    /// before that stage is written; `None` if it can at once.
+    /// The stage that brings the object's kind, namespace or write permission. The API server cannot validate
+    /// the object before that stage is written; `None` if it can validate it now.
     pub arrives_with: Option<u8>,
-    /// Takes fields that another manager owns with another value.
+    /// True to take fields that another manager owns with another value.
     pub force: bool,
-    /// Ends the tracking of the object by Argo CD, from which it is taken over.
+    /// Stops Argo CD from tracking the object, which is being taken over.
     pub end_tracking: Option<EndTracking>,
-    /// The object with the live values of ignored fields, or with the version that it has to have; `None` if it is applied
-    /// as the commit has it.
+    /// The object with the live values of ignored fields, or with a required resource version; `None` to apply
+    /// the object from the commit.
     pub adopted: Option<Object>,
-    /// Managed fields to write before, in which kubectl owns nothing any more.
+    /// Managed fields without kubectl's ownership, to be written before the apply.
     pub managed_fields: Option<ManagedFields>,
 }
 
 impl Apply<'_> {
-    /// Returns whether another write to the object comes before the apply.
+    /// Returns true if another write to the object precedes the apply.
     pub fn is_prepared(&self) -> bool {
         self.managed_fields.is_some() || self.end_tracking.is_some()
     }
 
-    /// Returns the object to send, with the annotations of its owner.
+    /// Returns the object to send, with our ownership annotations.
     pub fn marked(&self, repo: &Key) -> Object {
         self.desired.marked(self.adopted.as_ref().unwrap_or(&self.desired.object), repo)
     }
@@ -82,7 +82,7 @@ impl Apply<'_> {
 pub struct Correction<'a> {
     /// The apply that corrects it.
     pub apply: Apply<'a>,
-    /// The managers that own fields of the commit now, with the paths of the fields.
+    /// The managers that now own fields of the commit, with the paths of the fields.
     pub changed_by: Vec<(String, Vec<String>)>,
     /// The Argo CD application that tracks the object.
     pub application: Option<String>,
@@ -93,54 +93,54 @@ pub struct Correction<'a> {
 pub struct SyncPlan<'a> {
     /// The objects that are owned from now on. The inventory is recorded before any other write.
     pub inventory: Inventory,
-    /// Objects that are new or changed in the repository, by stage.
+    /// The objects that are new or changed in the repository, by stage.
     pub apply: Vec<Vec<Apply<'a>>>,
-    /// Objects of later stages, which wait until the objects of an earlier one are healthy.
+    /// The objects of later stages, which wait until the objects of an earlier stage are healthy.
     pub later: Vec<Apply<'a>>,
-    /// Whether there are objects of later stages. Nothing is deleted before they are applied.
+    /// True if there are objects in later stages. Nothing is deleted before they are applied.
     pub is_held: bool,
-    /// Whether an object that is applied may become healthy later.
+    /// True if an applied object may become healthy later.
     pub takes_time: bool,
-    /// Objects that are applied and not healthy.
+    /// The objects that are applied but unhealthy.
     pub unhealthy: Vec<Unhealthy>,
-    /// Objects that were changed on the hub.
+    /// The objects that were changed on the hub.
     pub correct: Vec<Correction<'a>>,
-    /// Objects that are deleted because a field of them cannot change. The next plan creates them again.
+    /// The objects to delete because one of their fields is immutable. The next plan recreates them.
     pub recreate: Vec<Deletion>,
-    /// Objects that left the repository, in the reverse order of stages.
+    /// The objects that left the repository, in reverse stage order.
     pub delete: Vec<Vec<Deletion>>,
-    /// Objects that left the repository and that other ConfigRepos have requested or Argo CD applies.
+    /// The objects that left the repository and that other ConfigRepos requested or Argo CD applies.
     pub hand_over: Vec<HandOver>,
-    /// Number of deletions that wait until other ConfigRepos have judged the commit.
+    /// The number of deletions that wait until other ConfigRepos have evaluated the commit.
     pub awaiting_requests: usize,
-    /// Deletions that wait for approval.
+    /// The deletions that wait for an approval.
     pub hold: Option<DeletionHold>,
-    /// Whether a person approved the deletions, or those that they are the rest of.
+    /// True if a person approved the deletions, or the set of deletions of which these remain.
     pub is_approved: bool,
-    /// The deletions that count against the budget from now on, with those of this plan. They are recorded
-    /// before they are made.
+    /// The deletions that count against the budget from now on, including those of this plan. They are recorded
+    /// before they are executed.
     pub recent: Recent,
-    /// Objects that are being deleted; the next plan follows when they are gone.
+    /// The objects that are being deleted. The next plan follows when they are gone.
     pub terminating: Vec<Terminating>,
-    /// Objects that wait for a namespace that the commit does not create. They do not delay the others.
+    /// The objects that wait for a namespace that the commit does not create. They do not delay other objects.
     pub pending_namespace: Vec<ObjectRef>,
-    /// Failed reads; there is no decision until they succeed.
+    /// The failed reads. There is no decision until they succeed.
     pub unread: Vec<String>,
-    /// Objects that may not be applied; if there are any, no object is applied or deleted.
+    /// The objects that may not be applied. If there are any, no object is applied or deleted.
     pub problems: Vec<Problem>,
     /// The objects of the commit that another ConfigRepo owns.
     pub requests: Inventory,
 }
 
 impl SyncPlan<'_> {
-    /// Returns a plan that writes nothing, with what is in the way.
+    /// Returns a plan that writes nothing and keeps only the obstacles.
     pub(super) fn refused(self, inventory: &Inventory) -> Self {
         let Self { problems, requests, unread, .. } = self;
         Self { inventory: inventory.clone(), problems, requests, unread, ..Self::default() }
     }
 
-    /// Keeps the record of deletions as it is where it differs only by those that count no longer: the end of
-    /// a window causes no write by itself.
+    /// Leaves the record of deletions unchanged if the only difference is expired entries, so that an expiring
+    /// window does not cause a write.
     pub(super) fn keep_record(&mut self, input: &SyncInput<'_>) {
         let Some(budget) = input.policy.budget else { return };
         let is_as_recorded = |(id, at): (&ObjectId, &Timestamp)| {
@@ -152,11 +152,11 @@ impl SyncPlan<'_> {
         }
     }
 
-    /// Returns whether the hub is as the repository says.
+    /// Returns true if the hub matches the repository.
     pub fn is_settled(&self) -> bool {
         let Self {
             inventory: _,
-            // They are as the commit says, and their own controllers make them healthy.
+            // These objects match the commit, and their own controllers make them healthy.
             unhealthy: _,
             takes_time: _,
             is_held,
@@ -191,24 +191,24 @@ impl SyncPlan<'_> {
     }
 }
 
-/// Deletes an object if it still has the uid that was read.
+/// A deletion of an object, which requires the uid that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
     /// The object.
     pub target: ObjectRef,
     /// Its uid.
     pub uid: String,
-    /// Whether a person approved that clusters lose an add-on or a work with it.
+    /// True if a person approved that clusters lose an add-on or work with it.
     pub is_approved: bool,
 }
 
-/// Gives an object to another owner.
+/// A transfer of an object to another owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandOver {
     /// The object.
     pub target: ObjectRef,
     /// Its uid.
     pub uid: String,
-    /// The ConfigRepo that owns it from now on; `None` for the Argo CD application that tracks it.
+    /// The new owner; `None` for the Argo CD application that tracks the object.
     pub to: Option<Key>,
 }

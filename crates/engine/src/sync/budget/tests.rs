@@ -4,7 +4,7 @@ fn ids(n: usize, kind: &str) -> BTreeMap<ObjectId, String> {
     (0..n).map(|i| (id(kind, &format!("{i:04}")), format!("u{i}"))).collect()
 }
 
-/// Returns why deletions wait, of `owned` objects and after `recent` ones at the minutes given.
+/// Returns the reason that deletions of `owned` objects wait after `recent` deletions at the given minutes.
 fn spend_after(
     recent: &[(&str, i64)],
     objects: &BTreeMap<ObjectId, String>,
@@ -109,7 +109,7 @@ fn a_wait_ends_when_the_budget_of_what_is_left_then_allows_it() {
     assert_eq!(hold.until, None, "5% of 970 is 48");
     let hold = spend_after(&thirty, &ids(48, "ConfigMap"), 970, "").unwrap_err();
     assert_eq!(hold.until, Some(at(60)));
-    // Twenty of them count ten minutes longer, and so does what was there before them: 5% of 800 is 40.
+    // Twenty of them count ten minutes longer, and their objects still count towards the total: 5% of 800 is 40.
     let forty: Vec<(String, i64)> = (0..40).map(|i| (format!("old{i}"), i / 20 * 10)).collect();
     let forty: Vec<(&str, i64)> = forty.iter().map(|(name, minute)| (name.as_str(), *minute)).collect();
     let hold = spend_after(&forty, &ids(20, "ConfigMap"), 780, "").unwrap_err();

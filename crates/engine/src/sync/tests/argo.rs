@@ -1,4 +1,4 @@
-//! Objects that Argo CD tracks, by annotation, label or both.
+//! Tests for objects that Argo CD tracks by annotation, label or both.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ fn a_tracking_id_counts_only_with_kind_name_and_namespace() {
     assert!(!namespace("shop:/Namespace:argocd/other"));
 }
 
-/// Returns a hub with the ConfigMaps a and b of an application.
+/// Returns a hub with the ConfigMaps a and b, which belong to an application.
 fn hub(takeover: Takeover) -> Hub {
     let mut hub = Hub::new();
     hub.policy = SyncPolicy { takeover, ..hub.policy };

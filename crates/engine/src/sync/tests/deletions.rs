@@ -1,4 +1,4 @@
-//! The record of deletions, and what waits beside them.
+//! Tests for the record of deletions, and for what waits with them.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn id(name: &str) -> ObjectId {
     ObjectId::of(&config_map(name, "1").reference())
 }
 
-/// Returns a hub with these ConfigMaps of the repository, and a budget of five deletions within an hour.
+/// Returns a hub with these ConfigMaps from the repository, and a budget of five deletions per hour.
 fn hub(names: &[&str]) -> Hub {
     let mut hub = Hub::new();
     hub.policy.budget = Some(Budget::default());

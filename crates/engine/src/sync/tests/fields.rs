@@ -1,4 +1,4 @@
-//! Fields that others own.
+//! Tests for fields with other owners.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A hub that executes plans, and the objects of commits.
+//! A test hub that executes plans, and helpers for the objects of commits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::sync::{
 use api::names;
 use object::{Key, Location, Object, ObjectRef, RenderedObject};
 
-/// The budget of a commit alone. The clock of most tests stands still, so a window would never end.
+/// A budget for each commit. The clock does not advance in most tests, so a window would never end.
 const BY_COMMIT: Budget = Budget { objects: 5, percent: 5, window: SignedDuration::ZERO };
 
 pub(super) fn repo() -> Key {
@@ -46,7 +46,7 @@ pub(super) struct Hub {
     pub(super) objects: BTreeMap<ObjectId, Arc<Object>>,
     pub(super) inventory: Inventory,
     pub(super) policy: SyncPolicy,
-    /// Kinds that cannot be read.
+    /// The kinds that cannot be read.
     pub(super) unread: Vec<&'static str>,
     pub(super) missing_namespaces: BTreeSet<String>,
     /// The record of deletions.
@@ -55,14 +55,14 @@ pub(super) struct Hub {
     pub(super) writes: usize,
     uids: usize,
     pub(super) deleted: Vec<ObjectId>,
-    /// The other ConfigRepos whose inventories have an object.
+    /// The other ConfigRepos whose inventories contain an object.
     pub(super) claimed: BTreeMap<ObjectId, Vec<Claimant>>,
-    /// The objects that other ConfigRepos want.
+    /// The objects that other ConfigRepos request.
     pub(super) requested: BTreeMap<ObjectId, Key>,
     pub(super) awaits_requests: bool,
-    /// Why other ConfigRepos do not judge the commit.
+    /// The reason that other ConfigRepos cannot evaluate the commit.
     pub(super) unjudged: Option<&'static str>,
-    /// The objects of the commit that stay as they are.
+    /// The objects of the commit that are not changed.
     pub(super) withheld: Withheld,
     comparisons: RefCell<Comparisons>,
 }
@@ -117,12 +117,12 @@ impl Hub {
         fresh
     }
 
-    /// Plans what a ConfigRepo in mode Observe leaves to applications.
+    /// Plans which objects a ConfigRepo in mode Observe leaves to applications.
     pub(super) fn release(&self) -> SyncPlan<'static> {
         release(&repo(), &self.inventory, |what| self.read(what))
     }
 
-    /// Executes a plan, and crashes after some writes; the first of them records the inventory.
+    /// Executes a plan, but crashes after some writes. The first write records the inventory.
     pub(super) fn execute(&mut self, plan: &SyncPlan<'_>, mut writes: usize) {
         if writes == 0 {
             return;
@@ -159,7 +159,7 @@ impl Hub {
         self.deleted.push(id);
     }
 
-    /// Puts an object onto the hub.
+    /// Creates or replaces an object on the hub.
     pub(super) fn insert(&mut self, mut object: Object) {
         if object.uid().is_empty() {
             self.uids += 1;
@@ -170,7 +170,6 @@ impl Hub {
         self.objects.insert(ObjectId::of(&object.reference()), Arc::new(object));
     }
 
-    /// Edits an object on the hub.
     pub(super) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut Object)) {
         let live = self.objects.values().find(|object| object.name() == name).unwrap();
         let mut edited = (**live).clone();
@@ -178,7 +177,7 @@ impl Hub {
         self.insert(edited);
     }
 
-    /// Checks that the inventory lists every object that carries our annotation and is not kept on purpose.
+    /// Checks that the inventory lists every object that has our annotation and is not kept on purpose.
     pub(super) fn check(&self) {
         for (id, object) in &self.objects {
             let is_kept = object.annotations().contains_key(names::PRUNE_ANNOTATION);
@@ -189,7 +188,7 @@ impl Hub {
         }
     }
 
-    /// Plans and executes until nothing changes, and returns the next plan.
+    /// Plans and executes until nothing changes. Returns the next plan.
     pub(super) fn settle<'a>(&mut self, desired: &'a Desired) -> SyncPlan<'a> {
         for _ in 0..4 {
             let plan = self.plan(desired);

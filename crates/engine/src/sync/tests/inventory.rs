@@ -37,7 +37,7 @@ fn repo() -> ConfigRepo {
     .unwrap()
 }
 
-/// Returns an inventory with one object and one request, of the owner with this uid.
+/// Returns an inventory with one object and one request, whose owner has this uid.
 fn part(namespace: &str, kind: &str, uid: &str) -> ConfigRepoInventory {
     let references =
         json!([{"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": kind, "name": "repo", "uid": uid}]);

@@ -165,7 +165,8 @@ fn a_repository_cannot_loosen_its_own_config_repo() {
     assert_eq!(namesake("gitops.wheelwright.dev/v1alpha1", "Other"), None);
 }
 
-/// An apply removes what its manager owned and no longer names. Then the default counts, which may allow more.
+/// An apply removes fields that its manager owned and no longer names. The default would then apply, which may
+/// allow more.
 #[test]
 fn a_repository_cannot_loosen_its_own_config_repo_by_leaving_a_field_out() {
     let own = |spec: Value, managers: &[(&str, &str)]| {
@@ -192,6 +193,6 @@ fn a_repository_cannot_loosen_its_own_config_repo_by_leaving_a_field_out() {
         assert_eq!(changed(json!({"takeover": "Never"}), &[owner]), Some("deletionBudget"), "{owner:?}");
         assert_eq!(changed(spec.clone(), &[owner]), None, "{owner:?}");
     }
-    // Fields that an administrator set beside the repository stay without it.
+    // Fields that an administrator set independently of the repository may be absent from it.
     assert_eq!(changed(json!({}), &[("kubectl-edit", "Update"), ("wheelwright-cli", "Apply")]), None);
 }

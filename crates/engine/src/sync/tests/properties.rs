@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::hub::{Hub, commit, config_map};
 use crate::sync::Desired;
 
-/// Commits of up to eight objects in two versions, each followed by a crash after some writes.
+/// Returns commits of up to eight objects in two versions, each followed by a crash after some writes.
 fn histories() -> impl Strategy<Value = Vec<(Vec<Option<u8>>, usize)>> {
     let commit = proptest::collection::vec(proptest::option::of(0u8..2), 8);
     proptest::collection::vec((commit, 0usize..12), 1..8)
