@@ -1,4 +1,4 @@
-//! Conditions: what is observed of one aspect of an object, and the list a status carries.
+//! Conditions: observations about aspects of an object, listed in its status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{Timestamp, Unit};
@@ -62,12 +62,12 @@ impl Default for Condition {
 }
 
 impl Condition {
-    /// Returns whether the status is `True`.
+    /// Returns true if the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }
 
-    /// Returns whether the status is `False`; `Unknown` is neither.
+    /// Returns true if the status is `False`, but not if it is `Unknown`.
     pub fn is_false(&self) -> bool {
         self.status == ConditionStatus::False
     }
@@ -91,23 +91,23 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// The value that [`set_condition`] gives a condition.
+/// The new value of a condition, for [`set_condition`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// The aspect.
+    /// Type of the condition.
     pub type_: String,
-    /// Whether the aspect holds.
+    /// Status of the condition.
     pub status: ConditionStatus,
-    /// Why, as one word.
+    /// Reason, as one word.
     pub reason: String,
-    /// Why, for people.
+    /// Human-readable message.
     pub message: String,
-    /// The generation the observation is about, where the writer keeps track of it.
+    /// Observed generation of the object, if the writer tracks it.
     pub observed_generation: Option<i64>,
 }
 
 impl Observation {
-    /// Returns an observation without a message and without a generation.
+    /// Returns an observation without a message or a generation.
     pub fn new(type_: &str, status: ConditionStatus, reason: &str) -> Self {
         Self {
             type_: type_.into(),
@@ -118,23 +118,22 @@ impl Observation {
         }
     }
 
-    /// Says why, for people.
+    /// Sets the human-readable message.
     #[must_use]
     pub fn message(self, message: impl Into<String>) -> Self {
         Self { message: message.into(), ..self }
     }
 
-    /// Says which generation of the object the observation is about.
+    /// Sets the observed generation of the object.
     #[must_use]
     pub fn at(self, generation: i64) -> Self {
         Self { observed_generation: Some(generation), ..self }
     }
 }
 
-/// Sets one condition and says whether anything changed.
+/// Sets one condition. Returns true if anything changed.
 ///
-/// The time of transition moves only when the status does. The order of the list is kept; a new condition
-/// goes to its end.
+/// The transition time changes only with the status. The list keeps its order, and a new condition is appended.
 pub fn set_condition(conditions: &mut Vec<Condition>, observed: Observation, now: Timestamp) -> bool {
     let Observation { type_, status, reason, message, observed_generation } = observed;
     let now = Time(now.round(Unit::Second).unwrap_or(now));
@@ -162,22 +161,22 @@ pub fn set_condition(conditions: &mut Vec<Condition>, observed: Observation, now
     *condition != before
 }
 
-/// Returns the condition of a type, where it is set.
+/// Returns the condition of a type, if it is set.
 pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
 
 /// A kind whose status has conditions.
 pub trait Conditions {
-    /// Returns the conditions; none where there is no status.
+    /// Returns the conditions, or none without a status.
     fn conditions(&self) -> &[Condition];
 
-    /// Returns the condition of a type, where it is set.
+    /// Returns the condition of a type, if it is set.
     fn condition(&self, type_: &str) -> Option<&Condition> {
         find_condition(self.conditions(), type_)
     }
 
-    /// Returns whether the condition of a type is set and `True`.
+    /// Returns true if the condition of a type is set and `True`.
     fn holds(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(Condition::is_true)
     }

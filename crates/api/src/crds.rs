@@ -1,4 +1,4 @@
-//! The custom resource definitions of OCM and of Wheelwright, for hubs and for spokes.
+//! The custom resource definitions of OCM and Wheelwright, for hubs and spokes.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig, WebhookConversion,
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::kind::Crd;
 use super::{addon, cluster, gitops, multicluster, operator, work};
 
-/// Returns whether an API server has accepted a definition, and serves its kind or is about to.
+/// Returns true if an API server has accepted a definition and serves its kind, or will shortly.
 pub fn is_established(definition: &CustomResourceDefinition) -> bool {
     let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
@@ -21,7 +21,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// Returns the definitions a hub serves.
+/// Returns the definitions that a hub serves.
 pub fn hub() -> Vec<CustomResourceDefinition> {
     vec![
         single::<cluster::v1::ManagedCluster>(),
@@ -43,18 +43,18 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// Returns the definitions a spoke serves, for its agent.
+/// Returns the definitions that a spoke serves for its agent.
 pub fn spoke() -> Vec<CustomResourceDefinition> {
     vec![single::<cluster::v1alpha1::ClusterClaim>(), single::<work::v1::AppliedManifestWork>()]
 }
 
-/// Returns the definitions from which a registration operator installs hubs and agents.
+/// Returns the definitions of the kinds from which a registration operator installs hubs and agents.
 pub fn operator() -> Vec<CustomResourceDefinition> {
     vec![single::<operator::v1::ClusterManager>(), single::<operator::v1::Klusterlet>()]
 }
 
-/// Returns the definition of ClusterProfiles, for hubs that publish their clusters so. Other cluster managers
-/// install it too.
+/// Returns the definition of ClusterProfile, for hubs that publish their clusters as profiles. Other cluster
+/// managers install it too.
 pub fn cluster_profiles() -> CustomResourceDefinition {
     single::<multicluster::v1alpha1::ClusterProfile>()
 }
@@ -62,8 +62,8 @@ pub fn cluster_profiles() -> CustomResourceDefinition {
 /// Names of the definitions whose versions have different fields, so that an API server must convert between
 /// them ([`addon::conversion`]).
 ///
-/// Without conversion, a client of another version than the stored one would read fields in the wrong places.
-/// Such versions are therefore served only when there is a converter.
+/// Without conversion, a client of another version than the stored one would read fields in the wrong places. Such
+/// versions are therefore served only if there is a converter.
 pub const CONVERTIBLE: [&str; 2] = [
     "clustermanagementaddons.addon.open-cluster-management.io",
     "managedclusteraddons.addon.open-cluster-management.io",
@@ -76,7 +76,7 @@ pub fn serve_all(definition: &mut CustomResourceDefinition) {
     }
 }
 
-/// Serves every version of a definition, and has a webhook convert between them.
+/// Serves every version of a definition, with a webhook that converts between them.
 pub fn convert_by(definition: &mut CustomResourceDefinition, client_config: WebhookClientConfig) {
     serve_all(definition);
     let client_config = Some(client_config);
@@ -85,23 +85,23 @@ pub fn convert_by(definition: &mut CustomResourceDefinition, client_config: Webh
         Some(CustomResourceConversion { strategy: "Webhook".into(), webhook: Some(webhook) });
 }
 
-/// Returns a definition of one version.
+/// Returns a definition with one version.
 fn single<K: Crd>() -> CustomResourceDefinition {
     definition::<K>(vec![version::<K>(true, true)])
 }
 
-/// Returns a definition of two versions that have the same fields.
+/// Returns a definition with two versions that have the same fields.
 fn twofold<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, true)])
 }
 
-/// Returns a definition of two versions with different fields; the newer one is served only when there is a
+/// Returns a definition with two versions that have different fields. The newer one is served only if there is a
 /// converter, see [`CONVERTIBLE`].
 fn convertible<Stored: Crd, Newer: Crd>() -> CustomResourceDefinition {
     definition::<Stored>(vec![version::<Stored>(true, true), version::<Newer>(false, false)])
 }
 
-/// Returns a definition of several versions, named as its stored one is.
+/// Returns a definition with several versions, under the names of the stored one.
 fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
     let (kind, plural, group) = (Stored::kind(&()), Stored::plural(&()), Stored::group(&()));
     let short_names = Some(Stored::SHORT_NAMES).filter(|names| !names.is_empty());
@@ -125,7 +125,6 @@ fn definition<Stored: Crd>(versions: Vec<Value>) -> CustomResourceDefinition {
     serde_json::from_value(definition).expect("built from the fields a definition has")
 }
 
-/// Returns one version of a definition.
 fn version<K: Crd>(stored: bool, served: bool) -> Value {
     let subresources: Map<String, Value> =
         K::HAS_STATUS.then(|| ("status".to_owned(), json!({}))).into_iter().collect();
@@ -155,8 +154,8 @@ mod tests {
         assert_eq!(held_back.collect::<Vec<_>>(), CONVERTIBLE);
     }
 
-    /// The chart has the definitions as files. helm installs those of `crds/` always, and that of
-    /// ClusterProfiles where asked.
+    /// The chart contains the definitions as files. Helm always installs the definitions in `crds/`, and
+    /// ClusterProfile only on request.
     #[test]
     fn chart_carries_every_definition() {
         let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/wheelwright");

@@ -1,8 +1,8 @@
 //! Declares Kubernetes kinds as structs.
 //!
-//! kube's derive is not used: it drops unknown fields of the root and needs a `spec` where upstream has none.
-//! It marks every optional field `nullable`, so an explicit `null`, which Go clients send, would be stored
-//! instead of dropped.
+//! The derive macro of kube is not used. It drops unknown fields of the root, and requires a `spec` even if
+//! upstream has none. It also marks every optional field `nullable`, so API servers would store an explicit `null`
+//! of a Go client instead of dropping it.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -11,19 +11,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Unknown;
 
-/// A column of `kubectl get`: its title, its type and the path of its value.
+/// A column of `kubectl get`: title, type and path of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column(pub &'static str, pub &'static str, pub &'static str);
 
-/// A kind with a definition to install.
+/// A kind whose definition can be installed.
 pub trait Crd: kube_core::Resource<DynamicType = ()> {
-    /// Names kubectl takes for the kind.
+    /// Short names for kubectl.
     const SHORT_NAMES: &'static [&'static str];
-    /// Columns kubectl prints.
+    /// Columns that `kubectl get` prints.
     const COLUMNS: &'static [Column];
-    /// Whether objects live in namespaces.
+    /// True if objects have a namespace.
     const NAMESPACED: bool;
-    /// Whether `status` is a subresource.
+    /// True if `status` is a subresource.
     const HAS_STATUS: bool;
 
     /// Returns the OpenAPI schema of the whole object.
@@ -33,13 +33,13 @@ pub trait Crd: kube_core::Resource<DynamicType = ()> {
 /// `apiVersion`, `kind` and the unknown fields at the root of an object of kind `K`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Root<K> {
-    /// Root fields the type does not know.
+    /// Root fields that the type does not know.
     pub unknown: Unknown,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Root<K> {
-    /// Returns the same fields at the root of another kind.
+    /// Returns the root of another kind with the same unknown fields.
     pub fn cast<L>(self) -> Root<L> {
         Root { unknown: self.unknown, kind: PhantomData }
     }
@@ -89,7 +89,7 @@ macro_rules! kind {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         pub struct $name {
-            /// Name, labels, annotations and what the API server keeps.
+            /// Standard object metadata.
             #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
             $(
@@ -102,7 +102,7 @@ macro_rules! kind {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub status: Option<$status>,
             )?
-            /// The type's names, and root fields this version does not know.
+            /// `apiVersion`, `kind`, and root fields that this version does not know.
             #[serde(flatten)]
             pub root: $crate::Root<$name>,
         }
@@ -155,7 +155,7 @@ macro_rules! kind {
     (@scope Namespaced) => { k8s_openapi::NamespaceResourceScope };
     (@namespaced Cluster) => { false };
     (@namespaced Namespaced) => { true };
-    // A status without a subresource is written with the object, in one write.
+    // A status without a subresource is written together with the object.
     (@subresource) => { false };
     (@subresource $status:ty) => { true };
     (@subresource $status:ty, inline) => { false };

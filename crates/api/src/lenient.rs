@@ -1,8 +1,8 @@
-//! Reads values that a schema admits and a type of `k8s_openapi` cannot hold. Each is replaced by the nearest
+//! Reads values that a schema admits but a type of `k8s_openapi` cannot hold, and replaces each with the nearest
 //! value that the type can hold.
 //!
-//! Otherwise one such field would make the whole object unreadable, and a cluster may write any value into
-//! its own status. See docs/hazards.md#unreadable-times.
+//! Otherwise, one such field would make the whole object unreadable, and a cluster may write any value to its own
+//! status. See docs/hazards.md#unreadable-times.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use object::date_time;
 
-/// Reads a time that an API server checked only by its pattern ([`date_time::is_date_time`]).
+/// Reads a time that an API server has checked only against a pattern ([`date_time::is_date_time`]).
 pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
     optional_time(deserializer)?.ok_or_else(|| de::Error::custom("a time is missing"))
 }
@@ -23,7 +23,7 @@ pub(crate) fn optional_time<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
         .ok_or_else(|| de::Error::custom(format!("{text:?} is not a time; write it as 2006-01-02T15:04:05Z")))
 }
 
-/// Reads a number of any size that fits, or a text.
+/// Reads an integer, clamped to 32 bits, or a string.
 pub(crate) fn int_or_string<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IntOrString, D::Error> {
     Ok(match NumberOrText::deserialize(deserializer)? {
         NumberOrText::Whole(number) => {

@@ -1,11 +1,11 @@
 //! Wire types: the objects that API servers store and clients send.
 //!
-//! One kind a file, under `<group>/<version>/`. The names are those of the wire, oddities included. Every
-//! struct keeps the fields it does not know in `unknown` and every enumeration the values it does not know in
-//! `Other`, so reading an object of a newer hub and writing it back loses nothing. Types of Kubernetes itself
-//! come from `k8s_openapi`.
+//! Each kind has its own file in `<group>/<version>/`. The names match the wire format, oddities included. Every
+//! struct keeps unknown fields in `unknown`, and every enumeration keeps unknown values in `Other`. Reading an
+//! object of a newer hub and writing it back therefore loses nothing. Types of Kubernetes itself come from
+//! `k8s_openapi`.
 //!
-//! The module refuses to decide: it has no defaults but those of the schemas, and no behaviour but conversion
+//! This crate decides nothing. Its only defaults come from the schemas, and its only behavior is conversion
 //! between versions.
 
 #[macro_use]
@@ -39,8 +39,8 @@ use serde_json::{Map, Value};
 pub use condition::Condition;
 pub use kind::{Column, Crd, Root};
 
-/// Fields a type does not know, kept as they came.
+/// Fields that a type does not know, kept unchanged.
 pub type Unknown = BTreeMap<String, Value>;
 
-/// An object carried inside another one, as it was written.
+/// An object embedded in another one, kept unchanged.
 pub type Manifest = Map<String, Value>;

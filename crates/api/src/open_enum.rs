@@ -1,9 +1,9 @@
-//! Enumerations that keep values that a later version adds.
+//! String enumerations that keep unknown values, which later versions may add.
 
-/// Declares an enumeration of strings that keeps a value it does not know in `Other`.
+/// Declares a string enumeration that keeps unknown values in `Other`.
 ///
-/// The first variant is the default. The schema lists the values, unless the type is declared `pub open
-/// enum`, as upstream does for fields whose values only the controllers check.
+/// The first variant is the default. The schema lists the values, unless the type is declared as `pub open enum`.
+/// Upstream does so for fields whose values only the controllers check.
 macro_rules! open_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
         open_enum! { @type $(#[$meta])* $name { $($(#[$doc])* $variant = $text,)+ } }
@@ -36,10 +36,10 @@ macro_rules! open_enum {
         }
 
         impl $name {
-            /// The values this version knows, as they are written.
+            /// The known values, as they appear in objects.
             pub const VALUES: &[&str] = &[$($text),+];
 
-            /// Returns the value as it is written.
+            /// Returns the value as it appears in objects.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)+

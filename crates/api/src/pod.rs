@@ -1,91 +1,91 @@
-//! The facts of pods and of events that say why a workload does not run.
+//! Facts of pods and events that explain why a workload does not run.
 //!
-//! An agent reads the pods of an unhealthy workload again and again, and keeps these facts alone. They leave out
-//! what changes all the time, such as restart counts and back-off times, so two reads of one problem are equal.
+//! An agent polls the pods of an unhealthy workload and keeps only these facts. They omit volatile fields, such as
+//! restart counts and back-off times, so that two reads of the same problem are equal.
 
 use serde_json::Value;
 
-/// Limit of the bytes of a text.
+/// Maximum length of a text, in characters.
 const MAX_TEXT: usize = 1_000;
-/// Limit of the containers of a pod, with init containers.
+/// Maximum number of containers of a pod, including init containers.
 const MAX_CONTAINERS: usize = 32;
-/// Labels with which controllers mark the pods of a revision.
+/// Labels by which controllers identify the revision of a pod.
 const REVISIONS: [&str; 3] = ["pod-template-hash", "controller-revision-hash", "controller-uid"];
 
 /// The facts of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// Its uid.
+    /// UID of the pod.
     pub uid: String,
-    /// When it was created, in the form of the API.
+    /// Creation time, as written in the API.
     pub created: String,
-    /// The revision of its workload that it is of; empty if no label says so.
+    /// Revision of the workload that created the pod, or empty if no label names it.
     pub revision: String,
-    /// Kind, name and uid of its controller.
+    /// Kind, name and UID of the controller.
     pub owner: Option<[String; 3]>,
-    /// Whether it is being deleted.
+    /// True if the pod is being deleted.
     pub is_terminating: bool,
-    /// Whether it has failed as a whole.
+    /// True if the phase of the pod is `Failed`.
     pub is_failed: bool,
-    /// The reason why it failed as a whole, such as `Evicted`; empty without one.
+    /// Reason for the failure of the pod, such as `Evicted`, or empty.
     pub reason: String,
-    /// The message with the reason.
+    /// Message that explains the reason.
     pub message: String,
-    /// The scheduler's words while no node takes it.
+    /// Message of the scheduler if no node fits the pod.
     pub unschedulable: Option<String>,
-    /// Its containers, the init containers first.
+    /// Containers of the pod, with init containers first.
     pub containers: Vec<ContainerFacts>,
 }
 
 /// The facts of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFacts {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// Its image.
+    /// Image in the status of the container.
     pub image: String,
-    /// Its state.
+    /// State of the container.
     pub state: ContainerState,
 }
 
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerState {
-    /// It is ready, has ended with success, or its turn has not come.
+    /// Ready, completed successfully, or a running init container.
     Fine,
-    /// It has not started.
+    /// Not started.
     Waiting {
         /// The reason, such as `ErrImagePull`.
         reason: String,
-        /// The message of the kubelet.
+        /// Message of the kubelet.
         message: String,
     },
-    /// It has ended with a failure, or it ends each time that it is started.
+    /// Failed, or restarted after each exit.
     Ended {
         /// The reason, such as `OOMKilled`.
         reason: String,
-        /// The exit code, if the kubelet knows it.
+        /// Exit code, if the kubelet knows it.
         code: Option<i64>,
-        /// Whether it has been started again.
+        /// True if the container was restarted.
         again: bool,
     },
-    /// It runs and is not ready.
+    /// Running, but not ready.
     NotReady,
 }
 
 /// A warning event about a pod or a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Its reason, such as `FailedMount`.
+    /// Reason, such as `FailedMount`.
     pub reason: String,
-    /// Its message.
+    /// Message of the event.
     pub message: String,
 }
 
 impl PodFacts {
-    /// Reads a pod.
+    /// Reads the facts of a pod.
     pub fn read(pod: &Value) -> Self {
         let metadata = |name: &str| text(pod.pointer(&format!("/metadata/{name}")));
         let labels = pod.pointer("/metadata/labels");
@@ -152,7 +152,7 @@ impl ContainerFacts {
 }
 
 impl Warning {
-    /// Reads a list of events; the newest comes first.
+    /// Returns the warnings among the events, newest first.
     pub fn list<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<Self> {
         let time = |event: &Value| {
             let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
@@ -174,7 +174,7 @@ fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Returns the beginning of a text.
+/// Returns a text, cut to [`MAX_TEXT`].
 fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().chars().take(MAX_TEXT).collect()
 }

@@ -1,4 +1,4 @@
-//! OpenAPI v3 schemas of the types, structural as API servers require them.
+//! OpenAPI v3 schemas of the types, structural as API servers require.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -16,8 +16,8 @@ pub(crate) fn of<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// Returns the schema of a whole object; `parts` are its fields beside the metadata, with whether they are
-/// required.
+/// Returns the schema of a whole object. `parts` are its fields other than the metadata, with their schemas and
+/// true if they are required.
 pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool); N]) -> Value {
     let required: Vec<_> =
         parts.iter().filter(|(_, _, required)| *required).map(|(field, ..)| (*field).to_owned()).collect();
@@ -39,8 +39,8 @@ pub(crate) fn root<const N: usize>(description: &str, parts: [(&str, Value, bool
     schema
 }
 
-/// Returns the schema of a list of objects of any kind; the API server only checks `apiVersion`, `kind` and
-/// `metadata` of each.
+/// Returns the schema of a list of objects of any kind. The API server only checks `apiVersion`, `kind` and
+/// `metadata` of each object.
 pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -48,7 +48,7 @@ pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Returns doc comments as running text: single line breaks are spaces, empty lines stay.
+/// Joins the lines of each paragraph of a doc comment.
 fn prose(doc: &str) -> String {
     let paragraphs = doc
         .split("\n\n")
@@ -56,8 +56,8 @@ fn prose(doc: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Rewrites the output of schemars for API servers: no `null` beside another type (an optional field may be
-/// absent; a `nullable` one is marked), no formats that API servers do not know, no titles.
+/// Rewrites the output of schemars for API servers. Removes `null` as an alternative type (optional fields may be
+/// absent, and nullable ones are marked), formats that API servers do not know, and titles.
 #[derive(Clone)]
 struct Structural;
 
@@ -95,12 +95,12 @@ impl Transform for Structural {
     }
 }
 
-/// The pattern of a quantity. The only values of maps that may be a number or a string are quantities.
+/// Pattern of a quantity. Quantities are the only map values that may be a number or a string.
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 const KNOWN_FORMATS: &[&str] = &["int32", "int64", "byte", "date-time", "uri"];
 
-/// Replaces `anyOf: [T, null]` by `T`.
+/// Replaces `anyOf: [T, null]` with `T`.
 fn hoist_optional(fields: &mut Map<String, Value>) {
     let Some(Value::Array(variants)) = fields.get("anyOf") else { return };
     let kept: Vec<_> =
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::crds;
 
-    /// Finds what API servers refuse in a schema, and missing descriptions.
+    /// Finds what API servers reject in a schema, and missing descriptions.
     fn faults(schema: &Value, path: &str, found: &mut Vec<String>) {
         let mut fault = |what: &str| found.push(format!("{path}: {what}"));
         let is = |keyword: &str| schema[keyword] == true;

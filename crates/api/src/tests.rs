@@ -1,5 +1,5 @@
-//! Tests that a type keeps everything that its schema allows, or that a later schema may add, when an object
-//! is read and written back.
+//! Tests that reading an object and writing it back keeps everything that its schema allows or a later schema may
+//! add.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ macro_rules! each_kind {
 }
 use each_kind;
 
-/// Parts that are types of `k8s_openapi`, which know all their fields.
+/// Paths of `k8s_openapi` types, which drop unknown fields.
 const CLOSED: &[&str] = &[
     "/labelSelector",
     "/matchExpressions",
@@ -60,14 +60,14 @@ const CLOSED: &[&str] = &[
     "/resourceRequirements",
 ];
 
-/// Strings in spite of a schema that allows numbers too.
+/// Paths of quantities, which are written as strings although the schema also allows numbers.
 const QUANTITIES: &[&str] = &["/capacity/*", "/allocatable/*", "/limits/*", "/requests/*"];
 
 fn ends(path: &str, with: &[&str]) -> bool {
     with.iter().any(|end| path.ends_with(end))
 }
 
-/// Returns values that a schema allows, with fields and enumeration values that the type does not know.
+/// Generates values that a schema allows, with fields and enumeration values that the type does not know.
 fn values(schema: &Value, path: &str, open: bool) -> BoxedStrategy<Value> {
     let open = open && !ends(path, CLOSED);
     if schema["x-kubernetes-int-or-string"] == true {
@@ -133,7 +133,7 @@ fn object(schema: &Value, path: &str, open: bool) -> BoxedStrategy<Value> {
     fields.prop_map(|fields| Value::Object(fields.into_iter().flatten().collect::<Map<_, _>>())).boxed()
 }
 
-/// Returns whether a value is empty. Empty values mean absent ones, as for Go clients.
+/// Returns true if a value is empty. Empty means absent, as for Go clients.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -145,8 +145,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Finds the values of `before` that are missing or different in `after`, and the values that only `after`
-/// has and that are neither empty nor a default of the schema.
+/// Finds the values of `before` that are missing or different in `after`. Also finds the values that only `after`
+/// has, unless they are empty or defaults of the schema.
 fn differences(before: &Value, after: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
@@ -173,7 +173,7 @@ fn differences(before: &Value, after: &Value, schema: &Value, path: &str, found:
     }
 }
 
-/// Returns whether a value consists of defaults and empty values.
+/// Returns true if a value consists of defaults and empty values.
 fn is_default(value: &Value, schema: &Value) -> bool {
     let of_fields = |fields: &Map<String, Value>| {
         fields.iter().all(|(field, value)| is_empty(value) || is_default(value, &schema["properties"][field]))
@@ -250,7 +250,7 @@ fn nothing_is_lost_on_the_way_through_a_type() {
     assert_eq!(checked, defined, "every version of every definition is checked");
 }
 
-/// Go clients write structs that are empty, and `null` for times and pointers that are not set.
+/// Go clients write empty structs, and `null` for unset times and pointers.
 #[test]
 fn objects_are_read_as_go_clients_write_them() {
     fn read<K: Crd + DeserializeOwned>(mut object: Value) -> K {

@@ -1,12 +1,12 @@
 //! Converts between v1alpha1, which is stored, and v1beta1, which OCM's controllers read and write.
 //!
-//! A write of v1beta1 is a read-modify-write of a stored v1alpha1 object, so what a conversion drops is lost.
-//! It does not carry what OCM's conversion does not carry either:
+//! Writing v1beta1 is a read-modify-write of the stored v1alpha1 object, so a field that a conversion drops is
+//! lost. These conversions drop only what OCM's conversion drops too:
 //!
 //! | field of v1alpha1 | in v1beta1 |
 //! |---|---|
 //! | CMA `spec.addOnConfiguration`, MCA `status.addOnConfiguration` | dropped |
-//! | MCA `status.configReferences[].{namespace,name}` | dropped; made again from `desiredConfig` |
+//! | MCA `status.configReferences[].{namespace,name}` | dropped; restored from `desiredConfig` |
 //! | MCA `subject.organizationUnit` of a client of the API server | dropped |
 //! | MCA `status.kubeClientDriver` without a client of the API server | dropped |
 //!
@@ -23,20 +23,20 @@ use super::v1beta1::{
 };
 use crate::{Manifest, Unknown, names};
 
-/// An object that cannot be converted.
+/// The reason an object cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unconvertible {
-    /// There is no conversion.
+    /// No conversion exists between the two versions.
     #[error("there is no conversion of {kind} from {from} to {to}")]
     NoConversion {
         /// Kind of the object.
         kind: String,
         /// Its API version.
         from: String,
-        /// The API version that is wanted.
+        /// The requested API version.
         to: String,
     },
-    /// The object does not fit its kind.
+    /// The object does not match its kind.
     #[error("not a {kind}: {why}")]
     Malformed {
         /// Kind of the object.
@@ -46,10 +46,10 @@ pub enum Unconvertible {
     },
 }
 
-/// Converts an object of the group to another of its API versions.
+/// Converts an object of the group to another API version.
 ///
 /// # Errors
-/// Fails when the object does not fit its kind, or the kind has no such version.
+/// Fails if the object does not match its kind, or if the kind does not have this version.
 pub fn convert(object: &Manifest, api_version: &str) -> Result<Manifest, Unconvertible> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (kind, from) = (text("kind"), text("apiVersion"));
@@ -136,7 +136,7 @@ impl From<v1beta1::ClusterManagementAddOn> for v1alpha1::ClusterManagementAddOn 
     }
 }
 
-/// A kind without a default has a default with a reserved name.
+/// In v1beta1, a kind without a default configuration has one with a reserved name.
 impl From<ConfigMeta> for DefaultConfig {
     fn from(old: ConfigMeta) -> Self {
         let ConfigMeta { group, resource, default_config, unknown } = old;
@@ -198,7 +198,7 @@ fn take_annotation(metadata: &mut ObjectMeta, key: &str) -> Option<String> {
     value
 }
 
-/// Copies the driver to every client of the API server.
+/// Copies the driver to every registration with the API server.
 impl From<v1alpha1::ManagedClusterAddOnStatus> for v1beta1::ManagedClusterAddOnStatus {
     fn from(old: v1alpha1::ManagedClusterAddOnStatus) -> Self {
         let driver = old.kube_client_driver;
@@ -227,7 +227,7 @@ impl From<v1alpha1::ManagedClusterAddOnStatus> for v1beta1::ManagedClusterAddOnS
     }
 }
 
-/// Takes the driver from the first client of the API server.
+/// Takes the driver from the first registration with the API server.
 impl From<v1beta1::ManagedClusterAddOnStatus> for v1alpha1::ManagedClusterAddOnStatus {
     fn from(new: v1beta1::ManagedClusterAddOnStatus) -> Self {
         let clients = new
@@ -307,7 +307,7 @@ impl From<v1alpha1::RegistrationConfig> for v1beta1::RegistrationConfig {
     }
 }
 
-/// Converts a registration. One that names no signer has no form in v1alpha1.
+/// Converts a registration. Returns None if it names no signer, which v1alpha1 cannot express.
 fn old_registration(new: v1beta1::RegistrationConfig) -> Option<v1alpha1::RegistrationConfig> {
     let v1beta1::RegistrationConfig { r#type, kube_client, custom_signer, unknown } = new;
     let (signer_name, subject) = if r#type == RegistrationType::KubeClient {

@@ -1,5 +1,6 @@
-//! Names of the service account with which an add-on registers by token. They are OCM's: its agents find the
-//! account by its name, and its uid in the message of a condition.
+//! Names of the service account of an add-on that registers with a token.
+//!
+//! OCM defines them: its agents find the account by its name, and its UID in the message of a condition.
 
 /// Returns the name of the service account, in the namespace of the cluster on the hub.
 pub fn account(addon: &str) -> String {
@@ -16,7 +17,7 @@ pub fn ready_message(cluster: &str, addon: &str, uid: &str) -> String {
     format!("ServiceAccount {cluster}/{} (UID: {uid}) is ready", account(addon))
 }
 
-/// Returns the uid of the service account in a message of the condition.
+/// Returns the UID of the service account from a message of that condition.
 pub fn uid_in(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("UID: ")?;
     let (uid, _) = rest.split_once(')')?;

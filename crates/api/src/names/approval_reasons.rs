@@ -1,10 +1,10 @@
-//! Reasons of the condition Ready of a ConfigRepo that waits for an approval or for a time.
+//! Reasons why the condition `Ready` of a ConfigRepo waits for an approval or a point in time.
 
 /// The plan of the commit needs an approval.
 pub const PLAN_NOT_APPROVED: &str = "PlanNotApproved";
-/// Deletions need an approval, or wait for a time.
+/// Deletions need an approval, or wait for a point in time.
 pub const DELETIONS_HELD: &str = "DeletionsHeld";
-/// A RolloutPolicy waits for a deletion of another ConfigRepo.
+/// A RolloutPolicy waits for another ConfigRepo's deletion.
 pub const POLICY_HELD: &str = "PolicyHeld";
 /// A freeze window is open.
 pub const FROZEN: &str = "Frozen";

@@ -1,4 +1,4 @@
-//! Types of conditions that more than one controller reads or writes.
+//! Condition types that more than one controller reads or writes.
 
 /// Condition types of ManagedCluster.
 pub mod cluster_conditions {
@@ -14,25 +14,25 @@ pub mod cluster_conditions {
     pub const DELETING: &str = "Deleting";
     /// A cluster set has no members.
     pub const SET_EMPTY: &str = "ClusterSetEmpty";
-    /// The set of a binding exists.
+    /// The cluster set of a binding exists.
     pub const BOUND: &str = "Bound";
 }
 
 /// Condition types of Placement.
 pub mod placement_conditions {
-    /// As many clusters as wanted were found.
+    /// Enough clusters were found.
     pub const SATISFIED: &str = "PlacementSatisfied";
     /// The placement is not valid.
     pub const MISCONFIGURED: &str = "PlacementMisconfigured";
 }
 
-/// Reasons of the condition `Applied` of a manifest that is False.
+/// Reasons why the condition `Applied` of a manifest is False.
 pub mod work_reasons {
-    /// The attempt failed, and the next one may succeed; from OCM's agents, any failure.
+    /// The attempt failed, and the next one may succeed. OCM's agents use this reason for every failure.
     pub const FAILED: &str = "AppliedManifestFailed";
-    /// The API server of the cluster rejects the object. OCM's agents do not say so.
+    /// The API server of the cluster rejects the object. OCM's agents do not use this reason.
     pub const REJECTED: &str = "AppliedManifestRejected";
-    /// The fields that the manifest leaves to the cluster cannot be found.
+    /// The fields that the manifest ignores cannot be determined.
     pub const IGNORED_FIELDS: &str = "AppliedManifestSSAIgnoreFieldError";
 }
 
@@ -42,7 +42,7 @@ pub mod work_conditions {
     pub const APPLIED: &str = "Applied";
     /// Everything exists.
     pub const AVAILABLE: &str = "Available";
-    /// The work has run to its end.
+    /// The work has run to completion.
     pub const COMPLETE: &str = "Complete";
     /// The applied objects are being removed.
     pub const DELETING: &str = "Deleting";
@@ -50,9 +50,9 @@ pub mod work_conditions {
     pub const PROGRESSING: &str = "Progressing";
     /// A rule says that the work is degraded.
     pub const DEGRADED: &str = "Degraded";
-    /// Of the manifest of a workload that is not healthy: it is False, with the reason of its pods.
+    /// On the manifest of an unhealthy workload: False, with the reason of its pods.
     pub const PODS_READY: &str = "PodsReady";
-    /// Of a manifest: feedback was read.
+    /// On a manifest: feedback was read.
     pub const STATUS_FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
 }
 
@@ -60,9 +60,9 @@ pub mod work_conditions {
 pub mod replica_set_conditions {
     /// The placements exist and select clusters.
     pub const PLACEMENT_VERIFIED: &str = "PlacementVerified";
-    /// Every selected cluster has the template, with success.
+    /// The template has succeeded on every selected cluster.
     pub const PLACEMENT_ROLLED_OUT: &str = "PlacementRolledOut";
-    /// The works are applied and available; OCM's spelling.
+    /// The works are applied and available. The spelling is OCM's.
     pub const MANIFESTWORK_APPLIED: &str = "ManifestworkApplied";
 }
 
@@ -92,21 +92,21 @@ pub mod addon_conditions {
     pub const REGISTRATION_APPLIED: &str = "RegistrationApplied";
 }
 
-/// Condition types of our own kinds, as kstatus reads them. A ManifestWorkReplicaSet has `Reconciling` and
-/// `Stalled` too.
+/// Condition types of our own kinds, named as kstatus expects. A ManifestWorkReplicaSet also has `Reconciling` and
+/// `Stalled`.
 pub mod gitops_conditions {
-    /// The hub is as the repository says.
+    /// The hub matches the repository.
     pub const READY: &str = "Ready";
     /// A change is being applied.
     pub const RECONCILING: &str = "Reconciling";
-    /// A person has to act.
+    /// A person must act.
     pub const STALLED: &str = "Stalled";
-    /// The newest state is on the status branch.
+    /// The status branch has the latest state.
     pub const REPORTED: &str = "Reported";
-    /// The git provider has the newest state of the commit.
+    /// The git provider has the latest state of the commit.
     pub const COMMIT_STATUS_REPORTED: &str = "CommitStatusReported";
     /// Rules of a RolloutPolicy are in force.
     pub const IN_FORCE: &str = "InForce";
-    /// A person has something to approve.
+    /// Something requires approval.
     pub const APPROVAL_NEEDED: &str = "ApprovalNeeded";
 }

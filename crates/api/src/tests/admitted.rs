@@ -1,5 +1,5 @@
-//! Every value that a schema admits on an API server can be read: one field that cannot be would make the
-//! whole object unreadable.
+//! Tests that every value that a schema admits can be read. One unreadable field would make the whole object
+//! unreadable.
 
 use proptest::prelude::*;
 use proptest::strategy::{BoxedStrategy, Just};
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::each_kind;
 use crate::Crd;
 
-/// Returns values that kube-apiserver stores under a schema. It checks formats by pattern, integers by their
-/// width, and nothing of what is inside a preserved field.
+/// Generates values that kube-apiserver stores under a schema. It checks formats by pattern and integers by width,
+/// and checks nothing inside a preserved field.
 fn admitted(schema: &Value) -> BoxedStrategy<Value> {
     let values = if schema["x-kubernetes-int-or-string"] == true {
         prop_oneof![

@@ -1,4 +1,4 @@
-//! The reference of our own kinds, written from their schemas.
+//! The reference page of our own kinds, generated from their schemas.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use crate::{crds, golden};
 
-/// Writes a row for each field, in the order of their paths.
+/// Writes a row for each field, sorted by path.
 fn rows(schema: &JSONSchemaProps, path: &str, page: &mut String) {
     for (name, field) in schema.properties.iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };

@@ -5,7 +5,7 @@ fn object(value: Value) -> Manifest {
     serde_json::from_value(value).unwrap()
 }
 
-/// Converts there and back: `old` becomes `new`, and `new` becomes `back`.
+/// Checks both conversions: `old` converts to `new`, and `new` converts to `back`.
 fn check(kind: &str, old: Value, new: Value, back: Value) {
     let with = |version: &str, mut body: Value| {
         body["apiVersion"] = format!("addon.open-cluster-management.io/{version}").into();

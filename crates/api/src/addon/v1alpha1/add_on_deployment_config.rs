@@ -127,7 +127,7 @@ pub struct ProxyConfig {
     pub unknown: Unknown,
 }
 
-/// Makes the list a map, which `k8s_openapi` does not say.
+/// Marks the list as a map, which `k8s_openapi` does not.
 fn claims_by_name(resources: &mut Schema) {
     if let Some(Value::Object(claims)) = resources.pointer_mut("/properties/claims") {
         claims.insert("x-kubernetes-list-type".into(), "map".into());

@@ -1,4 +1,4 @@
-//! The types of configurations and subjects that several kinds of the group share.
+//! Configuration and subject types that several kinds of the group share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Returns the subject with the defaults of OCM's agent for the fields that a registration leaves out.
+    /// Returns the subject, with missing fields set to the defaults of OCM's agent.
     #[must_use]
     pub fn completed(&self, cluster: &str, addon: &str) -> Self {
         let mut subject = self.clone();

@@ -47,8 +47,8 @@ fn default_namespace() -> String {
 }
 
 impl ManagedClusterAddOn {
-    /// Returns the namespace of the add-on's agent on its cluster: as the hub found, else as the add-on says,
-    /// else OCM's default.
+    /// Returns the namespace of the add-on's agent on its cluster: from the status, else from the spec, else OCM's
+    /// default.
     pub fn agent_namespace(&self) -> &str {
         let found = self.status.as_ref().map(|status| status.namespace.as_str());
         let in_spec = self.spec.install_namespace.as_str();

@@ -1,4 +1,4 @@
-//! AddOnDeploymentConfig in v1beta1, which is that of v1alpha1.
+//! AddOnDeploymentConfig in v1beta1, with the spec of v1alpha1.
 
 use crate::addon::v1alpha1::AddOnDeploymentConfigSpec;
 use crate::names;

@@ -1,4 +1,4 @@
-//! AddOnTemplate in v1beta1, which is that of v1alpha1.
+//! AddOnTemplate in v1beta1, with the spec of v1alpha1.
 
 use crate::addon::v1alpha1::AddOnTemplateSpec;
 use crate::names;

@@ -1,6 +1,6 @@
-//! The version OCM's controllers read and write.
+//! The version that OCM's controllers read and write.
 //!
-//! The types that both versions share come from [`v1alpha1`](super::v1alpha1).
+//! Types that both versions share are defined in [`v1alpha1`](super::v1alpha1).
 
 mod add_on_deployment_config;
 mod add_on_template;

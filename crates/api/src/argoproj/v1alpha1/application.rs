@@ -1,4 +1,4 @@
-//! Application: what Argo CD deploys, and where to.
+//! Application: what Argo CD deploys, and to which cluster.
 
 use std::borrow::Cow;
 
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use crate::{Root, names};
 
-/// An application. All its fields but the metadata are kept as they came.
+/// An Argo CD application. All fields except the metadata are kept unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Application {
-    /// Name, labels, annotations and what the API server keeps.
+    /// Standard object metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The type's names, and the fields `spec`, `operation` and `status`.
+    /// `apiVersion`, `kind`, and the fields `spec`, `operation` and `status`.
     #[serde(flatten)]
     pub root: Root<Self>,
 }
 
 impl Application {
-    /// Returns a field of the root, such as `spec`.
+    /// Returns a field at the root, such as `spec`.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.root.unknown.get(name)
     }

@@ -1,4 +1,4 @@
-//! What Argo CD deploys.
+//! Applications of Argo CD.
 
 mod application;
 

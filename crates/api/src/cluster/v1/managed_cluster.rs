@@ -102,7 +102,7 @@ pub struct Taint {
     pub unknown: Unknown,
 }
 
-/// A taint is written as `kubectl taint` writes it: `key=value:effect`, or `key:effect` without a value.
+/// Formats a taint like `kubectl taint`: `key=value:effect`, or `key:effect` without a value.
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, value, effect, .. } = self;
@@ -159,7 +159,7 @@ pub struct ManagedClusterStatus {
     pub unknown: Unknown,
 }
 
-/// Reads a list that takes no more memory than it needs: a hub holds as many as it has clusters.
+/// Reads a list without spare capacity, because a hub holds one for each cluster.
 fn exact<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let mut list = Vec::deserialize(deserializer)?;
     list.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! Resources of a cluster by name, with quantities that may be written as numbers.
+//! Resource quantities of a cluster by name. Quantities may be written as numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,25 +7,25 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Amounts of resources by name.
+/// Resource quantities by name.
 ///
-/// There are two of these in every cluster a hub holds, with a handful of entries each: a sorted list is a
-/// fifth the size of a map.
+/// A hub holds two of these for each cluster, with a handful of entries each. A sorted list is a fifth the size of
+/// a map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quantities(Box<[(Box<str>, Quantity)]>);
 
 impl Quantities {
-    /// Returns the amount of a resource.
+    /// Returns the quantity of a resource.
     pub fn get(&self, name: &str) -> Option<&Quantity> {
         self.0.iter().find(|(found, _)| &**found == name).map(|(_, quantity)| quantity)
     }
 
-    /// Returns whether there are none.
+    /// Returns true if there are no quantities.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Sets the amounts of some resources and leaves the others.
+    /// Sets some quantities and keeps the others.
     pub fn extend(&mut self, amounts: impl IntoIterator<Item = (String, Quantity)>) {
         let held = std::mem::take(&mut self.0).into_iter().map(|(name, quantity)| (name.into(), quantity));
         *self = held.chain(amounts).collect();
@@ -33,7 +33,7 @@ impl Quantities {
 }
 
 impl FromIterator<(String, Quantity)> for Quantities {
-    /// Collects amounts. Of two amounts of one resource the later one counts.
+    /// Collects quantities. If a resource occurs twice, the last quantity wins.
     fn from_iter<T: IntoIterator<Item = (String, Quantity)>>(amounts: T) -> Self {
         let sorted: BTreeMap<String, Quantity> = amounts.into_iter().collect();
         Self(sorted.into_iter().map(|(name, quantity)| (name.into(), quantity)).collect())

@@ -1,4 +1,4 @@
-//! ClusterClaim: a fact that a spoke tells about itself.
+//! ClusterClaim: a property that a spoke reports about itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

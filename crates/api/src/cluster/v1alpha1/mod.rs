@@ -1,4 +1,4 @@
-//! Scores and claims, and the rollout strategy other groups embed.
+//! Scores, claims, and the rollout strategy that other groups embed.
 
 mod add_on_placement_score;
 mod cluster_claim;

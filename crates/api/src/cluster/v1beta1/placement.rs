@@ -1,4 +1,4 @@
-//! Placement: the clusters that are wanted.
+//! Placement: a selection of clusters.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

@@ -20,12 +20,12 @@ kind! {
 }
 
 impl ManagedClusterSetBinding {
-    /// Returns the bound set. Its name is both the name of the binding and a field of the spec; OCM's
-    /// admission refuses a binding in which the two differ.
+    /// Returns the bound set, or None if the name of the binding differs from the set in the spec. OCM's admission
+    /// rejects such a binding.
     ///
-    /// The permission `managedclustersets/bind` was checked for the set of the spec, and placements find sets
-    /// by the names of bindings. So a binding that was stored past the admission with two different names
-    /// binds neither set.
+    /// The permission `managedclustersets/bind` was checked for the set in the spec, but placements find sets by
+    /// the names of bindings. A binding that bypassed admission with two different names therefore binds neither
+    /// set.
     pub fn cluster_set(&self) -> Option<&str> {
         let ManagedClusterSetBindingSpec { cluster_set: name, unknown: _ } = &self.spec;
         (self.metadata.name.as_deref() == Some(name)).then_some(name)

@@ -181,7 +181,7 @@ fn yes() -> bool {
     true
 }
 
-/// The values of the schema; the URL is empty.
+/// The defaults of the schema, with an empty URL.
 impl Default for ConfigRepoSpec {
     fn default() -> Self {
         Self {
@@ -284,7 +284,7 @@ pub struct SecretRef {
 }
 
 impl SecretRef {
-    /// Returns the Secret, which is in the namespace of the ConfigRepo.
+    /// Returns the key of the Secret, in the namespace of the ConfigRepo.
     pub fn key(&self, namespace: &str) -> Key {
         let SecretRef { name, unknown: _ } = self;
         Key::namespaced(namespace, name)
@@ -386,7 +386,7 @@ fn one_hour() -> String {
     "1h".into()
 }
 
-/// The values of the schema.
+/// The defaults of the schema.
 impl Default for DeletionBudget {
     fn default() -> Self {
         Self { objects: 5, percent: 5, window: one_hour(), unknown: Unknown::new() }

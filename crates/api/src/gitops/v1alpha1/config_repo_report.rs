@@ -1,4 +1,4 @@
-//! Reports about a ConfigRepo, on a branch of a repository.
+//! Reports that a ConfigRepo pushes to a branch.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ fn thousand() -> i32 {
     1_000
 }
 
-/// The values of the schema.
+/// The defaults of the schema.
 impl Default for ConfigRepoReport {
     fn default() -> Self {
         Self {

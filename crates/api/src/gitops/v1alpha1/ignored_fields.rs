@@ -1,4 +1,4 @@
-//! Fields that a ConfigRepo leaves to others.
+//! Fields of objects that a ConfigRepo ignores.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

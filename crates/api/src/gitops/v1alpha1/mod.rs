@@ -1,4 +1,4 @@
-//! Config repositories, and how rollouts are held, stopped and undone.
+//! ConfigRepo, RolloutPolicy, and the kinds that only the operator writes.
 
 mod cluster_decision;
 mod config_repo;

@@ -144,7 +144,7 @@ fn no_time() -> String {
     "0s".into()
 }
 
-/// The values of the schema.
+/// The defaults of the schema.
 impl Default for RolloutPolicySpec {
     fn default() -> Self {
         Self {

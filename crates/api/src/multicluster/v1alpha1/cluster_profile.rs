@@ -1,6 +1,4 @@
-//! ClusterProfile: a cluster as the inventory of any cluster manager shows it.
-//!
-//! The kind is that of [KEP-4322].
+//! ClusterProfile: a cluster in the inventory of a cluster manager, as defined by [KEP-4322].
 //!
 //! [KEP-4322]:
 //! https://github.com/kubernetes/enhancements/tree/master/keps/sig-multicluster/4322-cluster-inventory

@@ -1,4 +1,4 @@
-//! Profiles of clusters.
+//! Cluster profiles.
 
 mod cluster_profile;
 

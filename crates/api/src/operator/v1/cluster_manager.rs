@@ -1,4 +1,4 @@
-//! ClusterManager: the hub side.
+//! ClusterManager: the installation of a hub.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Klusterlet: the agent of a managed cluster.
+//! Klusterlet: the installation of the agent on a managed cluster.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Condition, Unknown};
 
-/// Returns the schema of an object whose fields are not read.
+/// Returns the schema of an object with arbitrary fields.
 pub(super) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }

@@ -1,4 +1,4 @@
-//! AppliedManifestWork: the objects that a ManifestWork has on its spoke.
+//! AppliedManifestWork: the objects that a ManifestWork applied to its spoke.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;

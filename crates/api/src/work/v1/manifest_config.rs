@@ -1,4 +1,4 @@
-//! Options of single objects of a work: how they are updated, watched and judged.
+//! Options for single objects of a work: how the agent updates, watches and evaluates them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -104,7 +104,7 @@ pub struct SelectivelyOrphan {
     pub unknown: Unknown,
 }
 
-/// An orphaning rule names an object that stays.
+/// A rule that names an object to keep on the cluster.
 pub type OrphaningRule = ResourceIdentifier;
 
 /// ManifestWorkExecutor says whose permissions count.

@@ -1,4 +1,4 @@
-//! Works, and what an agent keeps of them on its cluster.
+//! Works, and the records that agents keep of them on their clusters.
 
 mod applied_manifest_work;
 mod manifest_config;
