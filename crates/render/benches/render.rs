@@ -1,8 +1,7 @@
 //! Measures the cost of rendering: `cargo bench --bench render`.
 //!
-//! 1,000 overlays of 4 objects over one base: all of them on one thread and on all cores, one of them
-//! changed, and the same overlays with `kubectl kustomize`, one process for each, where kubectl is on the
-//! path.
+//! 1,000 overlays of 4 objects on one base: all of them on one thread and on all cores, all of them again after a
+//! change to one, and with one `kubectl kustomize` process each if kubectl is installed.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -21,7 +20,7 @@ use overlays::{BASE, overlay};
 use render::{Rendered, render};
 
 const OVERLAYS: usize = 1000;
-/// Number of kubectl processes; their mean stands for all.
+/// Number of kubectl processes, from which the mean is computed.
 const KUBECTL_RUNS: usize = 30;
 const REPEATS: usize = 5;
 
@@ -36,7 +35,7 @@ fn tree() -> FileTree {
     tree
 }
 
-/// Renders overlays on some threads; each thread takes every n-th overlay.
+/// Renders overlays on several threads. Each thread renders every n-th overlay.
 fn render_all(tree: &FileTree, roots: &[String], threads: usize) -> Vec<Rendered> {
     let every_nth = |first: usize| {
         let roots = roots.iter().skip(first).step_by(threads);
@@ -48,7 +47,7 @@ fn render_all(tree: &FileTree, roots: &[String], threads: usize) -> Vec<Rendered
     })
 }
 
-/// Returns the fastest of several runs: other work of the machine only adds time.
+/// Returns the fastest of several runs, because other load on the machine only adds time.
 fn fastest(mut run: impl FnMut() -> Duration) -> Duration {
     (0..REPEATS).map(|_| run()).min().unwrap()
 }
@@ -108,7 +107,7 @@ fn main() {
     }
 }
 
-/// Returns the mean time of a process, after a check that both programs make the same text.
+/// Returns the mean time of a process, after checking that both programs print the same text.
 fn kubectl(tree: &FileTree) -> Option<Duration> {
     Command::new("kubectl").arg("version").arg("--client").output().ok()?;
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! The cost of one root that gathers 1,000 overlays of 4 objects and 50 namespaces: `cargo bench --bench root`.
+//! Measures one root that includes 1,000 overlays of 4 objects and 50 namespaces: `cargo bench --bench root`.
 //!
-//! The times are CPU times of the process, so other work of the machine counts little. The bench fails when the
-//! time per overlay doubles from 125 to 1,000 overlays.
+//! The times are CPU times of the process, so other load on the machine has little effect. The benchmark fails if
+//! the time per overlay doubles from 125 to 1,000 overlays.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ fn tree(count: usize) -> FileTree {
     tree
 }
 
-/// Returns the least CPU time of several runs.
+/// Returns the lowest CPU time of several runs.
 fn least(mut run: impl FnMut()) -> f64 {
     let times = (0..REPEATS).map(|_| {
         let before = cpu_seconds();

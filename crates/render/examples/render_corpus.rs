@@ -1,8 +1,8 @@
-//! Compares what the renderer makes of a corpus with what kustomize makes of it.
+//! Compares the output of the renderer with the output of kustomize, for a corpus.
 //!
-//! Usage: `cargo run --example render_corpus -- FOLDER [--verbose]`, where `FOLDER/input` holds repositories
-//! and `FOLDER/expected/PATH/objects.yaml` what `kubectl kustomize FOLDER/input/PATH` prints. Reports exact
-//! matches, matches after YAML parsing, and mismatches; exits with 1 when anything does not match exactly.
+//! Usage: `cargo run --example render_corpus -- FOLDER [--verbose]`. `FOLDER/input` contains repositories, and
+//! `FOLDER/expected/PATH/objects.yaml` the output of `kubectl kustomize FOLDER/input/PATH`. Reports exact matches,
+//! matches after YAML parsing, and mismatches. Exits with 1 unless everything matches exactly.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! The parts of the renderer that take bytes from outside. No input may panic, take long or grow
-//! (`tests/fuzz/run`).
+//! Fuzz targets for the parts of the renderer that read external bytes. No input may panic, take long or use
+//! unbounded memory (`tests/fuzz/run`).
 #![allow(clippy::panic, clippy::expect_used, reason = "a finding is a panic")]
 
 #[path = "../../../tests/fuzz/driver.rs"]
@@ -11,7 +11,7 @@ use object::tree::FileTree;
 use render::render;
 use yaml::{Reading, documents, print};
 
-/// Texts that mean something to the targets.
+/// Words with a meaning to the targets.
 const WORDS: [&str; 24] = [
     "$patch: replace",
     "- ",
@@ -39,7 +39,7 @@ const WORDS: [&str; 24] = [
     "*",
 ];
 
-/// Runs a target with the files of the golden cases and with its corpus.
+/// Runs a target on the files of the golden cases and on its corpus.
 fn fuzz(name: &str, run: fn(&[u8])) {
     let mut seeds = Vec::new();
     read_seeds(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/render")), &mut seeds);
@@ -91,7 +91,7 @@ fn any_bytes_are_a_template_of_a_chart_or_refused() {
 
 const OBJECTS: &str = include_str!("objects.yaml");
 
-/// Checks that what is read as YAML is printed, and that the print reads as the same again.
+/// Checks that YAML input can be printed, and that the output reads back as the same nodes.
 fn yaml(data: &[u8]) {
     let Ok(nodes) = documents(data) else { return };
     for node in nodes {
@@ -99,7 +99,7 @@ fn yaml(data: &[u8]) {
         let text = print(&map);
         let again = documents(text.as_bytes())
             .unwrap_or_else(|e| panic!("cannot read what was printed: {e:?}\n{text}"));
-        // An empty map prints as `{}`, and a document like that is skipped.
+        // An empty map prints as `{}`, and such a document is skipped.
         let Some(again) = again.first() else { continue };
         let again = again
             .to_json(Reading::Objects)
@@ -108,12 +108,12 @@ fn yaml(data: &[u8]) {
     }
 }
 
-/// Reads any bytes as the kustomization of a directory with a base, a component and other files.
+/// Reads any bytes as the kustomization of a directory that has a base, a component and other files.
 fn kustomization(data: &[u8]) {
     rendered(&[("overlay/kustomization.yaml", data)]);
 }
 
-/// Reads any bytes as a patch, by the names it carries and by a target.
+/// Reads any bytes as a patch, applied by the names in it and by a target.
 fn patch_strategic(data: &[u8]) {
     let by_name = b"resources: [../base]\npatches: [{path: p.yaml}]\n";
     rendered(&[("overlay/kustomization.yaml", by_name), ("overlay/p.yaml", data)]);

@@ -1,5 +1,4 @@
-//! Renders a directory: accumulates its resources, runs generators, and lets components and transformers
-//! change the objects.
+//! Renders a directory: accumulates its resources, runs generators, and applies components and transformers.
 
 use std::sync::Arc;
 
@@ -19,14 +18,14 @@ use super::transform::{Pass, annotations, labels, names, references, sort, vars}
 use object::Location;
 use yaml::{self, Value, documents};
 
-/// The value that kubectl 1.32 writes for `managedByLabel`; it does not know the version of its kustomize.
+/// The value of `managedByLabel` in kubectl 1.32, which does not know the version of its kustomize.
 const MANAGED_BY: &str = "kustomize-(devel)";
 
 impl Build<'_> {
     /// Renders a directory.
     ///
     /// # Errors
-    /// The first mistake, with its place.
+    /// Fails on the first mistake, with its location.
     pub(super) fn run(&mut self, dir: &str) -> Result<Vec<Resource>> {
         let Some((file, kustomization)) = self.kustomization_of(dir)? else {
             return if self.is_chart(dir)? { self.chart_alone(dir) } else { self.plain(dir) };
@@ -53,7 +52,7 @@ impl Build<'_> {
         Ok(resmap.into_vec())
     }
 
-    /// Returns the manifests of a directory without a kustomization, by name.
+    /// Returns the manifests of a directory without a kustomization, sorted by file name.
     fn plain(&mut self, dir: &str) -> Result<Vec<Resource>> {
         let is_manifest = |name: &String| {
             [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending)) && !name.starts_with('.')
@@ -81,7 +80,7 @@ impl Build<'_> {
         Ok(resmap.into_vec())
     }
 
-    /// Reads the kustomization of a directory; `None` if it has none.
+    /// Reads the kustomization of a directory. Returns None if it has none.
     pub(super) fn kustomization_of(&self, dir: &str) -> Result<Option<(String, Kustomization)>> {
         let path = |name: &&str| if dir.is_empty() { (*name).to_owned() } else { format!("{dir}/{name}") };
         let mut found: Vec<(String, Arc<[u8]>)> = Vec::new();
@@ -115,10 +114,10 @@ impl Build<'_> {
         Ok(Some((file.clone(), Kustomization::read(file, node)?)))
     }
 
-    /// Adds the objects of a kustomization to an accumulator, and transforms them.
+    /// Adds the objects of a kustomization to an accumulator and transforms them.
     ///
     /// # Errors
-    /// The first mistake. Of a limit that the kustomization itself exceeds, the caller knows the place.
+    /// Fails on the first mistake. If the kustomization itself exceeds a limit, the caller adds the location.
     pub(super) fn accumulate(
         &mut self,
         frame: Frame,
@@ -218,7 +217,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Returns the objects that configure generators, transformers or validators: inline, or of a file or
+    /// Returns the objects that configure generators, transformers or validators, inline or from a file or
     /// directory.
     fn config_objects(&mut self, dir: &str, text: &Text) -> Result<Vec<Resource>> {
         let inline = documents(text.text.as_bytes())

@@ -13,29 +13,26 @@ use super::resource::Origin;
 /// The objects, field specifications and variables that a kustomization has accumulated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResAccumulator {
-    /// The objects.
     pub resmap: ResMap,
-    /// The fields that transformers change.
     pub config: Arc<Config>,
-    /// The variables.
     pub vars: Vec<Var>,
 }
 
 impl ResAccumulator {
-    /// Adds everything that another kustomization has accumulated.
+    /// Adds everything that another kustomization accumulated.
     ///
     /// # Errors
-    /// An object or a variable exists in both, or their field specifications contradict each other.
+    /// Fails if an object or a variable exists in both, or if their field specifications conflict.
     pub(super) fn merge(&mut self, other: Self) -> Result<()> {
         self.resmap.append(other.resmap.into_vec())?;
         self.config = std::mem::take(&mut self.config).merge(&other.config)?;
         add_vars(&mut self.vars, &other.vars)
     }
 
-    /// Ends a transformation: removes the objects that it emptied, and records `origin` on the others.
+    /// Ends a transformation: removes objects that became empty, and records `origin` on the others.
     ///
     /// # Errors
-    /// There are more objects than the limit.
+    /// Fails if there are more objects than the limit.
     pub(super) fn end_transformation(&mut self, origin: Option<Origin>) -> Result<()> {
         if let Some(origin) = origin {
             for resource in self.resmap.iter_mut() {
@@ -54,10 +51,10 @@ impl ResAccumulator {
     }
 }
 
-/// Adds variables to those that are known.
+/// Adds variables to the known ones.
 ///
 /// # Errors
-/// Two variables have the same name.
+/// Fails if two variables have the same name.
 pub(super) fn add_vars(known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
     for var in vars {
         if let Some(first) = known.iter().find(|known| known.name == var.name) {

@@ -1,4 +1,4 @@
-//! The memory that one rendering may use, spent before it is allocated.
+//! The memory budget of a rendering, spent before the memory is allocated.
 
 use std::cell::Cell;
 
@@ -7,27 +7,27 @@ use super::error::{Reason, RenderError};
 use super::limits::MAX_RENDER_BYTES;
 use object::Location;
 
-/// The bytes that a rendering may still allocate for texts and values, and a check whether it was cancelled.
+/// The bytes that a rendering may still allocate for texts and values. Also checks for cancellation.
 pub(super) struct MemoryBudget<'a> {
     left: Cell<usize>,
     is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl<'a> MemoryBudget<'a> {
-    /// Returns the budget of a new rendering. `is_cancelled` is called at every spending.
+    /// Returns the budget of a new rendering. `is_cancelled` is called on every [`MemoryBudget::spend`].
     pub(super) fn new(is_cancelled: &'a dyn Fn() -> bool) -> Self {
         Self { left: Cell::new(MAX_RENDER_BYTES), is_cancelled }
     }
 
-    /// Returns the bytes that are left.
+    /// Returns the remaining bytes.
     pub(super) fn left(&self) -> usize {
         self.left.get()
     }
 
-    /// Spends bytes. Freed bytes are not returned, so the budget bounds the work of a rendering too.
+    /// Spends bytes. Freeing memory does not refund them, so the budget also bounds the work of a rendering.
     ///
     /// # Errors
-    /// The budget is exceeded, or the rendering is cancelled. The error knows no file yet.
+    /// Fails if the budget is exceeded or the rendering is cancelled. The error has no file yet.
     pub(super) fn spend(&self, bytes: usize) -> Result<()> {
         if (self.is_cancelled)() {
             return Err(Box::new(RenderError::new(Reason::Cancelled, "", "the rendering was cancelled")));
@@ -41,10 +41,10 @@ impl<'a> MemoryBudget<'a> {
         Ok(())
     }
 
-    /// Calls [`MemoryBudget::spend`] for something at a place, which the error names.
+    /// Calls [`MemoryBudget::spend`] and adds a location to the error.
     ///
     /// # Errors
-    /// As [`MemoryBudget::spend`].
+    /// See [`MemoryBudget::spend`].
     pub(super) fn spend_at(&self, location: &Location, bytes: usize) -> Result<()> {
         self.spend(bytes).map_err(|error| {
             Box::new(RenderError { file: location.file.clone(), ..*error }.line(location.line))

@@ -1,4 +1,4 @@
-//! The state of the rendering of one overlay, and its files.
+//! The state of rendering one overlay, and access to its files.
 
 use super::decode::Result;
 use super::error::{Reason, RenderError};
@@ -13,51 +13,47 @@ use super::source::{PathTarget, Source, relative_join};
 use object::Location;
 use yaml::{Node, documents};
 
-/// The rendering of one overlay.
 pub(super) struct Build<'a> {
-    /// The files.
     pub source: Source<'a>,
-    /// The schemas in force.
+    /// The schemas that apply to the overlay.
     pub schemas: Schemas,
-    /// The annotations and labels that the outermost kustomization asks for.
+    /// The annotations and labels that the outermost kustomization requests.
     pub metadata: BuildMetadata,
-    /// The kustomizations that are being read, outermost first.
+    /// The kustomizations being read, outermost first.
     pub stack: Vec<Frame>,
-    /// The parts that are rendered already.
+    /// The parts that are already rendered.
     pub parts: Parts,
     /// The random values of charts.
     pub random: RandomValues,
-    /// The error of the first chart that lacks them, with the names of all.
+    /// The error of the first chart without random values. It lists all releases that need them.
     pub undrawn: Option<Box<RenderError>>,
 }
 
-/// A kustomization that is being read.
+/// A kustomization being read.
 pub(super) struct Frame {
-    /// Its directory.
     pub dir: String,
-    /// Its file.
     pub file: String,
-    /// Its path from the outermost directory, as annotations name it.
+    /// Its path from the outermost directory, as it appears in annotations.
     pub origin: String,
-    /// Its namespace; if it has none, the namespace of the kustomizations around it.
+    /// Its namespace, or the inherited one if it sets none.
     pub namespace: String,
 }
 
 impl Frame {
-    /// Returns a kustomization that is going to be read.
+    /// Returns the frame of a kustomization to read.
     pub(super) fn new(dir: &str, file: String, origin: String) -> Self {
         Self { dir: dir.into(), file, origin, namespace: String::new() }
     }
 }
 
 impl<'a> Build<'a> {
-    /// Prepares the rendering of an overlay of a tree.
+    /// Prepares to render an overlay.
     pub(super) fn new(source: Source<'a>, parts: Parts, random: RandomValues) -> Self {
         let (schemas, metadata, stack) = Default::default();
         Self { source, schemas, metadata, stack, parts, random, undrawn: None }
     }
 
-    /// Reads the objects of a file, and spends the memory that they take.
+    /// Reads the objects of a file and spends their memory.
     pub(super) fn read_objects(&self, file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
         let read = objects(file, bytes)?;
         for resource in &read {
@@ -66,7 +62,7 @@ impl<'a> Build<'a> {
         Ok(read)
     }
 
-    /// Spends the memory that the documents of a file take.
+    /// Spends the memory of a file's documents.
     pub(super) fn spend(&self, file: &str, nodes: &[Node]) -> Result<()> {
         nodes.iter().try_for_each(|node| {
             let location = Location { file: file.into(), line: node.line };
@@ -74,7 +70,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Returns the documents of a file that a kustomization names.
+    /// Returns the documents of a file that a kustomization lists.
     pub(super) fn documents(&self, dir: &str, path: &Text) -> Result<(String, Vec<Node>)> {
         let (file, bytes) = self.source.read(dir, &path.text).map_err(|error| at(path, error))?;
         let nodes = documents(&bytes)
@@ -83,7 +79,7 @@ impl<'a> Build<'a> {
         Ok((file, nodes))
     }
 
-    /// Finds the file or directory that a kustomization names; a remote one has a copy in the tree.
+    /// Finds the file or directory that a kustomization lists, or the copy of a remote one.
     pub(super) fn find(&self, dir: &str, path: &Text) -> Result<PathTarget> {
         if path.text.is_empty() {
             return Err(at(path, Box::new(RenderError::new(Reason::InvalidValue, "", "the path is empty"))));
@@ -119,14 +115,13 @@ impl<'a> Build<'a> {
         self.metadata.any().then(|| relative_join(here, path))
     }
 
-    /// Returns the namespace of the kustomization that is being read, or of those around it; empty if none has
-    /// one.
+    /// Returns the namespace of the kustomization being read, or the inherited one. Returns an empty string if
+    /// there is none.
     pub(super) fn namespace(&self) -> String {
         self.stack.last().map(|frame| frame.namespace.clone()).unwrap_or_default()
     }
 
-    /// Returns the origin of the objects that a generator or transformer of this kustomization makes or
-    /// changes.
+    /// Returns the origin of objects that a generator or transformer of this kustomization creates or changes.
     pub(super) fn configured(&self, kind: &str) -> Option<Origin> {
         let frame = self.stack.last()?;
         let name = frame.file.rsplit('/').next().unwrap_or_default();

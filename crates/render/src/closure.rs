@@ -1,4 +1,4 @@
-//! The paths that a rendering read, with the answers.
+//! Records the paths that a rendering read, and what it found there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,32 +7,31 @@ use sha2::{Digest, Sha256};
 
 use object::tree::{FileTree, TreeEntry};
 
-/// The paths that a rendering read, with the answers.
+/// The paths that a rendering read, and what it found there.
 ///
-/// A rendering depends on nothing else: a tree that gives the same answers renders to the same objects.
+/// A rendering depends on nothing else: trees with the same entries at these paths render to the same objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// The answer for each path that was read; directories end with `/`, and those that were read with all
-    /// directories below them with `//`.
+    /// The entry at each path. The key of a directory ends with `/`, or with `//` if it was read recursively.
     pub seen: BTreeMap<String, PathEntry>,
 }
 
-/// The answer for a path.
+/// What a rendering found at a path.
 #[derive(Clone, Debug)]
 pub enum PathEntry {
-    /// A file and its bytes.
+    /// A file with these bytes.
     File(Arc<[u8]>),
-    /// A link and its target.
+    /// A link with this target.
     Link(String),
     /// A submodule.
     Submodule,
-    /// A file of more bytes than this, which was not read.
+    /// A file that was not read because it exceeds this limit, in bytes.
     Large(usize),
-    /// None of these.
+    /// Nothing.
     Absent,
-    /// A directory whose file names were read.
+    /// A directory whose file names were listed.
     Names(Vec<String>),
-    /// A directory that was read with all directories below it: the paths of their entries.
+    /// A directory that was listed recursively: the paths below it.
     Paths(Vec<String>),
 }
 
@@ -61,7 +60,7 @@ impl PartialEq for PathEntry {
 impl Eq for PathEntry {}
 
 impl Closure {
-    /// Returns the files that were read, in order.
+    /// Returns the files that were read, sorted by path.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
         self.seen.iter().filter_map(|(path, seen)| match seen {
             PathEntry::File(bytes) => Some((path.as_str(), bytes)),
@@ -74,7 +73,7 @@ impl Closure {
         })
     }
 
-    /// Returns a digest of all answers; equal digests mean equal renderings.
+    /// Returns a digest of all entries. Equal digests mean equal renderings.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         for (path, seen) in &self.seen {
@@ -95,7 +94,7 @@ impl Closure {
         object::hex(hash.finalize())
     }
 
-    /// Returns whether a tree gives the same answers.
+    /// Returns true if a tree has the same entries.
     pub fn holds_in(&self, tree: &FileTree) -> bool {
         self.seen.iter().all(|(path, seen)| match seen {
             PathEntry::Names(names) => *names == file_names(tree, path.trim_end_matches('/')),
@@ -109,7 +108,7 @@ impl Closure {
     }
 }
 
-/// Returns the answer of a tree for a path.
+/// Returns the entry of a tree at a path.
 pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
     match tree.entry(path) {
         Some(TreeEntry::File(bytes)) => PathEntry::File(bytes.clone()),
@@ -120,14 +119,14 @@ pub(super) fn entry(tree: &FileTree, path: &str) -> PathEntry {
     }
 }
 
-/// Returns the names of the files directly in a directory, in order.
+/// Returns the names of the files directly in a directory, sorted.
 pub(super) fn file_names(tree: &FileTree, dir: &str) -> Vec<String> {
     let skip = if dir.is_empty() { 0 } else { dir.len() + 1 };
     let names = tree.below(dir).filter_map(|(path, _)| path.get(skip..)).filter(|name| !name.contains('/'));
     names.map(String::from).collect()
 }
 
-/// Returns the paths of everything below a directory, in order.
+/// Returns the paths of everything below a directory, sorted.
 pub(super) fn all_paths(tree: &FileTree, dir: &str) -> Vec<String> {
     tree.below(dir).map(|(path, _)| path.to_owned()).collect()
 }

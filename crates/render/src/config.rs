@@ -1,4 +1,4 @@
-//! The fields that transformers change: those of kustomize, and those that `configurations` and `crds` add.
+//! The fields that transformers change: kustomize's defaults, and additions from `configurations` and `crds`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,43 +7,42 @@ use super::error::{Reason, RenderError};
 use super::kustomization::{FieldSpec, SortOptions, take_gvk};
 use object::Gvk;
 
-/// The fields of every transformer.
+/// The fields of all transformers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Config {
-    /// The fields of names that get a prefix.
+    /// Names that get a prefix.
     pub name_prefix: Vec<FieldSpec>,
-    /// The fields of names that get a suffix.
+    /// Names that get a suffix.
     pub name_suffix: Vec<FieldSpec>,
-    /// The fields of namespaces.
+    /// Namespaces.
     pub namespace: Vec<FieldSpec>,
-    /// The fields of labels that are also selectors.
+    /// Labels, including selectors.
     pub common_labels: Vec<FieldSpec>,
-    /// The fields of labels that every entry of `labels` changes.
+    /// Labels that every entry of `labels` changes.
     pub labels: Vec<FieldSpec>,
-    /// The fields of labels in templates.
+    /// Labels in templates.
     pub template_labels: Vec<FieldSpec>,
-    /// The fields of annotations.
+    /// Annotations.
     pub common_annotations: Vec<FieldSpec>,
-    /// The fields that refer to objects by name.
+    /// References to objects by name.
     pub name_reference: Vec<NameReference>,
-    /// The fields in which variables are replaced.
+    /// Fields in which variables are replaced.
     pub var_reference: Vec<FieldSpec>,
-    /// The fields of images.
+    /// Images.
     pub images: Vec<FieldSpec>,
-    /// The fields of numbers of replicas.
+    /// Numbers of replicas.
     pub replicas: Vec<FieldSpec>,
 }
 
-/// The fields that hold names of one kind.
+/// Fields that contain names of objects of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NameReference {
-    /// The kind; empty parts mean any.
+    /// The kind. Empty parts match any kind.
     pub gvk: Gvk,
-    /// The fields.
     pub referrers: Vec<FieldSpec>,
 }
 
-/// The fields that kustomize knows without configuration.
+/// The fields that kustomize knows by default.
 pub(super) static DEFAULT: LazyLock<Arc<Config>> =
     LazyLock::new(|| Arc::new(parse(include_str!("defaults.txt")).sorted()));
 
@@ -118,7 +117,7 @@ impl Config {
         "replicas",
     ];
 
-    /// Reads a file of `configurations`.
+    /// Reads a file from `configurations`.
     pub(super) fn read(located: &Located<'_>) -> Result<Self> {
         let mut config = Self::default();
         let mut fields = located.fields()?;
@@ -136,7 +135,7 @@ impl Config {
     /// Adds the fields of another configuration.
     ///
     /// # Errors
-    /// The two disagree on whether a field is created. The error knows no file yet.
+    /// Fails if the two disagree on whether a field is created. The error has no file yet.
     pub(super) fn merge(mut self: Arc<Self>, other: &Arc<Self>) -> Result<Arc<Self>> {
         if Arc::ptr_eq(&self, other) || **other == Self::default() {
             return Ok(self);
@@ -158,7 +157,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Adds fields that hold names of a kind.
+    /// Adds fields that contain names of objects of a kind.
     pub(super) fn add_reference(&mut self, reference: &NameReference) -> Result<()> {
         match self.name_reference.iter_mut().find(|mine| mine.gvk == reference.gvk) {
             Some(mine) => merge_specs(&mut mine.referrers, &reference.referrers),
@@ -169,7 +168,7 @@ impl Config {
         }
     }
 
-    /// Brings the fields into the order in which they are applied.
+    /// Sorts the fields into the order in which they are applied.
     fn sorted(mut self) -> Self {
         for name in Self::LISTS {
             if let Some(specs) = self.specs_mut(name) {
@@ -181,7 +180,7 @@ impl Config {
     }
 }
 
-/// Orders by the rank of the kind, then by name.
+/// Sorts by the rank of the kind, then by name.
 fn order(gvk: &Gvk) -> (isize, String) {
     let rank_in = |kinds: &[&str]| {
         kinds.iter().position(|kind| *kind == gvk.kind).and_then(|at| isize::try_from(at).ok())
@@ -201,7 +200,7 @@ fn read_reference(located: &Located<'_>) -> Result<NameReference> {
     Ok(reference)
 }
 
-/// Adds the specifications that are not there yet.
+/// Adds missing specifications.
 pub(super) fn merge_specs(mine: &mut Vec<FieldSpec>, theirs: &[FieldSpec]) -> Result<()> {
     for spec in theirs {
         match mine.iter().find(|known| is_selected(&known.gvk, &spec.gvk) && known.path == spec.path) {
@@ -216,7 +215,7 @@ pub(super) fn merge_specs(mine: &mut Vec<FieldSpec>, theirs: &[FieldSpec]) -> Re
     Ok(())
 }
 
-/// Returns whether a selector, whose empty parts mean any, selects a kind.
+/// Returns true if a selector matches a kind. Empty parts of a selector match any kind.
 pub(super) fn is_selected(gvk: &Gvk, selector: &Gvk) -> bool {
     let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
     fits(&selector.group, &gvk.group)

@@ -6,16 +6,14 @@ use super::resource::{Origin, Resource};
 
 /// The object that configures a generator or transformer.
 pub(super) struct ConfigObject<'a> {
-    /// The object.
     pub object: &'a Resource,
-    /// The object, with its place for errors.
+    /// The object, with its location for errors.
     pub located: Located<'a>,
-    /// The fields beside `apiVersion`, `kind` and `metadata`.
+    /// The fields other than `apiVersion`, `kind` and `metadata`.
     pub fields: Fields<'a>,
 }
 
 impl<'a> ConfigObject<'a> {
-    /// Reads an object.
     pub(super) fn new(object: &'a Resource) -> Result<Self> {
         let located = Located::root(&object.location.file, &object.node);
         let mut fields = located.fields()?;
@@ -30,7 +28,7 @@ impl<'a> ConfigObject<'a> {
         self.fields.list("fieldSpecs", FieldSpec::read)
     }
 
-    /// Returns the origin that annotations of generated and transformed objects name.
+    /// Returns the origin to record on generated and transformed objects.
     pub(super) fn origin(&self) -> Option<Origin> {
         let configured_in = self.object.origin.as_ref()?.path.clone();
         let object = self.object;

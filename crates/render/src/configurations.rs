@@ -1,4 +1,4 @@
-//! Reads `configurations`, `crds` and `openapi`, which add to the fields that transformers know.
+//! Reads `configurations`, `crds` and `openapi`, which extend the fields that transformers know.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use super::kustomization::at;
 use yaml::{Node, Reading};
 
 impl Build<'_> {
-    /// Reads the schemas of `openapi`.
     pub(super) fn read_openapi(&mut self, dir: &str, kustomization: &Kustomization) -> Result<()> {
         let Some(path) = &kustomization.openapi_path else { return Ok(()) };
         let (file, nodes) = self.documents(dir, path)?;
@@ -29,7 +28,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Returns the fields that this kustomization's transformers change.
+    /// Returns the fields that the transformers of this kustomization change.
     pub(super) fn config_of(&mut self, dir: &str, kustomization: &Kustomization) -> Result<Arc<Config>> {
         let mut config = DEFAULT.clone();
         for path in &kustomization.configurations {

@@ -1,5 +1,5 @@
-//! `generators`, `transformers` and `validators`: objects that configure a built-in one. Programs and
-//! containers are refused.
+//! `generators`, `transformers` and `validators`: objects that configure built-in ones. Programs and containers
+//! are rejected.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,7 @@ use yaml::Reading;
 
 const BUILTIN: &str = "builtin";
 
-/// Returns the built-in generator or transformer (`role`) that an object configures, and refuses every other
-/// one.
+/// Returns the built-in generator or transformer (`role`) that an object configures. Rejects all others.
 fn find<T>(
     object: &Resource,
     path: &Text,
@@ -49,10 +48,10 @@ fn find<T>(
 }
 
 impl Build<'_> {
-    /// Runs the generator that an object configures; `path` is the text that names the object.
+    /// Runs the generator that an object configures. `path` is the text that names the object.
     ///
     /// # Errors
-    /// The generator is not built in, or its configuration is wrong.
+    /// Fails if the generator is not built in or its configuration is invalid.
     pub(super) fn run_generator(
         &mut self,
         dir: &str,
@@ -64,10 +63,10 @@ impl Build<'_> {
         generate::run(self, dir, ConfigObject::new(object)?, accumulator)
     }
 
-    /// Runs the transformer that an object configures; `path` is the text that names the object.
+    /// Runs the transformer that an object configures. `path` is the text that names the object.
     ///
     /// # Errors
-    /// The transformer is not built in, its configuration is wrong, or it does not apply.
+    /// Fails if the transformer is not built in, its configuration is invalid, or it cannot be applied.
     pub(super) fn run_transformer(
         &mut self,
         dir: &str,
@@ -89,7 +88,7 @@ impl Build<'_> {
     /// Runs a validator: a transformer that must not change anything.
     ///
     /// # Errors
-    /// As for a transformer, and if an object changes.
+    /// See [`Build::run_transformer`]. Also fails if an object changes.
     pub(super) fn run_validator(
         &mut self,
         dir: &str,

@@ -1,4 +1,4 @@
-//! `crds`: OpenAPI definitions that say which fields of a custom resource are labels, annotations or names of
+//! `crds`: OpenAPI definitions that mark which fields of a custom resource are labels, annotations or names of
 //! other objects.
 
 use serde_json::Value as Json;
@@ -9,10 +9,10 @@ use super::kustomization::FieldSpec;
 use object::Gvk;
 use yaml::limits::MAX_DEPTH;
 
-/// Returns the fields that a file of definitions names.
+/// Returns the fields that a file of definitions marks.
 ///
 /// # Errors
-/// Two definitions contradict each other. The error knows no file yet.
+/// Fails if two definitions conflict. The error has no file yet.
 pub(super) fn config_of(definitions: &Json) -> Result<Config> {
     let mut config = Config::default();
     for (name, definition) in definitions.as_object().into_iter().flatten() {
@@ -61,7 +61,7 @@ fn add(config: &mut Config, gvk: &Gvk, definitions: &Json, name: &str, path: &mu
             let target = Gvk { group: String::new(), version: version.into(), kind: kind.into() };
             config.add_reference(&NameReference { gvk: target, referrers: vec![spec(Some(key))] })?;
         }
-        // The recursion would not end for a type that contains itself.
+        // Do not follow a type that directly contains itself.
         if let Some(reference) = text("$ref").filter(|reference| *reference != name) {
             add(config, gvk, definitions, reference, path)?;
         }

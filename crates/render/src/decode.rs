@@ -1,4 +1,4 @@
-//! Reads the fields of kustomizations and other configuration, with the place of every mistake.
+//! Reads the fields of kustomizations and other configuration, with the location of every mistake.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,18 @@ use yaml::{Map, Node, Reading, Value};
 
 pub(super) type Result<T> = std::result::Result<T, Box<RenderError>>;
 
-/// A value and its place.
+/// A value and its location.
 #[derive(Clone, Debug)]
 pub(super) struct Located<'a> {
-    /// Its file.
     pub file: &'a str,
     /// Its path in the file, such as `patches[0].target`.
     pub field: String,
-    /// The line of its key, or of itself.
+    /// The line of its key, or of the value itself.
     pub line: u32,
-    /// The value.
     pub node: &'a Node,
 }
 
-/// The fields of a map. They are taken one by one, and a field that is left over is a mistake.
+/// The fields of a map. Readers take them one by one, and leftover fields are mistakes.
 pub(super) struct Fields<'a> {
     file: &'a str,
     field: String,
@@ -31,12 +29,12 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Located<'a> {
-    /// Returns the whole of a file.
+    /// Returns the root of a file.
     pub(super) fn root(file: &'a str, node: &'a Node) -> Self {
         Self { file, field: String::new(), line: node.line, node }
     }
 
-    /// Returns a mistake at this place.
+    /// Returns an error at this location.
     pub(super) fn error(&self, reason: Reason, message: impl Into<String>) -> Box<RenderError> {
         let error = RenderError::new(reason, self.file, message).line(self.line);
         Box::new(if self.field.is_empty() { error } else { error.field(self.field.clone()) })
@@ -46,7 +44,7 @@ impl<'a> Located<'a> {
         self.error(Reason::InvalidValue, format!("must be {expected}, not {}", self.node.kind()))
     }
 
-    /// Returns the fields of this map; none for `null`.
+    /// Returns the fields of this map. `null` has none.
     pub(super) fn fields(&self) -> Result<Fields<'a>> {
         static NOTHING: Map = Map::new();
         let map = if self.node.is_null() {
@@ -57,7 +55,6 @@ impl<'a> Located<'a> {
         Ok(Fields { file: self.file, field: self.field.clone(), map, known: Vec::new() })
     }
 
-    /// Returns the items of this list.
     pub(super) fn items(&self) -> Result<Vec<Located<'a>>> {
         let items = self.node.as_list().ok_or_else(|| self.wrong_shape("a list"))?;
         let item = |(index, node): (usize, &'a Node)| Located {
@@ -78,7 +75,7 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// Returns this string; empty for `null`.
+    /// Returns this string. `null` is an empty string.
     pub(super) fn string(&self) -> Result<String> {
         match self.json()? {
             Json::String(text) => Ok(text),
@@ -94,7 +91,6 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// Returns this boolean.
     pub(super) fn bool(&self) -> Result<bool> {
         match self.json()? {
             Json::Bool(value) => Ok(value),
@@ -103,7 +99,6 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// Returns this integer.
     pub(super) fn integer(&self) -> Result<i64> {
         match self.json()? {
             Json::Number(number) => number.as_i64().ok_or_else(|| self.wrong_shape("an integer")),
@@ -112,12 +107,10 @@ impl<'a> Located<'a> {
         }
     }
 
-    /// Returns the strings of this list.
     pub(super) fn strings(&self) -> Result<Vec<String>> {
         self.items()?.iter().map(Located::string).collect()
     }
 
-    /// Returns this map of strings.
     pub(super) fn string_map(&self) -> Result<BTreeMap<String, String>> {
         let fields = self.fields()?;
         fields.entries().map(|(key, value)| Ok((key, value.string()?))).collect()
@@ -136,7 +129,7 @@ fn kind_of(json: &Json) -> &'static str {
 }
 
 impl<'a> Fields<'a> {
-    /// Returns all fields, with keys as YAML 1.1 reads them.
+    /// Returns all fields, with keys read as YAML 1.1.
     fn entries(&self) -> impl Iterator<Item = (String, Located<'a>)> {
         self.map.iter().map(|(key, entry)| {
             let field = if self.field.is_empty() { key.clone() } else { format!("{}.{key}", self.field) };
@@ -144,7 +137,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Takes a field; `None` if it is absent or `null`. Like kustomize, it ignores the case.
+    /// Takes a field, ignoring case like kustomize. Returns None if it is absent or `null`.
     pub(super) fn take(&mut self, name: &'static str) -> Option<Located<'a>> {
         self.known.push(name);
         let (key, entry) = self
@@ -160,27 +153,25 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Takes a string; empty if it is absent.
+    /// Takes a string. Returns an empty string if it is absent.
     pub(super) fn string(&mut self, name: &'static str) -> Result<String> {
         self.take(name).map_or(Ok(String::new()), |value| value.string())
     }
 
-    /// Takes a boolean; false if it is absent.
+    /// Takes a boolean. Returns false if it is absent.
     pub(super) fn bool(&mut self, name: &'static str) -> Result<bool> {
         self.take(name).map_or(Ok(false), |value| value.bool())
     }
 
-    /// Takes a list of strings.
     pub(super) fn strings(&mut self, name: &'static str) -> Result<Vec<String>> {
         self.take(name).map_or(Ok(Vec::new()), |value| value.strings())
     }
 
-    /// Takes a map of strings.
     pub(super) fn string_map(&mut self, name: &'static str) -> Result<BTreeMap<String, String>> {
         self.take(name).map_or(Ok(BTreeMap::new()), |value| value.string_map())
     }
 
-    /// Takes a list and reads each of its items.
+    /// Takes a list and reads its items.
     pub(super) fn list<T>(
         &mut self,
         name: &'static str,
@@ -198,7 +189,7 @@ impl<'a> Fields<'a> {
         self.take(name).map(|value| read(&value)).transpose()
     }
 
-    /// Refuses fields that were not taken.
+    /// Rejects fields that were not taken.
     pub(super) fn finish(self) -> Result<()> {
         let is_known = |key: &str| self.known.iter().any(|known| known.eq_ignore_ascii_case(key));
         let Some((key, value)) = self.entries().find(|(key, _)| !is_known(key)) else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! The fields of a kustomization.
 //!
-//! Every field of kustomize v5 is read. Fields that would fetch or run something are refused by name, and
-//! unknown fields are mistakes. Transformers read their own fields.
+//! Every field of kustomize v5 is read. Fields that would fetch or run something are rejected by name, and unknown
+//! fields are mistakes. Transformers read their own fields.
 
 use super::decode::{Fields, Located, Result};
 use super::error::Reason;
@@ -12,7 +12,7 @@ use super::kustomization::{
 use super::transform::{TRANSFORMERS, Transformation, Transformer};
 use yaml::{Entry, Node, Tag};
 
-/// The names a kustomization may have; a directory holds one of them at most.
+/// The possible names of a kustomization. A directory may contain only one of them.
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 const KUSTOMIZATION: &str = "Kustomization";
@@ -21,15 +21,15 @@ const COMPONENT: &str = "Component";
 /// A kustomization or component.
 #[derive(Default)]
 pub(super) struct Kustomization {
-    /// Whether it is a component, which changes the objects that others accumulated.
+    /// True for a component, which changes objects that others accumulated.
     pub is_component: bool,
-    /// Paths of objects, files and directories; `bases` come last.
+    /// Paths of object files and directories. `bases` come last.
     pub resources: Vec<Text>,
     /// Paths of components.
     pub components: Vec<Text>,
-    /// Files of OpenAPI definitions that name the fields with labels, annotations and references.
+    /// Files of OpenAPI definitions that mark fields with labels, annotations and references.
     pub crds: Vec<Text>,
-    /// Files that add to the fields transformers know.
+    /// Files that extend the fields that transformers know.
     pub configurations: Vec<Text>,
     /// Files, directories or inline objects that configure generators.
     pub generators: Vec<Text>,
@@ -39,23 +39,22 @@ pub(super) struct Kustomization {
     pub validators: Vec<Text>,
     /// The transformations of its fields, in the order of [`TRANSFORMERS`].
     pub transformations: Vec<(&'static Transformer, Vec<Transformation>)>,
-    /// Values that are put into texts.
+    /// Variables to substitute into texts.
     pub vars: Vec<Var>,
     /// ConfigMaps to generate.
     pub config_maps: Vec<Generator>,
     /// Secrets to generate.
     pub secrets: Vec<Generator>,
-    /// Charts to inflate.
+    /// Charts to render.
     pub helm_charts: Vec<HelmChart>,
-    /// The directory of charts, from the kustomization.
+    /// The directory of charts, relative to the kustomization.
     pub chart_home: String,
-    /// The namespace of its objects, and of the releases of charts without one.
+    /// The namespace of its objects, and of chart releases without a namespace.
     pub namespace: String,
-    /// Options of all generators.
+    /// Options for all generators.
     pub generator_options: Option<GeneratorOptions>,
-    /// The order of the output.
     pub sort: Option<SortOptions>,
-    /// The annotations and labels about the origin of objects.
+    /// The annotations and labels to add about the origin of objects.
     pub build_metadata: BuildMetadata,
     /// A file with schemas.
     pub openapi_path: Option<Text>,
@@ -65,7 +64,7 @@ impl Kustomization {
     /// Reads a kustomization.
     ///
     /// # Errors
-    /// The first mistake, with its line and field.
+    /// Fails on the first mistake, with its line and field.
     pub(super) fn read(file: &str, node: &Node) -> Result<Self> {
         let root = Located::root(file, node);
         let mut fields = root.fields()?;
@@ -108,12 +107,12 @@ impl Kustomization {
     }
 }
 
-/// Returns whether a field counts as absent. To kustomize, an empty list does not.
+/// Returns true if a field counts as absent. For kustomize, an empty list is not absent.
 fn is_unset(node: &Node) -> bool {
     node.as_scalar().is_some_and(|scalar| scalar.tag == Tag::Null || scalar.text.is_empty())
 }
 
-/// Reads `apiVersion`, `kind` and `metadata`; true for components.
+/// Reads `apiVersion`, `kind` and `metadata`. Returns true for components.
 fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
     let kind = fields.take("kind");
     let is_component = match kind.as_ref().map(Located::string).transpose()?.as_deref() {
@@ -146,7 +145,7 @@ fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
     Ok(is_component)
 }
 
-/// Refuses the field that `helmCharts` has replaced.
+/// Rejects the field that `helmCharts` replaced.
 fn refuse_deprecated(fields: &mut Fields<'_>) -> Result<()> {
     match fields.take("helmChartInflationGenerator").filter(|found| !found.node.is_empty()) {
         Some(found) => {

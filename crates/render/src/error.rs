@@ -1,4 +1,4 @@
-//! Mistakes in a repository, with their place and a hint for its author.
+//! Mistakes in a repository, with their location and a hint for the author.
 
 use std::fmt::{Display, Formatter};
 
@@ -7,35 +7,35 @@ use serde::Serialize;
 use object::{Key, Location};
 use yaml::MalformedYaml;
 
-/// A mistake: its place, what is wrong, and how to correct it.
+/// A mistake: its location, what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RenderError {
-    /// The kind of mistake; a stable word for conditions and metrics.
+    /// Category of the mistake, a stable word for conditions and metrics.
     pub reason: Reason,
-    /// Says what is wrong, without the place.
+    /// What is wrong, without the location.
     pub message: String,
-    /// The file that is wrong, from the repository's root.
+    /// The faulty file, relative to the root of the repository.
     pub file: String,
-    /// The line, counted from 1, if one is to blame.
+    /// The line, counted from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The field, as a path such as `patches[0].target.name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// The line of the file and its neighbours.
+    /// The line of the file, with the lines around it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excerpt: Vec<ExcerptLine>,
-    /// Says how to correct it.
+    /// How to fix the mistake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Other places that matter, such as the first of two duplicates.
+    /// Other relevant locations, such as the first of two duplicates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<Location>,
-    /// The kustomizations that led here, outermost first.
+    /// The kustomizations that led to the file, outermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub through: Vec<String>,
-    /// The releases of charts that draw random values and have none yet.
+    /// The chart releases that need random values and have none yet.
     #[serde(skip)]
     pub undrawn: Vec<Key>,
 }
@@ -43,26 +43,26 @@ pub struct RenderError {
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExcerptLine {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: u32,
-    /// Its text, cut to 120 characters.
+    /// The text of the line, cut to 120 characters.
     pub text: String,
 }
 
-/// The kinds of mistakes.
+/// Categories of mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Reason {
     /// A file or directory does not exist.
     NotFound,
-    /// Text is not YAML or JSON, or does not have the needed shape.
+    /// A text is not YAML or JSON, or does not have the required structure.
     Malformed,
-    /// A field is not known.
+    /// A field is unknown.
     UnknownField,
-    /// A field does not accept its value.
+    /// A field has an invalid value.
     InvalidValue,
-    /// A kustomization leads back to itself.
+    /// A kustomization includes itself.
     Cycle,
-    /// Two objects have one identity.
+    /// Two objects have the same identity.
     DuplicateObject,
     /// A path or link leaves the repository.
     OutsideRepository,
@@ -70,7 +70,7 @@ pub enum Reason {
     Remote,
     /// A plugin or a field is not supported.
     Unsupported,
-    /// A patch, replacement or variable finds no object, or several.
+    /// A patch, replacement or variable matches no object, or several.
     Target,
     /// A patch does not apply.
     Patch,
@@ -78,12 +78,12 @@ pub enum Reason {
     Chart,
     /// A limit is exceeded.
     TooLarge,
-    /// The rendering was stopped.
+    /// The rendering was cancelled.
     Cancelled,
 }
 
 impl Reason {
-    /// Returns the name, as conditions carry it.
+    /// Returns the name for conditions.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "NotFound",
@@ -105,7 +105,7 @@ impl Reason {
 }
 
 impl RenderError {
-    /// Returns a mistake in a file.
+    /// Returns an error for a file.
     pub fn new(reason: Reason, file: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -121,25 +121,25 @@ impl RenderError {
         }
     }
 
-    /// Returns a mistake at a place.
+    /// Returns an error at a location.
     pub fn at(reason: Reason, location: &Location, message: impl Into<String>) -> Self {
         Self::new(reason, location.file.clone(), message).line(location.line)
     }
 
-    /// Returns a text that cannot be parsed.
+    /// Returns an error for a text that cannot be parsed.
     pub(crate) fn malformed(file: impl Into<String>, malformed: MalformedYaml) -> Self {
         let line = malformed.line;
         Self::new(Reason::Malformed, file, malformed.why).line(line)
     }
 
-    /// Names the line, unless it is known already or is 0.
+    /// Sets the line, unless it is already set or the argument is 0.
     #[must_use]
     pub fn line(mut self, line: u32) -> Self {
         self.line = self.line.or((line > 0).then_some(line));
         self
     }
 
-    /// Names the field, unless it is known already.
+    /// Sets the field, unless it is already set.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Self {
         self.field.get_or_insert_with(|| field.into());
@@ -162,14 +162,14 @@ impl RenderError {
         }
     }
 
-    /// Adds another place.
+    /// Adds a related location.
     #[must_use]
     pub fn related(mut self, location: &Location) -> Self {
         self.related.push(location.clone());
         self
     }
 
-    /// Adds the line and its neighbours.
+    /// Adds an excerpt: the line, with the lines around it.
     #[must_use]
     pub(crate) fn with_excerpt(mut self, text: &str) -> Self {
         const NEIGHBOURS: u32 = 1;
@@ -184,8 +184,7 @@ impl RenderError {
     }
 }
 
-/// `file:line: field: message`, the excerpt, the hint and the kustomizations that led to the file, one below
-/// the other.
+/// Prints `file:line: field: message`, then the excerpt, the hint and the kustomizations that led to the file.
 impl Display for RenderError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.file)?;
@@ -219,9 +218,9 @@ impl Display for RenderError {
 
 impl std::error::Error for RenderError {}
 
-/// Suggests the known word that is closest to a written one, if one is close.
+/// Suggests the known word that is most similar to `written`, if one is similar enough.
 pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    // The distance costs the product of both lengths, and a repository decides both.
+    // The cost is the product of both lengths, which the repository controls.
     const LONGEST: usize = 200;
     let folded = |text: &str| text.to_lowercase().chars().take(LONGEST).collect::<String>();
     let wanted = folded(written);

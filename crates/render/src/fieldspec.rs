@@ -1,4 +1,4 @@
-//! Walks to the fields that a specification names, through lists, and creates them if it says so.
+//! Visits the fields that a specification names, through lists, and creates them if requested.
 
 use super::config::is_selected;
 use super::error::{Reason, RenderError};
@@ -8,21 +8,22 @@ use yaml::{Entry, Map, Node, Scalar, Style, Tag, Value};
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
-/// The value that is created for a field that is absent or `null`.
+/// The value to create for a field that is absent or `null`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Create {
     /// Nothing.
     Never,
     /// A map.
     Map,
-    /// An empty scalar of a type.
+    /// An empty scalar with a tag.
     Scalar(Tag),
 }
 
-/// Calls `set` on every field of an object that the specification names.
+/// Calls `set` on every field of an object that matches the specification.
 ///
 /// # Errors
-/// The error of `set`, or a value on the way is not a map, with the place of the object.
+/// Returns the error of `set`. Also fails if a value on the path is not a map. The error has the object's
+/// location.
 pub(super) fn visit(
     resource: &mut Resource,
     spec: &FieldSpec,
@@ -51,8 +52,8 @@ pub(super) fn visit(
     })
 }
 
-/// Returns whether a walk that creates nothing finds a field to set, or a mistake on the way. An object
-/// without one is not copied.
+/// Returns true if a walk without creation finds a field to set or a mistake on the path. Otherwise, the object
+/// need not be copied.
 fn is_there(node: &Node, path: &[String]) -> bool {
     let Some((part, rest)) = path.split_first() else { return true };
     match &node.value {
@@ -60,7 +61,7 @@ fn is_there(node: &Node, path: &[String]) -> bool {
         Value::List(items) => items.iter().any(|item| is_there(item, path)),
         Value::Map(map) => {
             let (name, is_list) = part.strip_suffix("[]").map_or((part.as_str(), false), |name| (name, true));
-            // A null list becomes an empty one.
+            // A null list becomes an empty list.
             let leads_on = |entry: &Entry| is_there(&entry.node, rest) || is_list && entry.node.is_null();
             name.is_empty() || map.get(name).is_some_and(leads_on)
         }
@@ -92,7 +93,7 @@ fn walk(
     }
 }
 
-/// Returns the field of a map; `null` becomes what is asked for.
+/// Returns the field of a map. Replaces `null` with the value to create.
 fn field<'a>(map: &'a mut Map, part: &str, is_last: bool, create: Create) -> Result<Option<&'a mut Node>> {
     let (name, is_list) = part.strip_suffix("[]").map_or((part, false), |name| (name, true));
     if name.is_empty() {
@@ -116,10 +117,10 @@ fn field<'a>(map: &'a mut Map, part: &str, is_last: bool, create: Create) -> Res
     Ok(Some(&mut entry.node))
 }
 
-/// Sets the text and the type of a scalar. Quotes stay, and then it is a string.
+/// Sets the text and tag of a scalar. If it is quoted, it keeps the quotes and becomes a string.
 ///
 /// # Errors
-/// The node is not a scalar.
+/// Fails if the node is not a scalar.
 pub(super) fn set_scalar(node: &mut Node, text: &str, tag: Tag) -> Result<()> {
     let line = node.line;
     let kind = node.kind();
@@ -141,7 +142,7 @@ pub(super) fn set_scalar(node: &mut Node, text: &str, tag: Tag) -> Result<()> {
     }
 }
 
-/// Splits a path at a separator that no backslash precedes; a leading separator is dropped.
+/// Splits a path at a separator, unless a backslash precedes it. Drops a leading separator.
 pub(super) fn split(path: &str, separator: char) -> Vec<String> {
     let path = path.strip_prefix(separator).filter(|rest| !rest.is_empty()).unwrap_or(path);
     let mut parts: Vec<String> = Vec::new();
@@ -158,14 +159,14 @@ pub(super) fn split(path: &str, separator: char) -> Vec<String> {
         }
         joins = escaped.is_some();
     }
-    // A backslash at the end escapes nothing.
+    // A trailing backslash escapes nothing.
     if joins && let Some(last) = parts.last_mut() {
         last.push('\\');
     }
     parts
 }
 
-/// Splits a path at dots, but keeps `[name=a.b]` and `[a.b]` whole; brackets without `=` are dropped.
+/// Splits a path at dots, but not within `[name=a.b]` and `[a.b]`. Drops brackets without `=`.
 pub(super) fn split_dotted(path: &str) -> Vec<String> {
     let mut parts = split(path, '.').into_iter();
     let mut result = Vec::new();

@@ -1,12 +1,11 @@
-//! From overlays to objects: kustomizations are rendered as `kubectl kustomize` renders them, without a
-//! binary.
+//! Renders kustomizations to objects, like `kubectl kustomize` but without a binary.
 //!
-//! [`render`] is a function of the files of one commit. It reads nothing else and starts nothing. It returns
-//! the [`Closure`] of the files it read: as long as a tree holds the same closure, its rendering is the same
-//! and need not be repeated. [`render_again`] repeats it only for the directories whose files have changed.
+//! [`render`] is a function of the files of one commit. It reads nothing else and runs no program. It returns the
+//! [`Closure`] of the files it read. A tree with the same closure has the same rendering. [`render_again`] repeats
+//! only the directories whose files have changed.
 //!
-//! Remote bases and charts without a copy in the tree, programs and containers are refused, because kustomize would
-//! fetch or run them.
+//! Remote bases and charts without a copy in the tree, programs and containers are rejected, because kustomize
+//! would download or run them.
 
 mod accumulate;
 mod accumulator;
@@ -60,25 +59,26 @@ use source::Source;
 /// The result of rendering an overlay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// The objects, in the order of the output.
+    /// The objects, in output order.
     pub objects: Vec<Arc<RenderedObject>>,
-    /// The files that the rendering depends on.
+    /// The files on which the rendering depends.
     pub closure: Closure,
 }
 
 impl Rendered {
-    /// Returns the text that `kubectl kustomize` prints.
+    /// Returns the output of `kubectl kustomize`.
     pub fn to_yaml(&self) -> String {
         yaml::print_stream(self.objects.iter().map(|rendered| &rendered.object.0))
     }
 }
 
-/// Renders the overlay in a directory of a tree; the empty path is the tree's root.
+/// Renders the overlay in a directory of a tree. The empty path is the root of the tree.
 ///
-/// A directory without a kustomization renders its manifests in name order. Charts that draw random values are refused.
+/// In a directory without a kustomization, renders the manifests, sorted by file name. Rejects charts that draw
+/// random values.
 ///
 /// # Errors
-/// [`RenderError`] names the first mistake with its file, line and field.
+/// Returns the first mistake with its file, line and field.
 #[expect(
     clippy::result_large_err,
     reason = "one error a rendering, never in a hot path; callers match on its fields"
@@ -87,16 +87,18 @@ pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
     render_again(tree, root, &RandomValues::default(), &mut RenderMemo::default(), &|| false)
 }
 
-/// Renders the overlay in a directory of a tree, like [`render`], with the parts of an earlier rendering
-/// whose files are the same, and with random values for charts. `memo` becomes that of this rendering, and stays as it is
-/// after an error. The rendering stops when `is_cancelled` says so.
+/// Renders the overlay in a directory of a tree like [`render`], but with random values for charts, and reuses
+/// unchanged parts of the last rendering.
+///
+/// Replaces `memo` with the memo of this rendering, unless it fails. Stops when `is_cancelled` returns true.
 ///
 /// # Guarantees
-/// The result is that of [`render`], the closure and the error included. An object that is equal to one of
-/// the rendering that left the memo is the same one in memory.
+/// The result equals the result of [`render`], including the closure and the error. Objects that equal an object
+/// in the memo share its memory.
 ///
 /// # Errors
-/// As [`render`], and [`Reason::Cancelled`]. [`RenderError::undrawn`] names the releases that lack random values.
+/// See [`render`]. Fails with [`Reason::Cancelled`] if cancelled. [`RenderError::undrawn`] lists the releases
+/// without random values.
 #[expect(
     clippy::result_large_err,
     reason = "one error a rendering, never in a hot path; callers match on its fields"

@@ -9,16 +9,16 @@ use super::resource::Resource;
 use object::Location;
 use yaml::{Node, Value, documents};
 
-/// The beginning of a file that stands in for one in the storage of Git LFS.
+/// The beginning of a Git LFS pointer file.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
 
-/// The annotation of objects that Argo CD applies at a point of its sync, and often deletes after it.
+/// The annotation of objects that Argo CD applies at one phase of its sync, and often deletes afterwards.
 const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
 
-/// Reads the objects of a file. Lists of objects are divided.
+/// Reads the objects of a file, and splits lists of objects.
 ///
 /// # Errors
-/// The text cannot be read, or a document is not an object.
+/// Fails if the text cannot be parsed or a document is not an object.
 pub(super) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
     let nodes = documents(bytes).map_err(|malformed| {
         let templated = malformed.why.contains("cannot be a key") || malformed.why.contains('%');
@@ -30,10 +30,10 @@ pub(super) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
     objects_of(nodes, file)
 }
 
-/// Reads objects from documents. Lists of objects are divided, and their items come last.
+/// Reads objects from documents. Splits lists of objects and appends their items at the end.
 ///
 /// # Errors
-/// A document is not an object.
+/// Fails if a document is not an object.
 pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> {
     let mut queue: VecDeque<(Node, usize)> = nodes.into_iter().map(|node| (node, 0)).collect();
     let mut resources = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
     Ok(resources)
 }
 
-/// Names a hook of Argo CD by its `generateName`. No ConfigRepo applies it, so nothing has that name.
+/// Names an Argo CD hook by its `generateName`. No ConfigRepo applies hooks, so the name is never used.
 fn name_hook(node: &mut Node) {
     let Some(meta) = node.get_mut("metadata") else { return };
     let text = |field: &str| meta.get(field).filter(|node| !node.is_null()).map(Node::text);
@@ -89,7 +89,7 @@ fn name_hook(node: &mut Node) {
     }
 }
 
-/// Checks that an object has a kind and a name; a list needs no name.
+/// Checks that an object has a kind and a name. A list needs no name.
 fn check(node: &Node, location: &Location) -> Result<()> {
     let error = |message: &str, field: &str| {
         let error = RenderError::at(Reason::InvalidValue, location, message);

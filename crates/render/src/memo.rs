@@ -16,13 +16,13 @@ use yaml::{Node, Reading};
 
 /// The parts and objects of a rendering, for [`render_again`](super::render_again).
 ///
-/// It holds as much memory as the rendering itself, within a limit.
+/// It takes as much memory as the rendering itself, up to a limit.
 #[derive(Clone, Debug, Default)]
 pub struct RenderMemo {
     parts: Parts,
-    /// The objects, with the nodes that they were made from.
+    /// The objects, with the nodes from which they were made.
     objects: BTreeMap<ResId, Made>,
-    /// The random values that the parts were rendered with.
+    /// The random values that the parts use.
     random: RandomValues,
 }
 
@@ -33,16 +33,16 @@ struct Made {
 }
 
 impl RenderMemo {
-    /// Returns the parts to render with.
+    /// Returns the parts to reuse.
     pub(super) fn parts(&self, random: &RandomValues) -> Parts {
         if self.random == *random { self.parts.clone() } else { Parts::default() }
     }
 
-    /// Makes the objects of a rendering, and its memo. An object that is equal to one of the last rendering
-    /// is shared with it.
+    /// Returns the objects of a rendering and its memo. An object that equals one of the last rendering shares its
+    /// memory.
     ///
     /// # Errors
-    /// A value has no JSON.
+    /// Fails if a value cannot be represented in JSON.
     pub(super) fn next(
         &self,
         resources: Vec<Resource>,
@@ -82,36 +82,36 @@ fn rendered(resource: &Resource) -> Result<RenderedObject> {
     Ok(RenderedObject { object, origin: resource.location.clone(), release_namespace })
 }
 
-/// A directory of `resources` or an inflated chart, accumulated.
+/// An accumulated directory of `resources`, or a rendered chart.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) accumulated: ResAccumulator,
-    /// The files that it depends on.
+    /// The files on which it depends.
     pub(super) closure: Closure,
-    /// Memory that it spent.
+    /// The memory that it spent.
     pub(super) spent: usize,
-    /// Directories that it entered.
+    /// The number of directories that it entered.
     pub(super) directories: usize,
-    /// Kustomizations within each other, its own included.
+    /// The depth of nested kustomizations, including its own.
     pub(super) height: usize,
-    /// The parts that it consists of.
+    /// The keys of nested parts.
     pub(super) parts: BTreeSet<String>,
 }
 
-/// The parts of a rendering: directories by their path, and by a namespace that they inherit; charts by their options.
+/// The parts of a rendering. Directories are keyed by path and inherited namespace, charts by their options.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
-    /// Those of the last rendering. Their files may have changed.
+    /// The parts of the last rendering. Their files may have changed.
     pub(super) last: BTreeMap<String, Arc<Part>>,
-    /// Those of this one.
+    /// The parts of this rendering.
     pub(super) current: BTreeMap<String, Arc<Part>>,
-    /// Memory that the present ones spent.
+    /// Memory that the current parts spent.
     bytes: usize,
-    /// The parts of the directory that is being accumulated.
+    /// The keys of parts in the directory being accumulated.
     pub(super) inner: BTreeSet<String>,
-    /// Kustomizations within each other, at most, in the directory that is being accumulated.
+    /// The maximum nesting of kustomizations in the directory being accumulated.
     pub(super) deepest: usize,
-    /// True if a chart in it takes the namespace of the kustomizations around it.
+    /// True if the directory contains a chart that inherits its namespace.
     pub(super) inherits: bool,
 }
 
@@ -121,12 +121,12 @@ impl Parts {
         Self { last: self.current, ..Self::default() }
     }
 
-    /// Notes that a kustomization was entered as the `depth`-th within others.
+    /// Records that a kustomization was entered at this depth.
     pub(super) fn reaches(&mut self, depth: usize) {
         self.deepest = self.deepest.max(depth);
     }
 
-    /// Keeps a part, if there is memory for it.
+    /// Keeps a part if the memory limit allows it.
     pub(super) fn keep(&mut self, key: &str, part: Arc<Part>) {
         if !self.current.contains_key(key) && self.bytes.saturating_add(part.spent) <= MAX_MEMO_BYTES {
             self.bytes += part.spent;
@@ -134,7 +134,7 @@ impl Parts {
         }
     }
 
-    /// Keeps a part of the last rendering, and those that it consists of.
+    /// Keeps a part of the last rendering, with its nested parts.
     pub(super) fn keep_whole(&mut self, key: &str, part: &Arc<Part>) {
         for inner in &part.parts {
             let known = self.last.get(inner).filter(|_| !self.current.contains_key(inner));

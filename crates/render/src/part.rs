@@ -1,5 +1,5 @@
-//! Directories and charts of an overlay: each is accumulated by itself, and used again as long as the files that it
-//! read are the same.
+//! Directories and charts of an overlay. Each is accumulated separately, and reused until a file that it read
+//! changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::memo::Part;
 use super::resource::Resource;
 use object::Location;
 
-/// The list of a kustomization that names a directory.
+/// The list in which a kustomization refers to a directory.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
     /// `resources`.
@@ -25,11 +25,11 @@ pub(super) enum Role {
 }
 
 impl Build<'_> {
-    /// Accumulates a directory of `resources`, unless that was done before with the same files.
+    /// Accumulates a directory of `resources`, or reuses the result for the same files.
     ///
-    /// Its objects depend on its files alone: not on the kustomizations around it, as long as none of them
-    /// asks for the origins of objects or brings schemas. If it has charts without a namespace, they depend on the
-    /// namespace of those kustomizations too.
+    /// Its objects depend only on its files, not on the outer kustomizations, unless one of these requests origins
+    /// or adds schemas. If the directory contains charts without a namespace, its objects also depend on the
+    /// inherited namespace.
     pub(super) fn part(&mut self, dir: &str, path: &Text) -> Result<ResAccumulator> {
         let accumulate =
             |build: &mut Self| build.directory(dir, path, Role::Kustomization, ResAccumulator::default());
@@ -75,7 +75,7 @@ impl Build<'_> {
         Ok(accumulated)
     }
 
-    /// Inflates a chart, unless that was done before with the same files and options.
+    /// Renders a chart, or reuses the result for the same files and options.
     pub(super) fn chart_part(
         &mut self,
         dir: &str,
@@ -107,14 +107,14 @@ impl Build<'_> {
         Ok(made)
     }
 
-    /// Returns a part that is rendered already and fits into the limits. One that does not is rendered again,
-    /// so that the error names the place.
+    /// Returns a part that is already rendered and fits within the limits. A part that does not fit is rendered
+    /// again, so that the error has a location.
     fn known_part(&mut self, dir: &str) -> Option<(String, Arc<Part>)> {
         let keys = [dir.to_owned(), self.inheriting(dir)];
         keys.into_iter().find_map(|key| Some((key.clone(), self.part_by_key(dir, &key)?)))
     }
 
-    /// Returns the key of a part whose charts take the namespace of the kustomizations around it.
+    /// Returns the key of a part whose charts inherit their namespace.
     fn inheriting(&self, dir: &str) -> String {
         format!("{dir}\0{}", self.namespace())
     }
@@ -135,7 +135,7 @@ impl Build<'_> {
         Some(part)
     }
 
-    /// Accumulates a directory that a kustomization names.
+    /// Accumulates a directory that a kustomization refers to.
     pub(super) fn directory(
         &mut self,
         dir: &str,

@@ -1,10 +1,10 @@
-//! Dotted paths into an object: `spec.containers.[name=web].image`, `spec.ports.*.port`, `spec.args.0`.
+//! Dotted paths in an object: `spec.containers.[name=web].image`, `spec.ports.*.port`, `spec.args.0`.
 
 use super::fieldspec::split_dotted;
 use super::pattern::compile;
 use yaml::{Map, Node, Scalar, Style, Tag, Value, documents};
 
-/// A step from a value to one inside of it.
+/// A step from a value to a nested one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A field of a map.
@@ -13,19 +13,15 @@ pub(super) enum Step {
     Item(usize),
 }
 
-/// The value that is created at the end of a path that does not exist.
+/// The value to create at the end of a path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A scalar.
     Scalar,
-    /// A list.
     List,
-    /// A map.
     Map,
 }
 
 impl Shape {
-    /// Returns the shape of a value.
     pub(super) fn of(node: &Node) -> Self {
         match node.value {
             Value::Scalar(_) => Self::Scalar,
@@ -43,10 +39,10 @@ impl Shape {
     }
 }
 
-/// Returns the one value that a path leads to; lists take an index, `-` for the last item, or `[key=value]`.
+/// Returns the value at a path. List items are selected by index, `-` for the last item, or `[key=value]`.
 ///
 /// # Errors
-/// A sentence, where a part of the path has no meaning.
+/// Returns a sentence if a part of the path is invalid.
 pub(super) fn lookup<'a>(node: &'a Node, path: &[String]) -> Result<Option<&'a Node>, String> {
     let mut at = node;
     for part in path.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
@@ -85,21 +81,20 @@ fn list(node: &Node) -> Result<&[Node], String> {
     node.as_list().ok_or_else(|| format!("a list is expected, not {}", node.kind()))
 }
 
-/// Reads `[key=value]`; the key is empty in `[=value]`.
+/// Reads `[key=value]`. The key is empty in `[=value]`.
 fn item_condition(part: &str) -> Result<Option<(&str, &str)>, String> {
     let Some(inner) = part.strip_prefix('[').and_then(|part| part.strip_suffix(']')) else { return Ok(None) };
     inner.split_once('=').map(Some).ok_or_else(|| format!("{part:?} must be [key=value]"))
 }
 
-/// Splits a path into its parts.
 pub(super) fn parts(path: &str) -> Vec<String> {
     split_dotted(path)
 }
 
-/// Returns all values that a path leads to, made where `create` says so and they are absent.
+/// Returns all values at a path. Creates absent values if `create` is set.
 ///
 /// # Errors
-/// A sentence, where a part of the path has no meaning or no value.
+/// Returns a sentence if a part of the path is invalid or has no value.
 pub(super) fn find_all(
     node: &mut Node,
     path: &[String],
@@ -110,7 +105,7 @@ pub(super) fn find_all(
     Ok(search.found)
 }
 
-/// Returns the value at the end of steps.
+/// Returns the value at the end of the steps.
 pub(super) fn at_mut<'a>(node: &'a mut Node, steps: &[Step]) -> Option<&'a mut Node> {
     steps.iter().try_fold(node, |node, step| match (&mut node.value, step) {
         (Value::Map(map), Step::Field(field)) => map.get_mut(field).map(|entry| &mut entry.node),
@@ -119,7 +114,7 @@ pub(super) fn at_mut<'a>(node: &'a mut Node, steps: &[Step]) -> Option<&'a mut N
     })
 }
 
-/// Returns the shape of the value that a part leads from, by the part that follows it.
+/// Returns the shape of the value before a part, which depends on the next part.
 fn shape_before(next: Option<&String>, last: Shape) -> Shape {
     match next {
         None => last,
@@ -131,11 +126,11 @@ fn shape_before(next: Option<&String>, last: Shape) -> Shape {
     }
 }
 
-/// A search for the values that a path leads to.
+/// A search for the values at a path.
 struct Search {
-    /// The shape of the last value, if absent values are made.
+    /// The shape of the last value, if absent values are created.
     create: Option<Shape>,
-    /// The steps to the present value.
+    /// The steps to the current value.
     steps: Vec<Step>,
     found: Vec<Vec<Step>>,
 }
@@ -178,7 +173,7 @@ impl Search {
             map.insert(part.clone(), shape_before(rest.first(), last).make().into());
         }
         match map.get_mut(part) {
-            // Steps do not lead into a text. A caller that needs this parses the text first.
+            // A path cannot continue inside a text. Callers that need this parse the text first.
             Some(entry)
                 if !rest.is_empty()
                     && entry.node.as_scalar().is_some_and(|scalar| scalar.tag != Tag::Null) =>
@@ -210,7 +205,7 @@ impl Search {
         self.steps.pop();
     }
 
-    /// Walks into the items that a condition matches; creates one if none does.
+    /// Walks into the items that match a condition. Creates one if none does.
     fn walk_matching(
         &mut self,
         node: &mut Node,

@@ -1,13 +1,13 @@
-//! Regular expressions as kustomize reads them, in Go's syntax.
+//! Regular expressions in Go's syntax, as kustomize reads them.
 
 use regex::{Regex, RegexBuilder};
 
 use super::limits::{MAX_PATTERN_BYTES, MAX_PATTERN_MEMORY};
 
-/// Compiles a regular expression that may match any part of a text.
+/// Compiles a regular expression that matches anywhere in a text.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// Returns a sentence that explains the mistake.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     compile_between("", pattern, "")
 }
@@ -20,7 +20,7 @@ pub(super) fn anchored(pattern: &str) -> Result<Regex, String> {
     compile_between("^(?:", pattern, ")$")
 }
 
-/// Compiles a regular expression with something before and after it.
+/// Compiles a regular expression with a prefix and a suffix.
 ///
 /// # Errors
 /// See [`compile`].
@@ -35,8 +35,8 @@ pub(super) fn compile_between(before: &str, pattern: &str, after: &str) -> Resul
     })
 }
 
-/// Rewrites parts that Go reads as literal text and our library does not: braces that repeat nothing, as in
-/// `${NAME}`, and brackets in brackets.
+/// Escapes what Go reads as literal text and our library does not: braces that are not a repetition, as in
+/// `${NAME}`, and brackets within brackets.
 fn translated(pattern: &str) -> String {
     let mut out = String::new();
     let mut rest = pattern;
@@ -58,7 +58,7 @@ fn translated(pattern: &str) -> String {
     out
 }
 
-/// Translates the text after a backslash, and returns the rest.
+/// Translates the text after a backslash and returns the rest.
 fn escape<'p>(text: &'p str, out: &mut String) -> &'p str {
     if let Some(quoted) = text.strip_prefix('Q') {
         let (literal, rest) = quoted.split_once("\\E").unwrap_or((quoted, ""));
@@ -76,7 +76,7 @@ fn escape<'p>(text: &'p str, out: &mut String) -> &'p str {
     text.get(c.len_utf8()..).unwrap_or_default()
 }
 
-/// Returns whether the text starts with `2}`, `2,}` or `2,3}`.
+/// Returns true if the text starts with `2}`, `2,}` or `2,3}`.
 fn is_repetition(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     text.split_once('}').is_some_and(|(inside, _)| match inside.split_once(',') {
@@ -85,11 +85,11 @@ fn is_repetition(text: &str) -> bool {
     })
 }
 
-/// Translates the text between brackets, and returns the rest.
+/// Translates the text between brackets and returns the rest.
 fn class<'p>(text: &'p str, out: &mut String) -> &'p str {
     out.push('[');
     let mut rest = text;
-    // A closing bracket in the first place is one of the characters.
+    // A closing bracket in the first position is a literal character.
     for opening in ["^", "]"] {
         if let Some(after) = rest.strip_prefix(opening) {
             out.push_str(opening);

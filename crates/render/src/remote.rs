@@ -1,10 +1,10 @@
-//! Remote bases, and the paths of their copies in the repository.
+//! Remote bases, and their copies in the repository.
 
-/// The directory that `kustomize localize` keeps copies in.
+/// The directory in which `kustomize localize` stores copies.
 const COPIES: &str = "localized-files";
 
-/// Returns the path, from the kustomization, of a copy of something remote; `None` where the text names
-/// nothing remote.
+/// Returns the path of the local copy of a remote URL, relative to the kustomization. Returns None if the text is
+/// not a remote URL.
 pub(super) fn vendored(text: &str) -> Option<String> {
     let (url, query) = text.split_once('?').unwrap_or((text, ""));
     let reference =

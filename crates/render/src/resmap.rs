@@ -11,11 +11,10 @@ use super::resource::{ResId, Resource};
 use object::Location;
 use yaml::{Node, Value};
 
-/// Objects in the order in which they were read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResMap {
     resources: Vec<Resource>,
-    /// The index of each object by its identity, as long as no object may have changed since.
+    /// The index of each object by identity. None if objects may have changed since.
     known: Option<BTreeMap<ResId, usize>>,
 }
 
@@ -35,7 +34,6 @@ impl DerefMut for ResMap {
 }
 
 impl ResMap {
-    /// Returns the objects alone.
     pub(super) fn into_vec(self) -> Vec<Resource> {
         self.resources
     }
@@ -43,7 +41,7 @@ impl ResMap {
     /// Appends objects that must not exist yet.
     ///
     /// # Errors
-    /// Names the places of two objects with one identity.
+    /// Fails with both locations if two objects have the same identity.
     pub(super) fn append(&mut self, more: Vec<Resource>) -> Result<()> {
         let known = self.known.get_or_insert_with(|| {
             self.resources.iter().enumerate().map(|(index, resource)| (resource.id(), index)).collect()
@@ -73,10 +71,10 @@ impl ResMap {
         Ok(())
     }
 
-    /// Adds generated objects that must not exist yet, under a name that they have or had.
+    /// Adds generated objects with identities that no object has or had.
     ///
     /// # Errors
-    /// Names the places of two objects with one identity.
+    /// Fails with both locations if two objects have the same identity.
     pub(super) fn absorb_new(&mut self, made: Vec<Resource>) -> Result<()> {
         let known: BTreeMap<ResId, &Location> = self
             .iter()
@@ -94,11 +92,10 @@ impl ResMap {
         self.append(made)
     }
 
-    /// Checks the identities after patches and replacements: each object has a kind and a name, and no two
-    /// are equal.
+    /// Checks identities after patches and replacements: each object has a kind and a name, and no two are equal.
     ///
     /// # Errors
-    /// Names the object, and the place of the other one.
+    /// Names the object and the location of the other one.
     pub(super) fn check_ids(&self) -> Result<()> {
         let mut known: BTreeMap<ResId, &Location> = BTreeMap::new();
         for resource in self.iter() {
@@ -124,10 +121,11 @@ impl ResMap {
         Ok(())
     }
 
-    /// Adds a generated object, or merges it with the object that its behavior names.
+    /// Adds a generated object, or merges it with an existing object as its behavior says.
     ///
     /// # Errors
-    /// The object exists and the behavior is create, or it does not exist and the behavior is another.
+    /// Fails if the object exists and the behavior is `create`, or if it does not exist and the behavior is
+    /// another one.
     pub(super) fn absorb(&mut self, mut made: Resource, generator: &Generator) -> Result<()> {
         let id = made.id();
         let error = |reason, message: String| {
@@ -185,7 +183,7 @@ impl ResMap {
     }
 }
 
-/// Adds the data of an object to a generated one. The values of the generated one win.
+/// Adds the data of an object to a generated one. The generated values win.
 fn merge_data(generated: &mut Node, old: &Node) {
     for field in ["data", "binaryData"] {
         let texts = |node: &Node| -> BTreeMap<String, String> {

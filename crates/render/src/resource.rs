@@ -1,4 +1,4 @@
-//! An object during the rendering, with its earlier names.
+//! An object during rendering, with its earlier names.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,21 @@ use object::Gvk;
 use object::Location;
 use yaml::{Node, Scalar, Style, Tag, Value, reads_as_another_type};
 
-/// The namespace of objects without one.
+/// The namespace of objects that set none.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
-/// Stands for the namespace of cluster-scoped objects.
+/// Placeholder for the namespace of cluster-scoped objects.
 pub(super) const NOT_NAMESPACED: &str = "_non_namespaceable_";
 
-/// Identifies an object.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ResId {
-    /// Group, version and kind.
     pub gvk: Gvk,
-    /// The name.
     pub name: String,
-    /// The namespace; never empty.
+    /// The namespace, which is never empty.
     pub namespace: String,
 }
 
-/// `Kind.group namespace/name`.
+/// Prints `Kind.group namespace/name`.
 impl std::fmt::Display for ResId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.namespace.as_str() {
@@ -35,18 +33,16 @@ impl std::fmt::Display for ResId {
     }
 }
 
-/// A name an object had before a transformer changed it.
+/// The identity of an object before a transformer changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Previous {
-    /// The kind.
     pub kind: String,
-    /// The name.
     pub name: String,
-    /// The namespace, never empty.
+    /// The namespace, which is never empty.
     pub namespace: String,
 }
 
-/// The origin of an object or of a change of it, which annotations name on request.
+/// The origin of an object or a change, recorded in annotations on request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     /// The file of an object.
@@ -57,35 +53,35 @@ pub(super) struct Origin {
     pub configured_by: Option<[String; 4]>,
 }
 
-/// An object.
+/// An object during rendering.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
     /// Its fields. Copies share them until one of them changes.
     pub node: Shared<Node>,
-    /// The place that it was read from, or of its generator.
+    /// The location it was read from, or of its generator.
     pub location: Location,
     /// Its earlier names, oldest first.
     pub previous: Vec<Previous>,
-    /// The prefixes of its name, innermost first.
+    /// The prefixes added to its name, innermost first.
     pub prefixes: Vec<String>,
-    /// The suffixes of its name, innermost first.
+    /// The suffixes added to its name, innermost first.
     pub suffixes: Vec<String>,
-    /// The namespace of its release, if a chart made it. Kustomizations leave the namespace in the object alone.
+    /// The namespace of its release, if a chart created it. Kustomizations do not change the namespace of such an
+    /// object.
     pub release_namespace: Option<String>,
-    /// Whether a hash of its content is appended to its name in the end.
+    /// True if a hash of its content is appended to its name at the end.
     pub needs_hash: bool,
-    /// The variables that take their value from it.
+    /// The variables that read their value from it.
     pub vars: Vec<String>,
     /// Its origin, if origins are tracked.
     pub origin: Option<Origin>,
     /// The transformers that changed it, if origins are tracked.
     pub transformations: Vec<Origin>,
-    /// The values that fields share, by their number less one.
+    /// The values that fields share, indexed by their number minus one.
     shared: Vec<Scalar>,
 }
 
 impl Resource {
-    /// Returns an object without history.
     pub(super) fn new(node: Node, location: Location) -> Self {
         Self {
             node: node.into(),
@@ -102,27 +98,23 @@ impl Resource {
         }
     }
 
-    /// Returns `apiVersion`.
     pub(super) fn api_version(&self) -> &str {
         self.node.get("apiVersion").map(Node::text).unwrap_or_default()
     }
 
-    /// Returns `kind`.
     pub(super) fn kind(&self) -> &str {
         self.node.get("kind").map(Node::text).unwrap_or_default()
     }
 
-    /// Returns group, version and kind.
     pub(super) fn gvk(&self) -> Gvk {
         Gvk::parse(self.api_version(), self.kind())
     }
 
-    /// Returns `metadata.name`.
     pub(super) fn name(&self) -> &str {
         self.meta("name")
     }
 
-    /// Returns `metadata.namespace`; empty if it is absent.
+    /// Returns `metadata.namespace`, or an empty string if it is absent.
     pub(super) fn namespace(&self) -> &str {
         self.meta("namespace")
     }
@@ -132,12 +124,12 @@ impl Resource {
         node.map(Node::text).unwrap_or_default()
     }
 
-    /// Returns whether the kind is known to live outside of namespaces.
+    /// Returns true if the kind is known to be cluster-scoped.
     pub(super) fn is_cluster_scoped(&self) -> bool {
         BUILTIN.is_namespaced(self.api_version(), self.kind()) == Some(false)
     }
 
-    /// Returns the namespace as far as identity goes.
+    /// Returns the namespace that counts for the identity.
     pub(super) fn effective_namespace(&self) -> &str {
         match self.namespace() {
             _ if self.is_cluster_scoped() => NOT_NAMESPACED,
@@ -146,7 +138,7 @@ impl Resource {
         }
     }
 
-    /// Returns its identity now.
+    /// Returns its current identity.
     pub(super) fn id(&self) -> ResId {
         ResId { gvk: self.gvk(), name: self.name().into(), namespace: self.effective_namespace().into() }
     }
@@ -160,19 +152,18 @@ impl Resource {
         })
     }
 
-    /// Returns its first identity.
     pub(super) fn original_id(&self) -> ResId {
         self.previous_ids().next().unwrap_or_else(|| self.id())
     }
 
-    /// Returns every identity that it had and has.
+    /// Returns all earlier identities and the current one.
     pub(super) fn all_ids(&self) -> impl Iterator<Item = ResId> {
         self.previous_ids().chain([self.id()])
     }
 
-    /// Records its identity before that changes.
+    /// Records its identity before a change.
     ///
-    /// Kustomize records it in annotations and writes all of them again, so they share nothing from then on.
+    /// Kustomize records it in annotations and rewrites all of them, so they share no values afterwards.
     pub(super) fn remember(&mut self) {
         let (kind, name, namespace) =
             (self.kind().to_owned(), self.name().to_owned(), self.effective_namespace().to_owned());
@@ -185,8 +176,8 @@ impl Resource {
         }
     }
 
-    /// Returns whether kustomize would have internal annotations in it, which it removes in the end. A JSON
-    /// patch then finds a map to change.
+    /// Returns true if kustomize would store internal annotations in the object, which it removes at the end. A
+    /// JSON patch then finds a map to change.
     pub(super) fn is_annotated(&self) -> bool {
         !self.previous.is_empty()
             || self.needs_hash
@@ -194,14 +185,14 @@ impl Resource {
             || self.origin.is_some()
     }
 
-    /// Returns a text that fields are going to share.
+    /// Returns a text that several fields will share.
     pub(super) fn share(&mut self, text: &str) -> Node {
         let scalar = Scalar::string(text);
         self.shared.push(scalar.clone());
         Node { shared: u32::try_from(self.shared.len()).unwrap_or_default(), ..scalar.into() }
     }
 
-    /// Gives fields that share a value the same one again, after one of them was changed.
+    /// Makes fields that share a value equal again, after one of them was changed.
     pub(super) fn spread_shared(&mut self) {
         if self.shared.is_empty() {
             return;
@@ -226,14 +217,13 @@ impl Resource {
         }
     }
 
-    /// Sets `metadata.name`.
     pub(super) fn set_name(&mut self, name: &str) {
         if let Some(meta) = self.node.map_at("metadata") {
             set_text(meta, "name", name);
         }
     }
 
-    /// Sets `metadata.namespace`, or removes it if the name is empty.
+    /// Sets `metadata.namespace`, or removes it if the argument is empty.
     pub(super) fn set_namespace(&mut self, namespace: &str) {
         let Some(meta) = self.node.map_at("metadata") else { return };
         if namespace.is_empty() {
@@ -243,23 +233,21 @@ impl Resource {
         }
     }
 
-    /// Sets `kind`.
     pub(super) fn set_kind(&mut self, kind: &str) {
         set_text(&mut self.node, "kind", kind);
     }
 
-    /// Returns whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.node.is_empty()
     }
 
-    /// Returns labels or annotations, with the texts of all values.
+    /// Returns labels or annotations, with all values as text.
     pub(super) fn string_map(&self, field: &str) -> BTreeMap<&str, &str> {
         let map = self.node.get("metadata").and_then(|meta| meta.get(field)?.as_map());
         map.into_iter().flatten().map(|(key, entry)| (key.as_str(), entry.node.text())).collect()
     }
 
-    /// Replaces labels or annotations; removes the field if there are none.
+    /// Replaces labels or annotations. Removes the field if there are none.
     pub(super) fn set_string_map(&mut self, field: &str, values: BTreeMap<String, String>) {
         let Some(meta) = self.node.map_at("metadata") else { return };
         if values.is_empty() {
@@ -270,7 +258,7 @@ impl Resource {
         }
     }
 
-    /// Returns whether a selector selects it, by its first or its present identity.
+    /// Returns true if a selector matches its original or current identity.
     pub(super) fn is_selected(&self, selector: &Selector) -> bool {
         let (original, current) = (self.original_id(), self.id());
         let either = |matches: fn(&Selector, &str) -> bool, a: &str, b: &str| {
@@ -282,7 +270,7 @@ impl Resource {
             && self.meets_labels(selector)
     }
 
-    /// Returns whether labels and annotations meet the conditions of a selector.
+    /// Returns true if labels and annotations match a selector.
     pub(super) fn meets_labels(&self, selector: &Selector) -> bool {
         let meets = |field, selector: &object::Selector| {
             selector.is_empty() || {
@@ -294,7 +282,7 @@ impl Resource {
     }
 }
 
-/// Sets a field to a text that decides its own type; a new field becomes a string.
+/// Sets a field to a text that determines its type. A new field becomes a string.
 pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
     match map.get_mut(field) {
         Some(Node { value: Value::Scalar(scalar), .. }) => {
@@ -305,7 +293,7 @@ pub(super) fn set_text(map: &mut Node, field: &str, text: &str) {
     }
 }
 
-/// Returns the style of a scalar after its text changes: an explicit type is dropped.
+/// Returns the style of a scalar after a change of its text. An explicit tag is dropped.
 pub(super) fn untagged(style: Style) -> Style {
     match style {
         Style::Tagged => Style::Plain,

@@ -1,4 +1,4 @@
-//! The schemas that decide how lists merge: the built-in ones, and those a kustomization brings.
+//! The schemas that determine how lists merge: the built-in ones, and additions from kustomizations.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,13 +7,13 @@ use serde_json::{Map, Value as Json};
 
 use object::builtin_lists::{Position, Table};
 
-/// The rules of the built-in kinds as kustomize knows them: those of an older Kubernetes than ours.
+/// The rules for built-in kinds that kustomize knows, from an older version of Kubernetes than ours.
 ///
-/// A list of a newer kind is replaced by a strategic merge patch, as kustomize replaces it, though the API
-/// server would merge it.
+/// A strategic merge patch replaces a list of a newer kind, as in kustomize, although the API server would merge
+/// it.
 pub(super) static BUILTIN: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("schema.txt")));
 
-/// The schemas in force for one overlay.
+/// The schemas that apply to one overlay.
 #[derive(Debug, Default)]
 pub(super) struct Schemas {
     /// The schemas of `openapi.path`, which replace the built-in ones.
@@ -29,12 +29,12 @@ struct Document {
 }
 
 impl Schemas {
-    /// Returns whether no kustomization has brought any.
+    /// Returns true if no kustomization added a schema.
     pub(super) fn are_builtin(&self) -> bool {
         self.document.is_none() && self.crds.is_empty()
     }
 
-    /// Returns the schemas of the roots of objects, by kind.
+    /// Returns the schemas of an object's root.
     pub(super) fn root(&self, api_version: &str, kind: &str) -> Position<'_> {
         let key = (api_version.to_owned(), kind.to_owned());
         if let Some(schema) = self.crds.get(&key) {
@@ -52,7 +52,7 @@ impl Schemas {
         }
     }
 
-    /// Takes an OpenAPI document, unless one was taken before; the first that is read counts.
+    /// Sets the OpenAPI document, unless one is already set: the first one wins.
     pub(super) fn set_document(&mut self, mut document: Json) {
         if self.document.is_some() {
             return;
@@ -73,7 +73,7 @@ impl Schemas {
         self.document = Some(Document { definitions, roots });
     }
 
-    /// Takes the schemas of a CustomResourceDefinition: its lists merge by the keys it names.
+    /// Adds the schemas of a CustomResourceDefinition. Its lists merge by the keys that it declares.
     pub(super) fn add_crd(&mut self, crd: &Json) {
         let text = |value: Option<&Json>| value.and_then(Json::as_str).unwrap_or_default().to_owned();
         let spec = crd.get("spec");
@@ -89,8 +89,7 @@ impl Schemas {
     }
 }
 
-/// Adds merge strategies to the schema of a CRD: a patch merges a list by the keys that server-side apply
-/// uses.
+/// Adds merge strategies to the schema of a CRD: a patch merges a list by the keys of server-side apply.
 fn with_strategies(schema: Json) -> Json {
     match schema {
         Json::Object(fields) => {

@@ -3,12 +3,11 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value that is copied when it is changed, and not when it is cloned.
+/// A value that is copied on write, not on clone.
 #[derive(Clone, Debug)]
 pub(super) struct Shared<T>(Arc<T>);
 
 impl<T: Clone> Shared<T> {
-    /// Returns the value alone.
     pub(super) fn into_inner(self) -> T {
         Arc::unwrap_or_clone(self.0)
     }

@@ -1,4 +1,4 @@
-//! Reads files for the renderer: from the tree of one commit only, with a record of every path that was read.
+//! Reads files for the renderer, only from the tree of one commit, and records every path that was read.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,26 +13,24 @@ use yaml::limits::VALUE_BYTES;
 
 type Result<T> = std::result::Result<T, Box<RenderError>>;
 
-/// A tree that is read through one rendering.
+/// A tree that one rendering reads.
 pub(super) struct Source<'a> {
     tree: &'a FileTree,
-    /// The paths that were read, for the overlay and for each part of it that is being read, outermost first.
+    /// The paths that were read, for the overlay and for each nested part being read, outermost first.
     records: RefCell<Vec<Closure>>,
     directories: Cell<usize>,
-    /// The memory that the rendering may still use.
     pub budget: MemoryBudget<'a>,
 }
 
 /// The target of a path in a kustomization.
 pub(super) enum PathTarget {
-    /// A file, and its path with links followed.
+    /// A file: its path with links resolved, and its bytes.
     File(String, Arc<[u8]>),
-    /// A directory, with links followed.
+    /// A directory: its path with links resolved.
     Directory(String),
 }
 
 impl<'a> Source<'a> {
-    /// Starts a record.
     pub(super) fn new(tree: &'a FileTree, budget: MemoryBudget<'a>) -> Self {
         let records = RefCell::new(vec![Closure::default()]);
         Self { tree, records, directories: Cell::new(0), budget }
@@ -43,26 +41,26 @@ impl<'a> Source<'a> {
         self.records.into_inner().into_iter().next().unwrap_or_default()
     }
 
-    /// Begins the record of a part.
+    /// Starts the record of a part.
     pub(super) fn begin(&self) {
         self.records.borrow_mut().push(Closure::default());
     }
 
-    /// Ends the record of the part that began last. Its paths belong to the part around it too.
+    /// Ends the record of the innermost part. Its paths also belong to the enclosing part.
     pub(super) fn end(&self) -> Closure {
         let closure = self.records.borrow_mut().pop().unwrap_or_default();
         self.has_read(&closure);
         closure
     }
 
-    /// Records paths that would be read again with the same answers.
+    /// Records the paths of a reused part.
     pub(super) fn has_read(&self, closure: &Closure) {
         if let Some(record) = self.records.borrow_mut().last_mut() {
             record.seen.extend(closure.seen.iter().map(|(path, seen)| (path.clone(), seen.clone())));
         }
     }
 
-    /// Returns whether the tree gives the answers of a closure.
+    /// Returns true if the tree has the same entries as a closure.
     pub(super) fn holds(&self, closure: &Closure) -> bool {
         closure.holds_in(self.tree)
     }
@@ -73,30 +71,30 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the number of directories that were entered so far.
+    /// Returns the number of directories entered so far.
     pub(super) fn directories(&self) -> usize {
         self.directories.get()
     }
 
-    /// Returns whether more directories may be entered.
+    /// Returns true if the limit allows entering more directories.
     pub(super) fn may_enter(&self, more: usize) -> bool {
         self.directories.get().saturating_add(more) <= MAX_DIRECTORIES
     }
 
-    /// Counts directories that would be entered again.
+    /// Counts the directories of a reused part.
     pub(super) fn has_entered(&self, more: usize) {
         self.directories.set(self.directories.get() + more);
     }
 
-    /// Returns the bytes of a file that was read before, for excerpts.
+    /// Returns the text of a file that was already read, for excerpts.
     pub(super) fn text_of(&self, file: &str) -> Option<String> {
         self.tree.file(file).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// Counts a directory that is entered.
+    /// Counts an entered directory.
     ///
     /// # Errors
-    /// More directories than the limit were entered. The error knows no file yet.
+    /// Fails above the limit. The error has no file yet.
     pub(super) fn enter(&self) -> Result<()> {
         self.directories.set(self.directories.get() + 1);
         if self.directories.get() > MAX_DIRECTORIES {
@@ -114,18 +112,18 @@ impl<'a> Source<'a> {
         seen
     }
 
-    /// Returns the names of the files directly in a directory, in order.
+    /// Returns the names of the files directly in a directory, sorted.
     pub(super) fn names(&self, dir: &str) -> Vec<String> {
         let names = file_names(self.tree, dir);
         self.record(format!("{dir}/"), PathEntry::Names(names.clone()));
         names
     }
 
-    /// Returns the files of a directory and of those below it, by their path from it. Links are followed.
+    /// Returns the files of a directory and its subdirectories by relative path, following links.
     ///
     /// # Errors
-    /// A submodule, a link that leads nowhere or out of the repository, or directories that are nested too deep. The
-    /// error knows no file yet.
+    /// Fails on a submodule, a broken link, a link out of the repository, or deeply nested directories. The error
+    /// has no file yet.
     pub(super) fn files(&self, dir: &str) -> Result<BTreeMap<String, Arc<[u8]>>> {
         let mut files = BTreeMap::new();
         self.collect(dir, "", &mut files)?;
@@ -154,10 +152,10 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Returns the file at a path; links of its directories are not followed.
+    /// Returns the file at a path. Links to directories are not followed.
     ///
     /// # Errors
-    /// The file is too large to be read, so that nothing follows from its absence.
+    /// Fails if the file is too large to read, so that callers do not treat it as absent.
     pub(super) fn file_at(&self, path: &str) -> Result<Option<Arc<[u8]>>> {
         let in_place = |error: Box<RenderError>| RenderError { file: path.to_owned(), ..*error };
         Ok(match self.entry(path) {
@@ -172,19 +170,18 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Finds the target of a path in a file of directory `dir`; `None` if it does not exist.
+    /// Finds the target of a path in a file of directory `dir`. Returns None if it does not exist.
     ///
     /// # Errors
-    /// The path or a link on its way leaves the repository, or links form a cycle. The error knows no file
-    /// yet.
+    /// Fails if the path or a link leaves the repository, or if links form a cycle. The error has no file yet.
     pub(super) fn find(&self, dir: &str, path: &str) -> Result<Option<PathTarget>> {
         self.follow(&join(dir, path)?)
     }
 
-    /// Returns the file that a path leads to.
+    /// Returns the file at a path.
     ///
     /// # Errors
-    /// As [`Source::find`], and if the file does not exist.
+    /// See [`Source::find`]. Also fails if the file does not exist.
     pub(super) fn read(&self, dir: &str, path: &str) -> Result<(String, Arc<[u8]>)> {
         match self.find(dir, path)? {
             Some(PathTarget::File(path, bytes)) => Ok((path, bytes)),
@@ -195,7 +192,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Says that a path does not exist, and suggests one that does.
+    /// Returns an error for a missing path, with a suggestion if a similar path exists.
     pub(super) fn missing(&self, dir: &str, path: &str, what: &str) -> Box<RenderError> {
         let full = join(dir, path).unwrap_or_default();
         let (parent, name) = full.rsplit_once('/').unwrap_or(("", &full));
@@ -207,7 +204,7 @@ impl<'a> Source<'a> {
         Box::new(RenderError::new(Reason::NotFound, "", format!("there is no {what} {path:?}")).hint(hint))
     }
 
-    /// Walks a path part by part, through links.
+    /// Resolves a path part by part, following links.
     fn follow(&self, path: &str) -> Result<Option<PathTarget>> {
         let mut rest: Vec<String> =
             path.split('/').filter(|part| !part.is_empty()).rev().map(String::from).collect();
@@ -215,7 +212,7 @@ impl<'a> Source<'a> {
         let mut links = 0;
         while let Some(part) = rest.pop() {
             let next = if at.is_empty() { part } else { format!("{at}/{part}") };
-            // Directories have no entry of their own; only links on the way need a look, and the last part.
+            // Directories have no entry in the tree. Only links on the path and the last part need a lookup.
             let seen = if rest.is_empty()
                 || matches!(self.tree.entry(&next), Some(TreeEntry::Link(_) | TreeEntry::Submodule))
             {
@@ -278,10 +275,10 @@ fn bare(reason: Reason, message: String) -> Box<RenderError> {
     Box::new(RenderError::new(reason, "", message))
 }
 
-/// Joins a directory and a relative path, without `.` and `..`.
+/// Joins a directory and a relative path, and resolves `.` and `..`.
 ///
 /// # Errors
-/// The path is absolute or leaves the repository. The error knows no file yet.
+/// Fails if the path is absolute or leaves the repository. The error has no file yet.
 pub(super) fn join(dir: &str, path: &str) -> Result<String> {
     if path.len() > MAX_PATTERN_BYTES || path.contains('\0') {
         return Err(bare(Reason::InvalidValue, "this is not a path".into()));
@@ -307,7 +304,7 @@ pub(super) fn join(dir: &str, path: &str) -> Result<String> {
     Ok(parts.join("/"))
 }
 
-/// Joins two paths that are relative to some directory, which `..` may leave.
+/// Joins two relative paths. The result may start with `..`.
 pub(super) fn relative_join(base: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in base.split('/').chain(path.split('/')) {

@@ -1,7 +1,6 @@
-//! Overlays of one base, for the benches.
+//! Overlays of one base, for the benchmarks.
 #![allow(dead_code, reason = "each bench uses a part")]
 
-/// The files of the base.
 pub(crate) const BASE: [(&str, &str); 5] = [
     (
         "kustomization.yaml",
@@ -35,7 +34,7 @@ pub(crate) fn root_overlay(number: usize, replicas: usize) -> String {
     overlay(number, replicas).replacen(&own, &format!("namespace: fleet-{}", number % NAMESPACES), 1)
 }
 
-/// Returns the files of a root that gathers overlays, and their namespaces.
+/// Returns the files of a root that includes the overlays and their namespaces.
 pub(crate) fn root(overlays: usize) -> [(String, String); 2] {
     let mut kustomization = "resources:\n- namespaces.yaml\n".to_owned();
     for number in 0..overlays {

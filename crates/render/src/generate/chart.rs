@@ -1,5 +1,5 @@
-//! `helmCharts` and `HelmChartInflationGenerator`: charts of the repository, as `kustomize build --enable-helm` inflates
-//! them. Nothing is pulled.
+//! `helmCharts` and `HelmChartInflationGenerator`: renders charts in the repository like `kustomize build
+//! --enable-helm`. Nothing is downloaded.
 
 use std::borrow::Cow;
 
@@ -20,33 +20,32 @@ use chart::{Hooks, KUBE_VERSION, Request, Tree, Values, Work};
 use object::{Key, Location};
 use yaml::{Node, Reading, Value, documents};
 
-/// The kind of the objects that configure it.
+/// The kind of its configuration objects.
 pub(super) const KIND: &str = "HelmChartInflationGenerator";
 
-/// The name of a release without one, as Helm names it.
+/// Helm's default name of a release.
 const RELEASE: &str = "release-name";
-/// The namespace of a release without one.
+/// The default namespace of a release.
 const NAMESPACE: &str = "default";
 /// The file that makes a directory a chart.
 const CHART_FILE: &str = "Chart.yaml";
 /// The values of a chart.
 const VALUES_FILE: &str = "values.yaml";
 
-/// The events of hooks that happen when a commit is applied. Other hooks have nothing that runs them.
+/// The hook events that occur when a commit is applied. Nothing runs other hooks.
 const APPLIED: [&str; 4] = ["pre-install", "post-install", "pre-upgrade", "post-upgrade"];
 
 /// A chart in the repository.
 struct Found {
-    /// Its directory.
     dir: String,
     files: Tree,
 }
 
 impl Build<'_> {
-    /// Inflates the `helmCharts` of a kustomization.
+    /// Renders the `helmCharts` of a kustomization.
     ///
     /// # Errors
-    /// A chart is not in the repository or cannot be rendered, or an object exists already.
+    /// Fails if a chart is not in the repository or cannot be rendered, or if an object already exists.
     pub(crate) fn inflate_charts(
         &mut self,
         dir: &str,
@@ -69,18 +68,18 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Returns true for a directory that is a chart.
+    /// Returns true if a directory is a chart.
     ///
     /// # Errors
-    /// The file that says so is too large to be read.
+    /// Fails if `Chart.yaml` is too large to read.
     pub(crate) fn is_chart(&self, dir: &str) -> Result<bool> {
         Ok(self.source.file_at(&joined(dir, CHART_FILE))?.is_some())
     }
 
-    /// Renders a directory that is a chart, with its own values.
+    /// Renders a chart directory with its own values.
     ///
     /// # Errors
-    /// The chart cannot be rendered.
+    /// Fails if the chart cannot be rendered.
     pub(crate) fn chart_alone(&mut self, dir: &str) -> Result<Vec<Resource>> {
         let location = Location { file: joined(dir, CHART_FILE), line: 0 };
         let files =
@@ -93,7 +92,7 @@ impl Build<'_> {
         Ok(resmap.into_vec())
     }
 
-    /// Returns the objects of a chart that a kustomization names.
+    /// Returns the objects of a chart that a kustomization lists.
     pub(crate) fn inflate(
         &mut self,
         dir: &str,
@@ -105,7 +104,7 @@ impl Build<'_> {
         self.rendered(&found, chart, &values)
     }
 
-    /// Finds the chart in its home, where kustomize finds it or would put it.
+    /// Finds the chart in its home directory, where kustomize would find or download it.
     fn find_chart(&self, dir: &str, chart: &HelmChart, chart_home: &str) -> Result<Found> {
         let HelmChart { name, version, repo, location, field, .. } = chart;
         let is_pulled = !version.is_empty() && !repo.is_empty();
@@ -135,7 +134,7 @@ impl Build<'_> {
         }
     }
 
-    /// Returns the values files in the order in which kustomize gives them to Helm.
+    /// Returns the values files in the order in which kustomize passes them to Helm.
     fn values(&self, dir: &str, chart: &HelmChart, found: &Found) -> Result<Vec<Values>> {
         let read = |file: &Text| self.source.read(dir, &file.text).map_err(|error| at(file, error));
         let (file, bytes) = match &chart.values_file {
@@ -216,9 +215,10 @@ impl Build<'_> {
         Ok(resources)
     }
 
-    /// Reads the objects of a document that a template made. Lines count in that text, so no error names one.
+    /// Reads the objects of a document that a template rendered. Line numbers count in the rendered text, so
+    /// errors have no line.
     ///
-    /// Helm prints a line break after each document, which belongs to a text at its end.
+    /// Helm prints a newline after each document. It becomes part of a trailing block scalar.
     fn objects_of_document(
         &self,
         file: &str,
@@ -249,8 +249,8 @@ impl Build<'_> {
 }
 
 impl Found {
-    /// Returns the file of the repository that Helm names by chart and path. Those of a subchart with another name than
-    /// its directory are not found.
+    /// Returns the repository file that Helm names by chart and path. A subchart whose name differs from its
+    /// directory is not supported.
     fn file(&self, source: &str) -> Option<String> {
         let paths = [source.split_once('/').map(|(_, path)| path), Some(source)];
         let known = paths.into_iter().flatten().find(|path| self.files.contains_key(*path))?;
@@ -258,10 +258,10 @@ impl Found {
     }
 }
 
-/// Inflates the chart that an object configures.
+/// Renders the chart that an object configures.
 ///
 /// # Errors
-/// As for an entry of `helmCharts`.
+/// See [`Build::inflate_charts`].
 pub(super) fn run(
     build: &mut Build<'_>,
     dir: &str,
@@ -280,7 +280,7 @@ pub(super) fn run(
     accumulator.resmap.absorb_new(made)
 }
 
-/// Says why a chart cannot be rendered, at the file of the repository that is to blame.
+/// Returns the error for a chart that cannot be rendered, at the repository file that caused it.
 fn refused(error: chart::Error, found: &Found, chart: &HelmChart, values: &[Values]) -> Box<RenderError> {
     let reason = match (error.budget, error.is_fresh) {
         (Some(_), _) => Reason::TooLarge,
@@ -306,7 +306,7 @@ fn refused(error: chart::Error, found: &Found, chart: &HelmChart, values: &[Valu
     })
 }
 
-/// Gives an error the place of a chart in its kustomization, unless it has one.
+/// Adds the location of a chart in its kustomization to an error without a location.
 fn at_chart(chart: &HelmChart, error: Box<RenderError>) -> Box<RenderError> {
     let HelmChart { location, field, .. } = chart;
     at(&Text { text: String::new(), location: location.clone(), field: field.clone() }, error)
@@ -316,7 +316,7 @@ fn joined(dir: &str, name: &str) -> String {
     if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
 }
 
-/// Returns the name in `Chart.yaml`; empty if there is none, which is for the chart to refuse.
+/// Returns the name in `Chart.yaml`. Returns an empty string if it is missing, which the chart renderer rejects.
 fn name_of(files: &Tree) -> String {
     let nodes = files.get(CHART_FILE).and_then(|bytes| documents(bytes).ok()).unwrap_or_default();
     let name = nodes.first().and_then(|node| node.get("name")).map(|name| name.text().to_owned());
@@ -327,8 +327,8 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Reads a values file whose values are merged with others. Like kustomize, it reads `yes` as a text then, and drops the
-/// keys without a value.
+/// Reads a values file to merge with other values. Like kustomize, it then reads `yes` as a string and drops keys
+/// without a value.
 fn values_of(file: &str, bytes: &[u8]) -> Result<Map<String, Json>> {
     let mut nodes =
         documents(bytes).map_err(|malformed| Box::new(RenderError::malformed(file, malformed)))?;
@@ -343,7 +343,7 @@ fn values_of(file: &str, bytes: &[u8]) -> Result<Map<String, Json>> {
     }
 }
 
-/// Removes the keys of maps that have no value, not even `null`.
+/// Removes map keys that have no value, not even `null`.
 fn drop_unwritten(node: &mut Node) {
     if let Value::Map(map) = &mut node.value {
         map.retain(|_, entry| !entry.node.is_null() || !entry.node.text().is_empty());
@@ -351,10 +351,10 @@ fn drop_unwritten(node: &mut Node) {
     }
 }
 
-/// Merges values as kustomize's `merge2` does: maps field by field, and a null removes a field.
+/// Merges values like kustomize's `merge2`: maps field by field, and `null` removes a field.
 ///
 /// # Errors
-/// The key of two values of different types.
+/// Returns the key of two values with different types.
 fn merge_into(values: &mut Map<String, Json>, more: Map<String, Json>) -> std::result::Result<(), String> {
     for (key, value) in more {
         match (values.get_mut(&key), value) {

@@ -1,4 +1,4 @@
-//! `IAMPolicyGenerator`: a ServiceAccount that is bound to an account of a cloud.
+//! `IAMPolicyGenerator`: a ServiceAccount that is bound to a cloud account.
 
 use crate::config_object::ConfigObject;
 use crate::decode::{Located, Result};
@@ -6,13 +6,13 @@ use crate::error::Reason;
 use crate::resource::Resource;
 use yaml::Node;
 
-/// The kind of the objects that configure it.
+/// The kind of its configuration objects.
 pub(super) const KIND: &str = "IAMPolicyGenerator";
 
-/// Makes the ServiceAccount.
+/// Returns the ServiceAccount.
 ///
 /// # Errors
-/// The configuration is wrong.
+/// Fails if the configuration is invalid.
 pub(super) fn make(mut config: ConfigObject<'_>) -> Result<Resource> {
     let pair = |other: &'static str| {
         move |located: &Located<'_>| {

@@ -1,4 +1,4 @@
-//! Objects that are made of files and texts.
+//! Generates objects from files and texts.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,7 @@ use yaml::{Map, Node, Scalar, Style, Tag, Value};
 /// The kind of a generated object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GeneratedKind {
-    /// A ConfigMap.
     ConfigMap,
-    /// A Secret.
     Secret,
 }
 
@@ -22,8 +20,7 @@ impl GeneratedKind {
     /// All kinds, in the order in which a kustomization generates them.
     pub(super) const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
 
-    /// Returns the kind of the objects that configure its generator, and the name of the generator in
-    /// annotations.
+    /// Returns the kind of the generator's configuration objects, which is also its name in annotations.
     pub(super) fn generator(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMapGenerator",
@@ -32,7 +29,7 @@ impl GeneratedKind {
     }
 }
 
-/// Makes the object of a generator from its keys and values.
+/// Generates an object from keys and values.
 pub(super) fn make(
     kind: GeneratedKind,
     generator: &Generator,
@@ -67,7 +64,7 @@ pub(super) fn make(
     resource
 }
 
-/// Puts texts into `data` and bytes into `binaryData`.
+/// Stores texts in `data` and bytes in `binaryData`.
 fn load_data(node: &mut Node, pairs: BTreeMap<String, Vec<u8>>) {
     let (mut data, mut binary) = (Map::new(), Map::new());
     for (key, bytes) in pairs {
@@ -83,7 +80,7 @@ fn load_data(node: &mut Node, pairs: BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Encodes bytes as Base64, in lines of 70 characters if the text is longer than one line.
+/// Encodes bytes as Base64, split into lines of 70 characters.
 fn base64_lines(bytes: &[u8]) -> String {
     const LINE: usize = 70;
     let text = STANDARD.encode(bytes);

@@ -12,7 +12,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Reads the pairs of a generator.
 ///
 /// # Errors
-/// A file is missing, a text is not a pair, or a key occurs twice.
+/// Fails if a file is missing, a text is not a pair, or a key occurs twice.
 pub(super) fn read(
     source: &Source<'_>,
     dir: &str,
@@ -61,7 +61,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// Adds the `key=value` lines of a file; blank lines and those that start with `#` are skipped.
+    /// Adds the `key=value` lines of a file. Skips blank lines and lines that start with `#`.
     fn add_lines(&mut self, env: &Text, file: &str, bytes: &[u8]) -> Result<()> {
         let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         let mut lines =
@@ -87,7 +87,7 @@ fn unquoted(value: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
-/// Reads `path` or `key=path`; the default key is the name of the file.
+/// Reads `path` or `key=path`. The default key is the file name.
 fn file_source(entry: &Text) -> Result<(&str, &str)> {
     let wrong = |why: &str| {
         at(entry, Box::new(RenderError::new(Reason::InvalidValue, "", format!("{:?} {why}", entry.text))))

@@ -1,4 +1,4 @@
-//! Runs generators: the entries of a kustomization, and those that an object configures.
+//! Runs generators: entries of a kustomization, and generators from configuration objects.
 
 use super::object::{GeneratedKind, make};
 use super::{chart, iam_policy, pairs};
@@ -18,7 +18,7 @@ impl Build<'_> {
     /// Runs the `configMapGenerator` and `secretGenerator` entries of a kustomization.
     ///
     /// # Errors
-    /// A file is missing, a text is not a pair, or the object exists already.
+    /// Fails if a file is missing, a text is not a pair, or the object already exists.
     pub(crate) fn generate_entries(
         &self,
         dir: &str,
@@ -45,7 +45,7 @@ impl Build<'_> {
 /// Runs the generator that an object configures.
 ///
 /// # Errors
-/// The configuration is wrong, or the object exists already.
+/// Fails if the configuration is invalid or the object already exists.
 pub(crate) fn run(
     build: &mut Build<'_>,
     dir: &str,

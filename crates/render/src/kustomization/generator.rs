@@ -7,35 +7,32 @@ use crate::decode::{Fields, Located, Result};
 use crate::error::Reason;
 use object::Location;
 
-/// A ConfigMap or Secret that is made of files and texts.
+/// A ConfigMap or Secret to generate from files and texts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Generator {
-    /// Its name.
     pub name: String,
-    /// Its namespace.
     pub namespace: String,
-    /// Whether it changes one that exists.
+    /// The handling of an existing object.
     pub behavior: Behavior,
-    /// Files of `key=value` lines.
+    /// Files with lines of the form `key=value`.
     pub envs: Vec<Text>,
-    /// `key=value` texts.
+    /// Texts of the form `key=value`.
     pub literals: Vec<Text>,
     /// Files, as `path` or `key=path`.
     pub files: Vec<Text>,
-    /// The type of a Secret.
+    /// The type of the generated Secret.
     pub secret_type: String,
-    /// Its own options.
+    /// Options that override the options for all generators.
     pub options: Option<GeneratorOptions>,
-    /// Its place.
     pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
 
-/// Decides about an existing object with the name of a generated one.
+/// The handling of an existing object with the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behavior {
-    /// It must not exist.
+    /// The object must not exist.
     #[default]
     Create,
     /// The generated object replaces it.
@@ -44,21 +41,17 @@ pub(crate) enum Behavior {
     Merge,
 }
 
-/// Options of generated objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GeneratorOptions {
-    /// Their labels.
     pub labels: BTreeMap<String, String>,
-    /// Their annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Whether names go without the hash of the content.
+    /// True if names get no hash suffix.
     pub disable_name_suffix_hash: bool,
-    /// Whether they cannot be changed.
+    /// True if the objects are immutable.
     pub immutable: bool,
 }
 
 impl Generator {
-    /// Reads a generator of ConfigMaps or Secrets.
     pub(crate) fn read(located: &Located<'_>, secret: bool) -> Result<Self> {
         let mut fields = located.fields()?;
         let mut generator = Self::take(&mut fields, located)?;
@@ -69,7 +62,7 @@ impl Generator {
         generator.check(located)
     }
 
-    /// Takes the fields that ConfigMaps and Secrets share.
+    /// Takes the fields that ConfigMap and Secret generators share.
     pub(crate) fn take(fields: &mut Fields<'_>, located: &Located<'_>) -> Result<Self> {
         let mut envs = fields.list("envs", Text::read)?;
         envs.extend(fields.one("env", Text::read)?.filter(|env| !env.text.is_empty()));
@@ -87,7 +80,7 @@ impl Generator {
         })
     }
 
-    /// Refuses a generator without a name.
+    /// Rejects a generator without a name.
     pub(crate) fn check(self, located: &Located<'_>) -> Result<Self> {
         if self.name.is_empty() {
             return Err(located.error(Reason::InvalidValue, "a generated object needs a name"));
@@ -101,14 +94,13 @@ impl Behavior {
         match located.string()?.as_str() {
             "replace" => Ok(Self::Replace),
             "merge" => Ok(Self::Merge),
-            // kustomize reads every other value as create, and some repositories have such values.
+            // Like kustomize, reads all other values as `create`. Some repositories have such values.
             _ => Ok(Self::Create),
         }
     }
 }
 
 impl GeneratorOptions {
-    /// Reads the options of generated objects.
     pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let options = Self {
@@ -121,7 +113,7 @@ impl GeneratorOptions {
         Ok(options)
     }
 
-    /// Returns own options over those of all generators.
+    /// Merges a generator's options with the options for all generators. Its own options win.
     pub(crate) fn merged(own: Option<&Self>, all: Option<&Self>) -> Self {
         let mut merged = own.cloned().unwrap_or_default();
         if let Some(all) = all {

@@ -8,55 +8,52 @@ use crate::error::Reason;
 use object::Location;
 use yaml::Reading;
 
-/// The directory of charts, from the kustomization.
+/// The default directory of charts, relative to the kustomization.
 const CHART_HOME: &str = "charts";
 
-/// A chart to inflate.
+/// A chart to render.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HelmChart {
     /// The name of its directory.
     pub name: String,
-    /// Its version, which names a directory if there is a `repo` too.
+    /// Its version, which is part of the directory name if `repo` is set.
     pub version: String,
-    /// The repository that kustomize would pull it from.
+    /// The repository from which kustomize would download it.
     pub repo: String,
     /// The name of the release.
     pub release_name: String,
-    /// A template of the name of the release.
+    /// A template for the release name.
     pub name_template: String,
     /// The namespace of the release.
     pub namespace: String,
-    /// The values file in the place of the chart's.
+    /// The values file that replaces the chart's own.
     pub values_file: Option<Text>,
-    /// Values files that count more.
+    /// Values files that override the first one.
     pub additional_values_files: Vec<Text>,
-    /// Values that are merged with the values file.
+    /// Values to merge with the values file.
     pub values_inline: Map<String, Json>,
-    /// The way in which they are merged.
     pub values_merge: ValuesMerge,
-    /// If true, the definitions in `crds/` are included.
+    /// True to include the definitions in `crds/`.
     pub include_crds: bool,
-    /// If true, hooks are left out.
+    /// True to omit hooks.
     pub skip_hooks: bool,
-    /// API versions, in addition to what Kubernetes has.
+    /// Available API versions, in addition to the built-in ones.
     pub api_versions: Vec<String>,
-    /// The version of Kubernetes.
     pub kube_version: String,
-    /// Its place.
     pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
 
-/// The merge of `valuesInline` with a values file.
+/// The way in which `valuesInline` is merged with the values file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ValuesMerge {
-    /// The inline values count more.
+    /// The inline values win.
     #[default]
     Override,
-    /// The values of the file count more.
+    /// The values of the file win.
     Merge,
-    /// The file does not count at all.
+    /// The inline values replace the file.
     Replace,
 }
 
@@ -81,7 +78,6 @@ impl HelmChart {
         Ok(chart)
     }
 
-    /// Takes the fields of a chart.
     pub(crate) fn take(fields: &mut Fields<'_>, located: &Located<'_>) -> Result<Self> {
         let chart = Self {
             name: fields.string("name")?,
@@ -101,7 +97,8 @@ impl HelmChart {
             location: location_of(located),
             field: located.field.clone(),
         };
-        // Tests are left out in any case, `debug` prints more and `devel` pulls more.
+        // `skipTests` has no effect because tests are always omitted. `debug` only changes the output, and `devel`
+        // the download.
         for without_effect in ["skipTests", "debug", "devel"] {
             fields.bool(without_effect)?;
         }
@@ -116,14 +113,14 @@ impl HelmChart {
     }
 }
 
-/// Takes `chartHome`. Helm's own configuration, in `configHome`, has no effect.
+/// Takes `chartHome`. `configHome`, the directory of Helm's own configuration, has no effect.
 pub(crate) fn take_chart_home(fields: &mut Fields<'_>) -> Result<String> {
     fields.string("configHome")?;
     let home = fields.string("chartHome")?;
     Ok(if home.is_empty() { CHART_HOME.to_owned() } else { home })
 }
 
-/// Reads `helmGlobals`: `chartHome`.
+/// Reads `chartHome` from `helmGlobals`.
 pub(crate) fn read_helm_globals(located: &Located<'_>) -> Result<String> {
     let mut fields = located.fields()?;
     let home = take_chart_home(&mut fields)?;
@@ -131,7 +128,7 @@ pub(crate) fn read_helm_globals(located: &Located<'_>) -> Result<String> {
     Ok(home)
 }
 
-/// Returns the directory of charts of a kustomization without `helmGlobals`.
+/// Returns the default directory of charts.
 pub(crate) fn default_chart_home() -> String {
     CHART_HOME.to_owned()
 }

@@ -1,55 +1,50 @@
-//! Parts of kustomizations that several of their readers share.
+//! Parts of kustomizations that several readers share.
 
 use crate::decode::{Fields, Located, Result};
 use crate::error::{Reason, RenderError};
 use object::Gvk;
 use object::Location;
 
-/// A string and its place.
+/// A string and its location.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
-    /// The string.
     pub text: String,
-    /// Its place.
     pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
 
-/// A value, or the path of a file that holds it.
+/// A value, or the path of a file that contains it.
 #[derive(Clone, Debug)]
 pub(crate) enum InlineOrFile<T> {
-    /// The value.
     Inline(T),
-    /// The path.
     File(Text),
 }
 
-/// Fields of some kinds.
+/// A field of objects of some kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSpec {
-    /// The kinds; empty parts mean any.
+    /// The kinds. Empty parts match any kind.
     pub gvk: Gvk,
-    /// The path, its parts separated by `/`.
+    /// The path, separated by `/`.
     pub path: String,
-    /// Whether the field is created if it is absent.
+    /// True if the field is created if absent.
     pub create: bool,
 }
 
-/// A value that is put into texts, as `$(NAME)`.
+/// A variable, substituted for `$(NAME)` in texts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Var {
-    /// The name in the texts.
+    /// The name of the variable.
     pub name: String,
-    /// The object: group, version and kind.
+    /// The group, version and kind of the object.
     pub gvk: Gvk,
-    /// Its name.
+    /// The name of the object.
     pub object: String,
-    /// Its namespace.
+    /// The namespace of the object.
     pub namespace: String,
     /// The field of the object.
     pub field_path: String,
-    /// Its place.
     pub location: Location,
     /// Its path in the file.
     pub field: String,
@@ -58,9 +53,9 @@ pub(crate) struct Var {
 /// The order of the output.
 #[derive(Clone, Debug)]
 pub(crate) enum SortOptions {
-    /// As read.
+    /// The order in which the objects were read.
     Fifo,
-    /// By kind.
+    /// Sorted by kind.
     Legacy {
         /// Kinds that come first, in order.
         first: Vec<String>,
@@ -69,19 +64,19 @@ pub(crate) enum SortOptions {
     },
 }
 
-/// The annotations and labels about the origin of objects.
+/// The annotations and labels to add about the origin of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BuildMetadata {
-    /// The file or generator each came from.
+    /// The file or generator of each object.
     pub origin: bool,
-    /// The transformers that changed each.
+    /// The transformers that changed each object.
     pub transformers: bool,
     /// The label `app.kubernetes.io/managed-by`.
     pub managed_by: bool,
 }
 
 impl BuildMetadata {
-    /// Returns whether origins have to be tracked.
+    /// Returns true if origins must be tracked.
     pub(crate) fn any(self) -> bool {
         self.origin || self.transformers || self.managed_by
     }
@@ -92,13 +87,12 @@ pub(crate) fn location_of(located: &Located<'_>) -> Location {
 }
 
 impl Text {
-    /// Reads a string.
     pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
         Ok(Self { text: located.string()?, location: location_of(located), field: located.field.clone() })
     }
 }
 
-/// Gives an error the place of a text, unless it has one.
+/// Adds the location of a text to an error without a location.
 pub(crate) fn at(text: &Text, mut error: Box<RenderError>) -> Box<RenderError> {
     if error.file.is_empty() {
         error.file = text.location.file.clone();
@@ -107,7 +101,6 @@ pub(crate) fn at(text: &Text, mut error: Box<RenderError>) -> Box<RenderError> {
     error
 }
 
-/// Takes group, version and kind.
 pub(crate) fn take_gvk(fields: &mut Fields<'_>) -> Result<Gvk> {
     Ok(Gvk {
         group: fields.string("group")?,
@@ -117,7 +110,6 @@ pub(crate) fn take_gvk(fields: &mut Fields<'_>) -> Result<Gvk> {
 }
 
 impl FieldSpec {
-    /// Reads a field specification.
     pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let spec = Self {
@@ -169,7 +161,7 @@ impl Var {
 }
 
 impl SortOptions {
-    /// Kinds that come before all others by default.
+    /// Kinds that come first by default.
     pub(crate) const FIRST: [&'static str; 22] = [
         "Namespace",
         "ResourceQuota",
@@ -194,7 +186,7 @@ impl SortOptions {
         "CronJob",
         "PodDisruptionBudget",
     ];
-    /// Kinds that come after all others by default.
+    /// Kinds that come last by default.
     pub(crate) const LAST: [&'static str; 2] =
         ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 

@@ -7,7 +7,7 @@ use crate::error::Reason;
 use crate::pattern::anchored;
 use object::Gvk;
 
-/// Objects by patterns of their names and by their labels.
+/// Selects objects by identity patterns, labels and annotations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     /// Pattern of the group.
@@ -20,19 +20,19 @@ pub(crate) struct Selector {
     pub name: Option<Regex>,
     /// Pattern of the namespace.
     pub namespace: Option<Regex>,
-    /// Requirements on labels.
+    /// Requirements for labels.
     pub labels: object::Selector,
-    /// Requirements on annotations, of the same form.
+    /// Requirements for annotations, in the same form.
     pub annotations: object::Selector,
 }
 
 impl Selector {
-    /// Reads a selector of patterns.
+    /// Reads a selector with patterns.
     pub(crate) fn read(located: &Located<'_>) -> Result<Self> {
         Self::read_as(located, str::to_owned)
     }
 
-    /// Reads a selector of names that are not patterns.
+    /// Reads a selector with literal names instead of patterns.
     pub(crate) fn read_exact(located: &Located<'_>) -> Result<Self> {
         Self::read_as(located, regex::escape)
     }
@@ -67,25 +67,23 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Returns whether it has no name, only labels and annotations.
+    /// Returns true if the selector has only labels and annotations.
     pub(crate) fn names_nothing(&self) -> bool {
         let patterns = [&self.group, &self.version, &self.kind, &self.name, &self.namespace];
         patterns.iter().all(|pattern| pattern.is_none())
     }
 
-    /// Returns whether group, version and kind match.
+    /// Returns true if group, version and kind match.
     pub(crate) fn matches_gvk(&self, gvk: &Gvk) -> bool {
         matches(&self.group, &gvk.group)
             && matches(&self.version, &gvk.version)
             && matches(&self.kind, &gvk.kind)
     }
 
-    /// Returns whether a name matches.
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         matches(&self.name, name)
     }
 
-    /// Returns whether a namespace matches.
     pub(crate) fn matches_namespace(&self, namespace: &str) -> bool {
         matches(&self.namespace, namespace)
     }

@@ -127,7 +127,7 @@ fn too_many_objects_and_kustomizations_are_refused_at_what_names_them() {
     assert_eq!((error.file.as_str(), error.line), ("d98/kustomization.yaml", Some(2)));
 }
 
-/// The check whether a rendering is cancelled is made at each spending, so it counts what is read and built.
+/// Every spending of memory checks for cancellation, so the number of checks counts what is read and built.
 #[test]
 fn a_base_under_a_diamond_is_read_and_built_once() {
     let patches: String = (0..200)

@@ -1,11 +1,12 @@
-//! Charts beside the golden cases, which kustomize cannot render or whose text does not show the difference.
+//! Charts that the golden cases cannot cover: kustomize cannot render them, or its output does not show the
+//! difference.
 
 use crate::{Reason, Rendered, render};
 use object::tree::FileTree;
 
 const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\ndata:\n  namespace: '{{ .Release.Namespace }}'\n  v: '{{ .Values.v }}'\n  common: '{{ include \"common\" . }}'\n";
 
-/// A chart at `apps/web`, with a subchart that it shares through a link.
+/// A chart at `apps/web` with a subchart, which it includes through a link.
 fn tree() -> FileTree {
     let mut tree: FileTree = [
         ("apps/web/Chart.yaml", "{apiVersion: v2, name: site, version: 0.1.0}"),

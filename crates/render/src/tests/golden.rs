@@ -1,7 +1,7 @@
 //! Golden cases: `tests/golden/render`.
 //!
-//! `input/CASE` and `expected/CASE/objects.yaml` are what `kubectl kustomize` makes of a case, in the layout
-//! of a render corpus. `errors/CASE` holds a mistake and, in `error.txt`, the error about it.
+//! `input/CASE` and `expected/CASE/objects.yaml` contain the input and output of `kubectl kustomize` in the layout
+//! of a render corpus. `errors/CASE` contains a mistake, with the expected error in `error.txt`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use crate::{RandomValues, Reason, RenderMemo, Rendered, render, render_again};
 use object::tree::{FileTree, TreeEntry};
 use object::{Random, RenderedObject};
 
-/// Commits after the first one that each overlay of the corpus goes through.
+/// Number of commits after the first one for each overlay of the corpus.
 const EDITS: u64 = 8;
 
 fn again(tree: &FileTree, root: &str, memo: &mut RenderMemo) -> Rendered {
@@ -22,8 +22,8 @@ fn shared<'a>(one: &'a Rendered, other: &Rendered) -> Vec<&'a str> {
     one.objects.iter().filter(is_shared).map(|rendered| rendered.object.name()).collect()
 }
 
-/// Changes a file as people and accidents do: a line is lost, repeated or taken from another file, a file is
-/// removed, copied over another one, or emptied.
+/// Edits a file as people and accidents do: removes, repeats or inserts a line, or deletes, overwrites or empties
+/// the file.
 fn edit(tree: &FileTree, paths: &[String], random: &mut Random) -> FileTree {
     let draw = |random: &mut Random, of: usize| usize::try_from(random.below(of as u64)).unwrap();
     let text = |path: &String| match tree.entry(path) {
@@ -171,7 +171,7 @@ fn a_memo_does_not_exceed_the_limits_of_a_rendering() {
 
 const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}', namespace: '{{ .Release.Namespace }}'}\ndata: {v: '{{ .Values.v }}'}\n";
 
-/// A kustomization with releases of one chart, each with its own values file.
+/// Returns a kustomization with releases of one chart, each with its own values file.
 fn releases(count: usize) -> FileTree {
     let charts: String =
         (0..count).map(|n| format!("- {{name: web, releaseName: r{n}, valuesFile: v{n}.yaml}}\n")).collect();
@@ -186,7 +186,7 @@ fn releases(count: usize) -> FileTree {
     tree
 }
 
-/// Renders, and returns the number of spendings, which counts what was read and built.
+/// Renders, and returns how often memory was spent, which counts what was read and built.
 fn spendings(tree: &FileTree, memo: &mut RenderMemo) -> (Rendered, usize) {
     let count = std::cell::Cell::new(0);
     let count_one = || {
@@ -206,8 +206,8 @@ fn a_change_of_one_values_file_inflates_the_chart_that_it_belongs_to_only() {
     let (second, after_one) = spendings(&tree, &mut memo);
     assert_eq!((first.objects.len(), shared(&first, &second).len()), (30, 29));
     assert_eq!(Ok(second), render(&tree, ""));
-    // Reading the kustomization is one; the paths, the work and the object of a chart that is inflated are three, and one
-    // that is kept is one.
+    // Reading the kustomization counts 1. A rendered chart counts 3, for its paths, its work and its object. A
+    // reused chart counts 1.
     assert_eq!((whole, after_one), (1 + 30 * 3, 1 + 29 + 3));
     tree.insert("charts/web/templates/more/b.yaml", *b"{{ if not .Values }}kind: Fail{{ end }}");
     let (_, after_new_file) = spendings(&tree, &mut memo);

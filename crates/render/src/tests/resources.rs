@@ -1,4 +1,4 @@
-//! Files of objects, and patterns on their names.
+//! Object files, and name patterns.
 
 use crate::{Reason, render};
 use object::tree::FileTree;
@@ -12,7 +12,7 @@ fn tree(objects: &str, kustomization: &str) -> FileTree {
 
 const ALONE: &str = "resources: [a.yaml]\n";
 
-/// Returns a ConfigMap within so many lists, in JSON.
+/// Returns a ConfigMap within nested lists, in JSON.
 fn listed(levels: usize) -> String {
     let open = r#"{"apiVersion": "v1", "kind": "List", "items": ["#.repeat(levels);
     let map = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}}"#;

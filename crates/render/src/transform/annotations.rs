@@ -1,4 +1,4 @@
-//! The annotations of rendered objects: all values are strings, and internal ones are removed.
+//! The annotations of rendered objects: converts all values to strings and removes internal annotations.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use yaml::Node;
 const ORIGIN: &str = "config.kubernetes.io/origin";
 const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
 
-/// Annotations that tools for kustomizations write for one another, and that never reach a cluster.
+/// Annotations that tools for kustomizations exchange, and that never reach a cluster.
 const INTERNAL: [&str; 17] = [
     "internal.config.kubernetes.io/previousKinds",
     "internal.config.kubernetes.io/previousNames",
@@ -29,23 +29,23 @@ const INTERNAL: [&str; 17] = [
     "config.k8s.io/id",
 ];
 
-/// Objects with this annotation are for tools and are not rendered.
+/// Marks objects that only tools use. They are not rendered.
 const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
 
-/// Returns whether an object is for tools only.
+/// Returns true if only tools use an object.
 pub(crate) fn is_local(resource: &Resource) -> bool {
     resource.string_map("annotations").get(LOCAL_CONFIG).is_some_and(|value| *value != "false")
 }
 
-/// Turns all annotations into strings, drops internal ones and an empty map, and adds the requested ones
-/// about the origin.
+/// Converts all annotations to strings, removes internal ones and an empty map, and adds the requested origin
+/// annotations.
 pub(crate) fn settle(resource: &mut Resource, with_origin: bool, with_transformations: bool) {
     let has_meta = resource.node.get("metadata").is_some_and(|meta| meta.get("annotations").is_some());
     let origin = resource.origin.take().filter(|_| with_origin);
     let transformations = std::mem::take(&mut resource.transformations);
     let transformations = Some(transformations).filter(|list| with_transformations && !list.is_empty());
     if !has_meta && origin.is_none() && transformations.is_none() {
-        // Lists may have no metadata, and get it.
+        // Lists may lack metadata, so add it.
         if resource.node.get("metadata").is_none() {
             resource.node.set("metadata", Node::empty_map());
         }

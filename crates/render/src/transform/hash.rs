@@ -1,4 +1,4 @@
-//! The hash of the content of a generated object, which is the end of its name.
+//! The hash of a generated object's content, which is the suffix of its name.
 
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
@@ -7,10 +7,10 @@ use object::go_json::write_string;
 use object::hex;
 use yaml::{Node, Reading, UnreadableScalar};
 
-/// Returns the hash that kustomize puts behind the name of an object.
+/// Returns the hash that kustomize appends to the name of an object.
 ///
 /// # Errors
-/// The line, and [`UnreadableScalar`], of a value that has no JSON.
+/// Returns the line and the [`UnreadableScalar`] of a value that cannot be represented in JSON.
 pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, UnreadableScalar)> {
     let value = |field: &str| match node.get(field) {
         None => Ok(Json::from("")),
@@ -20,7 +20,7 @@ pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, UnreadableScalar)> 
     let kind = node.get("kind").map(Node::text).unwrap_or_default();
     let content = match kind {
         "ConfigMap" => {
-            // The name is always empty: kustomize looks for a field that is called "metadata/name".
+            // The name is always empty: kustomize looks up a field that is literally called "metadata/name".
             let mut content = Map::from_iter([
                 ("kind".into(), kind.into()),
                 ("name".into(), "".into()),
@@ -48,7 +48,7 @@ pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, UnreadableScalar)> 
     let mut text = String::new();
     write_json(&mut text, &content);
     let digits = hex(Sha256::digest(text));
-    // Digits and vowels that could form words, or be mistaken for other digits, are replaced.
+    // Replaces vowels that could form words, and digits that could be misread.
     let replaced = |c| match c {
         '0' => 'g',
         '1' => 'h',
@@ -60,7 +60,7 @@ pub(crate) fn name_hash(node: &Node) -> Result<String, (u32, UnreadableScalar)> 
     Ok(digits.chars().take(10).map(replaced).collect())
 }
 
-/// Writes JSON as Go does: keys in order, `<`, `>` and `&` escaped.
+/// Writes JSON as Go does: with sorted keys, and with `<`, `>` and `&` escaped.
 pub(crate) fn write_json(out: &mut String, json: &Json) {
     match json {
         Json::Null | Json::Bool(_) | Json::Number(_) => out.push_str(&json.to_string()),

@@ -14,7 +14,7 @@ use crate::transform::transformer::{Transformation, Transformer};
 use object::Location;
 use yaml::{Node, Tag, Value};
 
-/// Changes names, tags and digests of images.
+/// Changes the names, tags and digests of images.
 pub(super) const IMAGE_TAG: Transformer =
     Transformer { kind: "ImageTagTransformer", read_fields, read_config };
 
@@ -35,25 +35,20 @@ fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
     Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &image, &specs, &pass.build.source.budget)))
 }
 
-/// A change of an image.
+/// A change to an image.
 #[derive(Clone, Debug, Default)]
 struct Image {
-    /// The image's name, as a pattern.
+    /// A pattern for the name of the image.
     name: String,
-    /// The new name.
     new_name: String,
-    /// The new tag.
     new_tag: String,
-    /// The text that is appended to the tag.
+    /// Text to append to the tag.
     tag_suffix: String,
-    /// The new digest.
     digest: String,
-    /// Its place.
     location: Location,
 }
 
 impl Image {
-    /// Reads a change of an image.
     fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let image = Self {
@@ -69,13 +64,13 @@ impl Image {
     }
 }
 
-/// Lists of containers, anywhere in an object.
+/// Fields with lists of containers, anywhere in an object.
 const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// Changes one image in all objects but CRDs.
+/// Changes one image in all objects except CRDs.
 ///
 /// # Errors
-/// The name is not a pattern, or an image is not a text.
+/// Fails if the name is not a valid pattern or an image is not a string.
 fn apply(
     resources: &mut [Resource],
     image: &Image,
@@ -92,9 +87,9 @@ fn apply(
     Ok(())
 }
 
-/// Compares the name of an image, which is a pattern, with images as they are written.
+/// Matches images against the name of an image, which is a pattern.
 enum Matcher {
-    /// A name without any special character but the dot, which stands for any one character.
+    /// A name without special characters other than dots, which match any character.
     Simple(String),
     Pattern(Regex),
 }
@@ -126,14 +121,14 @@ impl Matcher {
     }
 }
 
-/// Returns whether a text is empty, `:tag`, `@sha256:digest` or both.
+/// Returns true if a text is empty, `:tag`, `@sha256:digest` or both.
 fn is_tag_and_digest(text: &str) -> bool {
     let allowed = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.{}-".contains(c));
     let (tag, digest) = text.split_once("@sha256:").map_or((text, ""), |(tag, digest)| (tag, digest));
     (tag.is_empty() || tag.strip_prefix(':').is_some_and(allowed)) && allowed(digest)
 }
 
-/// A change of images while it is applied.
+/// An image change being applied.
 struct ImageChange<'a> {
     image: &'a Image,
     matcher: Matcher,
@@ -194,7 +189,7 @@ impl ImageChange<'_> {
     }
 }
 
-/// Returns name, tag and digest of an image; a port of the registry belongs to the name.
+/// Returns the name, tag and digest of an image. The port of a registry is part of the name.
 fn split(image: &str) -> (String, String, String) {
     let path = image.find('/').filter(|at| *at > 0).unwrap_or(0);
     let (registry, rest) = image.split_at(path);

@@ -44,8 +44,7 @@ fn read_labels(fields: &mut Fields<'_>) -> Result<Vec<Transformation>> {
         })
     };
     let mut transformations: Vec<Transformation> = labels.into_iter().map(transformation).collect();
-    // Like kustomize, the transformer runs for `commonLabels` even if there are none, and annotations record
-    // that.
+    // Like kustomize, run the transformer even if `commonLabels` is empty, because annotations record it.
     transformations.push(Box::new(move |pass| {
         apply(&mut pass.accumulator.resmap, &common, &pass.config.common_labels, &pass.build.source.budget)
     }));
@@ -73,18 +72,16 @@ fn read_config(config: &mut ConfigObject<'_>, field: &'static str) -> Result<Tra
     Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &pairs, &specs, &pass.build.source.budget)))
 }
 
-/// Labels, and where they go.
+/// Labels, and the fields that get them.
 #[derive(Clone, Debug, Default)]
 struct Label {
-    /// The labels.
     pairs: BTreeMap<String, String>,
-    /// Also into selectors and templates.
+    /// If true, selectors and templates also get the labels.
     include_selectors: bool,
-    /// Also into templates.
+    /// If true, templates also get the labels.
     include_templates: bool,
-    /// Also into these fields.
+    /// Additional fields.
     fields: Vec<FieldSpec>,
-    /// Its place.
     location: Location,
 }
 
@@ -103,10 +100,10 @@ impl Label {
     }
 }
 
-/// Returns the fields that the labels of a `labels` entry go to.
+/// Returns the fields that get the labels of a `labels` entry.
 ///
 /// # Errors
-/// The entry and the configuration disagree on whether a field is created. The error knows no file yet.
+/// Fails if the entry and the configuration disagree on whether a field is created. The error has no file yet.
 fn fields_of(label: &Label, config: &Config) -> Result<Vec<FieldSpec>> {
     let mut specs = label.fields.clone();
     merge_specs(&mut specs, &config.labels)?;
@@ -122,10 +119,10 @@ fn fields_of(label: &Label, config: &Config) -> Result<Vec<FieldSpec>> {
     Ok(specs)
 }
 
-/// Adds labels, or annotations, to the fields of all objects.
+/// Adds labels or annotations to the fields of all objects.
 ///
 /// # Errors
-/// A field on the way is not a map.
+/// Fails if a value on the path is not a map.
 pub(crate) fn apply(
     resources: &mut [Resource],
     pairs: &BTreeMap<String, String>,
@@ -151,8 +148,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Adds labels to a field. As in kustomize, the new fields of an object share their values: a later change of
-/// one changes all.
+/// Adds labels to a field. As in kustomize, the new fields of an object share their values: changing one later
+/// changes all of them.
 fn add(node: &mut Node, pairs: &[(&String, Node)]) -> Result<()> {
     let (line, kind) = (node.line, node.kind());
     if node.is_null() {

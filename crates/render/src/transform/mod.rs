@@ -1,5 +1,5 @@
-//! Transformers: each has its own file, and one line in [`TRANSFORMERS`] makes it known to kustomizations and
-//! to configuration objects.
+//! Transformers. Each has its own file, and a line in [`TRANSFORMERS`] registers it for kustomizations and
+//! configuration objects.
 
 pub(super) mod annotations;
 mod hash;

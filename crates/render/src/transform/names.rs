@@ -1,4 +1,4 @@
-//! `namePrefix`, `nameSuffix` and the hashes of generated objects.
+//! `namePrefix`, `nameSuffix`, and the hash suffixes of generated objects.
 
 use crate::budget::MemoryBudget;
 use crate::config::is_selected;
@@ -13,25 +13,25 @@ use crate::transform::transformer::{Pass, Transformation, Transformer, no_fields
 use object::Gvk;
 use yaml::{Node, Tag};
 
-/// Puts a text in front of names.
+/// Adds a prefix to names.
 pub(super) const PREFIX: Transformer = Transformer {
     kind: "PrefixTransformer",
     read_fields: |fields| read_field(fields, "namePrefix", End::Prefix),
     read_config,
 };
 
-/// Puts a text behind names.
+/// Adds a suffix to names.
 pub(super) const SUFFIX: Transformer = Transformer {
     kind: "SuffixTransformer",
     read_fields: |fields| read_field(fields, "nameSuffix", End::Suffix),
     read_config,
 };
 
-/// Puts texts in front of names and behind them; a kustomization has no field for it.
+/// Adds prefixes and suffixes to names. Kustomizations have no field for it.
 pub(super) const PREFIX_SUFFIX: Transformer =
     Transformer { kind: "PrefixSuffixTransformer", read_fields: no_fields, read_config };
 
-/// Puts the hash of the content behind the names of generated objects; a kustomization has no field for it.
+/// Appends content hashes to the names of generated objects. Kustomizations have no field for it.
 pub(super) const HASH: Transformer = Transformer {
     kind: "HashTransformer",
     read_fields: no_fields,
@@ -66,31 +66,28 @@ fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
     }))
 }
 
-/// A text and the end of a name that gets it.
+/// A prefix or suffix.
 struct Affix {
     text: String,
     end: End,
 }
 
-/// The end of a name that gets a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// In front.
     Prefix,
-    /// Behind.
     Suffix,
 }
 
-/// Returns whether objects of a kind keep their names, because the API server gives the names a meaning.
+/// Returns true if objects of a kind keep their names because the API server assigns meaning to them.
 fn keeps_its_name(gvk: &Gvk) -> bool {
     matches!(gvk.kind.as_str(), "CustomResourceDefinition" | "Namespace")
         || (gvk.kind == "APIService" && gvk.group == "apiregistration.k8s.io")
 }
 
-/// Puts a text at one end of the names of all objects.
+/// Adds a prefix or suffix to the names of all objects.
 ///
 /// # Errors
-/// A name is not a text.
+/// Fails if a name is not a string.
 fn apply(
     resources: &mut [Resource],
     affix: &Affix,
@@ -124,10 +121,10 @@ fn apply(
     Ok(())
 }
 
-/// Puts the hash of the content behind the names of generated objects.
+/// Appends content hashes to the names of generated objects.
 ///
 /// # Errors
-/// A value of the content has no JSON.
+/// Fails if a value of the content cannot be represented in JSON.
 pub(crate) fn add_hashes(resources: &mut [Resource]) -> Result<()> {
     for resource in resources.iter_mut().filter(|resource| resource.needs_hash) {
         let hash = name_hash(&resource.node).map_err(|(line, why)| {

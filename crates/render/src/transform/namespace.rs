@@ -42,31 +42,29 @@ fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
     }))
 }
 
-/// A namespace and the rules by which it is set.
+/// A namespace and the rules for setting it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Namespace {
-    /// The namespace.
     pub name: String,
-    /// Whether only objects without a namespace get it.
+    /// True if only objects without a namespace get it.
     pub unset_only: bool,
-    /// The subjects of role bindings that get it.
+    /// Subjects of role bindings that get it.
     pub subjects: Subjects,
 }
 
-/// The subjects of role bindings that get the namespace.
+/// Subjects of role bindings that get the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subjects {
-    /// The service accounts that are named `default`.
+    /// Service accounts named `default`.
     #[default]
     NamedDefault,
     /// All service accounts.
     ServiceAccounts,
-    /// No subject.
+    /// No subjects.
     Nobody,
 }
 
 impl Subjects {
-    /// Reads `setRoleBindingSubjects`.
     fn read(located: &Located<'_>) -> Result<Self> {
         match located.string()?.as_str() {
             "" | "defaultOnly" => Ok(Self::NamedDefault),
@@ -80,17 +78,17 @@ impl Subjects {
     }
 }
 
-/// Sets the namespace of all objects and of their references.
+/// Sets the namespace of all objects and of references to them.
 ///
 /// # Errors
-/// Two objects get one identity, or the field of a namespace is not a text.
+/// Fails if two objects get the same identity, or if the field of a namespace is not a string.
 pub(crate) fn apply(
     resources: &mut [Resource],
     namespace: &Namespace,
     specs: &[FieldSpec],
     budget: &MemoryBudget<'_>,
 ) -> Result<()> {
-    // The namespace of a release is in the objects of its chart already, where the chart wants it.
+    // The objects of a chart already have the release namespace wherever the chart sets it.
     let is_meant = |resource: &&mut Resource| !resource.is_empty() && resource.release_namespace.is_none();
     for resource in resources.iter_mut().filter(is_meant) {
         resource.remember();

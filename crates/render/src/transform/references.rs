@@ -1,5 +1,4 @@
-//! References to objects by name, which are updated when prefixes, suffixes, hashes and namespaces change the
-//! names.
+//! Updates references to objects by name after prefixes, suffixes, hashes and namespaces changed the names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,40 +13,40 @@ use object::Gvk;
 use object::Location;
 use yaml::{Node, Scalar, Tag, Value};
 
-/// An object that others refer to, by the names and places it had.
+/// An object that others may refer to, with its earlier identities.
 struct Candidate {
     previous: Vec<ResId>,
     current: ResId,
-    /// The namespace as it is written, which may be empty.
+    /// The namespace as written, which may be empty.
     namespace: String,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
     location: Location,
 }
 
-/// All objects, by the names they had.
+/// All objects, indexed by their earlier names.
 struct Candidates {
     all: Vec<Candidate>,
-    /// Indices by an earlier name and the present namespace.
+    /// Indices by earlier name and current namespace.
     by_name: BTreeMap<(String, String), BTreeSet<usize>>,
-    /// The first namespace, the present one, and that one as it is written, of each object.
+    /// The original namespace, the current one, and the current one as written, of each object.
     namespaces: BTreeSet<[String; 3]>,
 }
 
-/// The object that refers to others.
+/// An object that refers to others.
 struct Referrer {
     id: ResId,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
     role: Option<Gvk>,
-    /// Namespaces of the service accounts that a role binding names.
+    /// Namespaces of the service accounts in a role binding.
     subject_namespaces: Vec<String>,
 }
 
-/// Corrects all references.
+/// Updates all references.
 ///
 /// # Errors
-/// A name could mean several objects, or the field of a name holds another type.
+/// Fails if a name is ambiguous, or if the field of a name has another type.
 pub(crate) fn fix(
     resources: &mut [Resource],
     references: &[NameReference],
@@ -74,8 +73,8 @@ pub(crate) fn fix(
     Ok(())
 }
 
-/// Returns the fields of objects of a kind that name others, with the kinds that they name. The first kind of
-/// an object chooses the specification, which applies to the object as it is now.
+/// Returns the reference fields for objects of a kind, with the kinds that they refer to. The original kind of an
+/// object selects the specification, which is applied to the object in its current state.
 fn referring<'a>(kind: &Gvk, references: &'a [NameReference]) -> Vec<(&'a Gvk, FieldSpec)> {
     let mut found = Vec::new();
     for reference in references {
@@ -113,7 +112,7 @@ impl Candidates {
         Self { namespaces: namespaces.collect(), by_name, all }
     }
 
-    /// Returns the objects that had a name, and that the referrer could mean.
+    /// Returns the objects that once had a name and that the referrer could mean.
     fn named(&self, name: &str, referrer: &Referrer) -> Vec<&Candidate> {
         let indices: BTreeSet<usize> = if referrer.is_cluster_scoped() {
             let named = self.by_name.range((name.to_owned(), String::new())..);
@@ -128,7 +127,7 @@ impl Candidates {
         indices.into_iter().filter_map(|index| self.all.get(index)).collect()
     }
 
-    /// Returns whether an object that the referrer could mean was in a namespace at first.
+    /// Returns true if an object that the referrer could mean was originally in a namespace.
     fn any_was_in(&self, namespace: &str, referrer: &Referrer) -> bool {
         let first = [namespace, "", ""].map(str::to_owned);
         let of_namespace = self.namespaces.range(first..).take_while(|[first, ..]| first == namespace);
@@ -177,7 +176,7 @@ impl Referrer {
         self.id.namespace == NOT_NAMESPACED
     }
 
-    /// Returns whether the referrer could mean an object of a namespace.
+    /// Returns true if the referrer could mean an object in a namespace.
     fn could_mean(&self, current: &str, written: &str) -> bool {
         self.is_cluster_scoped()
             || current == NOT_NAMESPACED
@@ -185,7 +184,7 @@ impl Referrer {
             || self.subject_namespaces.iter().any(|namespace| namespace == written)
     }
 
-    /// Returns whether the name alone is enough for the referrer to mean this object.
+    /// Returns true if the name alone identifies this object for the referrer.
     fn is_near(&self, candidate: &Candidate) -> bool {
         self.is_cluster_scoped()
             || candidate.current.namespace == NOT_NAMESPACED
@@ -193,8 +192,7 @@ impl Referrer {
             || candidate.current.namespace == self.id.namespace
     }
 
-    /// Returns whether both went through the same prefixes and suffixes, as far as the shorter history
-    /// reaches.
+    /// Returns true if both have the same prefixes and suffixes, up to the length of the shorter list.
     fn has_same_affixes(&self, candidate: &Candidate, allow_empty: bool) -> bool {
         let same = |mine: &[String], theirs: &[String]| {
             (allow_empty && (mine.is_empty() || theirs.is_empty())) || same_ending(mine, theirs)
@@ -208,7 +206,7 @@ fn same_ending(a: &[String], b: &[String]) -> bool {
     if short.is_empty() { long.is_empty() } else { long.ends_with(short) }
 }
 
-/// One kind of reference of one object.
+/// The lookup of one kind of reference of one object.
 struct Lookup<'a> {
     candidates: &'a Candidates,
     referrer: &'a Referrer,
@@ -271,8 +269,8 @@ impl Lookup<'_> {
         Ok(())
     }
 
-    /// Returns the candidates that were in a namespace at first; if no object was, the candidates that are in
-    /// it now.
+    /// Returns the candidates that were originally in a namespace. If there are none, returns the candidates that
+    /// are in it now.
     fn in_namespace<'c>(&self, named: Vec<&'c Candidate>, namespace: &str) -> Vec<&'c Candidate> {
         let is_namespace = namespace != NOT_NAMESPACED;
         if is_namespace && self.candidates.any_was_in(namespace, self.referrer) {

@@ -11,7 +11,7 @@ use crate::transform::transformer::{Transformation, Transformer};
 use object::Location;
 use yaml::Tag;
 
-/// Sets numbers of replicas.
+/// Sets the number of replicas.
 pub(super) const REPLICA_COUNT: Transformer =
     Transformer { kind: "ReplicaCountTransformer", read_fields, read_config };
 
@@ -28,21 +28,17 @@ fn read_config(config: &mut ConfigObject<'_>) -> Result<Transformation> {
     Ok(Box::new(move |pass| apply(&mut pass.accumulator.resmap, &replica, &specs)))
 }
 
-/// A number of replicas.
 #[derive(Clone, Debug, Default)]
 struct Replica {
-    /// The name of the object, before or after changes.
+    /// The current or an earlier name of the object.
     name: String,
-    /// The number.
     count: i64,
-    /// Its place.
     location: Location,
     /// Its path in the file.
     field: String,
 }
 
 impl Replica {
-    /// Reads a number of replicas.
     fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let count = fields.one("count", Located::integer)?.unwrap_or_default();
@@ -57,10 +53,10 @@ impl Replica {
     }
 }
 
-/// Sets the number of replicas of the objects that have, or had, a name.
+/// Sets the number of replicas of the objects that have or had a name.
 ///
 /// # Errors
-/// No object has the name.
+/// Fails if no object has or had the name.
 fn apply(resources: &mut [Resource], replica: &Replica, specs: &[FieldSpec]) -> Result<()> {
     let mut found = false;
     for spec in specs {

@@ -3,7 +3,7 @@
 use crate::kustomization::SortOptions;
 use crate::resource::Resource;
 
-/// Brings objects into an order.
+/// Sorts objects into the output order.
 pub(crate) fn apply(resources: &mut [Resource], options: &SortOptions) {
     match options {
         SortOptions::Fifo => {}
@@ -13,7 +13,7 @@ pub(crate) fn apply(resources: &mut [Resource], options: &SortOptions) {
     }
 }
 
-/// Returns the rank of the kind, then its name, then namespace and name. Absent parts come last.
+/// Sorts by rank of the kind, kind, namespace and name. Absent parts come last.
 fn key(resource: &Resource, first: &[String], last: &[String]) -> (i64, NamespaceLast, String) {
     let gvk = resource.gvk();
     let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
@@ -21,7 +21,7 @@ fn key(resource: &Resource, first: &[String], last: &[String]) -> (i64, Namespac
         kinds.iter().rposition(|kind| *kind == gvk.kind).and_then(|at| i64::try_from(at).ok())
     };
     let count = i64::try_from(first.len()).unwrap_or(i64::MAX);
-    // A kind in both lists belongs to the last ones.
+    // If a kind is in both lists, the list of last kinds wins.
     let rank = at(last).map(|at| at + 1).or_else(|| at(first).map(|at| at - count)).unwrap_or_default();
     let kind = format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), or(&gvk.kind, "~K"));
     let printed =
@@ -30,7 +30,7 @@ fn key(resource: &Resource, first: &[String], last: &[String]) -> (i64, Namespac
     (rank, NamespaceLast { is_namespace: gvk.kind == "Namespace", is_core: gvk.group.is_empty(), kind }, name)
 }
 
-/// Kinds by name, but the core Namespace before other kinds of that name.
+/// Sorts kinds by name, but the core Namespace before other kinds with the same name.
 #[derive(PartialEq, Eq)]
 struct NamespaceLast {
     is_namespace: bool,

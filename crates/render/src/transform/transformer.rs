@@ -1,4 +1,4 @@
-//! The interface of built-in transformers.
+//! The interface of the built-in transformers.
 
 use std::sync::Arc;
 
@@ -12,28 +12,26 @@ use crate::decode::{Fields, Result};
 pub(crate) struct Transformer {
     /// The kind of its configuration objects, and its name in annotations.
     pub kind: &'static str,
-    /// Reads its fields of a kustomization. The transformations are applied one after the other.
+    /// Reads its fields from a kustomization. The transformations are applied in order.
     pub read_fields: fn(&mut Fields<'_>) -> Result<Vec<Transformation>>,
-    /// Reads a configuration object, which a file in `transformers` holds.
+    /// Reads a configuration object from `transformers`.
     pub read_config: fn(&mut ConfigObject<'_>) -> Result<Transformation>,
 }
 
-/// A change of all objects of a kustomization.
+/// A change to all objects of a kustomization.
 pub(crate) type Transformation = Box<dyn Fn(&mut Pass<'_, '_>) -> Result<()>>;
 
-/// A kustomization while it is transformed.
+/// A kustomization being transformed.
 pub(crate) struct Pass<'p, 'b> {
-    /// The rendering.
     pub build: &'p mut Build<'b>,
     /// The directory of the kustomization.
     pub dir: &'p str,
-    /// The fields that transformers of a kustomization change.
+    /// The fields that the transformers of this kustomization change.
     pub config: Arc<Config>,
-    /// The objects.
     pub accumulator: &'p mut ResAccumulator,
 }
 
-/// Reads the fields of a transformer that a kustomization has no field for.
+/// Reads no fields, for a transformer without a field in kustomizations.
 pub(super) fn no_fields(_: &mut Fields<'_>) -> Result<Vec<Transformation>> {
     Ok(Vec::new())
 }

@@ -1,4 +1,4 @@
-//! `ValueAddTransformer`: puts a value, or a part of a path, into fields.
+//! `ValueAddTransformer`: writes a value, or a part of a path, to fields.
 
 use crate::budget::MemoryBudget;
 use crate::config_object::ConfigObject;
@@ -11,7 +11,7 @@ use crate::transform::namespace::{self, Namespace};
 use crate::transform::transformer::{Pass, Transformation, Transformer, no_fields};
 use yaml::Node;
 
-/// Adds a value; a kustomization has no field for it.
+/// Adds a value. Kustomizations have no field for it.
 pub(super) const VALUE_ADD: Transformer =
     Transformer { kind: "ValueAddTransformer", read_fields: no_fields, read_config };
 
@@ -46,11 +46,10 @@ fn read_targets(pass: &mut Pass<'_, '_>, path: &Text) -> Result<Vec<AddTarget>> 
 
 /// A field that gets the value.
 struct AddTarget {
-    /// The objects; all of them if absent.
+    /// The objects to change. None selects all of them.
     selector: Option<Selector>,
-    /// The field.
     field_path: String,
-    /// The position of the value in the file path that the field holds, from 1; 0 replaces the field.
+    /// The position of the value in the file path in the field, counted from 1. 0 replaces the field.
     position: i64,
 }
 
@@ -103,7 +102,7 @@ fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Memo
     Ok(())
 }
 
-/// Inserts a part into a file path at a position from 1, or after the last part if the position is larger.
+/// Inserts a part into a file path at a position, counted from 1. Appends it if the position is too large.
 fn insert_part(path: &str, position: i64, part: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! `vars`: values of fields that are put into texts, as `$(NAME)`.
+//! `vars`: substitutes values of fields for `$(NAME)` in texts.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::path;
 use crate::resource::Resource;
 use yaml::{Node, Scalar, Style, Tag, Value};
 
-/// Marks the objects that variables take their values from, as the kustomization that declares the variables
-/// sees them.
+/// Marks the objects from which variables read their values, as seen by the kustomization that declares the
+/// variables.
 ///
 /// # Errors
-/// A variable could mean several objects, or is declared twice.
+/// Fails if a variable is ambiguous or declared twice.
 pub(crate) fn declare(resources: &mut [Resource], known: &mut Vec<Var>, vars: &[Var]) -> Result<()> {
     for var in vars {
         let matches = |resource: &Resource| {
@@ -40,10 +40,10 @@ pub(crate) fn declare(resources: &mut [Resource], known: &mut Vec<Var>, vars: &[
     add_vars(known, vars)
 }
 
-/// Puts the values of all variables into the fields that may hold them.
+/// Substitutes the values of all variables in the fields that may contain them.
 ///
 /// # Errors
-/// A variable has no object, or its object lacks the field.
+/// Fails if a variable has no object, or its object lacks the field.
 pub(crate) fn resolve(
     resources: &mut [Resource],
     vars: &[Var],
@@ -100,7 +100,7 @@ fn split_index(part: &str) -> Vec<String> {
     }
 }
 
-/// Reads the type of a text that consists of a variable only, so that numbers and booleans keep their type.
+/// Determines the type of a text that consists only of a variable, so that numbers and booleans keep their type.
 fn typed(scalar: &Scalar) -> Scalar {
     let (text, tag) = match scalar.tag {
         Tag::Int => match scalar.text.parse::<i64>() {
@@ -152,7 +152,7 @@ fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &Memor
     Ok(())
 }
 
-/// Replaces `$(NAME)`; `$$` becomes `$`. Unknown names stay as they are.
+/// Replaces `$(NAME)`, and `$$` with `$`. Unknown names remain unchanged.
 fn replaced(scalar: &Scalar, values: &BTreeMap<String, Scalar>, budget: &MemoryBudget<'_>) -> Result<Scalar> {
     let text = scalar.text.as_str();
     if !text.contains('$') {

@@ -16,17 +16,15 @@ use crate::schemas::Schemas;
 use object::Location;
 use yaml::{Node, Reading, Scalar, Style, Tag, Value};
 
-/// A patch while it is applied.
+/// A patch being applied.
 pub(super) struct Application<'a> {
-    /// The options of the patch.
     pub options: PatchOptions,
-    /// The schemas that say how lists merge.
+    /// The schemas that determine how lists merge.
     pub schemas: &'a Schemas,
-    /// The place in the kustomization that names the patch.
+    /// The location in the kustomization that refers to the patch.
     pub location: &'a Location,
-    /// The field there.
+    /// The field at this location.
     pub field: &'a str,
-    /// The memory that the rendering may still use.
     pub budget: &'a MemoryBudget<'a>,
 }
 
@@ -35,7 +33,7 @@ impl Application<'_> {
         Box::new(RenderError::at(Reason::Patch, self.location, message).field(self.field))
     }
 
-    /// Adds the place of the patch to an error that knows no file yet.
+    /// Adds the location of the patch to an error without a file.
     fn placed(&self, error: RenderError) -> Box<RenderError> {
         let error = RenderError { file: self.location.file.clone(), ..error };
         Box::new(error.line(self.location.line).field(self.field))
@@ -44,7 +42,7 @@ impl Application<'_> {
     /// Applies an entry of `patches`.
     ///
     /// # Errors
-    /// The patch names no object, or does not fit an object.
+    /// Fails if the patch matches no object or does not fit an object.
     pub(super) fn apply(
         &self,
         resmap: &mut ResMap,
@@ -81,7 +79,7 @@ impl Application<'_> {
     /// Applies a strategic merge patch of `patchesStrategicMerge` to the object that it names.
     ///
     /// # Errors
-    /// There is no such object, or the patch does not fit it.
+    /// Fails if the object does not exist or the patch does not fit it.
     pub(super) fn merge_named(&self, resmap: &mut ResMap, patch: Resource) -> Result<()> {
         self.merge_by_id(resmap, with_texts(patch, &["labels", "annotations"]))?;
         resmap.retain(|resource| !resource.is_empty());
@@ -167,7 +165,7 @@ impl Application<'_> {
     /// Applies a JSON patch to the objects that a target selects.
     ///
     /// # Errors
-    /// An operation does not apply.
+    /// Fails if an operation cannot be applied.
     pub(super) fn apply_json(
         &self,
         resmap: &mut ResMap,
@@ -177,7 +175,7 @@ impl Application<'_> {
         for resource in resmap.iter_mut().filter(|resource| resource.is_selected(target)) {
             let is_annotated = resource.is_annotated();
             if is_annotated {
-                // kustomize's own annotations exist while the patch runs.
+                // kustomize's own annotations exist while the patch is applied.
                 resource.node.map_at("metadata").and_then(|meta| meta.map_at("annotations"));
             }
             let in_object = |why: String| self.error(format!("{why}, in {}", resource.id()));
@@ -199,8 +197,8 @@ impl Application<'_> {
     }
 }
 
-/// Turns all labels or annotations of a patch into texts, even `null`. kustomize does so when it copies a
-/// patch for its targets and when it marks a patch with its options.
+/// Converts all labels or annotations of a patch to strings, even `null`. kustomize does so when it copies a patch
+/// for its targets and when it adds options to a patch.
 fn with_texts(mut patch: Resource, fields: &[&str]) -> Resource {
     for field in fields {
         if patch.node.get("metadata").is_some_and(|meta| meta.get(field).is_some()) {
@@ -215,8 +213,8 @@ fn with_texts(mut patch: Resource, fields: &[&str]) -> Resource {
     patch
 }
 
-/// Reads the result of a JSON patch. Like kustomize, it reads all numbers as floats, so large integers lose
-/// digits.
+/// Reads the result of a JSON patch. Like kustomize, reads all numbers as floats, so large integers lose
+/// precision.
 fn from_patched(json: &Json) -> Node {
     match json {
         Json::Number(number) => {
@@ -236,7 +234,7 @@ fn from_patched(json: &Json) -> Node {
     }
 }
 
-/// Returns the shortest text of a float, with an exponent from a million on.
+/// Returns the shortest representation of a float, with an exponent from a million upwards.
 fn shortest(float: f64) -> String {
     let scientific = format!("{float:e}");
     match scientific

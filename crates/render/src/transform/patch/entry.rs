@@ -10,26 +10,22 @@ use object::Location;
 
 /// A patch and its target.
 pub(super) struct Patch {
-    /// The file of the patch.
+    /// The file that contains the patch.
     path: Option<Text>,
-    /// The patch itself.
+    /// The inline patch.
     inline: Option<Text>,
-    /// The objects that it changes; without a target, a strategic merge patch names its object.
+    /// The objects to change. Without a target, a strategic merge patch names its object.
     pub target: Option<Selector>,
-    /// Its options.
     pub options: PatchOptions,
-    /// Its place.
     pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
 
-/// Identity fields that a patch may change.
+/// The identity fields that a patch may change.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PatchOptions {
-    /// The name.
     pub allow_name_change: bool,
-    /// The kind.
     pub allow_kind_change: bool,
 }
 
@@ -42,7 +38,7 @@ impl Patch {
         Ok(patch)
     }
 
-    /// Reads a configuration object; `inline` names the field of the patch itself.
+    /// Reads a configuration object. `inline` is the field of an inline patch.
     pub(super) fn of_config(config: &mut ConfigObject<'_>, inline: &'static str) -> Result<Self> {
         let patch = Self::take(&mut config.fields, &config.located, inline)?;
         Ok(Self { location: config.object.location.clone(), field: inline.to_owned(), ..patch })
@@ -66,7 +62,7 @@ impl Patch {
         Err(located.error(Reason::InvalidValue, problem))
     }
 
-    /// Returns the text of the patch; `None` if there is neither text nor file.
+    /// Returns the text of the patch. Returns None if there is neither a text nor a file.
     pub(super) fn text(&self, pass: &Pass<'_, '_>) -> Result<Option<(String, PatchSource<'_>)>> {
         let (location, field) = (&self.location, self.field.as_str());
         match (&self.path, &self.inline) {

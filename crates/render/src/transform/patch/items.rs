@@ -1,10 +1,10 @@
-//! The merge of lists with keys that identify the items.
+//! Merges lists by the keys that identify their items.
 
 use super::strategic::{Merge, PATCH, Result, invalid};
 use object::builtin_lists::{ListType, Position};
 use yaml::{Map, Node, Scalar, Style, Tag, Value};
 
-/// Returns the keys that identify items: the keys of server-side apply if there are any, else the key of the
+/// Returns the keys that identify items: the keys for server-side apply if there are any, else the key of the
 /// patch strategy.
 pub(super) fn keys_of(at: Position<'_>) -> Vec<String> {
     match at.list_type() {
@@ -15,15 +15,15 @@ pub(super) fn keys_of(at: Position<'_>) -> Vec<String> {
     }
 }
 
-/// The merge of two lists by keys.
+/// Merges two lists by keys.
 ///
-/// This follows kustomize step by step, also for items that lack a key. The order of matches decides the
-/// order of the result, and existing overlays rely on it.
+/// This follows kustomize step by step, even for items that lack a key. The order of matches determines the order
+/// of the result, and existing overlays rely on it.
 pub(super) struct ItemMerge<'m, 's> {
     merge: &'m Merge<'s>,
     at: Position<'m>,
     keys: Vec<String>,
-    /// All items of both lists; the lists below hold indices.
+    /// All items of both lists. The lists below contain indices.
     nodes: Vec<Node>,
     object: Vec<usize>,
     patch: Vec<usize>,
@@ -73,7 +73,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         self.nodes.get(id)
     }
 
-    /// Returns the values of the keys of all items, those of the patch first, each once.
+    /// Returns the distinct key values of all items. The patch comes first.
     fn all_values(&self) -> Vec<Vec<String>> {
         let mut all: Vec<Vec<String>> = Vec::new();
         for node in self.patch.iter().chain(&self.object).filter_map(|id| self.node(*id)) {
@@ -97,7 +97,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         all
     }
 
-    /// Returns the first item that has exactly these values.
+    /// Returns the first item with exactly these values.
     fn find(&self, list: &[usize], keys: &[String], values: &[String]) -> Option<usize> {
         let fits = |node: &Node| {
             keys.iter().zip(values).all(|(key, value)| match key.as_str() {
@@ -108,7 +108,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         list.iter().copied().find(|id| self.node(*id).is_some_and(fits))
     }
 
-    /// Merges two items; the object's item changes in place, so that it is found again later.
+    /// Merges two items. Changes the object's item in place, so that later lookups find it.
     fn merge_item(&mut self, object: Option<usize>, patch: Option<usize>) -> Result<Option<usize>> {
         let at = self.at.items();
         let change = patch.and_then(|id| self.node(id).cloned());
@@ -130,7 +130,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         }
     }
 
-    /// Gives an item the keys that it lacks.
+    /// Sets the keys that an item lacks.
     fn complete(&mut self, id: usize, keys: &[String], values: &[String]) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         for (key, value) in keys.iter().zip(values).filter(|(_, value)| !value.is_empty()) {
@@ -147,10 +147,9 @@ impl<'m, 's> ItemMerge<'m, 's> {
         }
     }
 
-    /// Replaces the items that have these values, or removes them if `item` is `None`; adds the item if none
-    /// has them.
+    /// Replaces the items with these values, or removes them if `item` is None. Appends the item if none has them.
     ///
-    /// Without values everything goes; an empty value fits any.
+    /// Without values, all items match. An empty value matches any value.
     fn set(
         &self,
         list: &mut Vec<usize>,
@@ -187,7 +186,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
         Ok(())
     }
 
-    /// Adds the object's items to those of the patch, in place of items that have the same keys.
+    /// Adds the object's items to the patch's items, and replaces items with the same keys.
     fn append_object(&mut self, list: &mut Vec<usize>, keys: &[String]) -> Result<()> {
         for id in std::mem::take(&mut self.object) {
             let Some(node) = self.node(id) else { continue };
@@ -212,7 +211,7 @@ impl<'m, 's> ItemMerge<'m, 's> {
     }
 }
 
-/// Returns whether an item has these values of its keys; keys without a value count as the key before them.
+/// Returns true if an item has these values for its keys. A key without a value counts like the key before it.
 fn has_values(node: &Node, keys: &[String], values: &[String]) -> Result<bool> {
     let mut last = false;
     for (index, key) in keys.iter().enumerate() {
@@ -232,7 +231,7 @@ fn has_values(node: &Node, keys: &[String], values: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// Keeps the keys that some item has a value for; all keys where there is none.
+/// Returns the keys for which some item has a value, or all keys if there is none.
 fn valid(all: &[Vec<String>], values: &[String], keys: &[String]) -> (Vec<String>, Vec<String>) {
     let used: Vec<bool> = (0..keys.len())
         .map(|index| all.iter().any(|values| values.get(index).is_some_and(|value| !value.is_empty())))
@@ -246,7 +245,7 @@ fn valid(all: &[Vec<String>], values: &[String], keys: &[String]) -> (Vec<String
     (kept(keys), kept(values))
 }
 
-/// Fills in missing values where two items agree in one and do not disagree in any other.
+/// Fills in missing values if two items agree on one value and disagree on none.
 fn complete_values(all: &mut [Vec<String>]) {
     let completed = |a: &[String], b: &[String]| {
         let agrees = a.iter().zip(b).any(|(x, y)| x == y);
@@ -255,7 +254,7 @@ fn complete_values(all: &mut [Vec<String>]) {
         (agrees && !contradicts).then(|| filled.collect::<Vec<_>>())
     };
     for i in 0..all.len() {
-        // The values of item `i` at its turn are compared with all others, although it changes meanwhile.
+        // Item `i` is compared with the values that it had at the start of its turn.
         let Some(own) = all.get(i).cloned() else { continue };
         for j in 0..all.len() {
             let filled = all.get(j).and_then(|other| completed(&own, other));

@@ -4,7 +4,6 @@ use serde_json::Value as Json;
 
 use yaml::limits::VALUE_BYTES;
 
-/// One operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Operation {
     op: Op,
@@ -28,7 +27,7 @@ enum Op {
 /// Reads the operations of a patch.
 ///
 /// # Errors
-/// A sentence that names the operation, counted from 0, and what is wrong with it.
+/// Returns a sentence with the index of the operation, counted from 0, and what is wrong with it.
 pub(super) fn parse(patch: &Json) -> Result<Vec<Operation>, String> {
     let operations = patch.as_array().ok_or("a JSON patch is a list of operations")?;
     operations
@@ -66,8 +65,8 @@ fn read(operation: &Json) -> Result<Operation, String> {
     Ok(Operation { op, path, from, value: fields.get("value").cloned().unwrap_or(Json::Null), index: 0 })
 }
 
-/// Splits a path into its parts; the path of the whole object has none. Like kustomize, it skips everything
-/// before the first "/".
+/// Splits a path into its parts. The path of the whole object has none. Like kustomize, skips everything before
+/// the first "/".
 fn pointer(path: &str) -> Result<Vec<String>, String> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -82,7 +81,7 @@ impl Operation {
     /// Returns the memory of the values that the operation adds to a document, in bytes.
     ///
     /// # Errors
-    /// There is nothing to copy.
+    /// Fails if the value to copy does not exist.
     pub(super) fn memory(&self, document: &mut Json) -> Result<usize, String> {
         match self.op {
             Op::Add | Op::Replace => Ok(memory(&self.value)),
@@ -94,7 +93,7 @@ impl Operation {
     /// Applies the operation.
     ///
     /// # Errors
-    /// A sentence that names the operation, counted from 0, and the reason why it does not apply.
+    /// Returns a sentence with the index of the operation, counted from 0, and why it cannot be applied.
     pub(super) fn apply(&self, document: &mut Json) -> Result<(), String> {
         self.step(document).map_err(|why| self.named(&why))
     }
@@ -124,7 +123,7 @@ impl Operation {
                 document.clone_from(value);
                 Ok(())
             }
-            // kustomize's library replaces an absent field, if there is a map to hold it.
+            // kustomize's library replaces an absent field if its parent is a map.
             Op::Replace => match container(document, path)? {
                 (Json::Object(map), key) => {
                     map.insert(key.to_owned(), value.clone());
@@ -165,7 +164,7 @@ fn memory(value: &Json) -> usize {
     inside + VALUE_BYTES
 }
 
-/// Returns whether values are equal; `1` and `1.0` are.
+/// Returns true if values are equal. `1` equals `1.0`.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -178,7 +177,7 @@ fn same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Returns the map or list that holds the last part of a path.
+/// Returns the map or list that contains the last part of a path.
 fn container<'a>(document: &'a mut Json, path: &'a [String]) -> Result<(&'a mut Json, &'a str), String> {
     let (last, parents) = path.split_last().ok_or("the path must lead into the object")?;
     let mut at = document;
@@ -199,7 +198,7 @@ fn container<'a>(document: &'a mut Json, path: &'a [String]) -> Result<(&'a mut 
     }
 }
 
-/// Returns an index into a list; negative ones count from behind.
+/// Returns an index into a list. Negative indices count from the end.
 fn index(part: &str, len: usize) -> Result<usize, String> {
     let number: i64 = part.parse().map_err(|_| format!("{part:?} is not an index of a list"))?;
     let from_start =
@@ -228,7 +227,7 @@ fn add(document: &mut Json, path: &[String], value: Json) -> Result<(), String> 
         }
         (Json::Array(items), "-") => items.push(value),
         (Json::Array(items), part) => {
-            // A negative index counts the item that is added too.
+            // A negative index counts the new item too.
             let at = index(part, if part.starts_with('-') { items.len() + 1 } else { items.len() })?;
             if at > items.len() {
                 return Err(format!(

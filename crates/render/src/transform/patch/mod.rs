@@ -1,4 +1,4 @@
-//! Patches: strategic merge patches and JSON patches, by target or by the name they carry.
+//! Patches: strategic merge patches and JSON patches, selected by target or by the name in the patch.
 
 mod apply;
 mod entry;

@@ -12,7 +12,7 @@ use crate::load::objects_of;
 use crate::transform::transformer::{Pass, Transformation, Transformer};
 use yaml::documents;
 
-/// Applies patches of either kind.
+/// Applies strategic merge patches or JSON patches.
 pub(crate) const PATCH: Transformer = Transformer {
     kind: "PatchTransformer",
     read_fields: |fields| Ok(transformations(fields.list("patches", Patch::read)?, apply_patch)),
@@ -84,7 +84,7 @@ fn application<'a>(build: &'a Build<'_>, patch: &'a Patch) -> Application<'a> {
     Application { options: patch.options, schemas, location: &patch.location, field: &patch.field, budget }
 }
 
-/// Applies an entry of `patchesStrategicMerge`, which is the patch itself or a file.
+/// Applies an entry of `patchesStrategicMerge`, which is an inline patch or a file.
 fn apply_strategic_merge(pass: &mut Pass<'_, '_>, text: &Text) -> Result<()> {
     let inline = documents(text.text.as_bytes())
         .ok()

@@ -1,4 +1,4 @@
-//! The texts of patches.
+//! Reads the texts of patches.
 
 use super::json6902::{self, Operation};
 use crate::decode::Result;
@@ -8,7 +8,6 @@ use crate::resource::Resource;
 use object::Location;
 use yaml::{Node, Reading, Value, documents};
 
-/// The content of a patch.
 pub(super) enum PatchContent {
     /// Objects with the fields to change.
     Strategic(Vec<Resource>),
@@ -16,16 +15,15 @@ pub(super) enum PatchContent {
     Json(Vec<Operation>),
 }
 
-/// The place of the text of a patch.
+/// The location of a patch's text.
 pub(super) struct PatchSource<'a> {
-    /// The file of the text, or of the kustomization that holds it.
+    /// The file of the text, or the kustomization with the inline text.
     pub file: String,
-    /// The place in the kustomization that names the patch.
+    /// The location in the kustomization that refers to the patch.
     pub location: &'a Location,
-    /// The field there.
+    /// The field at this location.
     pub field: &'a str,
-    /// The line of the file before the text starts; `None` if the lines of the text have no meaning in the
-    /// file.
+    /// The line before the text in the file. None if line numbers in the text have no meaning in the file.
     pub first_line: Option<u32>,
 }
 
@@ -34,7 +32,7 @@ impl PatchSource<'_> {
         Box::new(RenderError::at(Reason::Patch, self.location, message).field(self.field))
     }
 
-    /// Adds the place of the text to an error about it.
+    /// Adds the location of the text to an error.
     fn within(&self, mut error: Box<RenderError>) -> Box<RenderError> {
         match self.first_line {
             Some(first) => {
@@ -48,10 +46,10 @@ impl PatchSource<'_> {
         }
     }
 
-    /// Reads the text of a patch of either kind.
+    /// Reads the text of a strategic merge patch or JSON patch.
     ///
     /// # Errors
-    /// The text is neither.
+    /// Fails if the text is neither.
     pub(super) fn read(&self, text: &str) -> Result<PatchContent> {
         let nodes = documents(text.as_bytes()).map_err(|malformed| {
             let error = self.within(Box::new(RenderError::malformed(&self.file, malformed)));
@@ -77,7 +75,7 @@ impl PatchSource<'_> {
 /// Reads a JSON patch.
 ///
 /// # Errors
-/// The text is not a JSON patch.
+/// Fails if the text is not a JSON patch.
 pub(super) fn read_json(text: &str, source: &PatchSource<'_>) -> Result<Vec<Operation>> {
     let malformed = |malformed| source.within(Box::new(RenderError::malformed(&source.file, malformed)));
     let node = documents(text.as_bytes()).map_err(malformed)?.into_iter().next();

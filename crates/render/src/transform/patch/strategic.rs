@@ -1,9 +1,9 @@
 //! Strategic merge patches in kustomize's dialect.
 //!
-//! It differs from that of the API server. New items of a list come first, all keys of a list identify its
-//! items, a `null` that nobody wrote is dropped, and the lists of a kind that kustomize does not know are
-//! replaced. `$setElementOrder`, `$retainKeys` and `$deleteFromPrimitiveList` have the same effect as on the
-//! API server; kustomize would leave them in the object.
+//! It differs from the API server's dialect. New items of a list come first, all keys of a list identify its
+//! items, a `null` that nobody wrote is dropped, and lists of kinds that kustomize does not know are replaced.
+//! `$setElementOrder`, `$retainKeys` and `$deleteFromPrimitiveList` have the same effect as on the API server,
+//! while kustomize would leave them in the object.
 
 use super::items::{ItemMerge, keys_of};
 use crate::error::{Reason, RenderError};
@@ -16,13 +16,12 @@ pub(super) type Result<T> = std::result::Result<T, Box<RenderError>>;
 
 pub(super) const PATCH: &str = "$patch";
 
-/// Applies a patch to an object; `None` where the patch deletes it.
+/// Applies a patch to an object. Returns None if the patch deletes the object.
 ///
-/// `$patch: replace` for the whole object changes nothing: kustomize makes the new object and keeps the old
-/// one.
+/// `$patch: replace` for the whole object changes nothing: kustomize creates the new object but keeps the old one.
 ///
 /// # Errors
-/// The two have different shapes, or a directive is unknown. The error knows no file yet.
+/// Fails if the two have different structures or a directive is unknown. The error has no file yet.
 pub(super) fn merge(object: Node, patch: Node, schemas: &Schemas) -> Result<Option<Node>> {
     if patch.get(PATCH).is_some_and(|directive| directive.text() == "replace") {
         return Ok(Some(object));
@@ -30,7 +29,7 @@ pub(super) fn merge(object: Node, patch: Node, schemas: &Schemas) -> Result<Opti
     Merge { schemas }.walk(Some(object), Some(patch), Position::Unknown)
 }
 
-/// The walk through an object and its patch.
+/// Walks through an object and its patch.
 pub(super) struct Merge<'s> {
     schemas: &'s Schemas,
 }
@@ -46,7 +45,7 @@ pub(super) fn invalid(line: u32, message: impl Into<String>) -> Box<RenderError>
     Box::new(RenderError::new(Reason::Patch, "", message).line(line))
 }
 
-/// Takes the directive out of a map.
+/// Removes the directive from a map and returns it.
 fn directive(map: &mut Map) -> Result<Directive> {
     let Some(entry) = map.get(PATCH) else { return Ok(Directive::Merge) };
     let (line, word) = (entry.line, entry.node.text().to_owned());
@@ -63,7 +62,7 @@ fn word_of(word: &str, line: u32) -> Result<Directive> {
     }
 }
 
-/// Takes the directive out of a list: an item of its own that holds nothing else.
+/// Removes the directive from a list and returns it. It is a separate item that contains nothing else.
 fn list_directive(items: &mut Vec<Node>) -> Result<Directive> {
     let at = items.iter().position(|item| item.get(PATCH).is_some());
     let Some((at, item)) = at.and_then(|at| Some((at, items.get(at)?))) else { return Ok(Directive::Merge) };
@@ -76,7 +75,7 @@ fn list_directive(items: &mut Vec<Node>) -> Result<Directive> {
 }
 
 impl Merge<'_> {
-    /// Returns `None` if nothing is left.
+    /// Returns the merged value, or None if nothing remains.
     pub(super) fn walk(
         &self,
         object: Option<Node>,
@@ -109,8 +108,8 @@ impl Merge<'_> {
         }
     }
 
-    /// Returns the position of an object within an object. If no schema is known, the inner object names its
-    /// own kind.
+    /// Returns the schema position of a nested object. If no schema is known, the nested object's own kind
+    /// determines it.
     fn position<'p>(&'p self, at: Position<'p>, object: Option<&Node>, patch: Option<&Node>) -> Position<'p> {
         if at.is_known() {
             return at;
@@ -171,7 +170,7 @@ impl Merge<'_> {
         Ok(Some(Node { line, value: Value::Map(merged), shared: 0 }))
     }
 
-    /// Returns a part of the patch without a counterpart in the object: without `null`s and directives.
+    /// Returns a part of the patch without a counterpart in the object, without `null`s and directives.
     pub(super) fn fresh(&self, patch: Node, at: Position<'_>) -> Result<Option<Node>> {
         let at = self.position(at, Some(&patch), None);
         let line = patch.line;
@@ -233,7 +232,7 @@ impl Merge<'_> {
     }
 }
 
-/// Returns a scalar that replaces another one. It takes the quotes of the other: `5` in place of `"1"` is a
+/// Returns a scalar that replaces another one. It keeps the quotes of the other: `5` in place of `"1"` is a
 /// string.
 fn overwritten(object: &Node, patch: Node) -> Node {
     let value = match (object.as_scalar().map(|scalar| scalar.style), patch.value) {
@@ -263,7 +262,7 @@ fn shape(node: &Node) -> Shape {
     }
 }
 
-/// Applies `$retainKeys` and `$deleteFromPrimitiveList`, and takes out `$setElementOrder` for later.
+/// Applies `$retainKeys` and `$deleteFromPrimitiveList`, and removes `$setElementOrder` and returns it for later.
 fn directives_before(fields: &mut Map, changes: &mut Map) -> Result<Vec<(String, Vec<Node>)>> {
     let directives: Vec<String> = changes.keys().filter(|key| key.starts_with('$')).cloned().collect();
     let mut orders = Vec::new();
@@ -289,7 +288,7 @@ fn directives_before(fields: &mut Map, changes: &mut Map) -> Result<Vec<(String,
     Ok(orders)
 }
 
-/// Puts the items that `$setElementOrder` names into its order; the others stay where they are.
+/// Sorts the items that `$setElementOrder` names into its order. Other items keep their positions.
 fn reorder(items: &mut [Node], order: &[Node], at: Position<'_>) {
     let key = keys_of(at).into_iter().next();
     let identity = |node: &Node| match &key {

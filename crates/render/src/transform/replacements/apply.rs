@@ -1,4 +1,4 @@
-//! Copies the values of replacements.
+//! Applies replacements.
 
 use super::fields::{FieldOptions, Replacement, SourceSelector, TargetSelector};
 use crate::budget::MemoryBudget;
@@ -12,13 +12,13 @@ use crate::transform::hash::write_json;
 use object::Location;
 use yaml::{Node, Reading, Scalar, Value, documents, print_stream};
 
-/// The field of a selector that names none.
+/// The default field of a selector.
 const DEFAULT_FIELD: &str = "metadata.name";
 
-/// Applies replacements one after the other.
+/// Applies replacements in order.
 ///
 /// # Errors
-/// A source or a field does not exist.
+/// Fails if a source or a field does not exist.
 pub(super) fn apply(
     resources: &mut [Resource],
     replacements: &[Replacement],
@@ -97,8 +97,8 @@ fn source_object<'r>(resources: &'r [Resource], source: &SourceSelector) -> Resu
     }
 }
 
-/// Returns the identities by which replacements find an object. For the present identity, the scope of the
-/// kind is not checked.
+/// Returns the identities by which replacements find an object. The current identity ignores whether the kind is
+/// namespaced.
 fn ids(resource: &Resource) -> Vec<ResId> {
     let namespace = if resource.namespace().is_empty() { DEFAULT_NAMESPACE } else { resource.namespace() };
     let current = ResId { namespace: namespace.to_owned(), ..resource.id() };
@@ -162,7 +162,7 @@ fn copy(
     Ok(())
 }
 
-/// Sets a value: a scalar takes the text of the value and keeps its own type; anything else is replaced.
+/// Sets a value. A scalar gets the text of the value and keeps its type. Other values are replaced.
 fn set(slot: &mut Node, value: &Node, options: &FieldOptions) -> std::result::Result<(), String> {
     let mut text = value.text().to_owned();
     if !options.delimiter.is_empty() {
@@ -187,7 +187,8 @@ fn set(slot: &mut Node, value: &Node, options: &FieldOptions) -> std::result::Re
     Ok(())
 }
 
-/// Sets a value inside of a text that holds JSON or YAML; false if the path does not lead into such a text.
+/// Sets a value within a text that contains JSON or YAML. Returns false if the path does not lead into such a
+/// text.
 fn set_in_text(
     node: &mut Node,
     parts: &[String],
@@ -231,7 +232,7 @@ fn set_in_text(
     Ok(false)
 }
 
-/// Writes a value in the form of the text that it came from: JSON in one line or several, or YAML.
+/// Formats a value like the text it came from: single-line or multi-line JSON, or YAML.
 fn write_like(text: &str, value: &Node) -> Option<String> {
     let json = value.to_json(Reading::Objects).ok()?;
     if !text.trim_start().starts_with(['{', '[']) {

@@ -6,67 +6,61 @@ use crate::kustomization::{InlineOrFile, Selector, Text, location_of, take_gvk};
 use object::Gvk;
 use object::Location;
 
-/// Values that are copied from one object to others.
+/// A value to copy from one object to others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replacement {
-    /// The field that holds the value.
+    /// The field that contains the value.
     pub source: Option<SourceSelector>,
-    /// The value itself.
+    /// A literal value.
     pub source_value: Option<String>,
-    /// The fields that get the value.
     pub targets: Vec<TargetSelector>,
 }
 
 /// One field of one object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SourceSelector {
-    /// Group, version and kind; empty parts mean any.
+    /// Group, version and kind. Empty parts match any kind.
     pub gvk: Gvk,
-    /// The name; empty means any.
+    /// The name. Empty matches any name.
     pub name: String,
-    /// The namespace; empty means any.
+    /// The namespace. Empty matches any namespace.
     pub namespace: String,
-    /// The field's path.
     pub field_path: String,
-    /// A part of the field.
+    /// The part of the field to copy.
     pub options: FieldOptions,
-    /// Its place.
     pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
 
-/// Fields of objects.
+/// Fields of selected objects.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TargetSelector {
-    /// The objects.
+    /// Objects to change.
     pub select: Option<Selector>,
-    /// Objects that are excluded.
+    /// Objects to exclude.
     pub reject: Vec<Selector>,
-    /// The paths of the fields.
     pub field_paths: Vec<Text>,
-    /// A part of the fields, and whether they are made.
+    /// The part of the fields to replace, and whether to create absent fields.
     pub options: FieldOptions,
-    /// Its place.
     pub location: Location,
     /// Its path in the file.
     pub field: String,
 }
 
-/// A part of a text, and whether an absent field is created.
+/// The part of a text, and whether to create an absent field.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FieldOptions {
-    /// The separator of the parts.
     pub delimiter: String,
-    /// The part, from 0. A negative index means before the first part, and one that is too large means after
-    /// the last.
+    /// The index of the part, counted from 0. A negative index means before the first part, and an index that is
+    /// too large means after the last part.
     pub index: i64,
-    /// Whether the field is made.
+    /// True to create an absent field.
     pub create: bool,
 }
 
 impl Replacement {
-    /// Reads a replacement, or the path of a file of them.
+    /// Reads a replacement, or the path of a file with replacements.
     pub(super) fn read_source(located: &Located<'_>) -> Result<InlineOrFile<Self>> {
         let mut fields = located.fields()?;
         let path = fields.one("path", Text::read)?.filter(|path| !path.text.is_empty());
@@ -81,7 +75,7 @@ impl Replacement {
         }
     }
 
-    /// Reads a replacement of a file of them.
+    /// Reads a replacement in a file of replacements.
     pub(super) fn read(located: &Located<'_>) -> Result<Self> {
         let mut fields = located.fields()?;
         let replacement = Self::take(&mut fields)?;

@@ -1,4 +1,4 @@
-//! `replacements`: values that are copied from a field of one object to fields of others.
+//! `replacements`: copies values from a field of one object to fields of others.
 
 mod apply;
 mod fields;

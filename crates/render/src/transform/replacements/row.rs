@@ -35,7 +35,7 @@ fn transformation(entries: Vec<InlineOrFile<Replacement>>) -> Transformation {
     })
 }
 
-/// Reads a file that holds a replacement or a list of them.
+/// Reads a file with a replacement or a list of replacements.
 fn read_file(pass: &mut Pass<'_, '_>, path: &Text) -> Result<Vec<Replacement>> {
     let (file, nodes) = pass.build.documents(pass.dir, path)?;
     let Some(node) = nodes.first() else { return Ok(Vec::new()) };
