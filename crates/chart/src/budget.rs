@@ -1,6 +1,6 @@
-//! Limits one rendering, so that no chart exhausts the machine.
+//! Limits the resources of one rendering, so that no chart can exhaust the machine.
 //!
-//! A rendering is bounded by counts instead of time, so that it fails at the same place on every machine.
+//! The limits are counts instead of times, so that a rendering fails at the same point on every machine.
 
 use std::cell::Cell;
 
@@ -10,37 +10,37 @@ use crate::value::Value;
 /// The work of a rendering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Evaluated nodes of templates, and what functions do beyond them.
+    /// Evaluated template nodes, plus further work in functions.
     pub steps: u64,
-    /// Bytes of the chart's files, and those that templates and functions make, all of which may be held at once.
+    /// Bytes of the chart's files and of everything that templates and functions produce. All of it may be in
+    /// memory at once.
     pub bytes: usize,
 }
 
 impl Work {
-    /// The most work of one rendering. The bytes are half of the 512 MB that it may use.
+    /// The maximum work of one rendering. The bytes are half of the 512 MB that it may use.
     pub const MAX: Self = Self { steps: 4_000_000, bytes: 256 << 20 };
 
-    /// Returns this less what was done.
+    /// Returns the remaining work after `done`.
     pub(crate) fn without(self, done: Self) -> Self {
         Self { steps: self.steps.saturating_sub(done.steps), bytes: self.bytes.saturating_sub(done.bytes) }
     }
 
-    /// Returns the sum of both.
     pub(crate) fn and(self, more: Self) -> Self {
         Self { steps: self.steps.saturating_add(more.steps), bytes: self.bytes.saturating_add(more.bytes) }
     }
 }
 
-/// The length of one text.
+/// Maximum length of a text.
 pub(crate) const MAX_TEXT: usize = 32 << 20;
-/// The items of one list.
+/// Maximum number of items in a list.
 pub(crate) const MAX_LIST: usize = 1_000_000;
-/// The depth of templates that include each other. Helm stops at 1,000 inclusions of one template.
+/// Maximum depth of nested templates. Helm stops at 1,000 inclusions of one template.
 pub(crate) const MAX_DEPTH: usize = 1_200;
-/// The stack that is left when a new piece is added, and the size of the piece.
+/// The remaining stack at which to grow it, and the size of each extension.
 const STACK: (usize, usize) = (128 << 10, 2 << 20);
 
-/// The counts of one rendering.
+/// The resources that one rendering has used.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Work,
@@ -54,7 +54,7 @@ impl Budget {
         Self { limits, steps: Cell::default(), bytes: Cell::default(), depth: Cell::default() }
     }
 
-    /// Returns what was done so far.
+    /// Returns the work so far.
     pub(crate) fn done(&self) -> Work {
         Work { steps: self.steps.get(), bytes: self.bytes.get() }
     }
@@ -63,7 +63,7 @@ impl Budget {
         self.work(1)
     }
 
-    /// Counts work beyond the evaluation of a node, such as the items that a function sorts.
+    /// Counts work beyond evaluating a node, such as sorting items in a function.
     pub(crate) fn work(&self, steps: u64) -> Result<(), Fault> {
         self.steps.set(self.steps.get().saturating_add(steps));
         let most = self.limits.steps;
@@ -88,7 +88,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Counts a list before it is made.
+    /// Counts a list before it is created.
     pub(crate) fn list(&self, items: usize) -> Result<(), Fault> {
         if items > MAX_LIST {
             return Err(Fault::budget(
@@ -99,7 +99,7 @@ impl Budget {
         self.work(items as u64 / 8)
     }
 
-    /// Counts what a function returned.
+    /// Counts the result of a function.
     pub(crate) fn value(&self, value: &Value) -> Result<(), Fault> {
         match value {
             Value::Str(text) => self.bytes(text.len()),
@@ -108,12 +108,12 @@ impl Budget {
         }
     }
 
-    /// Returns whether no template runs inside another.
+    /// Returns true if no template runs inside another.
     pub(crate) fn is_outermost(&self) -> bool {
         self.depth.get() == 1
     }
 
-    /// Runs a template or a schema inside another.
+    /// Runs a nested template or schema.
     pub(crate) fn deeper<T>(&self, body: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth.get() >= MAX_DEPTH {
             let text = format!(

@@ -1,4 +1,4 @@
-//! `.Capabilities`: the version of Kubernetes and the API versions that charts ask for.
+//! `.Capabilities`: the version of Kubernetes and the API versions that charts can query.
 
 use crate::error::Error;
 use crate::object::{Capabilities, KubeVersion};
@@ -7,7 +7,7 @@ use crate::semver::Version;
 /// The version of Kubernetes that Helm v4.3.2 assumes without a cluster.
 pub const KUBE_VERSION: &str = "1.37.0";
 
-/// The API versions of Helm v4.3.2 without a cluster, from client-go 0.37, without kinds.
+/// The API versions that Helm v4.3.2 assumes without a cluster, from client-go 0.37, without kinds.
 const API_VERSIONS: [&str; 57] = [
     "admissionregistration.k8s.io/v1",
     "admissionregistration.k8s.io/v1alpha1",
@@ -68,7 +68,7 @@ const API_VERSIONS: [&str; 57] = [
     "v1",
 ];
 
-/// Returns what a cluster of this version can do.
+/// Returns the capabilities of a cluster of this version.
 pub(crate) fn capabilities(kube_version: &str, more: &[String]) -> Result<Capabilities, Error> {
     let version = Version::parse(kube_version).map_err(|_| {
         Error::new(format!("invalid kube version '{kube_version}': invalid semantic version"))

@@ -1,4 +1,4 @@
-//! Which subcharts take part, and what values they give to their parents (Helm's `dependencies.go`).
+//! Selects the enabled subcharts and imports their values into their parents (Helm's `dependencies.go`).
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::semver::{Version, satisfies};
 use crate::value::{Fields, Map, Value};
 use crate::values::{coalesce_values, merge_tables, merge_values, path_value, table};
 
-/// Removes disabled subcharts, gives aliases their names, and imports values.
+/// Removes disabled subcharts, applies aliases, and imports values.
 pub(crate) fn process(chart: &mut Chart, values: &Map) -> Result<(), Error> {
     enable(chart, values, "")?;
     import(chart)
 }
 
-/// Names the dependencies of `Chart.yaml` that are not in `charts/`.
+/// Fails if `charts/` lacks dependencies of `Chart.yaml`, and names them.
 pub(crate) fn check(chart: &Chart) -> Result<(), Error> {
     let has = |wanted: &Dependency| chart.dependencies.iter().any(|found| found.name() == wanted.name);
     let missing: Vec<&str> = chart
@@ -47,7 +47,7 @@ fn fits(chart: &Chart, wanted: &Dependency) -> bool {
 fn enable(chart: &mut Chart, values: &Map, path: &str) -> Result<(), Error> {
     let Some(mut wanted) = chart.metadata.dependencies.clone() else { return Ok(()) };
     let present = std::mem::take(&mut chart.dependencies);
-    // Charts that Chart.yaml does not name are taken as they are.
+    // Charts that `Chart.yaml` does not list are included unchanged.
     let unnamed = present.iter().filter(|found| !wanted.iter().any(|wanted| fits(found, wanted)));
     let mut dependencies: Vec<Chart> = unnamed.cloned().collect();
     for wanted in &mut wanted {
@@ -131,7 +131,7 @@ fn import(chart: &mut Chart) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts a map below a path.
+/// Nests a map under a path.
 fn below(path: &str, map: Map) -> Map {
     if path == "." {
         return map;

@@ -12,7 +12,7 @@ use crate::random::{Draw, Fresh, Purpose, Source};
 use crate::template::{Env, Set, exec};
 use crate::value::{Fields, Map, MapType, Value};
 
-/// The values and facts that all charts of a release see.
+/// The values and facts that all charts of a release share.
 pub(crate) struct Release {
     pub(crate) release: Value,
     pub(crate) capabilities: Capabilities,
@@ -21,30 +21,29 @@ pub(crate) struct Release {
     pub(crate) limits: Work,
 }
 
-/// What the templates of a release made.
+/// The output of the templates of a release.
 pub(crate) struct Output {
-    /// The outputs by path.
+    /// The rendered files by path.
     pub(crate) files: BTreeMap<String, String>,
-    /// The calls whose values differ at each rendering.
+    /// Calls whose results differ in each rendering.
     pub(crate) draws: Vec<Draw>,
     pub(crate) work: Work,
 }
 
-/// A file with templates, and the dot it is rendered with.
+/// A template file and the dot to render it with.
 struct Renderable {
     text: String,
     dot: Map,
     base_path: String,
-    /// A library or a file that starts with `_`: only its definitions count.
+    /// True for a library or a file that starts with `_`, of which only the definitions are used.
     is_partial: bool,
 }
 
-/// Renders all files.
 pub(crate) fn render(chart: &Chart, release: &Release) -> Result<Output, Error> {
     let mut files = BTreeMap::new();
     collect(chart, release, ("", &release.values), &mut files);
-    // Helm's order: the deepest path first, then backwards by name. It decides which definition of a name
-    // counts, and what templates that change shared maps see.
+    // Helm's order: sorted by depth and then by name, and reversed. It determines which definition of a name wins,
+    // and what templates see after others have changed shared maps.
     let mut order: Vec<&String> = files.keys().collect();
     order.sort_by_key(|path| (path.matches('/').count(), path.as_str()));
     order.reverse();
@@ -85,7 +84,7 @@ fn env((fresh, purpose): (Fresh, Purpose), limits: Work) -> Env {
     }
 }
 
-/// Renders a template without a chart.
+/// Renders a template that does not belong to a chart.
 pub(crate) fn text(template: &str, fresh: Fresh) -> Result<(String, Vec<Draw>), Error> {
     const NAME: &str = "name-template";
     let mut set = Set::default();
@@ -95,7 +94,7 @@ pub(crate) fn text(template: &str, fresh: Fresh) -> Result<(String, Vec<Draw>), 
     Ok((output, env.fresh.into_draws()))
 }
 
-/// Collects the templates of a chart and its subcharts. Returns the dot of the chart.
+/// Collects the templates of a chart and its subcharts. Returns the chart's dot.
 fn collect(
     chart: &Chart,
     release: &Release,

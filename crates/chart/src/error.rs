@@ -1,24 +1,24 @@
-//! The error of a chart that cannot be rendered.
+//! The error for a chart that cannot be rendered.
 
 use std::fmt;
 
 use crate::fault::Fault;
 use crate::random::Draw;
 
-/// A chart that cannot be rendered.
+/// The reason a chart cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The text of Helm for the same mistake, as far as it is a mistake to Helm.
+    /// The message, which matches Helm's if Helm also rejects the chart.
     pub message: String,
-    /// The file of the chart, if one is to blame.
+    /// The faulty file of the chart, if known.
     pub file: Option<String>,
-    /// The line in it, counted from 1.
+    /// The line in the file, counted from 1.
     pub line: Option<u32>,
-    /// The name of the budget that is exhausted: `steps`, `bytes`, `text`, `list`, `depth`, `regex` and others.
+    /// The name of the exhausted budget: `steps`, `bytes`, `text`, `list`, `depth`, `regex` and others.
     pub budget: Option<&'static str>,
-    /// A value that differs at each rendering would reach a document.
+    /// True if a document would contain a value that differs in each rendering.
     pub is_fresh: bool,
-    /// Advice on a way out.
+    /// How to fix the error.
     pub hint: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Error {
         Self { budget: Some(name), ..Self::new(message) }
     }
 
-    /// A value that differs at each rendering reaches a document.
+    /// Returns the error for a document that contains a value that differs in each rendering.
     pub(crate) fn fresh(draw: &Draw) -> Self {
         let Draw { function, output, .. } = draw;
         let error =
@@ -77,7 +77,7 @@ impl From<Fault> for Error {
     }
 }
 
-/// Returns the file and line of a location, which a column follows.
+/// Returns the file and line of a location of the form `file:line:column`.
 fn place(location: &str) -> (Option<String>, Option<u32>) {
     let mut parts = location.rsplitn(3, ':');
     let (_column, line, file) = (parts.next(), parts.next(), parts.next());

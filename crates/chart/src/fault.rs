@@ -1,17 +1,17 @@
-//! The failure of a template, with the path of templates that led there.
+//! Failures of templates, with the stack of templates that led to them.
 
-/// A failed template or function.
+/// A failure of a template or function.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
-    /// The whole text, as Go prints it: each `executing … at …` on the way, then the cause.
+    /// The full text as Go prints it: each `executing … at …` on the stack, then the cause.
     pub(crate) text: String,
     /// File, line and column of the outermost node.
     pub(crate) location: Option<String>,
-    /// The message of `fail` or `required`, which Helm prints without the way to it.
+    /// The message of `fail` or `required`, which Helm prints without the stack.
     pub(crate) message: Option<String>,
-    /// The name of the budget that is exhausted.
+    /// The name of the exhausted budget.
     pub(crate) budget: Option<&'static str>,
-    /// The function exists in Helm and not here.
+    /// True if Helm has the function but this crate does not.
     pub(crate) unsupported: bool,
 }
 
@@ -20,13 +20,13 @@ impl Fault {
         Self { text: text.into(), location: None, message: None, budget: None, unsupported: false }
     }
 
-    /// The error of `fail` and `required`.
+    /// Returns the error of `fail` and `required`.
     pub(crate) fn message(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { message: Some(text.clone()), ..Self::text(text) }
     }
 
-    /// The error of a function that exists in Helm and not here.
+    /// Returns the error for a function that only Helm supports.
     pub(crate) fn unsupported(text: impl Into<String>) -> Self {
         Self { unsupported: true, ..Self::text(text) }
     }
@@ -35,14 +35,14 @@ impl Fault {
         Self { budget: Some(name), ..Self::text(text) }
     }
 
-    /// Names the function that failed.
+    /// Adds the name of the failed function.
     pub(crate) fn calling(self, function: &str) -> Self {
         Self { text: format!("error calling {function}: {}", self.text), ..self }
     }
 
     /// Adds the node at which a template failed.
     pub(crate) fn at(self, location: String, template: &str, context: &dyn std::fmt::Display) -> Self {
-        // Errors of deep recursion would grow without bound otherwise.
+        // Without this limit, errors of deep recursion would grow without bound.
         const MAX_TEXT: usize = 16 << 10;
         let text = if self.text.len() > MAX_TEXT {
             self.text

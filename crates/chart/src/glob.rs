@@ -1,8 +1,8 @@
-//! File patterns as `gobwas/glob` with `/` as separator, which `.Files.Glob` uses.
+//! File patterns for `.Files.Glob`, like `gobwas/glob` with `/` as the separator.
 
 use regex::Regex;
 
-/// Compiles a pattern: `*` and `?` stop at slashes, `**` does not, `{a,b}` and `[a-z]` are alternatives.
+/// Compiles a pattern. `*` and `?` do not match slashes, `**` does. `{a,b}` and `[a-z]` are alternatives.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     let mut regex = String::from("^");
     let mut chars = pattern.chars().peekable();

@@ -1,11 +1,11 @@
-//! Renders Helm charts as `helm template` v4.3.2 does, without Helm.
+//! Renders Helm charts like `helm template` v4.3.2, without Helm.
 //!
-//! The crate is pure: it gets files, values, a seed for random values and the time, and returns documents. The same
-//! input gives the same output on every machine. Without a seed, it refuses charts whose documents hold random values.
-//! It reads no file, asks no cluster and starts no process.
+//! The crate is pure: it takes files, values, a seed for random values and the time, and returns documents. The
+//! same input gives the same output on every machine. Without a seed, it rejects charts whose documents contain
+//! random values. It reads no file, queries no cluster and starts no process.
 //!
-//! `load` reads the chart, `values` and `dependencies` make its values, `engine` runs its templates in Go's language
-//! (`template`, `funcs`, `print`), and `manifest` sorts what they print.
+//! `load` reads the chart, `values` and `dependencies` compute its values, `engine` runs its templates in Go's
+//! language (`template`, `funcs`, `print`), and `manifest` sorts the output.
 
 mod budget;
 mod capabilities;

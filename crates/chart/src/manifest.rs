@@ -1,25 +1,25 @@
-//! The output of templates as documents in the order of installation (Helm's `pkg/release/v1/util`).
+//! Splits the output of templates into documents in installation order (Helm's `pkg/release/v1/util`).
 
 use crate::error::Error;
 use crate::value::{Map, Value};
 
-/// One document of the output.
+/// A rendered document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// The file that made it, such as `chart/templates/service.yaml`.
+    /// The file that produced it, such as `chart/templates/service.yaml`.
     pub source: String,
-    /// Its text.
+    /// The text of the document.
     pub text: String,
-    /// Its kind.
+    /// The kind of the object.
     pub kind: String,
-    /// The events it is a hook for; none if it is installed with the release.
+    /// The events for which it is a hook. Empty if it is installed with the release.
     pub hooks: Vec<String>,
-    /// The order among hooks of an event.
+    /// The weight that sorts the hooks of an event.
     pub weight: i64,
 }
 
 impl Document {
-    /// Returns true for a test, which `helm test` runs.
+    /// Returns true if `helm test` runs this hook.
     pub fn is_test(&self) -> bool {
         self.hooks.iter().any(|event| event == "test" || event == "test-success")
     }
@@ -102,7 +102,7 @@ pub(crate) fn sorted(
     Ok((manifests, hooks))
 }
 
-/// The place of a kind; unknown kinds come last, by name.
+/// Returns the sort key of a kind. Unknown kinds come last, sorted by name.
 fn rank(kind: &str) -> (usize, &str) {
     match ORDER.iter().position(|known| *known == kind) {
         Some(at) => (at, ""),
@@ -164,7 +164,7 @@ fn document(path: &str, text: &str) -> Result<Option<Document>, Error> {
     for event in events.1.split(',') {
         let event = event.trim().to_lowercase();
         if !EVENTS.contains(&event.as_str()) {
-            // Helm drops the hook with a warning.
+            // Helm only prints a warning and drops the hook.
             return Ok(None);
         }
         document.hooks.push(event);

@@ -1,4 +1,4 @@
-//! Structs of Helm and Go that templates see: their fields, methods and printed form.
+//! Helm and Go structs that templates see: their fields, methods and printed form.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::value::{Element, List, Map, Value};
 /// A struct with fields and methods.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Object {
-    /// `.Files`: the files of a chart that are not templates.
+    /// `.Files`: the files of a chart, without templates.
     Files(Files),
     /// `.Capabilities`.
     Capabilities(Capabilities),
@@ -22,17 +22,17 @@ pub(crate) enum Object {
     KubeVersion(KubeVersion),
     /// `.Capabilities.HelmVersion`.
     HelmVersion,
-    /// A semantic version, as `semver` returns it.
+    /// A semantic version, returned by `semver`.
     Version(Version),
-    /// A time, as `toDate` and `now` return it.
+    /// A time, returned by `toDate` and `now`.
     Time(jiff::Zoned),
-    /// A duration in nanoseconds, as `mustToDuration` returns it.
+    /// A duration in nanoseconds, returned by `mustToDuration`.
     Duration(i64),
-    /// A certificate and its key, as `genCA` returns them.
+    /// A certificate and its key, returned by `genCA`.
     Certificate(Certificate),
 }
 
-/// The version of Kubernetes that a chart is rendered for.
+/// The target version of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KubeVersion {
     pub(crate) version: String,
@@ -40,18 +40,18 @@ pub(crate) struct KubeVersion {
     pub(crate) minor: String,
 }
 
-/// The capabilities of the cluster, as far as charts ask.
+/// The capabilities of the cluster that charts can query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     pub(crate) kube_version: KubeVersion,
     pub(crate) api_versions: Rc<[String]>,
 }
 
-/// The files of a chart, in Helm's order by name.
+/// The files of a chart, sorted by name like in Helm.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Files(pub(crate) Rc<BTreeMap<String, Rc<[u8]>>>);
 
-/// The version of Helm whose behaviour this crate follows.
+/// The version of Helm whose behavior this crate follows.
 const HELM_VERSION: &str = "v4.3";
 const GO_VERSION: &str = "go1.26.8";
 
@@ -89,7 +89,7 @@ impl Object {
         }
     }
 
-    /// Reads a field or calls a method. `Ok(None)` means that there is none of this name.
+    /// Reads a field or calls a method. Returns `Ok(None)` if it does not exist.
     pub(crate) fn field(&self, name: &str, args: &[Value]) -> Result<Option<Value>, String> {
         Ok(match (self, name) {
             (Self::Files(files), _) => return files.field(name, args),
@@ -123,7 +123,7 @@ impl Object {
         })
     }
 
-    /// Returns the value as `%v` prints it.
+    /// Prints the value like `%v`.
     pub(crate) fn print(&self) -> String {
         match self {
             Self::Files(files) => {
@@ -150,7 +150,7 @@ impl Object {
         }
     }
 
-    /// Returns the value as a map or list, for YAML and JSON.
+    /// Converts the value to a map or list, for YAML and JSON.
     pub(crate) fn plain(&self) -> Value {
         match self {
             Self::Files(files) => Value::Map(
@@ -207,7 +207,7 @@ impl Files {
         self.0.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// The methods of Helm's `engine/files.go`.
+    /// Implements the methods of Helm's `engine/files.go`.
     fn field(&self, name: &str, args: &[Value]) -> Result<Option<Value>, String> {
         Ok(Some(match name {
             "Get" => Value::str(self.text(string_argument(args, 0)?).unwrap_or_default()),
@@ -260,7 +260,7 @@ fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// A `[]byte`, which charts print with `toString` or `printf "%s"`.
+/// Returns a `[]byte`, which charts print with `toString` or `printf "%s"`.
 fn bytes_value(bytes: &[u8]) -> Value {
     Value::List(List {
         items: bytes.iter().map(|byte| Value::Int(i64::from(*byte))).collect(),

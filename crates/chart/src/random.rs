@@ -1,8 +1,8 @@
-//! Pseudo-random values for `randAlphaNum`, `genCA` and their relatives.
+//! Pseudo-random values for `randAlphaNum`, `genCA` and related functions.
 //!
-//! The crate has no source of randomness: the caller gives a seed, and the same seed gives the same values. Each call
-//! draws from a stream of its own, which is derived from the seed and from where the call stands in the chart. So what a
-//! call returns does not change when calls are added or removed elsewhere.
+//! The crate has no source of randomness: the caller provides a seed, and the same seed gives the same values.
+//! Each call has a separate stream, derived from the seed and the location of the call in the chart. Adding or
+//! removing calls elsewhere therefore does not change its result.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,62 +11,62 @@ use std::rc::Rc;
 
 use sha2::{Digest as _, Sha256};
 
-/// The values that differ at each rendering: random ones and the time.
+/// The values that differ in each rendering: random values and the time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fresh {
-    /// Decides the values that templates draw at random.
+    /// The seed of all random values in templates.
     pub seed: [u8; 32],
-    /// The time that `now` returns, and from which certificates are valid.
+    /// The time that `now` returns, and the start of the validity of certificates.
     pub now: jiff::Timestamp,
 }
 
 impl fmt::Debug for Fresh {
-    /// Leaves out the seed, from which every password of the release follows.
+    /// Omits the seed, from which every password of the release can be derived.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fresh").field("now", &self.now).finish_non_exhaustive()
     }
 }
 
 impl Fresh {
-    /// Returns the values of a release, for which `seed` is shared with other releases.
+    /// Returns the values of a release. Several releases can share `seed`.
     pub fn of_release(seed: &[u8; 32], namespace: &str, release: &str, now: jiff::Timestamp) -> Self {
         Self { seed: digest(&[seed, namespace.as_bytes(), release.as_bytes()]), now }
     }
 }
 
-/// The use of a rendering.
+/// The purpose of a rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Its documents are wanted.
+    /// To return its documents.
     Documents,
-    /// It is compared with another one, to find out whether random values reach a document. Keys and hashes of the
-    /// cheapest kind will do.
+    /// To compare it with another rendering, in order to detect random values in documents. The cheapest keys and
+    /// hashes suffice.
     Comparison,
 }
 
-/// A call of a function whose value differs at each rendering.
+/// A call of a function whose result differs in each rendering.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
     pub(crate) function: &'static str,
     /// File, line and column.
     pub(crate) location: String,
-    /// The file that was being rendered.
+    /// The file being rendered.
     pub(crate) output: Rc<str>,
 }
 
-/// The source of fresh values for the templates of a rendering, with a record of who asked.
+/// Provides fresh values to the templates of a rendering, and records the calls.
 #[derive(Debug)]
 pub(crate) struct Source {
     fresh: Fresh,
     pub(crate) purpose: Purpose,
-    /// The calls so far, by their key.
+    /// The number of calls so far, by key.
     calls: RefCell<BTreeMap<[u8; 32], u64>>,
     was_asked: Cell<bool>,
     draws: RefCell<Vec<Draw>>,
 }
 
 impl Source {
-    /// The calls that are remembered: enough to name the one that matters.
+    /// Maximum number of recorded calls. This is enough to find the relevant one.
     const MAX_DRAWS: usize = 1_000;
 
     pub(crate) fn new(fresh: Fresh, purpose: Purpose) -> Self {
@@ -74,7 +74,7 @@ impl Source {
         Self { fresh, purpose, calls, was_asked, draws }
     }
 
-    /// Returns the stream of a call. Calls with the same key, such as those of a loop, are numbered.
+    /// Returns the stream of a call. Calls with the same key, such as in a loop, are numbered.
     pub(crate) fn random(&self, key: &[&[u8]]) -> Random {
         self.was_asked.set(true);
         let key = digest(key);
@@ -90,7 +90,7 @@ impl Source {
         self.fresh.now
     }
 
-    /// Returns whether a fresh value was asked for since the last call of this.
+    /// Returns true if a fresh value was requested since the last call of this method.
     pub(crate) fn was_asked(&self) -> bool {
         self.was_asked.take()
     }
@@ -107,7 +107,7 @@ impl Source {
     }
 }
 
-/// Returns the SHA-256 of parts and their lengths.
+/// Returns the SHA-256 of the parts and their lengths.
 fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
@@ -117,7 +117,7 @@ fn digest(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// A stream of bytes made from a seed by SHA-256 in counter mode.
+/// A stream of bytes, generated from a seed by SHA-256 in counter mode.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     seed: [u8; 32],
@@ -141,7 +141,7 @@ impl Random {
         (0..count).map(|_| self.byte()).collect()
     }
 
-    /// Returns a number below the bound, without bias.
+    /// Returns a uniformly distributed number below the bound.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
             return 0;

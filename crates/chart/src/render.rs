@@ -1,4 +1,4 @@
-//! From a chart and values to documents (Helm's `pkg/action/install.go` with `--dry-run=client`).
+//! Renders a chart and values to documents (Helm's `pkg/action/install.go` with `--dry-run=client`).
 
 use crate::budget::{Budget, Work};
 use crate::capabilities::capabilities;
@@ -12,14 +12,14 @@ use crate::value::{Fields, Map, Value};
 use crate::values::{coalesce_values, merged, set};
 use crate::{dependencies, schema};
 
-/// A chart and the facts that it is rendered with.
+/// A chart and the parameters of its rendering.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The files of the chart, below its directory.
+    /// The files of the chart, relative to its directory.
     pub files: &'a Tree,
-    /// Values files, from the lowest to the highest priority.
+    /// Values files. Later ones override earlier ones.
     pub values: &'a [Values],
-    /// Texts of `--set`, which count more than the files.
+    /// Texts of `--set`, which override the files.
     pub set: &'a [String],
     /// The name of the release.
     pub release: &'a str,
@@ -27,53 +27,53 @@ pub struct Request<'a> {
     pub namespace: &'a str,
     /// The version of Kubernetes, such as `1.36.0`.
     pub kube_version: &'a str,
-    /// API versions beside those that every cluster has.
+    /// API versions in addition to the built-in ones.
     pub api_versions: &'a [String],
-    /// Puts the files of `crds/` before the templates.
+    /// True to include the files of `crds/`.
     pub include_crds: bool,
     /// The hooks to return.
     pub hooks: Hooks,
-    /// Random values and the time. Without them, a chart whose documents depend on them is refused.
+    /// Random values and the time. Without them, charts whose documents depend on them are rejected.
     pub fresh: Option<Fresh>,
-    /// The most work that the rendering may do.
+    /// The maximum work of the rendering.
     pub limits: Work,
 }
 
 /// A values file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values {
-    /// Its name in errors.
+    /// The file name in errors.
     pub file: String,
-    /// Its YAML.
+    /// The YAML text.
     pub text: String,
 }
 
-/// The hooks of a chart that are returned.
+/// Selects the hooks to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hooks {
-    /// All of them.
+    /// All hooks.
     All,
-    /// All but tests (`--skip-tests`).
+    /// All hooks except tests (`--skip-tests`).
     WithoutTests,
-    /// None (`--no-hooks`).
+    /// No hooks (`--no-hooks`).
     Omitted,
 }
 
 /// The documents of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
-    /// The definitions of `crds/`, if asked for: path and text.
+    /// The definitions in `crds/`, if requested: path and text.
     pub crds: Vec<(String, String)>,
-    /// The documents of the release, in the order of installation.
+    /// The documents of the release, in installation order.
     pub manifests: Vec<Document>,
     /// The hooks, in the same order.
     pub hooks: Vec<Document>,
-    /// The work that it took.
+    /// The work of the rendering.
     pub work: Work,
 }
 
 impl Rendered {
-    /// Returns the text that `helm template` prints.
+    /// Returns the output of `helm template`.
     pub fn text(&self) -> String {
         let block = |source: &str, text: &str| format!("---\n# Source: {source}\n{text}\n");
         let crds = self.crds.iter().map(|(path, text)| block(path, text));
@@ -84,7 +84,7 @@ impl Rendered {
     }
 }
 
-/// The seeds and times of the renderings that are compared to find out whether fresh values reach a document.
+/// The seeds and times of two renderings, which are compared to detect fresh values in documents.
 const COMPARED: [Fresh; 2] = [
     Fresh { seed: [1; 32], now: jiff::Timestamp::constant(1_700_000_000, 0) },
     Fresh { seed: [2; 32], now: jiff::Timestamp::constant(1_854_321_098, 0) },
@@ -93,8 +93,8 @@ const COMPARED: [Fresh; 2] = [
 /// Renders a chart.
 ///
 /// # Errors
-/// [`Error`] says what Helm says about the same chart, or names the budget that the chart exhausts or the function
-/// whose value differs at each rendering.
+/// Returns Helm's error for the same chart. Also fails if the chart exhausts a budget, or if a function's result
+/// differs in each rendering.
 pub fn render(request: &Request<'_>) -> Result<Rendered, Error> {
     if let Some(fresh) = request.fresh {
         return Ok(render_with(request, fresh, Purpose::Documents)?.0);
@@ -124,10 +124,10 @@ pub fn render(request: &Request<'_>) -> Result<Rendered, Error> {
     Err(Error::fresh(draws.iter().find(|draw| *draw.output == **source).unwrap_or(draw)))
 }
 
-/// Returns the name of a release that a template makes (`--name-template`).
+/// Returns the release name that a template produces (`--name-template`).
 ///
 /// # Errors
-/// The template is wrong, or its output differs at each rendering.
+/// Fails if the template is invalid or its output differs in each rendering.
 pub fn release_name(template: &str) -> Result<String, Error> {
     let [one, other] = COMPARED;
     let (name, draws) = engine::text(template, one)?;
@@ -138,7 +138,7 @@ pub fn release_name(template: &str) -> Result<String, Error> {
     }
 }
 
-/// Renders a chart with random values. Also returns the calls that asked for them.
+/// Renders a chart with random values. Also returns the calls that requested them.
 fn render_with(
     request: &Request<'_>,
     fresh: Fresh,
@@ -208,7 +208,7 @@ fn check_kube_version(constraint: &str, version: &str) -> Result<(), Error> {
     Err(Error::new(text).hint("render for another version with --kube-version"))
 }
 
-/// Returns `.Release` of a first installation.
+/// Returns `.Release` for a first installation.
 pub(crate) fn release(name: &str, namespace: &str) -> Value {
     let fields: Map = [
         ("Name", Value::str(name)),

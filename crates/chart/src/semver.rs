@@ -1,5 +1,5 @@
-//! Versions and constraints as `Masterminds/semver` v3 reads them, which differs from Cargo's: versions may lack
-//! parts, `||` and hyphens make ranges, and a constraint without a pre-release matches no pre-release.
+//! Versions and constraints as in `Masterminds/semver` v3. Unlike in Cargo, versions may lack parts, `||` and
+//! hyphens express ranges, and a constraint without a pre-release matches no pre-release.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Reads a version. A leading `v` and missing parts are accepted, as `NewVersion` does.
+    /// Parses a version. Like `NewVersion`, accepts a leading `v` and missing parts.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let invalid = || "invalid semantic version".to_owned();
         let rest = text.strip_prefix('v').unwrap_or(text);
@@ -137,7 +137,7 @@ enum Operator {
     Caret,
 }
 
-/// Longer operators first, because shorter ones begin them.
+/// Longer operators come before their prefixes.
 const OPERATORS: [(&str, Operator); 11] = [
     ("!=", Operator::NotEqual),
     (">=", Operator::GreaterEqual),
@@ -155,7 +155,7 @@ const OPERATORS: [(&str, Operator); 11] = [
 struct Constraint {
     operator: Operator,
     version: Version,
-    /// A part is missing or a wildcard; which one.
+    /// True if a part is missing or a wildcard. The next fields say which one.
     dirty: bool,
     minor_dirty: bool,
     patch_dirty: bool,
@@ -173,7 +173,7 @@ pub(crate) fn satisfies(constraint: &str, version: &Version) -> Result<bool, Str
 }
 
 fn group_of(text: &str) -> Option<Vec<Constraint>> {
-    // Operators may stand apart from their version, and a hyphen between spaces makes a range.
+    // Spaces may separate an operator from its version. A hyphen between spaces forms a range.
     let spaced = text.replace(',', " ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut constraints = Vec::new();

@@ -1,9 +1,8 @@
-//! Values as TOML, as `BurntSushi/toml` prints them.
+//! Prints values as TOML, like `BurntSushi/toml`.
 
 use crate::value::{List, Map, Value};
 use crate::yaml::json::quote;
 
-/// Prints a map.
 pub(crate) fn print(value: &Value) -> Result<String, String> {
     let mut out = String::new();
     match value {

@@ -1,8 +1,8 @@
-//! The values of templates, with the types that Go would give them.
+//! Template values, with the types that they would have in Go.
 //!
 //! Charts depend on Go's types: `eq 1 1.0` fails, `printf "%s" 5` prints `%!s(int=5)`, and numbers from YAML are
-//! `float64`. They also depend on shared maps: `set` and `merge` change the map that others see. So maps are
-//! reference-counted cells, and only `deepCopy` copies them.
+//! `float64`. They also depend on shared maps: `set` and `merge` change a map for everyone who uses it. Maps are
+//! therefore reference-counted cells, and only `deepCopy` copies them.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::object::Object;
 /// A value in a template.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// No value at all, as the result of a pipeline that yields nil: Go's invalid `reflect.Value`.
+    /// No value at all, the result of a pipeline that yields nil: Go's invalid `reflect.Value`.
     Missing,
     /// A nil inside a map, list or argument.
     Nil,
@@ -31,7 +31,7 @@ pub(crate) enum Value {
     Object(Rc<Object>),
 }
 
-/// The type of the elements of a list, which `%T` and `typeOf` show.
+/// The element type of a list, which `%T` and `typeOf` print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
     Any,
@@ -52,7 +52,7 @@ pub(crate) struct List {
 pub(crate) enum MapType {
     /// `map[string]interface {}`.
     Any,
-    /// `common.Values`, Helm's name for the same.
+    /// `common.Values`, Helm's name for the same type.
     Values,
     /// `map[string]string`, whose missing keys are empty strings.
     Strings,
@@ -60,7 +60,7 @@ pub(crate) enum MapType {
 
 pub(crate) type Fields = BTreeMap<Rc<str>, Value>;
 
-/// A map that is shared by all who hold it.
+/// A map that is shared by all its users.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     fields: Rc<RefCell<Fields>>,
@@ -144,7 +144,7 @@ impl Value {
         }
     }
 
-    /// Returns true if Go's templates take the value for true: anything but zero, empty and nil.
+    /// Returns true if Go's templates consider the value true: anything but zero, empty and nil.
     pub(crate) fn truth(&self) -> bool {
         match self {
             Self::Missing | Self::Nil => false,
@@ -158,7 +158,7 @@ impl Value {
         }
     }
 
-    /// Returns the name of the type as `%T` prints it.
+    /// Returns the name of the type, like `%T`.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Missing | Self::Nil => "<nil>",
@@ -182,7 +182,7 @@ impl Value {
         }
     }
 
-    /// Returns the name of the kind, as `kindOf` prints it.
+    /// Returns the name of the kind, like `kindOf`.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             Self::Missing | Self::Nil => "invalid",
@@ -193,7 +193,7 @@ impl Value {
         }
     }
 
-    /// Copies maps and lists to any depth.
+    /// Copies maps and lists recursively.
     pub(crate) fn deep_copy(&self) -> Self {
         match self {
             Self::Map(map) => {
@@ -209,7 +209,7 @@ impl Value {
         }
     }
 
-    /// Compares as Go's `reflect.DeepEqual`: types count, too.
+    /// Compares like Go's `reflect.DeepEqual`, including types.
     pub(crate) fn deep_equal(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Missing | Self::Nil, Self::Missing | Self::Nil) => true,

@@ -1,7 +1,7 @@
-//! Compares renderings of public charts with what helm v4.3.2 printed.
+//! Compares renderings of public charts with the output of helm v4.3.2.
 //!
-//! `HELM_CORPUS` names the folder, which holds `corpus/REPOSITORY/CHART/CASE`; without it, `../shared/helm` beside
-//! the repository is taken. Its README says how it was made.
+//! `HELM_CORPUS` is the folder that contains `corpus/REPOSITORY/CHART/CASE`. The default is `../shared/helm` next
+//! to the repository. Its README describes how it was made.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at a folder that it cannot read")]
 
@@ -38,7 +38,7 @@ fn folders(parent: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the words of an error without the templates on the way to its cause.
+/// Returns the words of an error, without the template stack.
 fn cause(error: &str) -> String {
     let error = error.split("\nUse --debug flag").next().unwrap_or(error);
     let words = error.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -46,7 +46,7 @@ fn cause(error: &str) -> String {
     tail.trim_start_matches("Error: ").trim_start_matches("template: ").to_owned()
 }
 
-/// Compares texts line by line. A line `~RANDOM~` is any line.
+/// Compares texts line by line. A line `~RANDOM~` matches any line.
 fn same_text(ours: &str, expected: &str) -> Result<(), String> {
     let (mut ours, mut expected) = (ours.lines(), expected.lines());
     let mut line = 0;
@@ -93,7 +93,7 @@ fn compare(case: &Path, tree: &Tree) -> Result<(), String> {
     }
 }
 
-/// Cases that differ, and why.
+/// Cases that differ, with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
     ("grafana+helm-charts/loki-distributed/ci-persistence-values", "the salt of its htpasswd is not masked"),
     ("rancher+fleet/no-fleet-yaml/", "the error of the YAML parser does not print the key"),

@@ -1,4 +1,4 @@
-//! Functions that make keys and certificates (Sprig's `crypto.go`).
+//! Functions that generate keys and certificates (Sprig's `crypto.go`).
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -14,11 +14,12 @@ use crate::pki::{Certificate, Issuer, PrivateKey, Profile};
 use crate::random::{Purpose, Random};
 use crate::value::Value;
 
-/// Steps that count for an RSA key of 2,048 bits, which takes 0.15 s. One of 4,096 bits takes 1.4 s and counts for eight.
+/// Steps charged for generating an RSA key of 2,048 bits, which takes 0.15 s. A key of 4,096 bits takes 1.4 s and
+/// costs eight times as much.
 const RSA_STEPS: u64 = 200_000;
-/// Steps that count for another key, with a signature.
+/// Steps charged for generating another key, including a signature.
 const CURVE_STEPS: u64 = 2_000;
-/// Steps that count for reading a key and signing with it.
+/// Steps charged for parsing a key and signing with it.
 const GIVEN_STEPS: u64 = 20_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -96,7 +97,7 @@ fn signed(call: Call<'_>, key_at: Option<usize>) -> Outcome {
     value(leaf(call)?.certify(&key, Some(&issuer), &mut random)?)
 }
 
-/// Returns the key of a certificate: the argument at an index, or a new one.
+/// Returns the key of a certificate: the argument at an index, or a new key.
 fn key(call: Call<'_>, at: Option<usize>, random: &mut Random) -> Result<PrivateKey, Fault> {
     match at {
         Some(at) => {
@@ -116,7 +117,7 @@ fn rsa(call: Call<'_>, random: &mut Random, bits: u32) -> Result<PrivateKey, Fau
     Ok(PrivateKey::rsa(random, bits as usize).map_err(|why| format!("error generating rsa key: {why}"))?)
 }
 
-/// Reads the arguments that certificates for servers and clients have in common.
+/// Reads the arguments that server and client certificates share.
 fn leaf(call: Call<'_>) -> Result<Profile<'_>, Fault> {
     let ip = |text: &str| text.parse::<IpAddr>().map_err(|_| format!("error parsing ip: {text}"));
     let ips = texts(call.arg(1), "parsing ip")?.into_iter().map(ip).collect::<Result<_, _>>()?;
@@ -125,7 +126,7 @@ fn leaf(call: Call<'_>) -> Result<Profile<'_>, Fault> {
     Ok(Profile { name: call.str(0), dns_names, ips, is_authority: false, from, days: call.int(3) })
 }
 
-/// Returns the texts of a list, which may be nil.
+/// Returns the strings of a list, which may be nil.
 fn texts<'a>(list: &'a Value, attempt: &str) -> Result<Vec<&'a str>, String> {
     let Value::List(list) = list else { return Ok(Vec::new()) };
     let text = |item: &'a Value| {

@@ -1,4 +1,5 @@
-//! Functions that draw random texts and numbers (Sprig's `crypto.go`, `strings.go`). The seed of the rendering decides them.
+//! Functions that return random texts and numbers (Sprig's `crypto.go`, `strings.go`), derived from the seed of
+//! the rendering.
 
 use super::strings::text;
 use super::{Call, Function, Outcome, Type};

@@ -1,4 +1,4 @@
-//! Times and durations (Sprig's `date.go`), in the layouts of Go. The time zone is UTC.
+//! Times and durations (Sprig's `date.go`), with Go's layouts. The time zone is UTC.
 
 use std::rc::Rc;
 
@@ -70,7 +70,7 @@ fn time(time: Zoned) -> Value {
     Value::Object(Rc::new(Object::Time(time)))
 }
 
-/// The zero time of Go.
+/// Returns Go's zero time.
 fn zero() -> Zoned {
     Date::constant(1, 1, 1).to_zoned(TimeZone::UTC).unwrap_or_default()
 }
@@ -79,7 +79,7 @@ fn zone(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap_or(TimeZone::UTC)
 }
 
-/// Reads an argument as a time: a time, or seconds since 1970. Everything else means now.
+/// Reads an argument as a time, or as seconds since 1970. All other values mean now.
 fn time_of(call: Call<'_>, at: usize) -> Zoned {
     let seconds = match call.arg(at) {
         Value::Object(object) => match &**object {
@@ -120,7 +120,7 @@ fn nanoseconds(call: Call<'_>) -> i64 {
     }
 }
 
-/// Reads a duration such as `1h30m`, as `time.ParseDuration`.
+/// Parses a duration such as `1h30m`, like `time.ParseDuration`.
 fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -153,7 +153,7 @@ fn parse_duration(text: &str) -> Option<i64> {
     (total < 9.2e18).then_some(if negative { -total } else { total } as i64)
 }
 
-/// Prints a duration as Go does: `1h30m0s`, `1.5s`, `10ms`.
+/// Prints a duration like Go: `1h30m0s`, `1.5s`, `10ms`.
 pub(crate) fn print_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let size = nanoseconds.unsigned_abs();
@@ -179,7 +179,7 @@ pub(crate) fn print_duration(nanoseconds: i64) -> String {
     }
 }
 
-/// Prints the largest unit of a duration.
+/// Prints a duration in its largest unit.
 fn rounded(nanoseconds: i64) -> String {
     let seconds = nanoseconds.unsigned_abs() / 1_000_000_000;
     const UNITS: [(u64, &str); 5] =
@@ -191,12 +191,12 @@ fn rounded(nanoseconds: i64) -> String {
     }
 }
 
-/// Prints a time as its `String` method.
+/// Prints a time like its `String` method.
 pub(crate) fn print_time(time: &Zoned) -> String {
     format(time, "2006-01-02 15:04:05.999999999 -0700 MST")
 }
 
-/// The elements of layouts, longer ones before those they begin with.
+/// The elements of layouts. Longer ones come before their prefixes.
 const ELEMENTS: [&str; 33] = [
     "January",
     "Jan",
@@ -259,11 +259,11 @@ fn weekday(day: Weekday) -> &'static str {
     }
 }
 
-/// Returns the element that a layout starts with.
+/// Returns the element at the start of a layout.
 fn element(layout: &str) -> Option<&str> {
     let found = *ELEMENTS.iter().find(|element| layout.starts_with(**element))?;
     if found != "." {
-        // `Jan` and `Mon` are elements only where no lower-case letter follows.
+        // `Jan` and `Mon` are elements only if no lower-case letter follows.
         let after = layout.get(found.len()..).unwrap_or_default();
         let is_word = matches!(found, "Jan" | "Mon") && after.starts_with(|c: char| c.is_ascii_lowercase());
         return (!is_word).then_some(found);
@@ -274,7 +274,7 @@ fn element(layout: &str) -> Option<&str> {
     (!after.is_some_and(|c| c.is_ascii_digit())).then(|| layout.get(..=count)).flatten()
 }
 
-/// Prints a time in a layout, as `Time.Format`.
+/// Prints a time in a layout, like `Time.Format`.
 pub(crate) fn format(time: &Zoned, layout: &str) -> String {
     let mut out = String::new();
     let mut rest = layout;
@@ -354,7 +354,7 @@ fn offset(time: &Zoned, element: &str) -> String {
     }
 }
 
-/// Reads a time in a layout, as far as layouts of numbers and month names go.
+/// Parses a time in a layout. Supports layouts with numbers and month names.
 fn parse(layout: &str, value: &str) -> Option<Zoned> {
     let mut parts = Parts {
         rest: value,
@@ -382,7 +382,7 @@ fn parse(layout: &str, value: &str) -> Option<Zoned> {
     if parts.rest.is_empty() { parts.zoned() } else { None }
 }
 
-/// The parts of a time that have been read, and the text that has not.
+/// The parsed parts of a time, and the remaining text.
 struct Parts<'a> {
     rest: &'a str,
     year: i16,

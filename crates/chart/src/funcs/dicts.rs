@@ -1,4 +1,4 @@
-//! Sprig's functions over maps (`dict.go`). `set` and `unset` change the map they get.
+//! Sprig's functions for maps (`dict.go`). `set` and `unset` modify their argument.
 
 use super::{Call, Function, Outcome, Type};
 use crate::print::strval;
@@ -51,7 +51,7 @@ fn dict(call: Call<'_>) -> Outcome {
     Ok(Value::map(fields))
 }
 
-/// Returns the keys in order. Sprig's order is random, as it is for any Go map.
+/// Returns the sorted keys. Sprig's order is random, as for every Go map.
 fn keys(call: Call<'_>) -> Outcome {
     let maps = call.args.iter().filter_map(Value::as_map);
     Ok(Value::strings(
@@ -120,7 +120,7 @@ fn deep_copy(call: Call<'_>) -> Outcome {
     Ok(call.arg(0).deep_copy())
 }
 
-/// Counts the values in a value, before they are copied. A map that holds itself cannot be copied.
+/// Counts the values inside a value before copying it. A map that contains itself cannot be copied.
 fn size(value: &Value, depth: usize) -> Result<u64, crate::fault::Fault> {
     if depth > crate::print::MAX_DEPTH {
         return Err("the map holds itself".into());

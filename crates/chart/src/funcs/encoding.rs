@@ -1,4 +1,4 @@
-//! Base 64 and 32, hashes of texts.
+//! Base64, Base32, and hashes of texts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -10,7 +10,7 @@ use crate::value::{Map, Value};
 use crate::yaml::json::Style;
 use crate::{toml, yaml};
 
-/// Helm lets a template include itself this often.
+/// How often Helm lets a template include itself.
 const MAX_INCLUSIONS: usize = 1_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         given => Ok(given.clone()),
     }),
     Function::new("fail", &[Type::Str], |call| Err(Fault::message(call.str(0)))),
-    // Empty, as in `helm template`, which asks no cluster.
+    // Returns nothing, like `helm template`, which does not query a cluster.
     Function::new("lookup", &[Type::Str, Type::Str, Type::Str, Type::Str], |_| {
         Ok(Value::Map(Map::new(std::collections::BTreeMap::new())))
     }),
@@ -71,7 +71,7 @@ fn include(call: Call<'_>) -> Outcome {
     text(&output?)
 }
 
-/// Renders a text as a template, whose definitions end with it.
+/// Renders a text as a template. Its definitions are visible only within it.
 fn tpl(call: Call<'_>) -> Outcome {
     let Value::Str(template) = call.arg(0) else { return text("") };
     let name: Rc<str> = "gotpl".into();
@@ -97,7 +97,7 @@ fn json(call: Call<'_>, style: Style, swallows: bool) -> Outcome {
     }
 }
 
-/// A map with the error, which is what `fromYaml` and `fromJson` return instead of failing.
+/// Returns a map with the error. `fromYaml` and `fromJson` return it instead of failing.
 fn error_map(why: String) -> Value {
     Value::Map([("Error", Value::str(why))].into_iter().collect())
 }
@@ -130,7 +130,7 @@ fn from_yaml_array(call: Call<'_>) -> Outcome {
     })
 }
 
-/// Reads YAML that has to pass through JSON, which knows no infinity.
+/// Reads YAML that must be representable in JSON, which has no infinity.
 fn read_yaml(text: &str) -> Result<Value, String> {
     let value = yaml::read(text)?;
     yaml::json::from_value(&value)?;

@@ -1,4 +1,4 @@
-//! Sprig's functions over lists (`list.go`, `numeric.go`).
+//! Sprig's functions for lists (`list.go`, `numeric.go`).
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ fn reverse(call: Call<'_>) -> Outcome {
     Ok(Value::list(call.list(0, "find reverse")?.items.iter().rev().cloned().collect()))
 }
 
-/// Returns the items that are in no way seen before. Texts are looked up, other values compared one by one.
+/// Returns the distinct items. Looks up strings in a set, and compares other values one by one.
 fn uniq(call: Call<'_>) -> Outcome {
     let list = call.list(0, "find uniq")?;
     let mut texts = BTreeSet::new();
@@ -155,7 +155,7 @@ fn chunk(call: Call<'_>) -> Outcome {
     Ok(Value::list(list.items.chunks(size).map(|items| Value::list(items.to_vec())).collect()))
 }
 
-/// Counts from `start` to before `stop`.
+/// Counts from `start` to `stop`, exclusive.
 fn range(call: Call<'_>, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, Fault> {
     if step == 0 || (step > 0 && stop < start) || (step < 0 && stop > start) {
         return Ok(Vec::new());
@@ -171,7 +171,7 @@ fn integers(numbers: Vec<i64>) -> Value {
     Value::List(List { items: numbers.into_iter().map(Value::Int).collect(), element: Element::Int })
 }
 
-/// Prints numbers as the command `seq`.
+/// Prints numbers like the command `seq`.
 fn seq(call: Call<'_>) -> Outcome {
     let by_sign = |start: i64, end: i64| if end < start { -1 } else { 1 };
     let (start, step, end) = match call.args.len() {

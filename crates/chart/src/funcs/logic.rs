@@ -1,4 +1,4 @@
-//! The functions of Go's `text/template/funcs.go`.
+//! The built-in functions of Go's `text/template/funcs.go`.
 
 use super::{Call, Function, Outcome, Type};
 use crate::print;

@@ -56,11 +56,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("round", &[Type::Any, Type::Int], round).rest(Type::Float),
 ];
 
-/// Converts as `cast.ToInt64`.
+/// Converts like `cast.ToInt64`.
 pub(super) fn to_int64(value: &Value) -> i64 {
     match value {
         Value::Int(number) | Value::Int64(number) => *number,
-        // Go on amd64 gives the lowest number for a float that does not fit.
+        // On amd64, Go converts a float that is out of range to the minimum.
         Value::Float(float) if float.is_nan() || float.abs() >= 2f64.powi(63) => i64::MIN,
         Value::Float(float) => *float as i64,
         Value::Bool(flag) => i64::from(*flag),
@@ -76,7 +76,7 @@ pub(super) fn to_int64(value: &Value) -> i64 {
     }
 }
 
-/// Drops a fraction of zeros only, as `cast` does.
+/// Drops a fractional part that consists of zeros, like `cast`.
 fn trimmed_zero_decimal(text: &str) -> &str {
     match text.split_once('.') {
         Some((whole, fraction)) if !fraction.is_empty() && fraction.bytes().all(|b| b == b'0') => whole,
@@ -84,7 +84,7 @@ fn trimmed_zero_decimal(text: &str) -> &str {
     }
 }
 
-/// Converts as `cast.ToFloat64`.
+/// Converts like `cast.ToFloat64`.
 pub(super) fn to_float(value: &Value) -> f64 {
     match value {
         Value::Float(float) => *float,
@@ -115,12 +115,12 @@ fn reduced(args: &[Value], next: fn(f64, f64) -> f64) -> f64 {
     args.iter().map(to_float).reduce(next).unwrap_or(0.0)
 }
 
-/// Computes with decimal numbers, as Sprig does with `shopspring/decimal`, so that 0.1 + 0.2 is 0.3.
+/// Computes with decimal numbers so that 0.1 + 0.2 is 0.3. Sprig uses `shopspring/decimal`.
 fn decimal_sum(args: &[Value], next: fn(f64, f64) -> f64) -> f64 {
     exact(reduced(args, next))
 }
 
-/// Rounds to 15 significant digits, where the error of binary floats of such sums ends.
+/// Rounds to 15 significant digits, which hides the error of binary floats in such sums.
 fn exact(float: f64) -> f64 {
     format!("{float:.14e}").parse().unwrap_or(float)
 }

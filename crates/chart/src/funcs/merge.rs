@@ -1,4 +1,5 @@
-//! `merge` and its relatives, which Sprig passes to `dario.cat/mergo`: the first map gets the fields of the others.
+//! `merge` and related functions, for which Sprig uses `dario.cat/mergo`: the first map gets the fields of the
+//! others.
 
 use super::{Call, Function, Outcome, Type};
 use crate::value::{Map, Value};
@@ -10,7 +11,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("mustMergeOverwrite", &[Type::Map], |call| merge(call, true)).rest(Type::Map),
 ];
 
-/// The depth to which maps are merged. Maps that hold themselves would never end.
+/// Maximum depth of merged maps. Merging maps that contain themselves would never end.
 const MAX_DEPTH: usize = 200;
 
 fn merge(call: Call<'_>, overwrite: bool) -> Outcome {
@@ -43,7 +44,7 @@ fn merge_into(
                 }
             }
             (Some(Value::Map(inner)), Value::Map(value)) if inner.borrow().is_empty() && !overwrite => {
-                // An empty map becomes the map of the source, and is shared with it.
+                // An empty map is replaced by the source's map, which both then share.
                 target.insert(&key, Value::Map(value.clone()));
             }
             (Some(Value::Map(inner)), Value::Map(value)) => {

@@ -1,4 +1,4 @@
-//! The functions of templates: Go's own, Sprig's and Helm's. Each module lists its own in a table.
+//! The functions of templates, from Go, Sprig and Helm. Each module has a table of its functions.
 
 mod certificates;
 mod crypto;
@@ -77,12 +77,12 @@ impl Type {
 
 pub(crate) type Outcome = Result<Value, Fault>;
 
-/// A function, with the types of its parameters.
+/// A function and the types of its parameters.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) params: &'static [Type],
-    /// The type of further arguments.
+    /// The type of variadic arguments.
     pub(crate) rest: Option<Type>,
     pub(crate) run: fn(Call<'_>) -> Outcome,
 }
@@ -101,13 +101,13 @@ impl Function {
     }
 }
 
-/// A call of a function. The arguments have the types of the parameters.
+/// A function call. The arguments match the types of the parameters.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) env: &'a Env,
     pub(crate) set: &'a Rc<Set>,
     pub(crate) args: &'a [Value],
-    /// Where the call stands.
+    /// The location of the call.
     pub(crate) site: (&'a Tree, Pos),
 }
 
@@ -135,15 +135,15 @@ impl<'a> Call<'a> {
         self.arg(at).as_map()
     }
 
-    /// Returns the map of an argument, or the error of writing to a nil map.
+    /// Returns the map of an argument, or the error for writing to a nil map.
     fn writable(&self, at: usize) -> Result<&'a Map, Fault> {
         self.map(at).ok_or_else(|| Fault::text("assignment to entry in nil map"))
     }
 
     /// Returns the random bytes of the call.
     ///
-    /// They depend on the file that is rendered, on the action of this file, and on the action with the call, which may
-    /// stand in another template. Lines do not count, so that most upgrades of a chart keep the values.
+    /// They depend on the rendered file, on the action in this file, and on the action with the call, which may be
+    /// in another template. They do not depend on line numbers, so that most upgrades of a chart keep the values.
     fn random(&self) -> Result<Random, Fault> {
         let output = self.env.output.borrow();
         let outer = self.set.get(&output).map(|tree| tree.action(self.env.action.get()));

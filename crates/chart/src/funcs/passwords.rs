@@ -14,9 +14,9 @@ use super::{Call, Function, Outcome, Type};
 use crate::fault::Fault;
 use crate::random::Purpose;
 
-/// Steps that count for a hash, which takes 0.1 s, and for a derived password, which takes 0.4 s.
+/// Steps charged for hashing a password, which takes 0.1 s, and for deriving one, which takes 0.4 s.
 const STEPS: (u64, u64) = (140_000, 560_000);
-/// The length of an initialization vector and of a block.
+/// Length of an initialization vector and of a block.
 const BLOCK: usize = 16;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -56,14 +56,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Returns the key of a password: its first 32 bytes, or those it has and zeros.
+/// Returns the key for a password: its first 32 bytes, padded with zeros.
 fn key(password: &str) -> [u8; 32] {
     let mut key = [0; 32];
     key.iter_mut().zip(password.bytes()).for_each(|(key, byte)| *key = byte);
     key
 }
 
-/// Hashes a password as Go's `bcrypt.GenerateFromPassword` does with the cost of 10.
+/// Hashes a password like Go's `bcrypt.GenerateFromPassword` with cost 10.
 fn bcrypt(call: Call<'_>, password: &str) -> Result<String, Fault> {
     const ENCODING: GeneralPurpose = GeneralPurpose::new(&BCRYPT, NO_PAD);
     if password.len() > 72 {
@@ -84,7 +84,7 @@ fn bcrypt(call: Call<'_>, password: &str) -> Result<String, Fault> {
     Ok(format!("$2a${cost:02}${}{}", ENCODING.encode(salt), ENCODING.encode(hash)))
 }
 
-/// The templates of passwords by their type, in the algorithm of Master Password. Each character is a class.
+/// Password templates by type, from the Master Password algorithm. Each letter is a character class.
 const TEMPLATES: &[(&str, &str)] = &[
     ("maximum", "anoxxxxxxxxxxxxxxxxx axxxxxxxxxxxxxxxxxno"),
     (
@@ -113,7 +113,7 @@ fn class(name: char) -> &'static [u8] {
     }
 }
 
-/// Derives the password of a site from a master password, without randomness.
+/// Derives a site's password from a master password, without randomness.
 fn derive(call: Call<'_>) -> Outcome {
     let (counter, typ, password, user, site) =
         (call.int(0), call.str(1), call.str(2), call.str(3), call.str(4));

@@ -38,7 +38,7 @@ fn ext(path: &str) -> &str {
     name.rfind('.').and_then(|at| name.get(at..)).unwrap_or_default()
 }
 
-/// Removes `.`, `..` and double slashes, as `path.Clean`.
+/// Resolves `.`, `..` and double slashes, like `path.Clean`.
 pub(crate) fn clean(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn clean(path: &str) -> String {
     }
 }
 
-/// Escapes a text for the query of a URL, as `url.QueryEscape`.
+/// Escapes a text for the query of a URL, like `url.QueryEscape`.
 pub(super) fn query_escape(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

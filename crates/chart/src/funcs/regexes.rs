@@ -1,4 +1,4 @@
-//! Regular expressions (Sprig's `regex.go`). The syntax is Go's, which `rust_syntax` rewrites.
+//! Regular expressions (Sprig's `regex.go`) in Go's syntax, which `rust_syntax` translates.
 
 use regex::{Regex, RegexBuilder};
 
@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::fault::Fault;
 use crate::value::Value;
 
-/// The size of a compiled expression.
+/// Maximum size of a compiled expression.
 const MAX_SIZE: usize = 2 << 20;
 
 const TWO: &[Type] = &[Type::Str, Type::Str];
@@ -36,7 +36,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("regexQuoteMeta", &[Type::Str], |call| text(&quote_meta(call.str(0)))),
 ];
 
-/// Returns true if a pattern of a schema is found in a text.
+/// Returns true if a schema's pattern matches anywhere in a text.
 pub(crate) fn matches(budget: &Budget, pattern: &str, text: &str) -> Result<bool, Fault> {
     Ok(compile_for(budget, pattern, text.len())?.is_match(text))
 }
@@ -47,7 +47,7 @@ fn compile(call: &Call<'_>, pattern: &str) -> Result<Regex, Fault> {
 }
 
 fn compile_for(budget: &Budget, pattern: &str, subject: usize) -> Result<Regex, Fault> {
-    // Compiling takes far longer than the evaluation of a node.
+    // Compiling takes far longer than evaluating a node.
     budget.work(200 + pattern.len() as u64 * 20)?;
     budget.work(subject as u64 / 16)?;
     let rust = rust_syntax(pattern);
@@ -70,8 +70,8 @@ fn compile_for(budget: &Budget, pattern: &str, subject: usize) -> Result<Regex, 
     })
 }
 
-/// Rewrites what Go accepts and Rust does not: a class such as `\w` beside a hyphen, braces that are no
-/// repetition, brackets inside a class. Perl's classes are ASCII only in Go.
+/// Rewrites syntax that Go accepts and Rust does not: a class such as `\w` next to a hyphen, braces that are not a
+/// repetition, and brackets inside a class. In Go, Perl classes match only ASCII.
 fn rust_syntax(pattern: &str) -> String {
     let chars: Vec<char> = pattern.chars().collect();
     let mut rewriter =
@@ -91,7 +91,7 @@ struct Rewriter<'a> {
     chars: &'a [char],
     at: usize,
     out: String,
-    /// The position of the first character of the class that is open.
+    /// The position of the first character of the open class.
     class: Option<usize>,
 }
 
@@ -155,14 +155,14 @@ impl Rewriter<'_> {
                 }
             }
         }
-        // After a class, a hyphen is a hyphen.
+        // After a class, a hyphen is a literal hyphen.
         if in_class && matches!(escaped, 'd' | 'w' | 's' | 'D' | 'W' | 'S') && self.get(0) == Some('-') {
             self.out.push_str("\\-");
             self.at += 1;
         }
     }
 
-    /// Takes the text between `\Q` and `\E` as it is.
+    /// Copies the text between `\Q` and `\E` literally.
     fn literal(&mut self) {
         while let Some(c) = self.get(0) {
             if c == '\\' && self.get(1) == Some('E') {
@@ -175,7 +175,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns true if a bracket ends a name such as `[:alpha:]`.
+/// Returns true if a bracket closes a name such as `[:alpha:]`.
 fn is_posix_end(chars: &[char], at: usize) -> bool {
     if at == 0 || chars.get(at - 1) != Some(&':') {
         return false;
@@ -220,7 +220,7 @@ fn replace_all(call: Call<'_>) -> Outcome {
     for captures in regex.captures_iter(subject) {
         let Some(whole) = captures.get(0) else { continue };
         out.push_str(subject.get(end..whole.start()).unwrap_or_default());
-        // Go's `$1W` names the group `1W`, as in Rust.
+        // As in Rust, `$1W` refers to the group `1W` in Go.
         captures.expand(call.str(2), &mut out);
         call.env.budget.bytes(0)?;
         if out.len() > crate::budget::MAX_TEXT {
@@ -239,7 +239,7 @@ fn replace_all_literal(call: Call<'_>) -> Outcome {
     text(&regex.replace_all(call.str(1), regex::NoExpand(call.str(2))))
 }
 
-/// Splits as Go's `Regexp.Split`.
+/// Splits like Go's `Regexp.Split`.
 fn split(call: Call<'_>) -> Outcome {
     let regex = compile(&call, call.str(0))?;
     let (subject, limit) = (call.str(1), call.int(2));

@@ -1,4 +1,4 @@
-//! Sprig's functions over texts (`strings.go` and the table in `functions.go`).
+//! Sprig's functions for strings (`strings.go` and the table in `functions.go`).
 
 use super::{Call, Function, Outcome, Type};
 use crate::print::{quote, strval};
@@ -74,7 +74,7 @@ pub(super) fn text(text: &str) -> Outcome {
     Ok(Value::str(text))
 }
 
-/// Cuts bytes out of a text. What is cut in the middle of a character becomes U+FFFD.
+/// Returns a part of a text. Replaces characters that were cut in the middle with U+FFFD.
 pub(super) fn cut(bytes: &[u8]) -> Outcome {
     Ok(Value::str(String::from_utf8_lossy(bytes)))
 }
@@ -127,7 +127,7 @@ fn indented(call: Call<'_>) -> Result<String, crate::fault::Fault> {
     Ok(format!("{pad}{}", text.replace('\n', &format!("\n{pad}"))))
 }
 
-/// Returns the items of a list as texts, without nil.
+/// Returns the items of a list as strings, without nil.
 pub(super) fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::List(List { items, .. }) => items.iter().filter(|item| !item.is_nil()).map(strval).collect(),
@@ -149,7 +149,7 @@ fn split<'a>(separator: &str, text: &'a str) -> Vec<&'a str> {
     text.split(separator).collect()
 }
 
-/// Sprig's map of parts: `_0`, `_1` and so on.
+/// Returns Sprig's map of parts: `_0`, `_1` and so on.
 fn numbered(parts: Vec<&str>) -> Value {
     let parts = parts.into_iter().enumerate();
     let map: Map = parts.map(|(at, part)| (format!("_{at}"), Value::str(part))).collect();

@@ -36,7 +36,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Returns true if Sprig takes a value for empty. Structs never are.
+/// Returns true if Sprig considers a value empty. Structs are never empty.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Object(object) => match &**object {

@@ -12,7 +12,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Object(Rc::new(Object::Version(Version::parse(call.str(0))?))))
     }),
     Function::new("semverCompare", &[Type::Str, Type::Str], |call| {
-        // The constraint is read first, as its error is reported first.
+        // Check the constraint first, because its error takes precedence.
         satisfies(call.str(0), &Version::parse("0.0.0")?)?;
         Ok(Value::Bool(satisfies(call.str(0), &Version::parse(call.str(1))?)?))
     }),

@@ -1,5 +1,4 @@
-//! Functions that change the case, the length or the lines of words, after `goutils` and `xstrings`, which Sprig
-//! calls.
+//! Functions that change the case, length or lines of words, based on `goutils` and `xstrings`, which Sprig uses.
 
 use super::strings::{cut, text};
 use super::{Call, Function, Outcome, Type};
@@ -25,8 +24,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Raises or lowers the first letter of each word, as `strings.Title` does: after anything but letters, digits,
-/// underscores and apostrophes.
+/// Converts the first letter of each word to upper or lower case. Like in `strings.Title`, words are separated by
+/// anything except letters, digits, underscores and apostrophes.
 fn title(text: &str, raise: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut starts = true;
@@ -55,7 +54,7 @@ fn swapcase(text: &str) -> String {
     out
 }
 
-/// Separates the words of a name in camel case, as `xstrings.ToSnakeCase`.
+/// Separates the words of a camel-case name, like `xstrings.ToSnakeCase`.
 fn delimited(text: &str, delimiter: char) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len() + 8);
@@ -83,7 +82,7 @@ fn delimited(text: &str, delimiter: char) -> String {
     out
 }
 
-/// Joins words separated by `_`, `-` and spaces, as `xstrings.ToPascalCase`.
+/// Joins words separated by `_`, `-` and spaces, like `xstrings.ToPascalCase`.
 fn camelcase(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut raise = true;
@@ -108,7 +107,7 @@ fn abbrev_both(call: Call<'_>) -> Outcome {
     abbreviated(call.str(2), call.int(0), call.int(1))
 }
 
-/// Cuts a text to a width, with an ellipsis at the cuts, as `goutils.AbbreviateFull`.
+/// Shortens a text to a width, with ellipses at the cuts, like `goutils.AbbreviateFull`.
 fn abbreviated(whole: &str, offset: i64, width: i64) -> Outcome {
     let length = i64::try_from(whole.len()).unwrap_or(i64::MAX);
     if width < 4 || (offset > 0 && width < 7) || length <= width {
@@ -132,7 +131,7 @@ fn abbreviated(whole: &str, offset: i64, width: i64) -> Outcome {
     cut(&[b"...".to_vec(), slice(length - (width - 3), length)].concat())
 }
 
-/// Breaks lines at spaces, as `goutils.WrapCustom`.
+/// Wraps lines at spaces, like `goutils.WrapCustom`.
 fn wrapped(text: &str, width: i64, newline: &str, breaks_words: bool) -> String {
     let width = usize::try_from(width).unwrap_or(1).max(1);
     let bytes = text.as_bytes();

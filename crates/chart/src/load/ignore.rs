@@ -10,12 +10,12 @@ struct Rule {
     pattern: Regex,
     negates: bool,
     only_directories: bool,
-    /// Matches the whole path instead of the last part of it.
+    /// True to match the whole path instead of its last part.
     whole_path: bool,
 }
 
 impl Rules {
-    /// Reads the rules. Helm's own rule ignores dot files in `templates/`.
+    /// Parses the rules. Helm adds a rule that ignores dot files in `templates/`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut rules = Vec::new();
         for line in text.trim_start_matches('\u{feff}').lines().chain(["templates/.?*"]) {
@@ -24,7 +24,7 @@ impl Rules {
         Ok(Self(rules))
     }
 
-    /// Returns true if a file, or a directory that it stands in, is ignored.
+    /// Returns true if a file or one of its directories is ignored.
     pub(super) fn ignore(&self, path: &str) -> bool {
         let directories = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
         directories.into_iter().any(|directory| self.matches(directory, true)) || self.matches(path, false)

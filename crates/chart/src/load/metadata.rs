@@ -1,9 +1,9 @@
-//! `Chart.yaml`: what it says, and `.Chart` as templates see it.
+//! `Chart.yaml`: its content, and `.Chart` as templates see it.
 
 use crate::error::Error;
 use crate::value::{Fields, Map, MapType, Value};
 
-/// The parts of `Chart.yaml` that decide how a chart is rendered.
+/// The parts of `Chart.yaml` that affect rendering.
 #[derive(Clone, Debug)]
 pub(crate) struct Metadata {
     pub(crate) name: String,
@@ -12,7 +12,7 @@ pub(crate) struct Metadata {
     pub(crate) kube_version: String,
     pub(crate) is_library: bool,
     pub(crate) dependencies: Option<Vec<Dependency>>,
-    /// The file as it is, for `.Chart`.
+    /// The unchanged file, for `.Chart`.
     written: Map,
 }
 
@@ -65,7 +65,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Takes the dependencies of a `requirements.yaml`.
+    /// Adds the dependencies of a `requirements.yaml`.
     pub(crate) fn add_requirements(&mut self, source: &str) -> Result<(), Error> {
         let value = crate::yaml::read(source).map_err(|why| {
             Error::new(format!("cannot load requirements.yaml: error converting YAML to JSON: {why}"))
@@ -99,7 +99,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// Returns `.Chart`, with the names that Go's struct has.
+    /// Returns `.Chart` with the field names of Go's struct.
     pub(crate) fn value(&self, is_root: bool) -> Value {
         let mut fields = Fields::new();
         let mut put = |key: &str, value: Value| fields.insert(key.into(), value);
@@ -176,7 +176,7 @@ impl Dependency {
     }
 }
 
-/// A list of structs whose fields have names in capitals in Go.
+/// Returns a list of structs with capitalized field names, as in Go.
 fn capitalized(map: &Map, key: &str, names: &[&str]) -> Value {
     let Some(Value::List(list)) = map.get(key) else { return Value::list(Vec::new()) };
     let item = |item: &Map| {

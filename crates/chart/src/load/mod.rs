@@ -15,12 +15,12 @@ use crate::error::Error;
 use crate::object::Files;
 use crate::value::{Fields, Map, Value};
 
-/// The depth of charts within charts.
+/// Maximum depth of nested charts.
 const MAX_DEPTH: usize = 20;
-/// The bytes of all files of a chart. Helm stops at 5 MB for one file.
+/// Maximum bytes of all files of a chart. Helm's limit is 5 MB per file.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Files by their path below the directory of the chart.
+/// Files by path, relative to the chart directory.
 pub type Tree = BTreeMap<String, Arc<[u8]>>;
 
 /// A chart with its subcharts.
@@ -28,7 +28,7 @@ pub type Tree = BTreeMap<String, Arc<[u8]>>;
 pub(crate) struct Chart {
     pub(crate) metadata: Metadata,
     pub(crate) values: Map,
-    /// The text of `values.schema.json`.
+    /// The content of `values.schema.json`.
     pub(crate) schema: Option<Rc<[u8]>>,
     pub(crate) templates: BTreeMap<String, String>,
     pub(crate) files: Files,
@@ -40,7 +40,7 @@ impl Chart {
         &self.metadata.name
     }
 
-    /// Returns the manifests below `crds/` of this chart and its subcharts, with their paths.
+    /// Collects the manifests in `crds/` of this chart and its subcharts, with their paths.
     pub(crate) fn crds(&self, parent: &str, crds: &mut Vec<(String, String)>) {
         let path = full_path(parent, self.name());
         let is_manifest = |name: &str| {
@@ -57,22 +57,22 @@ impl Chart {
     }
 }
 
-/// Returns the path by which templates of a chart are named.
+/// Returns the path that identifies the templates of a chart.
 pub(crate) fn full_path(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}/charts/{name}") }
 }
 
-/// The order in which a directory is walked: by the names of each level.
+/// Sorts paths like a directory walk: by the names at each level.
 fn walk_order(a: &str, b: &str) -> Ordering {
     a.split('/').cmp(b.split('/'))
 }
 
-/// Returns the bytes of all files.
+/// Returns the total size of all files.
 pub(crate) fn bytes(tree: &Tree) -> usize {
     tree.values().map(|bytes| bytes.len()).sum()
 }
 
-/// Loads a chart without the files that `.helmignore` names.
+/// Loads a chart, without the files that `.helmignore` excludes.
 pub(crate) fn load(tree: &Tree) -> Result<Chart, Error> {
     if bytes(tree) > MAX_BYTES {
         return Err(Error::budget("files", format!("the chart has more than {MAX_BYTES} bytes")));
@@ -151,7 +151,7 @@ fn text(path: &str, bytes: &[u8]) -> Result<String, Error> {
         .map_err(|_| Error::new("the file is not UTF-8".to_owned()).in_file(path, None))
 }
 
-/// Reads a values file of a chart, whose documents are merged.
+/// Reads a values file of a chart and merges its documents.
 fn values_of(source: &str) -> Result<Map, Error> {
     let documents = crate::yaml::read_all(source).map_err(|why| {
         Error::new(format!("cannot load values.yaml: error converting YAML to JSON: {why}"))

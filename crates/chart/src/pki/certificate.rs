@@ -1,4 +1,4 @@
-//! Certificates with the fields and extensions that Go's `x509.CreateCertificate` gives those of Sprig.
+//! Certificates with the fields and extensions that Sprig's certificates have from Go's `x509.CreateCertificate`.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::key::PrivateKey;
 use super::pem;
 use crate::random::Random;
 
-/// A certificate and its key in PEM.
+/// A certificate and its key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Certificate {
     pub(crate) cert: String,
@@ -49,19 +49,19 @@ pub(crate) struct Profile<'a> {
     pub(crate) dns_names: Vec<&'a str>,
     pub(crate) ips: Vec<IpAddr>,
     pub(crate) is_authority: bool,
-    /// The time from which it is valid.
+    /// The start of the validity.
     pub(crate) from: jiff::Timestamp,
     pub(crate) days: i64,
 }
 
-/// A certificate and key that sign others.
+/// A certificate and key that sign other certificates.
 pub(crate) struct Issuer {
     certificate: x509_cert::Certificate,
     key: PrivateKey,
 }
 
 impl Certificate {
-    /// Checks a certificate and a key, which `buildCustomCert` returns as they are.
+    /// Validates a certificate and a key, which `buildCustomCert` returns unchanged.
     pub(crate) fn given(cert: String, key: String) -> Result<Self, String> {
         read(&cert, "decodedCert")?;
         PrivateKey::from_pem(&key).map_err(|why| format!("error parsing private key: {why}"))?;
@@ -89,7 +89,7 @@ fn read(text: &str, name: &str) -> Result<x509_cert::Certificate, String> {
 }
 
 impl Profile<'_> {
-    /// Makes a certificate for a key. Without an issuer, the key signs it.
+    /// Issues a certificate for a key. Without an issuer, it is self-signed.
     pub(crate) fn certify(
         &self,
         key: &PrivateKey,
@@ -125,7 +125,7 @@ impl Profile<'_> {
         let extensions = self.extensions(&public_key, parent_key.map(|(_, SubjectKeyIdentifier(id))| id))?;
         let mut serial = [0; 16];
         serial.fill_with(|| random.byte());
-        // The number is positive, and always of full length.
+        // The serial number is positive and has its full length.
         serial[0] = serial[0] & 0x7f | 0x40;
         Ok(TbsCertificate {
             version: Version::V3,
@@ -180,7 +180,7 @@ impl Profile<'_> {
     }
 }
 
-/// Returns a name with a common name, or without any.
+/// Returns a distinguished name with a common name, or an empty one.
 fn name(common: &str) -> der::Result<Name> {
     if common.is_empty() {
         return Ok(Name::default());
@@ -197,7 +197,7 @@ fn extension<E: AssociatedOid + Encode>(value: &E, critical: bool) -> der::Resul
     Ok(Extension { extn_id: E::OID, critical, extn_value: OctetString::new(value.to_der()?)? })
 }
 
-/// Writes a time by RFC 5280, 4.1.2.5: two-digit years through 2049, four digits from then on.
+/// Encodes a time as in RFC 5280, 4.1.2.5: two-digit years through 2049, four-digit years afterwards.
 fn time(second: i64) -> der::Result<Time> {
     let since_epoch = Duration::from_secs(u64::try_from(second).unwrap_or_default());
     let short = UtcTime::from_unix_duration(since_epoch).map(Time::UtcTime);

@@ -1,4 +1,4 @@
-//! Private keys: RSA, ECDSA on the curve P-256 and Ed25519.
+//! Private keys: RSA, ECDSA on curve P-256, and Ed25519.
 
 use ed25519_dalek::Signer as _;
 use p256::elliptic_curve::sec1::ToEncodedPoint as _;
@@ -19,14 +19,15 @@ use super::pem;
 use super::prime::{EXPONENT, prime};
 use crate::random::Random;
 
-/// The bytes of a key. An RSA key of 4,096 bits has 2,400.
+/// Maximum bytes of a key. An RSA key of 4,096 bits has 2,400.
 const MAX_BYTES: usize = 4 << 10;
-/// The DER of an ECPrivateKey (RFC 5915) on the curve P-256 up to its 32 bytes, and from there to its public key.
+/// The DER of an ECPrivateKey (RFC 5915) on curve P-256: the part before its 32 bytes, and the part between them
+/// and its public key.
 const EC: (&[u8], &[u8]) = (
     b"\x30\x77\x02\x01\x01\x04\x20",
     b"\xa0\x0a\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\xa1\x44\x03\x42\x00",
 );
-/// The DER of an Ed25519 key (RFC 8410) in PKCS #8 up to its 32 bytes.
+/// The DER of an Ed25519 key (RFC 8410) in PKCS #8, before its 32 bytes.
 const ED25519: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 
 /// A private key.
@@ -45,7 +46,7 @@ impl PrivateKey {
 
     pub(crate) fn ecdsa(random: &mut Random) -> Self {
         loop {
-            // All but one of 2^32 numbers are below the order of the curve.
+            // All but one in 2^32 numbers are below the order of the curve.
             if let Ok(key) = p256::SecretKey::from_slice(&random.bytes(32)) {
                 return Self::Ecdsa(key);
             }
@@ -58,7 +59,7 @@ impl PrivateKey {
         Self::Ed25519(Box::new((&seed).into()))
     }
 
-    /// Reads a key in PEM: PKCS #1, SEC 1 or PKCS #8.
+    /// Parses a PEM key in PKCS #1, SEC 1 or PKCS #8.
     pub(crate) fn from_pem(text: &str) -> Result<Self, String> {
         let (label, bytes) = pem::decode(text).ok_or("no PEM data in input")?;
         if bytes.len() > MAX_BYTES {
@@ -121,7 +122,7 @@ impl PrivateKey {
         }
     }
 
-    /// Returns how [`PrivateKey::sign`] signs.
+    /// Returns the algorithm of [`PrivateKey::sign`].
     pub(super) fn algorithm(&self) -> AlgorithmIdentifierOwned {
         let (oid, parameters) = match self {
             Self::Rsa(_) => (SHA_256_WITH_RSA_ENCRYPTION, Some(Any::from(Null))),
@@ -131,7 +132,7 @@ impl PrivateKey {
         AlgorithmIdentifierOwned { oid, parameters }
     }
 
-    /// Signs a message, without randomness.
+    /// Signs a message deterministically.
     pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         match self {
             Self::Rsa(key) => {
@@ -148,7 +149,7 @@ impl PrivateKey {
     }
 }
 
-/// Returns the 32 bytes of an Ed25519 key in PKCS #8, whose version 2 appends the public key.
+/// Returns the 32 bytes of an Ed25519 key in PKCS #8. Version 2 of the format appends the public key.
 fn ed25519_seed(der: &[u8]) -> Option<&[u8; 32]> {
     let algorithm = ED25519.get(5..)?;
     let rest = der.get(5..)?.strip_prefix(algorithm)?;

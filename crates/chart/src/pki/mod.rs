@@ -1,4 +1,4 @@
-//! Keys and certificates as Sprig makes them (`crypto.go`), with Go's encodings and choices of `crypto/x509`.
+//! Keys and certificates like Sprig's (`crypto.go`), with the encodings and choices of Go's `crypto/x509`.
 
 mod certificate;
 mod key;

@@ -1,10 +1,10 @@
-//! PEM (RFC 7468), read as leniently as Go reads it.
+//! PEM (RFC 7468), parsed as leniently as in Go.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use x509_cert::der::pem::{LineEnding, encode_string};
 
-/// Returns the first block of a text: its label and bytes.
+/// Returns the label and bytes of the first block in a text.
 pub(super) fn decode(text: &str) -> Option<(&str, Vec<u8>)> {
     let (_, text) = text.split_once("-----BEGIN ")?;
     let (label, text) = text.split_once("-----")?;

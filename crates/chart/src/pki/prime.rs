@@ -1,7 +1,7 @@
 //! Prime numbers for RSA keys.
 //!
-//! A prime is the first one from a drawn number on, so that a later version of a library finds the same one. Most
-//! numbers are ruled out by small factors, which takes half the time of the search in the crate `rsa`.
+//! The search starts at a random number and takes the first prime, so that a later version of a library finds the
+//! same one. Small factors rule out most numbers, so it takes half the time of the search in the crate `rsa`.
 
 use std::sync::LazyLock;
 
@@ -12,9 +12,9 @@ use crate::random::Random;
 
 /// The public exponent of RSA keys.
 pub(super) const EXPONENT: u32 = 65_537;
-/// The tests of a number that is taken for a prime, as in Go.
+/// Number of primality tests for a candidate, as in Go.
 const ROUNDS: usize = 20;
-/// The numbers after a drawn one that are tried. A prime among them is certain in practice.
+/// Number of candidates after a random number. In practice, at least one of them is prime.
 const TRIED: u32 = 1 << 20;
 
 /// The odd primes below 2^14.
@@ -29,7 +29,7 @@ static SMALL: LazyLock<Vec<u32>> = LazyLock::new(|| {
     small
 });
 
-/// Draws a prime whose two highest bits are set, so that the product of two has twice the bits.
+/// Returns a random prime whose two highest bits are set, so that the product of two has twice the bits.
 pub(super) fn prime(random: &mut Random, bits: usize) -> BigUint {
     loop {
         let mut bytes = random.bytes(bits / 8);
@@ -53,7 +53,7 @@ fn first_prime(start: &BigUint) -> Option<BigUint> {
     let rests: Vec<(u32, u32)> = SMALL.iter().map(|small| (*small, rest(*small))).collect();
     let rest_of_exponent = rest(EXPONENT);
     let is_candidate = |step: &u32| {
-        // The number less one must have no factor in common with the exponent, which is a prime.
+        // The prime minus one must have no factor in common with the exponent, which is itself prime.
         (rest_of_exponent + step) % EXPONENT != 1
             && rests.iter().all(|(small, rest)| !(rest + step).is_multiple_of(*small))
     };

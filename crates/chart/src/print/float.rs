@@ -1,6 +1,6 @@
-//! Floats as Go's `strconv.FormatFloat` prints them.
+//! Prints floats like Go's `strconv.FormatFloat`.
 
-/// The shortest text in the format `g`: with an exponent from 1e+06 on and below 1e-04.
+/// Prints in format `g` with the shortest digits: with an exponent from 1e+06 upwards and below 1e-04.
 pub(crate) fn float_g(float: f64) -> String {
     if let Some(text) = not_finite(float) {
         return text.into();
@@ -12,7 +12,7 @@ pub(crate) fn float_g(float: f64) -> String {
     scientific(float, None)
 }
 
-/// The format of JSON: with an exponent from 1e21 on and below 1e-6.
+/// Prints like Go's JSON: with an exponent from 1e21 upwards and below 1e-6.
 pub(crate) fn json_float(float: f64) -> String {
     let size = float.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
@@ -78,7 +78,7 @@ pub(super) fn by_verb(float: f64, verb: char, precision: Option<usize>) -> Strin
     }
 }
 
-/// The format `g` with a precision: that many significant digits, without trailing zeros.
+/// Prints in format `g` with that many significant digits, without trailing zeros.
 fn general(float: f64, precision: usize) -> String {
     let digits = precision.max(1);
     let text = format!("{float:.*e}", digits - 1);

@@ -1,11 +1,11 @@
-//! `Sprintf`, after Go's `fmt/print.go` and `fmt/format.go`.
+//! `Sprintf`, based on Go's `fmt/print.go` and `fmt/format.go`.
 
 use super::float::by_verb;
 use super::quote::{quote, quote_char};
 use super::{MAX_DEPTH, bytes};
 use crate::value::{Element, Value};
 
-/// The widest field. Go's own limit is a million.
+/// Maximum width of a field. Go has the same limit.
 const MAX_WIDTH: usize = 1_000_000;
 
 #[derive(Clone, Copy, Default)]
@@ -19,7 +19,6 @@ struct Flags {
     precision: Option<usize>,
 }
 
-/// Formats values.
 pub(crate) fn sprintf(format: &str, args: &[Value]) -> String {
     let mut printer = Printer { out: String::new(), flags: Flags::default() };
     Directives { format: format.chars().collect(), at: 0, args, arg: 0, reordered: false }
@@ -27,7 +26,7 @@ pub(crate) fn sprintf(format: &str, args: &[Value]) -> String {
     printer.out
 }
 
-/// The progress through a format and its arguments.
+/// The position in a format and its arguments.
 struct Directives<'a> {
     format: Vec<char>,
     at: usize,
@@ -108,7 +107,7 @@ impl Directives<'_> {
             return;
         };
         self.at += 1;
-        // For `%v`, `+` asks for the names of fields, which no value here has.
+        // For `%v`, `+` prints field names, which no value here has.
         printer.flags.plus &= verb != 'v';
         if verb == '%' {
             printer.out.push('%');
@@ -145,7 +144,7 @@ impl Directives<'_> {
         number
     }
 
-    /// Reads `[2]`. Returns false if it names no argument.
+    /// Reads `[2]`. Returns false if the argument does not exist.
     fn argument_number(&mut self) -> bool {
         if self.peek() != Some('[') {
             return true;

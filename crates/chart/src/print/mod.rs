@@ -1,4 +1,4 @@
-//! Values as Go's `fmt` prints them: `%v` and its relatives.
+//! Prints values like Go's `fmt`: `%v` and related verbs.
 
 mod float;
 mod format;
@@ -10,10 +10,10 @@ pub(crate) use quote::quote;
 
 use crate::value::{Element, List, Value};
 
-/// The depth to which a value is printed. A map that holds itself would never end.
+/// Maximum depth of printed values. Printing a map that contains itself would never end.
 pub(crate) const MAX_DEPTH: usize = 200;
 
-/// Returns the text that an action writes. Helm removes `<no value>` afterwards.
+/// Returns the output of an action. Helm removes `<no value>` afterwards.
 pub(crate) fn printed(value: &Value) -> String {
     match value {
         Value::Missing => "<no value>".into(),
@@ -21,7 +21,7 @@ pub(crate) fn printed(value: &Value) -> String {
     }
 }
 
-/// Returns the value as `%v` prints it.
+/// Prints the value like `%v`.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Missing | Value::Nil => "<nil>".into(),
@@ -34,12 +34,12 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// Returns the value as `%s` prints it.
+/// Prints the value like `%s`.
 pub(crate) fn verb_s(value: &Value) -> String {
     sprintf("%s", std::slice::from_ref(value))
 }
 
-/// Returns the value as Sprig's `toString`: texts and bytes as they are.
+/// Prints the value like Sprig's `toString`, which returns strings and bytes unchanged.
 pub(crate) fn strval(value: &Value) -> String {
     match value {
         Value::List(list @ List { element: Element::Byte, .. }) => {
@@ -58,7 +58,7 @@ pub(crate) fn bytes(list: &List) -> Vec<u8> {
     list.items.iter().map(byte).collect()
 }
 
-/// Prints operands with a space between two that are not strings, as `fmt.Sprint`.
+/// Prints operands like `fmt.Sprint`, with a space between two that are not strings.
 pub(crate) fn sprint(args: &[Value]) -> String {
     let mut out = String::new();
     let mut after_text = true;
@@ -73,7 +73,7 @@ pub(crate) fn sprint(args: &[Value]) -> String {
     out
 }
 
-/// Prints operands with spaces and a newline, as `fmt.Sprintln`.
+/// Prints operands like `fmt.Sprintln`, with spaces and a newline.
 pub(crate) fn sprintln(args: &[Value]) -> String {
     let mut out = args.iter().map(text).collect::<Vec<_>>().join(" ");
     out.push('\n');

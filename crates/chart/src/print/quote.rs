@@ -1,8 +1,7 @@
-//! Quoted texts, as Go's `strconv.Quote`.
+//! Quotes texts like Go's `strconv.Quote`.
 
 use std::fmt::Write;
 
-/// Quotes a text.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -11,7 +10,6 @@ pub(crate) fn quote(text: &str) -> String {
     out
 }
 
-/// Quotes a character.
 pub(super) fn quote_char(c: char) -> String {
     let mut out = String::from("'");
     escaped(&mut out, c, '\'');

@@ -1,4 +1,4 @@
-//! A schema with its draft and the places that references name.
+//! A schema, its draft, and the targets of references.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::fault::Fault;
 
-/// The newest drafts know more keywords; older ones ignore what stands beside `$ref`.
+/// The drafts. Newer drafts have more keywords, and older ones ignore the siblings of `$ref`.
 const DRAFTS: &[(&str, u16)] = &[
     ("json-schema.org/draft-04/schema", 4),
     ("json-schema.org/draft-06/schema", 6),
@@ -17,13 +17,13 @@ const DRAFTS: &[(&str, u16)] = &[
 ];
 const LATEST: u16 = 2020;
 
-/// A schema and its index.
+/// A schema with an index.
 pub(super) struct Document<'a> {
     root: &'a Json,
     pub(super) draft: u16,
-    /// Schemas by their `$id`, and by `#` and their anchor.
+    /// Schemas by `$id`, and by `#` and their anchor.
     named: BTreeMap<String, &'a Json>,
-    /// Some schema asks which properties no other has evaluated.
+    /// True if a schema uses `unevaluatedProperties` or `unevaluatedItems`.
     pub(super) tracks_evaluated: bool,
 }
 
@@ -58,7 +58,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Returns the schema that a reference names. `None` is a URN, to which Helm gives a schema that accepts all.
+    /// Returns the schema that a reference names. Returns None for a URN, for which Helm uses a schema that
+    /// accepts everything.
     pub(super) fn resolve(&self, reference: &str) -> Result<Option<&'a Json>, Fault> {
         let (url, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let found = match url {
@@ -80,7 +81,7 @@ impl<'a> Document<'a> {
         target.map(Some).ok_or_else(|| Fault::text(format!("$ref {reference:?} names nothing in the schema")))
     }
 
-    /// Finds a relative URL among the identifiers.
+    /// Looks up a relative URL among the identifiers.
     fn relative(&self, url: &str) -> Option<&'a Json> {
         let ends = |id: &str| id.strip_suffix(url).is_some_and(|rest| rest.ends_with('/'));
         self.named.iter().find(|(id, _)| !url.contains(':') && ends(id)).map(|(_, json)| *json)
@@ -98,7 +99,7 @@ fn draft(root: &Json) -> Result<u16, Fault> {
         .ok_or_else(|| Fault::text(format!("$schema {url:?} is not a draft of JSON Schema that Helm knows")))
 }
 
-/// Decodes the percent signs of a fragment.
+/// Percent-decodes a fragment.
 fn decoded(fragment: &str) -> String {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut left = fragment.as_bytes();

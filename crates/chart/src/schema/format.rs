@@ -1,8 +1,8 @@
-//! `format`, which drafts before 2019 assert. Formats that are not listed are not checked.
+//! `format`, which drafts before 2019 validate. Unlisted formats are not checked.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Returns the reason why a text does not have a format.
+/// Returns the reason why a text does not match a format.
 pub(super) fn refused(format: &str, text: &str) -> Option<String> {
     let is_valid = match format {
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
@@ -57,7 +57,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && time.len() >= 9 && text.to_ascii_uppercase().parse::<jiff::Timestamp>().is_ok()
 }
 
-/// Returns true for an absolute URI.
+/// Returns true if a text is an absolute URI.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, _)) = text.split_once(':') else { return false };
     scheme.starts_with(|c: char| c.is_ascii_alphabetic())

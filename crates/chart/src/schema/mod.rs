@@ -1,7 +1,7 @@
-//! Checks values against `values.schema.json` (Helm's `jsonschema.go`).
+//! Validates values against `values.schema.json` (Helm's `jsonschema.go`).
 //!
-//! The validator follows <https://github.com/santhosh-tekuri/jsonschema> v6, which Helm uses, down to its texts.
-//! Unlike Helm, it never downloads: it refuses a reference to another document by name.
+//! The validator matches <https://github.com/santhosh-tekuri/jsonschema> v6, which Helm uses, including its
+//! messages. Unlike Helm, it never downloads anything: it rejects references to other documents.
 
 mod document;
 mod format;
@@ -20,7 +20,7 @@ use crate::load::Chart;
 use crate::value::{Map, Value};
 use crate::yaml::json;
 
-/// Checks the values of a chart and its subcharts.
+/// Validates the values of a chart and its subcharts.
 pub(crate) fn check(chart: &Chart, values: &Map, budget: &Budget) -> Result<(), Error> {
     let mut report = String::new();
     check_chart(chart, values, budget, &mut report)?;
@@ -56,7 +56,7 @@ fn check_chart(chart: &Chart, values: &Map, budget: &Budget, report: &mut String
     Ok(())
 }
 
-/// Returns one line for each violation, or nothing.
+/// Returns one line per violation, or an empty string.
 fn violations(schema: &[u8], values: &Map, budget: &Budget) -> Result<String, Fault> {
     budget.bytes(schema.len())?;
     let schema: Json = serde_json::from_slice(schema).map_err(|error| Fault::text(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Keywords that look at one value, and not inside it. Each violated keyword is a text.
+//! Keywords that check a value without its children. Each violation is a text.
 
 use serde_json::{Map, Number, Value as Json};
 
@@ -10,7 +10,7 @@ type Fields = Map<String, Json>;
 /// The types, in the order in which errors list them.
 const TYPES: &[&str] = &["null", "boolean", "number", "integer", "string", "array", "object"];
 
-/// Checks `type`, `const`, `enum` and `format`, of which only the first failure is reported.
+/// Checks `type`, `const`, `enum` and `format`, and reports only the first failure.
 pub(super) fn whole(schema: &Fields, value: &Json, draft: u16) -> Option<String> {
     if let Some(wanted) = schema.get("type") {
         let is_wanted = |typ: &&&str| match wanted {
@@ -69,7 +69,7 @@ fn shown(value: &Json) -> String {
     }
 }
 
-/// Compares as JSON Schema does: 1 and 1.0 are equal.
+/// Compares like JSON Schema: 1 equals 1.0.
 fn equal(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Number(one), Json::Number(other)) => one == other || one.as_f64() == other.as_f64(),
@@ -84,7 +84,7 @@ fn equal(one: &Json, other: &Json) -> bool {
     }
 }
 
-/// Returns a limit that is a whole number.
+/// Returns a limit if it is a whole number.
 fn limit(schema: &Fields, keyword: &str) -> Option<usize> {
     let number = schema.get(keyword)?;
     let whole = number.as_u64().or_else(|| number.as_f64().map(|number| number as u64));
@@ -187,7 +187,7 @@ pub(super) fn number(schema: &Fields, number: &Number) -> Vec<String> {
     for (bound, exclusive, sign) in
         [("minimum", "exclusiveMinimum", 1.0), ("maximum", "exclusiveMaximum", -1.0)]
     {
-        // In draft 4, `exclusiveMinimum` is a flag of `minimum`.
+        // In draft 4, `exclusiveMinimum` is a flag that modifies `minimum`.
         let is_flagged = schema.get(exclusive) == Some(&Json::Bool(true));
         let above = |want: f64| (got - want) * sign;
         if let Some(want) = schema.get(bound).and_then(Json::as_f64) {
@@ -202,7 +202,7 @@ pub(super) fn number(schema: &Fields, number: &Number) -> Vec<String> {
         }
     }
     if let Some(want) = schema.get("multipleOf").and_then(Json::as_f64) {
-        // Helm divides fractions of any precision. The tolerance is for decimal ones such as 0.3 / 0.1.
+        // Helm divides with unlimited precision. The tolerance accepts decimal fractions such as 0.3 / 0.1.
         let quotient = got / want;
         if (quotient - quotient.round()).abs() > 1e-9 {
             fail("multipleOf", want);
@@ -211,7 +211,7 @@ pub(super) fn number(schema: &Fields, number: &Number) -> Vec<String> {
     texts
 }
 
-/// Prints a number as the messages of Helm's validator do: `1,000`, but `1×10⁰⁶`.
+/// Prints a number like the messages of Helm's validator: `1,000`, but `1×10⁰⁶`.
 fn number_text(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 || (1e-4..1e6).contains(&size) {
@@ -228,7 +228,7 @@ fn number_text(number: f64) -> String {
     format!("{mantissa}×10{sign}{digits}")
 }
 
-/// Puts a comma between thousands.
+/// Adds thousands separators.
 fn grouped(number: &str) -> String {
     let (sign, size) = number.strip_prefix('-').map_or(("", number), |size| ("-", size));
     let whole = size.split('.').next().unwrap_or(size);

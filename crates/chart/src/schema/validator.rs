@@ -11,19 +11,19 @@ use crate::budget::Budget;
 use crate::fault::Fault;
 use crate::funcs::regexes;
 
-/// The properties or indexes of a value that a schema has evaluated, for `unevaluatedProperties` and `-Items`.
+/// The properties or indexes that a schema has evaluated, for `unevaluatedProperties` and `unevaluatedItems`.
 type Evaluated = BTreeSet<String>;
 pub(super) type Verdict = Result<Result<Evaluated, Violation>, Fault>;
 type Fields = Map<String, Json>;
 
-/// A value and the way to it.
+/// A value and its path.
 #[derive(Clone, Copy)]
 pub(super) struct Whole<'a> {
     pub(super) value: &'a Json,
     pub(super) path: Option<&'a Step<'a>>,
 }
 
-/// A step on the way to a value.
+/// A step on the path to a value.
 pub(super) struct Step<'a> {
     token: &'a str,
     parent: Option<&'a Step<'a>>,
@@ -45,7 +45,7 @@ impl Whole<'_> {
     }
 }
 
-/// The violations that one schema finds, and the parts of the value that it evaluates.
+/// The violations of one schema, and the parts of the value that it evaluated.
 #[derive(Default)]
 struct Findings {
     violations: Vec<Violation>,
@@ -53,7 +53,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Adds the verdict of a schema about the same value.
+    /// Adds the verdict of another schema on the same value.
     fn add(&mut self, verdict: Result<Evaluated, Violation>) {
         match verdict {
             Ok(evaluated) => self.evaluated.extend(evaluated),
@@ -61,7 +61,7 @@ impl Findings {
         }
     }
 
-    /// Adds the verdict of a schema about a value inside.
+    /// Adds the verdict of a schema on a child of the value.
     fn add_inner(&mut self, verdict: Result<Evaluated, Violation>) {
         self.violations.extend(verdict.err());
     }
@@ -73,7 +73,7 @@ pub(super) struct Validator<'a> {
 }
 
 impl Validator<'_> {
-    /// Checks a value against a schema. The budget ends references that lead back to themselves.
+    /// Checks a value against a schema. The budget stops circular references.
     pub(super) fn check(&self, schema: &Json, whole: &Whole<'_>) -> Verdict {
         self.budget.step()?;
         self.budget.deeper(|| match schema {

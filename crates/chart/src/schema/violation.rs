@@ -1,4 +1,4 @@
-//! Violations of a schema, and their text.
+//! Violations of a schema, and their messages.
 
 /// A value that violates a schema.
 #[derive(Clone, Debug)]
@@ -13,9 +13,9 @@ pub(super) struct Violation {
 pub(super) enum Kind {
     /// Several keywords of one schema failed.
     Group,
-    /// The schema behind a `$ref` failed.
+    /// The target of a `$ref` failed.
     Reference,
-    /// The words for a keyword that failed.
+    /// The message for a failed keyword.
     Keyword(String),
 }
 
@@ -28,12 +28,12 @@ impl Violation {
         Self { causes, ..self }
     }
 
-    /// Returns the violations of a group, or this one.
+    /// Returns the violations in a group, or the violation itself.
     pub(super) fn ungrouped(self) -> Vec<Self> {
         if matches!(self.kind, Kind::Group) { self.causes } else { vec![self] }
     }
 
-    /// Returns one line for each violation, indented below its cause.
+    /// Returns one line per violation, indented below its cause.
     pub(super) fn report(self) -> String {
         let mut lines = Vec::new();
         for violation in self.ungrouped() {
@@ -57,7 +57,7 @@ impl Violation {
     }
 }
 
-/// Puts a text into single quotes, with Go's escape sequences.
+/// Quotes a text with single quotes and Go's escape sequences.
 pub(super) fn quoted(text: &str) -> String {
     let text = crate::print::quote(text);
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Calls of functions: arguments and their types, after `evalCall` and `evalArg` of Go's `exec.go`.
+//! Function calls: arguments and their types, based on `evalCall` and `evalArg` in Go's `exec.go`.
 
 use std::rc::Rc;
 
@@ -71,7 +71,7 @@ impl Exec<'_> {
         Ok(last.unwrap_or(value))
     }
 
-    /// Evaluates an argument for a parameter that takes any value.
+    /// Evaluates an argument for a parameter that accepts any value.
     pub(super) fn any_argument(&mut self, dot: &Value, arg: &Arg) -> Result<Value> {
         self.env.budget.step()?;
         match &arg.kind {
@@ -131,7 +131,7 @@ impl Exec<'_> {
         }
     }
 
-    /// Checks a value against the type of a parameter, as `validateType`.
+    /// Checks a value against the type of a parameter, like `validateType`.
     fn checked(&self, typ: Type, value: Value, node: &Arg) -> Result<Value> {
         match value {
             Value::Missing | Value::Nil if matches!(typ, Type::Any | Type::Map | Type::List) => {
@@ -142,7 +142,7 @@ impl Exec<'_> {
                 let why = format!("wrong type for value; expected {}; got interface {{}}", typ.name());
                 self.error(node.pos, node, why)
             }
-            // A string list is not `[]interface {}`; Sprig's functions over lists take any value instead.
+            // A list of strings is not a `[]interface {}`. Sprig's functions for lists accept any value instead.
             Value::List(List { element: Element::Str | Element::Int, .. }) if typ == Type::List => {
                 self.mismatch(typ, &value, node)
             }

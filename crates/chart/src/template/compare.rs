@@ -1,11 +1,11 @@
-//! `eq`, `ne`, `lt`, `le`, `gt` and `ge`, after Go's `text/template/funcs.go`.
+//! `eq`, `ne`, `lt`, `le`, `gt` and `ge`, based on Go's `text/template/funcs.go`.
 
 use std::cmp::Ordering;
 
 use crate::print;
 use crate::value::Value;
 
-/// The kinds that Go compares with each other.
+/// The kinds that Go can compare.
 #[derive(PartialEq, Eq)]
 enum Basic {
     Bool,

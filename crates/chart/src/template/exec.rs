@@ -1,4 +1,4 @@
-//! Runs templates, after Go's `text/template/exec.go` with the option `missingkey=zero`, as Helm sets it.
+//! Runs templates. Based on Go's `text/template/exec.go` with the option `missingkey=zero`, which Helm sets.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ use crate::object::Object;
 use crate::random::Source;
 use crate::value::{MapType, Value};
 
-/// The state that all templates of one rendering share.
+/// The state that all templates of a rendering share.
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) budget: Budget,
-    /// The number of inclusions of each named template that run right now.
+    /// The number of active inclusions of each named template.
     pub(crate) included: RefCell<BTreeMap<Rc<str>, usize>>,
     pub(crate) fresh: Source,
-    /// The file that is being rendered.
+    /// The file being rendered.
     pub(crate) output: RefCell<Rc<str>>,
-    /// The action of that file that runs.
+    /// The action of this file that is running.
     pub(crate) action: Cell<Pos>,
 }
 
-/// The run of one template.
+/// The execution of one template.
 pub(crate) struct Exec<'e> {
     pub(crate) env: &'e Env,
     pub(crate) set: Rc<Set>,
@@ -35,7 +35,7 @@ pub(crate) struct Exec<'e> {
     vars: Vec<(Rc<str>, Value)>,
 }
 
-/// The continuation of the walk after a node.
+/// Says how the walk continues after a node.
 #[derive(PartialEq, Eq)]
 enum Flow {
     On,
@@ -45,9 +45,9 @@ enum Flow {
 
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
-/// Runs the template of a name and returns its output.
+/// Runs a named template and returns its output.
 ///
-/// A nil dot counts as no value at all, so that its fields are missing instead of an error.
+/// A nil dot counts as a missing value, so its fields are missing instead of an error.
 pub(crate) fn run(env: &Env, set: &Rc<Set>, name: &str, dot: Value) -> Result<String> {
     let dot = if dot.is_nil() { Value::Missing } else { dot };
     let Some(tree) = set.get(name) else {
@@ -174,7 +174,7 @@ impl Exec<'_> {
 
     fn cannot_range(&self, branch: &Branch, value: &Value) -> Result<Flow> {
         let why = format!("range can't iterate over {}", crate::print::text(value));
-        // Go has evaluated the last word of the pipeline by then, and shows it.
+        // At this point, Go has evaluated the last word of the pipeline and prints it.
         let last = branch.pipe.commands.last().and_then(|command| command.args.first());
         match last {
             Some(arg) => self.error(arg.pos, arg, why),
@@ -182,7 +182,7 @@ impl Exec<'_> {
         }
     }
 
-    /// Gives the variables of a range their values for one iteration.
+    /// Sets the variables of a range for one iteration.
     fn bind(&mut self, branch: &Branch, key: Value, item: Value) -> Result<()> {
         let pipe = &branch.pipe;
         let values: Vec<Value> = if pipe.decl.len() > 1 { vec![key, item] } else { vec![item] };
@@ -321,7 +321,7 @@ impl Exec<'_> {
         self.any_argument(dot, arg)
     }
 
-    /// Follows fields from a receiver. Only the last may be a method with arguments.
+    /// Resolves a chain of fields. Only the last one may be a method with arguments.
     pub(super) fn fields(
         &mut self,
         dot: &Value,

@@ -1,4 +1,4 @@
-//! Tokens of a template, after Go's `text/template/parse/lex.go`.
+//! Tokenizes templates. Based on Go's `text/template/parse/lex.go`.
 
 use super::node::Pos;
 
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     LeftParen,
     RightParen,
     End,
-    /// A place that cannot be read. The parser reports it when it gets there, as Go's does.
+    /// Unreadable text. Like Go's parser, ours reports it when it gets there.
     Error,
 }
 
@@ -43,7 +43,7 @@ impl Token<'_> {
     }
 }
 
-/// Text that cannot be read as a template: where, and why.
+/// The location and reason of unreadable text.
 #[derive(Debug)]
 struct LexError {
     pos: usize,
@@ -56,7 +56,7 @@ const KEYWORDS: [&str; 10] =
     ["block", "break", "continue", "define", "else", "end", "if", "range", "template", "with"];
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Returns the tokens up to the end or the first error.
+/// Returns the tokens before the end or the first error.
 pub(super) fn tokens(text: &str) -> (Vec<Token<'_>>, Option<String>) {
     let mut lexer = Lexer { text, pos: 0, parens: 0, tokens: Vec::new() };
     let why = lexer.run().err().map(|LexError { pos, why }| {
@@ -115,7 +115,7 @@ impl<'a> Lexer<'a> {
                 self.tokens.push(Token { kind: Kind::Text, pos: start, text });
             }
             self.pos = open + 2 + if trims { 2 } else { 0 };
-            // A comment may follow the trim marker with more space than one.
+            // More than one space may separate a trim marker from a comment.
             trim_next = if self.rest().starts_with("/*") {
                 self.comment(open)?
             } else {
@@ -145,7 +145,7 @@ impl<'a> Lexer<'a> {
         rest.starts_with(SPACES) && rest.get(1..).is_some_and(|rest| rest.starts_with("-}}"))
     }
 
-    /// Reads the tokens inside delimiters. Returns true if the closing delimiter trims the text that follows.
+    /// Reads the tokens between delimiters. Returns true if the closing delimiter trims the following text.
     fn action(&mut self, open: usize) -> Result<bool> {
         loop {
             let trims = self.closes_with_trim();

@@ -1,7 +1,7 @@
-//! Go's text/template: `lex` and `parse` make trees, `exec` runs them.
+//! Go's text/template: `lex` and `parse` build trees, and `exec` runs them.
 //!
-//! The reference is Go 1.26's `text/template` and `text/template/parse`. Positions and the texts of nodes are kept,
-//! because errors show them.
+//! The reference is `text/template` and `text/template/parse` of Go 1.26. Nodes keep their positions and texts for
+//! errors.
 
 mod call;
 pub(crate) mod compare;

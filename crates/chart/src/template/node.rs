@@ -1,4 +1,4 @@
-//! The nodes of a parsed template, and their text as errors show it.
+//! The nodes of a parsed template, and their text in errors.
 
 use std::fmt::{Display, Formatter, Result};
 use std::rc::Rc;
@@ -57,7 +57,7 @@ pub(crate) enum ArgKind {
         quoted: Rc<str>,
     },
     Field(Vec<Rc<str>>),
-    /// A variable and the fields that follow it.
+    /// A variable and a chain of fields.
     Variable(Rc<str>, Vec<Rc<str>>),
     Identifier(Rc<str>),
     Chain(Box<Arg>, Vec<Rc<str>>),
@@ -70,7 +70,8 @@ pub(crate) struct Number {
     pub(crate) text: Rc<str>,
     pub(crate) int: Option<i64>,
     pub(crate) float: Option<f64>,
-    /// Written as a character, in hexadecimal, or without point and exponent, so that it is an `int`.
+    /// True if it is written as a character, in hexadecimal, or without a point and exponent, which makes it an
+    /// `int`.
     pub(crate) is_integer_text: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of templates, after `newNumber` of Go's `text/template/parse/node.go`.
+//! Numbers in templates, based on `newNumber` in Go's `text/template/parse/node.go`.
 
 use ::yaml::radix;
 
@@ -17,7 +17,7 @@ pub(super) fn number(text: &str) -> Option<Number> {
     }
     let float = go_float(text)?;
     if integer_text {
-        // An integer that does not fit.
+        // The integer is out of range.
         return None;
     }
     let int = (float.fract() == 0.0 && float.abs() < 9.2e18).then_some(float as i64);
@@ -29,7 +29,7 @@ fn is_prefixed(text: &str) -> bool {
     unsigned.starts_with("0x") || unsigned.starts_with("0X")
 }
 
-/// Reads a character constant, with its quotes.
+/// Reads a quoted character constant.
 pub(super) fn character(text: &str) -> Option<Number> {
     let inner = text.strip_prefix('\'')?.strip_suffix('\'')?;
     let inner = if inner == "\\'" { "'".to_owned() } else { super::parse::unescape(inner)? };
@@ -39,7 +39,7 @@ pub(super) fn character(text: &str) -> Option<Number> {
     Some(Number { text: text.into(), int: Some(int), float: Some(int as f64), is_integer_text: true })
 }
 
-/// Reads an integer as `strconv.ParseInt(text, 0, 64)`: with the prefixes `0x`, `0o`, `0b`, `0` and underscores.
+/// Reads an integer like `strconv.ParseInt(text, 0, 64)`: with the prefixes `0x`, `0o`, `0b`, `0` and underscores.
 pub(crate) fn go_integer(text: &str) -> Option<i64> {
     let (negative, radix, digits) = radix(text)?;
     let plain: String = digits.chars().filter(|c| *c != '_').collect();
@@ -50,7 +50,7 @@ pub(crate) fn go_integer(text: &str) -> Option<i64> {
     i64::try_from(if negative { -magnitude } else { magnitude }).ok()
 }
 
-/// Reads a float as `strconv.ParseFloat`.
+/// Reads a float like `strconv.ParseFloat`.
 pub(crate) fn go_float(text: &str) -> Option<f64> {
     let plain: String = text.chars().filter(|c| *c != '_').collect();
     let starts = plain.trim_start_matches(['+', '-']);
@@ -64,7 +64,7 @@ pub(crate) fn go_float(text: &str) -> Option<f64> {
     plain.parse().ok().filter(|float: &f64| float.is_finite())
 }
 
-/// Reads `1.8p3`, the digits of a hexadecimal float, whose exponent is a power of two.
+/// Reads the digits of a hexadecimal float, such as `1.8p3`. Its exponent is a power of two.
 fn hexadecimal(text: &str) -> Option<f64> {
     let (mantissa, exponent) = text.split_once(['p', 'P'])?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

@@ -1,4 +1,4 @@
-//! The parser of templates, after Go's `text/template/parse/parse.go`.
+//! Parses templates. Based on Go's `text/template/parse/parse.go`.
 
 use std::rc::Rc;
 
@@ -6,27 +6,27 @@ use super::lex::{Kind, Token, tokens};
 use super::node::{Arg, ArgKind, Branch, Command, Node, Pipe, Pos};
 use super::number::{character, number};
 
-/// The nesting of actions and parentheses. People nest a dozen.
+/// Maximum nesting of actions and parentheses. Real templates nest about a dozen.
 const MAX_NESTING: usize = 500;
 
-/// A parsed template: a file, or a `define` in it.
+/// A parsed template: a file or a `define`.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The name of the file, for errors.
+    /// The file name, for errors.
     pub(crate) file: Rc<str>,
-    /// The text of the file, for the lines of errors.
+    /// The text of the file, for line numbers in errors.
     pub(crate) text: Rc<str>,
     pub(crate) name: Rc<str>,
     pub(crate) root: Vec<Node>,
 }
 
 impl Tree {
-    /// Returns true if the template has nothing but white space.
+    /// Returns true if the template contains only whitespace.
     pub(crate) fn is_empty(&self) -> bool {
         self.root.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
     }
 
-    /// Returns file, line and column of a node, as Go's errors show them.
+    /// Returns the file, line and column of a node, as in Go's errors.
     pub(crate) fn location(&self, pos: Pos) -> String {
         let before = self.text.as_bytes().get(..pos as usize).unwrap_or_default();
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
@@ -34,8 +34,8 @@ impl Tree {
         format!("{}:{line}:{column}", self.file)
     }
 
-    /// Returns the text of the action that a node belongs to, from the beginning of the line, where the key of its value
-    /// stands. Of a long one, it is the part next to the node.
+    /// Returns the text of a node's action, from the start of the line, which contains the key of its value. If
+    /// the action is long, returns only the part near the node.
     pub(crate) fn action(&self, pos: Pos) -> &[u8] {
         const REACH: usize = 2 << 10;
         let (bytes, pos) = (self.text.as_bytes(), pos as usize);
@@ -58,7 +58,7 @@ pub(crate) struct ParseError {
 
 type Result<T> = std::result::Result<T, ParseError>;
 
-/// Parses a file. Returns its tree and the templates it defines.
+/// Parses a file. Returns its tree and the templates that it defines.
 pub(crate) fn parse(file: &Rc<str>, text: &str, is_function: &dyn Fn(&str) -> bool) -> Result<Vec<Tree>> {
     let (tokens, unreadable) = tokens(text);
     let mut parser = Parser {
@@ -90,7 +90,7 @@ struct Parser<'a> {
     file: Rc<str>,
     text: Rc<str>,
     tokens: Vec<Token<'a>>,
-    /// The reason if the last token is an error.
+    /// The reason, if the last token is an error.
     unreadable: Option<String>,
     at: usize,
     vars: Vec<Rc<str>>,
@@ -502,7 +502,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the text of a quoted or raw string, as Go's `strconv.Unquote`.
+/// Returns the text of a quoted or raw string, like Go's `strconv.Unquote`.
 fn unquote(text: &str) -> Option<String> {
     if let Some(raw) = text.strip_prefix('`') {
         return raw.strip_suffix('`').map(|raw| raw.replace('\r', ""));
@@ -510,7 +510,7 @@ fn unquote(text: &str) -> Option<String> {
     unescape(text.strip_prefix('"')?.strip_suffix('"')?)
 }
 
-/// Resolves Go's escapes.
+/// Resolves Go's escape sequences.
 pub(super) fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut chars = text.chars();

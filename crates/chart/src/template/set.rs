@@ -1,4 +1,4 @@
-//! The named templates of a rendering. `tpl` adds a layer of its own, which ends with it.
+//! The named templates of a rendering. `tpl` temporarily adds a layer.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,15 +6,15 @@ use std::rc::Rc;
 
 use super::parse::{ParseError, Tree, parse};
 
-/// The trees of texts, by text.
+/// Parsed trees by source text.
 type Parsed = BTreeMap<Rc<str>, Vec<Rc<Tree>>>;
 
-/// Named templates, over an outer set.
+/// Named templates, layered over an outer set.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     outer: Option<Rc<Set>>,
     trees: BTreeMap<Rc<str>, Rc<Tree>>,
-    /// The trees of texts that `tpl` has parsed already.
+    /// Cache of the texts that `tpl` has parsed.
     parsed: Rc<RefCell<Parsed>>,
 }
 
@@ -23,7 +23,7 @@ impl Set {
         self.trees.get(name).or_else(|| self.outer.as_ref()?.get(name))
     }
 
-    /// Adds a file and what it defines. A later definition replaces an earlier one unless it is empty.
+    /// Adds a file and its definitions. A later definition replaces an earlier one unless it is empty.
     pub(crate) fn add(&mut self, file: &Rc<str>, text: &str) -> Result<(), ParseError> {
         for tree in parse(file, text, &crate::funcs::is_function)? {
             self.insert(Rc::new(tree));
@@ -37,7 +37,7 @@ impl Set {
         }
     }
 
-    /// Returns a layer with the text that `tpl` gets, under the given name.
+    /// Returns a layer with a text for `tpl`, under the given name.
     pub(crate) fn layer(self: &Rc<Self>, name: &Rc<str>, text: &Rc<str>) -> Result<Rc<Self>, ParseError> {
         let known = self.parsed.borrow().get(text).cloned();
         let trees = match known {
@@ -51,7 +51,7 @@ impl Set {
         };
         let mut layer =
             Self { outer: Some(self.clone()), trees: BTreeMap::new(), parsed: self.parsed.clone() };
-        // The text itself replaces the text of an outer `tpl`, even if it is empty.
+        // The text itself replaces an outer `tpl` text, even if it is empty.
         for tree in trees {
             if tree.name == *name {
                 layer.trees.insert(name.clone(), tree);

@@ -1,4 +1,4 @@
-//! Bombs are refused by the name of the budget that they exhaust.
+//! Resource bombs fail with the name of the budget that they exhaust.
 
 use super::template;
 

@@ -1,4 +1,4 @@
-//! Charts beyond their templates: subcharts, values, hooks and the order of documents.
+//! Features of charts other than templates: subcharts, values, hooks and the order of documents.
 
 use super::{chart, template};
 

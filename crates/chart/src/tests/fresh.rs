@@ -1,4 +1,4 @@
-//! Values that differ at each rendering, for callers that have none.
+//! Values that differ in each rendering, for callers that provide none.
 
 use super::{CHART, request};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Random values, keys and certificates of a seed.
+//! Random values, keys and certificates from a seed.
 
 use proptest::prelude::*;
 use rsa::pkcs1v15::Pkcs1v15Sign;
@@ -15,7 +15,7 @@ use crate::load::Tree;
 use crate::random::Fresh;
 use crate::render::{Request, render};
 
-/// Renders a template with a seed that a number stands for.
+/// Renders a template with a seed made from a number.
 fn drawn(seed: u8, text: &str) -> String {
     let tree: Tree = [("Chart.yaml", CHART), ("templates/t.yaml", text)]
         .into_iter()
@@ -35,7 +35,7 @@ fn values<const N: usize>(actions: &str, expressions: [&str; N]) -> [String; N] 
     values.try_into().unwrap()
 }
 
-/// Returns the part of a certificate that is signed, and the signature.
+/// Returns the signed part of a certificate and the signature.
 fn signed(pem: &str) -> (TbsCertificate, Vec<u8>) {
     let Certificate { tbs_certificate, signature, .. } = Certificate::from_pem(pem).unwrap();
     (tbs_certificate, signature.raw_bytes().to_vec())
@@ -71,7 +71,7 @@ fn values_are_the_same_in_every_release_of_this_crate() {
         let text = drawn(1, &format!("a: {{{{ {call} | quote }}}}\n"));
         Sha256::digest(text)[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };
-    // Another digest means that passwords and keys of every fleet change with the upgrade.
+    // If a digest changes, an upgrade changes the passwords and keys of every fleet.
     assert_eq!(digest("randAlphaNum 20"), "dc5cfa89");
     let keys = ["genPrivateKey \"ecdsa\"", "genPrivateKey \"ed25519\"", "(genCA \"ca\" 1).Key"].map(digest);
     assert_eq!(keys, ["06a80655", "cea0b22f", "a46746e1"]);
@@ -80,7 +80,7 @@ fn values_are_the_same_in_every_release_of_this_crate() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
 
-    /// Lines with calls of their own, in any order and with anything between them.
+    /// Lines with separate calls, in any order and with anything between them.
     #[test]
     fn a_call_draws_the_same_wherever_its_line_stands(
         order in Just((0..6).collect::<Vec<u32>>()).prop_shuffle(),

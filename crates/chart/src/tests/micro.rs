@@ -1,5 +1,5 @@
-//! Single templates and what the engine of helm v4.3.2 makes of them. `micro.jsonl` has one a line: the template, and
-//! its output, its error, or `random` if its output is never the same.
+//! Single templates and their output in helm v4.3.2. Each line of `micro.jsonl` has a template, and its output,
+//! its error, or `random` if its output varies.
 
 use crate::budget::Work;
 use crate::engine::{Release, render};
@@ -39,20 +39,20 @@ fn rendered(template: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the words after the last place in a template that an error names: its cause.
+/// Returns the cause of an error: the words after the last template location.
 fn cause(error: &str) -> String {
     let words = error.split_whitespace().collect::<Vec<_>>().join(" ");
     let tail = words.rsplit(">: ").next().unwrap_or(&words).to_owned();
     tail.trim_start_matches("template: ").to_owned()
 }
 
-/// Templates whose errors differ in more than layout, or that need what a pure renderer does not have.
+/// Templates whose errors differ in more than layout, or that need features that a pure renderer lacks.
 const DIFFERENT: &[&str] = &[
-    // A nil map of Go prints as `map[]`, but is null in YAML; ours is empty in both.
+    // A nil map prints as `map[]` in Go, but is null in YAML. Ours is empty in both.
     "{{ toYaml .Chart }}",
-    // The error names the argument.
+    // Our error names the argument.
     "{{ call .Values.s }}",
-    // The texts of the YAML parsers differ.
+    // The YAML parsers have different messages.
     "{{ fromYaml \"a: b: c\" }}",
     "{{ fromYaml \"{\" }}",
     "{{ fromYaml \"1: a\\ntrue: b\\nnull: c\\n1.5: d\" | toJson }}",

@@ -15,7 +15,7 @@ use crate::render::{Hooks, Rendered, Request, Values, render};
 
 const CHART: &str = "{name: c, version: 0.1.0, apiVersion: v2}";
 
-/// Returns a request that a test changes.
+/// Returns a request for tests to modify.
 fn request(files: &Tree) -> Request<'_> {
     Request {
         files,
@@ -32,7 +32,7 @@ fn request(files: &Tree) -> Request<'_> {
     }
 }
 
-/// Renders a chart of these files with values.
+/// Renders a chart with these files and values.
 fn chart(files: &[(&str, &str)], values: &str) -> Result<Rendered, Error> {
     let tree: Tree = files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().into())).collect();
     let values = [Values { file: "values".into(), text: values.to_owned() }];

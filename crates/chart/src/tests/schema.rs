@@ -1,4 +1,4 @@
-//! Values and `values.schema.json`. helm v4.3.2 printed the texts.
+//! Values and `values.schema.json`. The expected messages are the output of helm v4.3.2.
 
 use super::chart;
 

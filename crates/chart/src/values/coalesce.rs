@@ -1,4 +1,5 @@
-//! Puts the values of a release over the defaults of its charts (Helm's `coalesce.go`). A null of the user removes a default.
+//! Merges the values of a release over the defaults of its charts (Helm's `coalesce.go`). A user's null removes a
+//! default.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -9,28 +10,28 @@ use crate::value::{Fields, Map, Value};
 
 const GLOBAL: &str = "global";
 
-/// The treatment of nulls: they stay while dependencies are processed, and go when the values are final.
+/// The handling of nulls: they are kept while dependencies are processed, and removed from the final values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nulls {
     Kept,
     Removed,
 }
 
-/// Returns the values with the defaults of a chart and its subcharts, without nulls that removed a default.
+/// Returns the values merged with the defaults of a chart and its subcharts. Removes nulls that removed a default.
 pub(crate) fn coalesce_values(chart: &Chart, values: &Map) -> Result<Map, Error> {
     let copy = copied(values);
     coalesce(chart, &copy, Nulls::Removed)?;
     Ok(copy)
 }
 
-/// Returns the values with the defaults, with nulls.
+/// Returns the values merged with the defaults, and keeps nulls.
 pub(crate) fn merge_values(chart: &Chart, values: &Map) -> Result<Map, Error> {
     let copy = copied(values);
     coalesce(chart, &copy, Nulls::Kept)?;
     Ok(copy)
 }
 
-/// Fills the gaps of a map from another; nulls stay.
+/// Adds missing values from another map, and keeps nulls.
 pub(crate) fn merge_tables(target: &Map, source: &Map) {
     fill(target, source, Nulls::Kept);
 }
@@ -111,7 +112,7 @@ fn defaults(chart: &Chart, target: &Map, nulls: Nulls) {
     }
 }
 
-/// Returns a default without its nulls, unless they stay.
+/// Returns a default, without nulls if they are removed.
 fn kept(default: Value, nulls: Nulls) -> Option<Value> {
     match default {
         value if nulls == Nulls::Kept => Some(value),

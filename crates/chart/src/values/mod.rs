@@ -1,4 +1,4 @@
-//! Values of files, of `--set` and of charts, each over the next.
+//! Values from files, `--set` and charts, and how they are merged.
 
 mod coalesce;
 mod set;
@@ -8,7 +8,7 @@ pub(crate) use set::set;
 
 use crate::value::{Map, Value};
 
-/// Puts a values file over another: maps are merged, everything else is replaced.
+/// Merges a values file over another one: maps are merged, all other values are replaced.
 pub(crate) fn merged(below: &Map, above: &Map) -> Map {
     let mut fields = below.borrow().clone();
     for (key, value) in above.snapshot() {
@@ -21,7 +21,7 @@ pub(crate) fn merged(below: &Map, above: &Map) -> Map {
     Map::new(fields)
 }
 
-/// Follows a path such as `a.b` to a map.
+/// Returns the map at a path such as `a.b`.
 pub(crate) fn table(values: &Map, path: &str) -> Option<Map> {
     path.split('.').try_fold(values.clone(), |map, key| match map.get(key)? {
         Value::Map(inner) => Some(inner),
@@ -29,7 +29,7 @@ pub(crate) fn table(values: &Map, path: &str) -> Option<Map> {
     })
 }
 
-/// Follows a path to a value that is not a map.
+/// Returns the value at a path, unless it is a map.
 pub(crate) fn path_value(values: &Map, path: &str) -> Option<Value> {
     let value = match path.rsplit_once('.') {
         Some((path, key)) => table(values, path)?.get(key)?,

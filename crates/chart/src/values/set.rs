@@ -3,12 +3,12 @@
 use crate::error::Error;
 use crate::value::{Fields, Map, Value};
 
-/// The longest list that an index can make, as in Helm.
+/// Maximum length of a list created by an index, as in Helm.
 const MAX_INDEX: usize = 65_536;
-/// The parts of a key, as in Helm.
+/// Maximum number of parts in a key, as in Helm.
 const MAX_NESTED: usize = 30;
 
-/// Sets the values that a text such as `a.b=1,c={x,y}` names. With `as_strings`, values stay texts.
+/// Sets values from a text such as `a.b=1,c={x,y}`. With `as_strings`, all values are strings.
 pub(crate) fn set(values: &Map, text: &str, as_strings: bool) -> Result<(), Error> {
     for (key, value) in pairs(text)? {
         let path = path(&key)?;
@@ -25,7 +25,7 @@ enum Step {
     Index(usize),
 }
 
-/// Splits at commas outside braces. A backslash takes the next character as it is.
+/// Splits at commas outside braces. A backslash escapes the next character.
 fn pairs(text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut pairs = Vec::new();
     let (mut key, mut value, mut in_value, mut braces) = (String::new(), String::new(), false, 0usize);
@@ -156,7 +156,7 @@ fn assign(at: &Value, path: &[Step], value: Value) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Returns what stands at a place after the value has been set below it.
+/// Returns the new value at a position, after setting a value below it.
 fn placed(old: Option<Value>, path: &[Step], value: Value) -> Result<Value, &'static str> {
     match path.split_first() {
         None => Ok(value),

@@ -1,11 +1,11 @@
-//! Values as JSON, as Go's `encoding/json` prints it.
+//! Prints values as JSON, like Go's `encoding/json`.
 
 use serde_json::{Map as Fields, Number, Value as Json};
 
 use crate::print::{MAX_DEPTH, bytes, json_float};
 use crate::value::{Element, Value};
 
-/// Converts a value. Floats without a fraction become integers, as in the text of JSON.
+/// Converts a value. Floats without a fraction become integers, as in printed JSON.
 pub(crate) fn from_value(value: &Value) -> Result<Json, String> {
     convert(value, 0)
 }
@@ -52,14 +52,13 @@ fn number_of(float: f64) -> Result<Number, String> {
     Number::from_f64(float).ok_or_else(|| "json: unsupported value".to_owned())
 }
 
-/// The layout of JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// On one line, with `<`, `>` and `&` escaped.
+    /// Single-line, with `<`, `>` and `&` escaped.
     Compact,
-    /// On one line, as it is.
+    /// Single-line, without these escapes.
     Raw,
-    /// On many lines.
+    /// Multi-line.
     Pretty,
 }
 
@@ -128,7 +127,8 @@ fn string(out: &mut String, text: &str) {
     quote(out, text, |c| matches!(c, '\0'..='\u{1f}' | '\u{2028}' | '\u{2029}'));
 }
 
-/// Writes a text in quotes. `is_escaped` chooses the characters without an escape sequence to write by number.
+/// Writes a quoted text. `is_escaped` selects characters that have no escape sequence but must be written by
+/// number.
 pub(crate) fn quote(out: &mut String, text: &str, is_escaped: impl Fn(char) -> bool) {
     out.push('"');
     for c in text.chars() {
@@ -147,7 +147,7 @@ pub(crate) fn quote(out: &mut String, text: &str, is_escaped: impl Fn(char) -> b
     out.push('"');
 }
 
-/// Reads JSON. Errors have Go's words where charts print them.
+/// Parses JSON. Errors match Go's messages in the cases that charts print.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     match serde_json::from_str::<Json>(text) {
         Ok(json) => Ok(Value::from(&json)),

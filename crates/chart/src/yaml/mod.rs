@@ -1,5 +1,5 @@
-//! YAML and JSON as `sigs.k8s.io/yaml` reads and prints them: YAML becomes JSON first, so that every number is a
-//! `float64`, and what is printed has passed through JSON, too.
+//! Reads and prints YAML and JSON like `sigs.k8s.io/yaml`: YAML is converted to JSON first, so every number is a
+//! `float64`. Printed values also pass through JSON.
 
 pub(crate) mod json;
 mod read;
@@ -9,7 +9,7 @@ use crate::value::Value;
 
 pub(crate) use read::{read, read_all};
 
-/// Prints a value without the newline at its end, as Helm's `toYaml`.
+/// Prints a value without the trailing newline, like Helm's `toYaml`.
 pub(crate) fn print(value: &Value) -> Result<String, String> {
     let json = json::from_value(value)?;
     let mut text = ::yaml::print_value(&json);
@@ -19,7 +19,7 @@ pub(crate) fn print(value: &Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// Prints a value with indented lists, as `toYamlPretty`.
+/// Prints a value with indented lists, like `toYamlPretty`.
 pub(crate) fn print_pretty(value: &Value) -> Result<String, String> {
     let json = json::from_value(value)?;
     let mut text = ::yaml::print_value_indented(&json);

@@ -1,4 +1,4 @@
-//! Reads YAML by the rules of go-yaml v2.
+//! Reads YAML like go-yaml v2.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,9 +8,9 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Tag};
 use super::scalar::{key, resolve};
 use crate::value::{Fields, Value};
 
-/// The nesting of lists and maps.
+/// Maximum nesting of lists and maps.
 const MAX_DEPTH: usize = 200;
-/// The values of one text, copies made by aliases included.
+/// Maximum number of values in a text, including copies made by aliases.
 const MAX_VALUES: usize = 1_000_000;
 const CORE_TAGS: &str = "tag:yaml.org,2002:";
 const MERGE_KEY: &str = "<<";
@@ -25,7 +25,7 @@ pub(crate) fn read_all(text: &str) -> Result<Vec<Value>, String> {
     documents(text, false)
 }
 
-/// A list or map that is being read.
+/// A list or map being read.
 enum Frame {
     List { anchor: usize, items: Vec<Value> },
     Map { anchor: usize, fields: Fields, key: Option<(String, bool)>, merges: Vec<Value> },
@@ -33,7 +33,7 @@ enum Frame {
 
 struct Reader<'a> {
     text: &'a str,
-    /// The end of a text whose last line has characters but no line break, in characters.
+    /// The end of a text whose last line has characters but no line break, counted in characters.
     unbroken_end: Option<usize>,
     stack: Vec<Frame>,
     anchors: BTreeMap<usize, (Value, usize)>,
@@ -77,7 +77,7 @@ fn documents(text: &str, only_first: bool) -> Result<Vec<Value>, String> {
     Ok(roots)
 }
 
-/// Returns the error in the words of libyaml, which counts the lines of this one from 0.
+/// Returns the error in libyaml's words. libyaml counts the lines of this error from 0.
 fn yaml_error(line: usize, why: &str) -> String {
     match why.rsplit_once(", did not find expected ") {
         Some((_, what)) if line > 1 => format!("yaml: line {}: did not find expected {what}", line - 1),
@@ -94,7 +94,7 @@ impl Reader<'_> {
                 let text = if is_block && at_end {
                     text.strip_suffix('\n').unwrap_or(&text)
                 } else if style == ScalarStyle::Plain && !written {
-                    // The parser returns `~` for a value that is not written at all.
+                    // The parser returns `~` for an omitted value.
                     ""
                 } else {
                     &text
@@ -203,7 +203,7 @@ impl Frame {
                     Value::List(list) => merges.extend(list.items.iter().cloned()),
                     _ => return Err("map merge requires map or sequence of maps as the value".into()),
                 },
-                // A repeated key counts the last time.
+                // If a key is repeated, the last value wins.
                 Some((key, false)) => {
                     fields.insert(Rc::from(key), value);
                 }

@@ -1,4 +1,4 @@
-//! The types of plain scalars in go-yaml v2: YAML 1.1 booleans, Go's integers, no base 60; dates are texts.
+//! Types of plain scalars in go-yaml v2: YAML 1.1 booleans, Go's integers, no base 60, and dates as strings.
 
 use ::yaml::has_float_syntax;
 
@@ -41,7 +41,7 @@ fn number(text: &str) -> Option<f64> {
     has_float_syntax(&plain).then(|| go_float(&plain)).flatten()
 }
 
-/// Returns the text of a scalar that is a key.
+/// Returns the text of a scalar key.
 pub(super) fn key(value: &Value) -> Result<String, String> {
     match value {
         Value::Str(text) => Ok(text.to_string()),
