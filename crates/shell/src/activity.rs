@@ -1,4 +1,4 @@
-//! The activities of a shell for a key, reported to an observer, such as one that makes traces of them.
+//! What a shell does for a key, reported to an observer that, for example, makes traces.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use object::Key;
 use reconcile::{Act, Caches, Outcome, ReconcileResult};
 
-/// Something that a shell has done for a key.
+/// Work that a shell has done for a key.
 pub struct Activity<'a> {
-    /// The caches after it.
+    /// The caches after the work.
     pub caches: &'a Caches,
-    /// When it began.
+    /// When the work began.
     pub began: Timestamp,
-    /// When it ended.
+    /// When the work ended.
     pub ended: Timestamp,
     /// The kind of the activity.
     pub kind: ActivityKind<'a>,
@@ -23,11 +23,11 @@ pub struct Activity<'a> {
 pub enum ActivityKind<'a> {
     /// A computation for a decision, such as a rendering.
     Computed {
-        /// The controller that asked for it.
+        /// The controller that requested it.
         controller: &'static str,
-        /// The key that it was asked for.
+        /// The key for which it was requested.
         key: &'a Key,
-        /// Its name.
+        /// The name.
         name: &'static str,
     },
     /// A write was attempted.
@@ -37,9 +37,9 @@ pub enum ActivityKind<'a> {
         /// Its outcome.
         outcome: &'a Outcome,
     },
-    /// A reconciliation ended. Its writes were observed before.
+    /// A reconciliation ended. Its writes have already been observed.
     Reconciled(&'a ReconcileResult),
 }
 
-/// Takes the activities of a shell. It is called on the threads that do the work, so it must return at once.
+/// Receives the activities of a shell. It is called on the threads that do the work, so it must return quickly.
 pub type ObserveFn = Arc<dyn Fn(Activity<'_>) + Send + Sync>;

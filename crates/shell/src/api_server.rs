@@ -1,4 +1,4 @@
-//! Requests to an API server. Failures are classified by the retry that they need.
+//! Sends requests to an API server, and classifies failures by the retry that they need.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use super::{Leadership, Resources};
 use object::{Object, ObjectRef};
 use reconcile::{Answer, Failure, FailureKind, ObjectText, Outcome, Precondition, Subresource};
 
-/// The longest wait that a server can ask for with `Retry-After`.
+/// The longest wait that a server can request with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// An API server, as one controller may use it.
+/// An API server, as used by one controller.
 #[derive(Clone, Copy)]
 pub(super) struct ApiServer<'a> {
     pub(super) resources: &'a Resources,
     pub(super) slots: &'a Semaphore,
-    /// The user that requests impersonate.
+    /// The user to impersonate.
     pub(super) impersonate: Option<&'a str>,
     pub(super) leadership: Option<&'a Leadership>,
 }
@@ -34,13 +34,13 @@ impl<'a> ApiServer<'a> {
         Self { impersonate, ..self }
     }
 
-    /// Returns the object as it is now.
+    /// Returns the current object.
     pub(super) async fn get(self, target: &ObjectRef) -> Result<Object, Failure> {
         let request = self.home(target).await?.get(&target.key.name, &Default::default());
         self.send(target, request.map_err(Error::BuildRequest)).await
     }
 
-    /// Returns the collection of an object.
+    /// Returns the collection that contains an object.
     async fn home(self, target: &ObjectRef) -> Result<kube::core::Request, Failure> {
         let served = self.resources.served(&target.gvk).await.map_err(|e| failure(target, e))?;
         Ok(served.home(&target.key))
@@ -114,7 +114,8 @@ impl<'a> ApiServer<'a> {
             ..DeleteParams::default()
         };
         match self.respond(home.delete(&target.key.name, &params).map_err(Error::BuildRequest)).await {
-            // A `Status` means that the object is gone; the object itself means that finalizers hold it.
+            // A `Status` means that the object is gone; the object itself means that finalizers block its
+            // deletion.
             Ok(answer) => Ok(answer.is_terminating().then_some(answer).into()),
             Err(Error::Api(status)) if status.is_not_found() => Ok(Answer::Nothing),
             Err(error) => Err(failure(target, error)),
@@ -138,8 +139,7 @@ impl<'a> ApiServer<'a> {
         let mut request = request?;
         impersonating(&mut request, self.impersonate)?;
         let slot = self.slots.acquire().await.map_err(|e| Error::Service(e.into()))?;
-        // The wait for a slot may have been long. The connection checks the leadership once more before it
-        // sends.
+        // The wait for a slot may have been long. The connection checks the leadership again before it sends.
         if let Some(Err(not_leading)) = self.leadership.map(Leadership::check) {
             return Err(Error::Service(not_leading.into()));
         }
@@ -147,15 +147,15 @@ impl<'a> ApiServer<'a> {
         let answered = request_object(self.resources.client(), request).await;
         drop(slot);
         if let Err(error) = &answered {
-            // The reconciliation ends only when the server wants requests again, which also delays the next
-            // reconciliations of the controller.
+            // The reconciliation only ends when the server accepts requests again, which also delays the
+            // controller's next reconciliations.
             sleep(retry_after(error).min(MAX_RETRY_AFTER)).await;
         }
         answered
     }
 }
 
-/// Lets a request impersonate a user.
+/// Adds the header that impersonates a user.
 pub(super) fn impersonating(request: &mut http::Request<Vec<u8>>, user: Option<&str>) -> Result<(), Error> {
     if let Some(user) = user {
         let user = HeaderValue::from_str(user).map_err(|e| Error::Service(e.into()))?;
@@ -164,7 +164,7 @@ pub(super) fn impersonating(request: &mut http::Request<Vec<u8>>, user: Option<&
     Ok(())
 }
 
-/// Sends a request whose answer is an object.
+/// Sends a request whose response is an object.
 pub(super) async fn request_object(
     client: &Client,
     request: http::Request<Vec<u8>>,
@@ -173,7 +173,7 @@ pub(super) async fn request_object(
     ObjectText::new(&text).object().map_err(Error::SerdeError)
 }
 
-/// Returns the failure of a request, with the name of the object it was about.
+/// Returns the failure of a request for an object.
 pub fn failure(target: &ObjectRef, error: Error) -> Failure {
     match error {
         Error::Api(status) => {
@@ -195,9 +195,9 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
 /// The message if a kind is not served.
 pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
 
-/// Returns an error with its causes, for people. The answer of an API server is its message alone.
+/// Formats an error with its causes, for people. For an API server's response, only its message is shown.
 ///
-/// Use it for every error that may come from a request: kube displays an answer with its Debug form.
+/// Use it for every error that a request may cause, because kube displays a response in its Debug form.
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
@@ -215,7 +215,7 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Returns the answer of an API server, or the reason why there is none, in a line.
+/// Returns an API server's message, or the reason why there is none, in one line.
 pub fn message(error: &Error) -> String {
     match error {
         Error::Api(status) if status.message.is_empty() => format!("{} {}", status.code, status.reason),

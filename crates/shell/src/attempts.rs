@@ -1,9 +1,8 @@
-//! A record on disk of the computations that have begun, so that a computation that kills the process is not
-//! repeated without end.
+//! Records the computations that have begun on disk, so that one that kills the process is not repeated endlessly.
 //!
-//! An input from outside may make a computation take all memory, in spite of its limits. A file exists for
-//! each computation from before its start until its end, or until the process ends on purpose. A file that
-//! exists at the start of the process shows a computation that was running when the process was killed.
+//! Untrusted input may make a computation use up all memory, despite its limits. Each computation has a file from
+//! before its start until it ends, or until the process shuts down in an orderly way. A file that exists when the
+//! process starts therefore shows that the process was killed during that computation.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,25 +14,25 @@ use sha2::{Digest as _, Sha256};
 
 use object::hex;
 
-/// How often the process may end during one computation. A process ends for other reasons too, and a single
-/// end proves little.
+/// How often the process may die during a computation. It may die for other reasons too, so a single death proves
+/// little.
 const MAX_ENDS: usize = 3;
-/// Time without an attempt after which a record of fewer ends expires. Once a computation is refused, it has
-/// one attempt each time that this has passed, because the cause may be gone.
+/// The time without an attempt after which a record with fewer deaths expires. A refused computation gets another
+/// attempt each time that this has passed, because the cause may be gone.
 const EXPIRES_AFTER: Duration = Duration::from_secs(3600);
 
-/// The directory of the computations that have begun.
+/// The directory of started computations.
 #[derive(Debug)]
 pub(super) struct Attempts {
     dir: PathBuf,
-    /// The computations that run, by their files; absent once the process ends on purpose.
+    /// The running computations by file; `None` once the process is shutting down.
     running: Mutex<Option<BTreeMap<PathBuf, Running>>>,
-    /// The lock of the computations during which the process has ended: only one of them runs at a time. So
-    /// the next end is counted for its cause, and not for computations that ran beside it.
+    /// The lock for computations during which the process has died. Only one of them runs at a time, so that the
+    /// next death is not blamed on another.
     suspect: Mutex<()>,
 }
 
-/// The computations of one input that run at one time.
+/// The running computations of one input.
 #[derive(Debug)]
 struct Running {
     /// The record before the first of them began.
@@ -43,7 +42,7 @@ struct Running {
     is_survived: bool,
 }
 
-/// How often the process ended during a computation, and when that was written.
+/// How often the process died during a computation, and when that was written.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     ends: usize,
@@ -59,16 +58,16 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempts {
-    /// Names the directory, which is created at the first attempt.
+    /// Sets the directory, which is created at the first attempt.
     pub(super) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), running: Mutex::new(Some(BTreeMap::new())), suspect: Mutex::default() }
     }
 
-    /// Begins a computation with an input. If the process has ended during it, waits until no other such
-    /// computation runs.
+    /// Begins a computation of an input. If the process has died during it, waits until no other such computation
+    /// runs.
     ///
-    /// A sentence, if the process ended too often during this computation. If the disk cannot be written, no
-    /// computation is refused.
+    /// Returns the message to show if the process died too often during this computation. Disk errors never block
+    /// a computation.
     pub(super) fn begin(&self, name: &str, input: &str) -> Result<Attempt<'_>, String> {
         let file = self.dir.join(hex(Sha256::digest(format!("{name}\n{input}"))));
         let running = self.running().as_ref().and_then(|running| Some(running.get(&file)?.before));
@@ -87,15 +86,15 @@ impl Attempts {
             if let Err(error) = written {
                 tracing::warn!(%error, path = %self.dir.display(), "cannot record the start of a computation");
             }
-            // An input may be computed twice at one time; then the record before the first one stays.
+            // An input may be computed twice at the same time; then the record before the first one is kept.
             let first = Running { before, attempts: 0, is_survived: false };
             running.entry(file.clone()).or_insert(first).attempts += 1;
         }
         Ok(Attempt { attempts: self, file, _suspect: suspect })
     }
 
-    /// Ends the record, because the process ends on purpose. This counts for no computation that runs or
-    /// begins until then.
+    /// Restores all records, because the process is shutting down. Computations that are running or begin until
+    /// its end are not blamed.
     pub(super) fn close(&self) {
         for (file, running) in self.running().take().unwrap_or_default() {
             running.before.restore(&file);
@@ -116,13 +115,13 @@ impl Record {
         if record.is_recent() || ends >= MAX_ENDS { record } else { Self { ends: 0, written } }
     }
 
-    /// Returns whether the last end was a short time ago.
+    /// Returns whether the last death was recent.
     fn is_recent(self) -> bool {
-        // A time in the future comes from a clock that was set back since.
+        // A time in the future means that the clock has been set back since.
         self.written.is_some_and(|at| at.elapsed().is_ok_and(|age| age < EXPIRES_AFTER))
     }
 
-    /// Writes it again, with its time, because a computation has not run to its end.
+    /// Writes the record with its original time, because a computation did not complete.
     fn restore(self, file: &Path) {
         let restored = if self.ends == 0 { fs::remove_file(file) } else { self.write(file) };
         if let Err(error) = restored {
@@ -138,17 +137,17 @@ impl Record {
 }
 
 impl Attempt<'_> {
-    /// Ends the attempt: the process has survived the computation.
+    /// Ends the attempt, because the process has survived the computation.
     pub(super) fn end(self) {
         self.leave(true);
     }
 
-    /// Takes the attempt back, because the computation has not run: the ends before it count as they did.
+    /// Withdraws the attempt, because the computation did not run. Earlier deaths still count.
     pub(super) fn withdraw(self) {
         self.leave(false);
     }
 
-    /// The last of the computations of an input takes its record with it.
+    /// Removes or restores the record once the last computation of the input ends.
     fn leave(self, is_survived: bool) {
         let mut guard = self.attempts.running();
         let left = guard.as_mut().and_then(|running| {
@@ -159,7 +158,7 @@ impl Attempt<'_> {
         });
         match (left, &*guard) {
             (Some(left), _) if !left.is_survived => left.before.restore(&self.file),
-            // There is no file if the disk refused it.
+            // The file is absent if it could not be written.
             (Some(_), _) => drop(fs::remove_file(&self.file)),
             (None, None) if is_survived => drop(fs::remove_file(&self.file)),
             (None, _) => {}
@@ -176,7 +175,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let attempts = || Attempts::new(&dir.path().join("attempts"));
         for _ in 0..MAX_ENDS {
-            // The process is killed here.
+            // Simulates a kill of the process.
             let _ = attempts().begin("rendered commit", "one").unwrap();
         }
         let refused = attempts().begin("rendered commit", "one").unwrap_err();
@@ -301,7 +300,7 @@ mod tests {
                 scope.spawn(move || {
                     let attempt = attempts.begin("rendered commit", input).unwrap();
                     assert_eq!(running.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
-                    // A computation that has not ended the process does not wait.
+                    // A computation that has not killed the process does not wait.
                     attempts.begin("rendered commit", &format!("new {input}")).unwrap().end();
                     std::thread::yield_now();
                     running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);

@@ -1,9 +1,9 @@
-//! A budget of memory for the objects that a process keeps, so that no client of an API server can push it over its
-//! memory limit.
+//! A memory budget for the objects that a process caches, so that no client of an API server can push the process
+//! over its memory limit.
 //!
-//! Objects of ordinary size are not counted: how many there are is the size of the fleet, for which the process gets
-//! its memory. An object over the budget is not read. It blocks what depends on it and nothing else, and is named
-//! like an object that does not fit its type.
+//! Objects of ordinary size do not count, because their number is the size of the fleet, which the memory limit
+//! accounts for. An object over budget is not read. It is reported like an object that does not fit its type, and
+//! blocks only what depends on it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,23 +12,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use object::Key;
 
-/// The weight up to which an object is not counted: an add-on with its status has 7 KiB of JSON, which weighs 30 KiB.
+/// The weight up to which objects do not count. An add-on with its status has 7 KiB of JSON, which weighs 30 KiB.
 pub(super) const SMALL: usize = 64 << 10;
-/// The least limit of memory that budgets are made for; below it nothing works.
+/// The smallest memory limit that budgets are computed for. The process cannot work with less.
 const LEAST: usize = 64 << 20;
 
-/// The memory that the large objects of all kinds take.
+/// The memory that the large objects of all kinds use.
 pub(super) static MEMORY: LazyLock<Memory> = LazyLock::new(|| Memory::of(memory_limit()));
 
-/// The budgets of a process, and what is used of them.
+/// The budgets of a process, and how much is used.
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// For all kinds: 7/16 of the limit. The rest is for ordinary objects, for pages while they arrive, and for the
-    /// program.
+    /// For all kinds: 7/16 of the limit. The rest is for ordinary objects, pages being received, and the program.
     total: usize,
-    /// For a kind, so that no kind takes the budget of all others: 5/16.
+    /// For a kind: 5/16, so that no kind uses up the whole budget.
     kind: usize,
-    /// For a namespace, or for an object of the whole cluster: 1/16. An agent writes to one of each.
+    /// For a namespace or a cluster-scoped object: 1/16. An agent writes to one of each.
     writer: usize,
     used: AtomicUsize,
 }
@@ -40,7 +39,7 @@ impl Memory {
     }
 }
 
-/// The large objects of one kind that the process keeps.
+/// The large cached objects of one kind.
 #[derive(Debug)]
 pub(super) struct Kept<'a> {
     memory: &'a Memory,
@@ -54,16 +53,16 @@ impl<'a> Kept<'a> {
         Self { memory, objects: BTreeMap::new(), writers: BTreeMap::new(), sum: 0 }
     }
 
-    /// Forgets everything, because a new list replaces it.
+    /// Forgets all objects, because a new list replaces them.
     pub(super) fn clear(&mut self) {
-        // The former value gives its memory back when it is dropped.
+        // Dropping the old value returns its memory to the budget.
         *self = Self::new(self.memory);
     }
 
-    /// Counts an object, in place of its earlier state.
+    /// Counts an object in place of its earlier state.
     ///
     /// # Errors
-    /// The reason why the object may not be kept; its earlier state still counts.
+    /// Returns the reason why the object must not be cached; its earlier state still counts.
     pub(super) fn admit(&mut self, key: &Key, weight: usize) -> Result<(), String> {
         let before = self.objects.get(key).copied().unwrap_or_default();
         let weight = if weight > SMALL { weight } else { 0 };
@@ -87,7 +86,7 @@ impl<'a> Kept<'a> {
         Ok(())
     }
 
-    /// Forgets an object that was deleted.
+    /// Forgets a deleted object.
     pub(super) fn forget(&mut self, key: &Key) {
         let before = self.objects.get(key).copied().unwrap_or_default();
         self.set(key, before, 0);
@@ -119,13 +118,13 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// Returns the namespace of an object, or the name of one of the whole cluster.
+/// Returns the namespace of an object, or the name of a cluster-scoped one.
 fn writer_of(key: &Key) -> &str {
     if key.namespace.is_empty() { &key.name } else { &key.namespace }
 }
 
-/// Returns the bytes of memory that the process may take: the least of the limits of its cgroups, of its address
-/// space, of its data, and of the memory of the machine.
+/// Returns the memory that the process may use, in bytes: the lowest limit of its cgroups, its address space, its
+/// data segment, and the memory of the machine.
 pub fn memory_limit() -> usize {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let own = read("/proc/self/cgroup");

@@ -5,19 +5,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Returns the time now. All other code takes the time as an argument.
+/// Returns the current time. All other code takes the time as an argument.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// A wait by the wall clock. It is over at its end, and when the clock was set back to a time before it
-/// began: otherwise it would last as long as that step. See docs/hazards.md#clock-jumps.
+/// A wait by the wall clock. It is over at its end, or if the clock was set back to before its start; otherwise it
+/// would last longer by that step. See docs/hazards.md#clock-jumps.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClockWait {
-    /// When it began.
+    /// The start of the wait.
     pub since: Timestamp,
-    /// When it ends.
+    /// The end of the wait.
     pub until: Timestamp,
 }
 
@@ -28,12 +28,12 @@ impl WallClockWait {
     }
 }
 
-/// A point in time for durations that include the suspension of the machine. An [`Instant`] alone stands
-/// still while a Linux machine is suspended.
+/// A point in time for durations that include the suspension of the machine. An [`Instant`] stops while a Linux
+/// machine is suspended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) instant: Instant,
-    /// Time since the start of the machine; zero if the system does not report it.
+    /// The time since boot; zero if the system does not report it.
     since_start: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Moment {
         Self { instant: Instant::now(), since_start: since_start() }
     }
 
-    /// Returns the time from an earlier moment to this one.
+    /// Returns the time that has passed since an earlier moment.
     pub(super) fn since(self, earlier: Self) -> Duration {
         let awake = self.instant.saturating_duration_since(earlier.instant);
         awake.max(self.since_start.saturating_sub(earlier.since_start))

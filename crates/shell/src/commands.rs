@@ -1,5 +1,5 @@
-//! The commands of the dispatcher: tasks send requests to API servers and tell the dispatcher the answers,
-//! and threads decide and compute.
+//! Executes the commands of the dispatcher: tasks send requests to API servers and pass the answers to the
+//! dispatcher; threads decide and compute.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -32,15 +32,15 @@ use reconcile::{
     Site, WatchedKind, WatcherEvent,
 };
 
-/// How many failures of a key in a row are no warning if what it writes to does not exist: the namespace of a
-/// cluster comes when the hub accepts it. They take 7.5 s.
+/// The number of consecutive failures of a key that cause no warning if the write's target does not exist, because
+/// the namespace of a cluster only appears when the hub accepts the cluster. They take 7.5 s.
 const NOT_THERE_YET: u32 = 4;
 
 /// The running watches.
 pub(super) type RunningWatches = BTreeMap<(Site, Gvk, Representation), AbortHandle>;
 
 impl Runtime {
-    /// Executes the commands that are due; returns when the next one will be.
+    /// Executes the commands that are due; returns when the next one is due.
     pub(super) fn dispatch(
         self: &Arc<Self>,
         threads: &Threads,
@@ -130,7 +130,7 @@ impl Runtime {
         self.or_stop("a read of objects", read).await;
     }
 
-    /// Runs a task that others wait for. A panic in it ends the process: its result would never come.
+    /// Runs a task that others wait for. If it panics, the process ends, because the result would never arrive.
     async fn or_stop<T>(&self, what: &str, task: impl Future<Output = T>) -> Option<T> {
         let ended = AssertUnwindSafe(task).catch_unwind().await;
         if ended.is_err() {
@@ -202,7 +202,7 @@ impl Runtime {
             let mut freshness = Freshness::new(&resources.contact);
             while let Some(target) = self.target(&kind, &mut freshness).await {
                 watch::watch(target, &self.metrics, &mut freshness, tell).await;
-                // The definition of the kind was deleted, or its scope has changed.
+                // The definition of the kind was deleted, or its scope changed.
                 resources.forget(&kind.gvk);
                 self.update(|dispatcher, now| dispatcher.not_served(&kind.gvk, now));
                 sleep(Backoff::FIRST.unsigned_abs()).await;
@@ -211,7 +211,7 @@ impl Runtime {
         self.or_stop(&format!("the watch of {}", kind.gvk), watch).await;
     }
 
-    /// Returns whether an event of a watch changes nothing; see [`reconcile::Dispatcher::is_known`].
+    /// Returns true if a watch event changes nothing; see [`reconcile::Dispatcher::is_known`].
     fn is_known(&self, kind: &WatchedKind, key: &Key, version: u64) -> bool {
         let is_known = self.read(|dispatcher| dispatcher.is_known(kind, key, version, now()));
         if is_known == Some(true) {
@@ -221,7 +221,7 @@ impl Runtime {
         is_known.unwrap_or_default()
     }
 
-    /// Returns the collection to watch for a kind; asks the API server until it serves the kind.
+    /// Returns the collection to watch for a kind, waiting until the API server serves the kind.
     async fn target(
         self: &Arc<Self>,
         kind: &Arc<WatchedKind>,
@@ -245,7 +245,7 @@ impl Runtime {
                     }
                     let wait = restarts.after(Duration::ZERO, retry_after(&error));
                     let error = match &error {
-                        // A server answers so if it serves the group version without this kind.
+                        // The server serves the group version, but not this kind.
                         kube::Error::Api(status) if status.is_not_found() => NOT_SERVED.into(),
                         error => message(error),
                     };

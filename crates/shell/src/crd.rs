@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: an applied definition counts only when its kind is served.
+//! Waits for CustomResourceDefinitions: an applied definition succeeds only when its kind is served.
 
 use std::time::Duration;
 
@@ -8,15 +8,14 @@ use super::api_server::ApiServer;
 use object::Object;
 use reconcile::{Failure, FailureKind};
 
-/// Time limit for a CRD to be established; afterwards the objects that need it are planned again.
+/// The time limit for a CRD to be established. After that, the objects that need it are planned again.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Waits until the kind of a CRD is served, so that the next step can use it; any other object is returned as
-/// it is.
+/// Waits until the kind of a CRD is served, so that the next step can use it. Returns any other object at once.
 ///
 /// # Errors
-/// The server does not accept the names of the kind, or takes longer than ten seconds.
+/// Returns an error if the server does not accept the names of the kind, or takes longer than ten seconds.
 pub(super) async fn established(server: ApiServer<'_>, applied: Object) -> Result<Object, Failure> {
     let target = applied.reference();
     if (target.gvk.group.as_str(), target.gvk.kind.as_str())

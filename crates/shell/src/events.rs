@@ -1,7 +1,7 @@
 //! Records events (`events.k8s.io/v1`).
 //!
-//! Equal events become a series, and every object has a budget of events, as with the `EventCorrelator` of
-//! client-go (`tools/record`). An object that changes all the time then costs the API server little.
+//! Equal events become a series, and every object has a budget of events, as in client-go's `EventCorrelator`
+//! (`tools/record`). So even an object that changes constantly costs the API server little.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,13 +20,13 @@ use object::ObjectRef;
 use object::duration::later;
 use reconcile::{Event, EventType};
 
-/// Time after which an equal event is a new one, as in client-go (`tools/events`, `finishTime`).
+/// The time after which an equal event starts a new series, as in client-go (`tools/events`, `finishTime`).
 const SERIES: SignedDuration = SignedDuration::from_mins(6);
-/// The events that an object may have at once, as in client-go (`defaultSpamBurst`).
+/// The number of events that an object may have at once, as in client-go (`defaultSpamBurst`).
 const BURST: i32 = 25;
-/// The time in which an object may have one more, as in client-go (`defaultSpamQPS`).
+/// The time after which an object may have one more event, as in client-go (`defaultSpamQPS`).
 const PERIOD: SignedDuration = SignedDuration::from_mins(5);
-/// Limit of the bytes of a note in an API server.
+/// The maximum size of a note in an API server, in bytes.
 const NOTE: usize = 1024;
 
 /// Records the events of a controller.
@@ -37,22 +37,22 @@ pub struct EventRecorder {
     correlator: Mutex<EventCorrelator>,
 }
 
-/// The way an event is published.
+/// How to publish an event.
 #[derive(Debug, PartialEq)]
 enum Publication {
-    /// An object of this name.
+    /// Create an Event with this name.
     Create { name: String },
-    /// One more in the series of the object of this name.
+    /// Continue the series of the Event with this name.
     Repeat { name: String, count: i32 },
-    /// Nothing: the budget of its object is spent.
+    /// Publish nothing, because the budget of the object is spent.
     Drop,
 }
 
-/// The events of the last minutes.
+/// The events of the last few minutes.
 #[derive(Default)]
 struct EventCorrelator {
     recent: BTreeMap<Event, Recent>,
-    /// When the budget of an object is whole again.
+    /// When the budget of each object is full again.
     whole_at: BTreeMap<ObjectRef, Timestamp>,
     swept_at: Timestamp,
 }
@@ -64,12 +64,12 @@ struct Recent {
 }
 
 impl EventRecorder {
-    /// Returns the recorder of the controller of this name.
+    /// Returns an event recorder for a controller.
     pub fn new(client: Client, reporter: &str) -> Self {
         Self { client, reporter: reporter.to_owned(), correlator: Mutex::default() }
     }
 
-    /// Records events; an event that cannot be recorded is lost, because no decision depends on one.
+    /// Records events. An event that cannot be recorded is lost, because no decision depends on events.
     pub async fn record(&self, events: Vec<Event>) {
         for event in events {
             let now = now();
@@ -134,7 +134,7 @@ impl EventRecorder {
 impl EventCorrelator {
     fn publication(&mut self, event: &Event, now: Timestamp) -> Publication {
         if (WallClockWait { since: self.swept_at, until: later(self.swept_at, SERIES) }).is_over(now) {
-            // What is further ahead than it could be is of the time before the clock was set back.
+            // Times too far in the future stem from before the clock was set back.
             self.recent.retain(|_, recent| recent.last <= now && later(recent.last, SERIES) > now);
             let longest = later(now, PERIOD * BURST);
             self.whole_at.retain(|_, whole_at| (now..=longest).contains(whole_at));
@@ -156,7 +156,7 @@ impl EventCorrelator {
     }
 }
 
-/// Returns the begin of a message that fits into a note.
+/// Returns the beginning of a message that fits into a note.
 fn within_limit(message: &str) -> &str {
     message.get(..message.floor_char_boundary(NOTE)).unwrap_or(message)
 }

@@ -13,27 +13,27 @@ use super::api_server::ApiServer;
 use super::{Leadership, Resources, crd};
 use reconcile::{Act, Action, Answer, CommitStatus, Failure, FailureKind, Outcome, Precondition, Push, Site};
 
-/// Limit of the writes of one controller in flight. They share a connection. The limit is per controller, so
-/// that a controller that writes ten thousand objects does not delay the single write of another. The server
-/// protects itself by priority and fairness.
+/// The maximum number of writes of one controller in flight, which share a connection. The limit is per
+/// controller, so that a controller that writes ten thousand objects does not delay the single write of another.
+/// API Priority and Fairness protects the server.
 const WRITES_IN_FLIGHT: usize = 32;
 
-/// Writes to a git server or to its provider.
+/// Writes to a git server or provider.
 type GitWriteFn<T> = Arc<dyn Fn(T) -> BoxFuture<'static, Outcome> + Send + Sync>;
 
-/// Commits and pushes files; supplied by the source controller.
+/// Commits and pushes files; provided by the source controller.
 pub type PushFn = GitWriteFn<Push>;
 
-/// Sets the status of a commit at a git provider; supplied by the source controller.
+/// Sets the status of a commit at a git provider; provided by the source controller.
 pub type CommitStatusFn = GitWriteFn<CommitStatus>;
 
-/// The targets of actions.
+/// Executes actions on their targets.
 pub(super) struct ActionExecutor {
     pub hub: Arc<Resources>,
     pub spoke: Option<Arc<Resources>>,
     pub push: Option<PushFn>,
     pub commit_status: Option<CommitStatusFn>,
-    /// Until when this process may write; without it the process may always write.
+    /// The leadership that allows this process to write; without one, it may always write.
     pub leadership: Option<Leadership>,
     /// The slots by controller.
     slots: Vec<Semaphore>,
@@ -45,9 +45,8 @@ impl ActionExecutor {
         Self { hub, spoke, push: None, commit_status: None, leadership: None, slots }
     }
 
-    /// Executes one action. Only requests to API servers hold a slot of the controller: not a push, a commit
-    /// status, or the wait for a CRD. A panic is a failure of this action: its key is tried again, and others
-    /// go on.
+    /// Executes one action. Only requests to API servers occupy a slot of the controller; pushes, commit statuses
+    /// and waits for CRDs do not. A panic is a failure of this action: its key is retried, and others continue.
     pub(super) async fn act(&self, act: &Act) -> Outcome {
         let executed = self.execute(act.controller_id, act.controller, act.action());
         AssertUnwindSafe(executed).catch_unwind().await.unwrap_or_else(|_| {
@@ -112,8 +111,7 @@ impl ActionExecutor {
         Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })
     }
 
-    /// Writes to a git server or to its provider. They do not know the lease, so the leadership is checked
-    /// first.
+    /// Writes to a git server or provider. These know nothing of the lease, so this checks the leadership first.
     async fn write_to_git<T: Clone>(&self, write: Option<&GitWriteFn<T>>, what: &T, none: &str) -> Outcome {
         if let Some(Err(not_leading)) = self.leadership.as_ref().map(Leadership::check) {
             return Err(Failure { kind: FailureKind::Unavailable, message: not_leading.to_string() });

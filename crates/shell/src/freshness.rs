@@ -1,4 +1,4 @@
-//! How long cached objects of a kind may be used without news from the API server.
+//! Decides how long cached objects of a kind may be used without news from the API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use tokio::time::Instant;
 
 use object::{Gvk, Object, Stored as _};
 
-/// How long the objects of a kind count if the kind cannot be listed while the API server answers other
+/// How long the objects of a kind remain valid if the kind cannot be listed while the API server answers other
 /// requests.
 const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The time of the last list or watch that an API server answered.
 ///
-/// If the server answers nothing at all, all its cached objects are equally old, and they still count: the
-/// agent keeps the applied objects while its hub is away. If it answers and one kind cannot be listed,
-/// decisions would mix new and old objects.
+/// If the server answers nothing at all, all of its cached objects are equally old and remain valid: the agent
+/// keeps the applied objects while its hub is away. If it answers but a kind cannot be listed, decisions would mix
+/// old and new objects.
 pub(super) struct Contact {
     last: Mutex<Instant>,
-    /// Number of times that its resource versions went back.
+    /// The number of times that its resource versions went back.
     restores: watch::Sender<u64>,
-    /// The newest version of each kind that an own write returned. A broken watch reports none of them.
+    /// The newest version of each kind that our own writes returned. A broken watch reports none of them.
     written: Mutex<BTreeMap<Gvk, u64>>,
 }
 
@@ -43,7 +43,7 @@ impl Contact {
         *whole(&self.last)
     }
 
-    /// Records the object that an own write returned.
+    /// Records the object that our own write returned.
     pub(super) fn wrote(&self, object: &Object) {
         let mut written = whole(&self.written);
         let newest = written.entry(object.gvk()).or_default();
@@ -51,8 +51,8 @@ impl Contact {
     }
 }
 
-/// Returns whether an error is no answer of an API server: it could not be reached, or a gateway in front of
-/// it says so.
+/// Returns true if an error is not a response of the API server, because the server could not be reached, or a
+/// gateway in front of it says so.
 pub fn is_away(error: &Error) -> bool {
     match error {
         Error::Api(status) => matches!(status.code, 502..=504),
@@ -61,14 +61,13 @@ pub fn is_away(error: &Error) -> bool {
     }
 }
 
-/// Returns the value of a lock. A panic cannot leave it half changed.
+/// Locks a value. A panic cannot leave it half changed.
 fn whole<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last time at which the cache of a kind was known to be current. Every line of its watch confirms it, the
-/// bookmarks of a kind in which nothing changes too: otherwise such a kind would be taken for one that other kinds
-/// have long outrun.
+/// The last time that the cache of a kind was known to be current. Every line of its watch confirms it, including
+/// bookmarks. Otherwise a kind without changes would appear to lag far behind other kinds.
 pub(super) struct Freshness<'a> {
     contact: &'a Contact,
     at: Instant,
@@ -81,18 +80,18 @@ impl<'a> Freshness<'a> {
         Self { contact, at: Instant::now(), is_stale: false }
     }
 
-    /// Informs the watches of all kinds that the server was restored.
+    /// Notifies the watches of all kinds that the server was restored.
     pub(super) fn restored(&self) {
         whole(&self.contact.written).clear();
         self.contact.restores.send_modify(|restores| *restores += 1);
     }
 
-    /// Returns the newest version of a kind that an own write returned. A later list is not older.
+    /// Returns the newest version of a kind that our own writes returned. No later list is older.
     pub(super) fn written(&self, gvk: &Gvk) -> u64 {
         whole(&self.contact.written).get(gvk).copied().unwrap_or_default()
     }
 
-    /// Changes when the server was restored.
+    /// Returns a receiver that changes when the server was restored.
     pub(super) fn restores(&self) -> watch::Receiver<u64> {
         self.contact.restores.subscribe()
     }
@@ -104,7 +103,7 @@ impl<'a> Freshness<'a> {
         self.contact.answered(self.at);
     }
 
-    /// Records that it did not; returns whether the objects of the kind do not count from now on.
+    /// Records a failure of the kind; returns true if its objects have just become invalid.
     pub(super) fn failed(&mut self, error: &Error) -> bool {
         if !is_away(error) {
             self.contact.answered(Instant::now());

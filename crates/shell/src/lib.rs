@@ -1,11 +1,11 @@
-//! The edge around the controllers: it feeds the dispatcher from watches of API servers and executes its
-//! commands.
+//! The I/O around the controllers: feeds the dispatcher from watches of API servers, and executes its commands.
 //!
 //! ```text
 //! API server ──watch──▶ Dispatcher ──▶ threads: plan, conclude, compute ──▶ Dispatcher
 //!                           └────────▶ tasks: requests to the API server, pushes ──▶ Dispatcher
 //! ```
-//! The shell decides nothing about a fleet, and knows none of our kinds. `clock.rs` reads the only clock that decides.
+//! The shell decides nothing about a fleet, and knows none of our kinds. `clock.rs` reads the only clock that
+//! affects decisions.
 
 mod activity;
 mod api_server;
@@ -57,5 +57,5 @@ pub use signal::stop_on_signal;
 
 use std::time::Duration;
 
-/// Time limit of a request, except of a watch.
+/// The time limit of a request, except for watches.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Answers lookups: discovery, one object, access reviews.
+//! Answers lookups: discovery, single objects, access reviews, and others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use reconcile::{
     ServerHealth,
 };
 
-/// How long a server is unhealthy before it is reported so, and the interval of checks meanwhile; as in OCM's
+/// How long a server must be unhealthy before that is reported, and the interval of checks until then, as in OCM's
 /// agent.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ const PROBE_PERIOD: Duration = Duration::from_secs(5);
 /// Answers a lookup from an API server.
 ///
 /// # Errors
-/// The server refuses to answer, or cannot be reached.
+/// Returns an error if the server refuses to answer or is unreachable.
 pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<LookupAnswer, Failure> {
     let asked = async {
         match lookup {
@@ -60,7 +60,7 @@ pub(super) async fn look_up(resources: &Resources, lookup: &Lookup) -> Result<Lo
     }
 }
 
-/// Returns how a kind is served, from discovery.
+/// Returns how discovery says that a kind is served.
 async fn mapping(resources: &Resources, gvk: &Gvk) -> Result<Option<Mapping>, Error> {
     resources.forget(gvk);
     let served = is_served(resources.served(gvk).await)?;
@@ -71,7 +71,7 @@ async fn mapping(resources: &Resources, gvk: &Gvk) -> Result<Option<Mapping>, Er
     }))
 }
 
-/// Returns which kind a resource has, in its version or else in another that the server serves.
+/// Returns the kind of a resource, in its version or any other that the server serves.
 async fn kind_for(resources: &Resources, gvr: &Gvr) -> Result<Option<Mapping>, Error> {
     let Gvr { group, version, resource } = gvr;
     let found = kind_in(resources, group, version, resource).await?;
@@ -88,7 +88,7 @@ async fn kind_for(resources: &Resources, gvr: &Gvr) -> Result<Option<Mapping>, E
     Ok(None)
 }
 
-/// Returns which kind a resource has in a version.
+/// Returns the kind of a resource in a version.
 async fn kind_in(
     resources: &Resources,
     group: &str,
@@ -110,7 +110,7 @@ async fn kind_in(
     }))
 }
 
-/// Distinguishes "it is not served", which is an answer, from other errors.
+/// Turns "not served", which is an answer, into `None`, and returns other errors.
 fn is_served<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(found) => Ok(Some(found)),
@@ -120,8 +120,8 @@ fn is_served<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Checks the health of an API server until it is healthy, or has not been so for [`UNHEALTHY_AFTER`]: a
-/// short failure is not reported.
+/// Checks the health of an API server until it is healthy, or has been unhealthy for [`UNHEALTHY_AFTER`], so that
+/// a short failure is not reported.
 async fn health(resources: &Resources) -> ServerHealth {
     let began = Instant::now();
     loop {
@@ -133,8 +133,8 @@ async fn health(resources: &Resources) -> ServerHealth {
     }
 }
 
-/// Requests `/livez`, as OCM's agent does. A server that forbids the request, or does not know the path,
-/// counts as healthy, because it answers.
+/// Requests `/livez`, like OCM's agent. A server that forbids the request or does not know the path counts as
+/// healthy, because it responds.
 async fn probe(resources: &Resources) -> Result<(), String> {
     let request = http::Request::get("/livez").body(Vec::new()).map_err(|error| error.to_string())?;
     match timeout(PROBE_PERIOD, resources.client().request_text(request)).await {
@@ -146,13 +146,13 @@ async fn probe(resources: &Resources) -> Result<(), String> {
     }
 }
 
-/// Requests `/version`, as `kubectl version` does. It is empty if the server does not tell it.
+/// Requests `/version`, like `kubectl version`; returns an empty string if that fails.
 async fn version(resources: &Resources) -> String {
     let told = timeout(PROBE_PERIOD, resources.client().apiserver_version()).await;
     told.ok().and_then(Result::ok).map(|info| info.git_version).unwrap_or_default()
 }
 
-/// Reads an object. An object of a kind that is not served is no missing object: it may exist.
+/// Reads an object. If its kind is not served, this is an error, because the object may exist.
 async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<Object>>, Error> {
     let ObjectRef { gvk, key } = target;
     let request = served_now(resources, gvk).await?.home(key).get(&key.name, &Default::default());
@@ -160,7 +160,7 @@ async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<
     match request_object(resources.client(), request).await {
         Ok(object) => Ok(Some(Arc::new(object.trim(gvk)))),
         Err(Error::Api(status)) if status.is_not_found() => {
-            // Where the kind is served, the answer names the object.
+            // If the kind is served, the response includes the name of the object.
             if status.details.is_none_or(|details| details.name != key.name) {
                 resources.forget(gvk);
                 served_now(resources, gvk).await?;
@@ -171,7 +171,7 @@ async fn object(resources: &Resources, target: &ObjectRef) -> Result<Option<Arc<
     }
 }
 
-/// Applies an object by force in a dry run, which writes nothing.
+/// Applies an object as a dry run that forces conflicts.
 async fn dry_run(resources: &Resources, dry_run: &DryRun) -> Result<Arc<Object>, Error> {
     let DryRun { object: ObjectRef { gvk, key }, manifest, manager, impersonate, live: _ } = dry_run;
     let manifest: Value = serde_json::from_str(manifest).map_err(Error::SerdeError)?;
@@ -183,7 +183,7 @@ async fn dry_run(resources: &Resources, dry_run: &DryRun) -> Result<Arc<Object>,
     Ok(Arc::new(request_object(resources.client(), request).await?.trim(gvk)))
 }
 
-/// Returns how a kind is served; an error if it is not.
+/// Returns how a kind is served, or an error if it is not.
 pub(super) async fn served_now(resources: &Resources, gvk: &Gvk) -> Result<ServedKind, Error> {
     let missing = || Error::Discovery(DiscoveryError::MissingKind(gvk.to_string()));
     is_served(resources.served(gvk).await)?.ok_or_else(missing)
@@ -192,8 +192,8 @@ pub(super) async fn served_now(resources: &Resources, gvk: &Gvk) -> Result<Serve
 /// Pods per page: 50 pods of 20 KiB are 1 MiB.
 const PODS_PER_PAGE: u32 = 50;
 
-/// Reads the pods of a selector page by page, up to the limit. Each is parsed by itself, because a tenant of the
-/// cluster decides how large it is.
+/// Reads the pods that match a selector page by page, up to the limit. Each pod is parsed separately, because a
+/// tenant of the cluster controls its size.
 async fn pods(resources: &Resources, query: &PodsQuery) -> Result<LookupAnswer, Error> {
     let PodsQuery { namespace, selector } = query;
     let mut params = ListParams::default().labels(selector).limit(PODS_PER_PAGE);
@@ -209,7 +209,7 @@ async fn pods(resources: &Resources, query: &PodsQuery) -> Result<LookupAnswer, 
     }
 }
 
-/// Reads the warnings about an object.
+/// Reads the warning events about an object.
 async fn warnings(resources: &Resources, namespace: &str, uid: &str) -> Result<LookupAnswer, Error> {
     let fields = format!("involvedObject.uid={uid},type=Warning");
     let params = ListParams::default().fields(&fields).limit(LookupAnswer::MAX_WARNINGS);
@@ -218,7 +218,7 @@ async fn warnings(resources: &Resources, namespace: &str, uid: &str) -> Result<L
     Ok(LookupAnswer::of_events(events.iter()))
 }
 
-/// Reads a page of a list, and returns the token of the next one.
+/// Reads a page of a list; returns the token for the next one.
 async fn page(
     resources: &Resources,
     namespace: &str,
@@ -236,7 +236,7 @@ async fn page(
     Ok(page.metadata.continue_.filter(|token| !token.is_empty()))
 }
 
-/// Reviews one verb after the other.
+/// Reviews the verbs one by one.
 async fn access(resources: &Resources, review: &AccessReview) -> Result<Access, Error> {
     let AccessReview { user, groups, verbs, resource, key } = review;
     for verb in verbs {

@@ -31,7 +31,7 @@ pub(super) struct Metrics {
     sent_bytes: Counter,
 }
 
-/// 1 ms doubled 16 times is 65 s.
+/// From 1 ms, doubled 16 times, to 65 s.
 type Buckets = fn() -> Histogram;
 
 fn buckets() -> Histogram {
@@ -171,7 +171,7 @@ impl Metrics {
         self.sent_bytes.inc_by(bytes);
     }
 
-    /// Registers the counters, and the state of the process as it is now.
+    /// Registers the counters, and the current state of the process.
     pub(super) fn register(&self, registry: &mut Registry, state: &ProcessState) {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let ProcessState { controllers, cached } = state;
@@ -179,7 +179,7 @@ impl Metrics {
         for info in controllers {
             let labels = ByController { controller: info.name };
             depth.get_or_create(&labels).set(count(info.depth));
-            // `increase()` of Prometheus does not see the first panic in a series that begins with it.
+            // Prometheus' `increase()` does not see the first panic if the series begins with it.
             drop(self.panics.get_or_create(&labels));
         }
         let cached_objects = Family::<ByKind, Gauge>::default();
@@ -241,7 +241,7 @@ impl Metrics {
     }
 }
 
-/// Registers whether a process may write.
+/// Registers a gauge that shows whether the process may write.
 pub(super) fn register_leader(registry: &mut Registry, leads: bool) {
     let leader = Gauge::<i64>::default();
     leader.set(leads.into());
@@ -251,9 +251,9 @@ pub(super) fn register_leader(registry: &mut Registry, leads: bool) {
 /// The state of a process at a scrape.
 #[derive(Default)]
 pub(super) struct ProcessState {
-    /// Its controllers.
+    /// The controllers.
     pub(super) controllers: Vec<ControllerInfo>,
-    /// The objects of its caches, by kind.
+    /// The number of cached objects by kind.
     pub(super) cached: Vec<(Gvk, CachedCount)>,
 }
 
@@ -268,7 +268,7 @@ fn failure_word(kind: FailureKind) -> &'static str {
     }
 }
 
-/// Registers every metric with a value, for the list of them in the docs.
+/// Registers every metric with a value, to list them in the docs.
 pub fn register_samples(registry: &mut Registry) {
     let metrics = Metrics::default();
     let controller = "placement";

@@ -1,4 +1,4 @@
-//! Lists that are read page by page, so that no answer is too long.
+//! Reads lists page by page, so that no response is too large.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use tokio::time::sleep;
 
 use super::client::{is_too_large, retry_after};
 
-/// Objects in a page, unless they are so large that the answer would be too long: 500 objects of 4 KiB are 2 MiB.
+/// Objects per page, unless the response would be too large: 500 objects of 4 KiB are 2 MiB.
 pub(super) const PAGE: u32 = 500;
-/// The time that one page waits in all for a busy server. A server that has cut off a page that was too long may
+/// The total time that one page waits for a busy server. After the client has cut off a large page, the server may
 /// still count it against the next one.
 const BUSY: Duration = Duration::from_secs(30);
 
-/// Reads a page of a list, and sets the parameters to the next one. Returns the objects, and whether there are more.
+/// Reads a page of a list, and advances the parameters to the next one. Returns the objects, and whether there are
+/// more.
 ///
 /// # Errors
-/// The API server refuses the list or does not answer.
+/// Returns an error if the API server refuses the list or does not respond.
 pub async fn page<K>(api: &Api<K>, params: &mut ListParams) -> Result<(Vec<K>, bool)>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -42,8 +43,9 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Returns the answer to a request for a page, or `None` to send the request again. After an answer that was too
-    /// long, the parameters ask for fewer objects. After the refusal of a busy server, the time has passed that it named.
+    /// Returns the response to a request for a page, or `None` to send the request again. After a response that
+    /// was too large, `params` ask for fewer objects. After a refusal by a busy server, this waits as long as the
+    /// server requested.
     pub(super) async fn of<T>(&mut self, answer: Result<T>, params: &mut ListParams) -> Result<Option<T>> {
         match answer {
             Err(error) if is_too_large(&error) && params.limit > Some(1) => {
@@ -59,7 +61,7 @@ impl Refusals {
     }
 }
 
-/// Returns whether a server is busy for a time that the page waits, after what it has waited.
+/// Returns whether a server is busy, and the page may wait as long as it requests, in addition to `waited`.
 fn is_busy(error: &Error, waited: Duration) -> bool {
     let wait = retry_after(error);
     !wait.is_zero() && waited.checked_add(wait).is_some_and(|all| all <= BUSY)
@@ -68,7 +70,7 @@ fn is_busy(error: &Error, waited: Duration) -> bool {
 /// Reads a list to its end, page by page.
 ///
 /// # Errors
-/// As [`page`].
+/// Returns the errors of [`page`].
 pub async fn list_all<K>(api: &Api<K>, mut params: ListParams) -> Result<Vec<K>>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,

@@ -37,12 +37,12 @@ use reconcile::{
 
 /// How long the dispatcher gathers changes of a key before it plans the key.
 const COALESCE: SignedDuration = SignedDuration::from_millis(50);
-/// Time limit of the writes that are in flight at a stop. The end of the leadership ends them too.
+/// How long writes in flight may continue after a stop. The end of the leadership ends them too.
 const DRAIN: Duration = Duration::from_secs(4);
-/// How long the loop rests at most.
+/// The longest rest of the loop.
 const REST: Duration = Duration::from_secs(10);
-/// After how long without a round the loop is stuck. Plans and computations have threads of their own, and no
-/// round waits for them.
+/// How long a round of the loop may take before the loop is stuck. Plans and computations have their own threads,
+/// so rounds do not wait for them.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// The options of a shell.
@@ -53,8 +53,8 @@ pub struct ShellOptions {
     pub spoke: Option<Client>,
     /// The part of the hub that is watched.
     pub scope: Scope,
-    /// An API group whose kinds count as listed and empty while the hub does not serve them. Only for
-    /// processes that write nothing.
+    /// An API group whose kinds count as listed and empty while the hub does not serve them. Only for processes
+    /// that write nothing.
     pub optional_group: Option<&'static str>,
     /// The registered controllers that run.
     pub controllers: EnabledControllers,
@@ -62,16 +62,16 @@ pub struct ShellOptions {
     pub push: Option<PushFn>,
     /// Executes [`Action::SetCommitStatus`](reconcile::Action::SetCommitStatus).
     pub commit_status: Option<CommitStatusFn>,
-    /// Until when the process may write; without a leadership it may always write.
+    /// The leadership that allows the process to write; without one, it may always write.
     pub leadership: Option<Leadership>,
-    /// Directory that records the computations that have begun, so that the shell refuses one that ends the
-    /// process again and again.
+    /// The directory that records started computations, so that the shell refuses one that repeatedly kills the
+    /// process.
     pub attempts: Option<PathBuf>,
 }
 
 impl ShellOptions {
-    /// Returns the options of a process that watches a whole hub with all its controllers, alone, and has
-    /// neither a spoke nor git.
+    /// Returns the options of a process that watches a whole hub with all controllers, without an election, a
+    /// spoke or git.
     pub fn new(hub: Client) -> Self {
         Self {
             hub,
@@ -98,12 +98,12 @@ pub struct Shell {
 pub struct Handle {
     runtime: Arc<Runtime>,
     started: Arc<AtomicBool>,
-    /// The begin of the last round of the loop, while the loop runs.
+    /// The start of the current round of the loop; `None` while the loop does not run.
     round: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Shell {
-    /// Registers controllers; none runs yet.
+    /// Registers controllers without starting them.
     pub fn new(options: ShellOptions, register: impl FnOnce(&mut Registrar)) -> Self {
         let ShellOptions {
             hub,
@@ -138,10 +138,10 @@ impl Shell {
         self.handle.clone()
     }
 
-    /// Runs until `stop`; then waits for the writes in flight.
+    /// Runs until `stop` is canceled, then waits for the writes in flight.
     ///
-    /// A panic is a bug. In a decision it fails the reconciliation of a key; in a watch, or in the
-    /// dispatcher, it cancels `stop`, so that the process ends and is started again.
+    /// A panic is a bug. In a decision, it fails the reconciliation of a key. In a watch or the dispatcher, it
+    /// cancels `stop`, so that the process ends and is restarted.
     pub async fn run(self, stop: CancellationToken) {
         let Self { handle: Handle { runtime, started, round }, controllers } = self;
         let names: Vec<_> = controllers.iter().map(|info| info.name).collect();
@@ -195,7 +195,7 @@ impl Shell {
         if !tasks.is_empty() {
             info!("stopped before all plans were executed; they are planned again at the next start");
         }
-        // Ends the requests in flight, before the lease is released.
+        // Ends the requests in flight before the lease is released.
         runtime.cut.cancel();
         tasks.wait().await;
         for watch in watches.values() {
@@ -211,7 +211,7 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// Sets what [`View::settings`](reconcile::View::settings) returns.
+    /// Sets the value that [`View::settings`](reconcile::View::settings) returns.
     pub fn set_settings<T: Any + Send + Sync>(&mut self, settings: T) {
         self.dispatcher.set_settings(settings);
     }
@@ -226,13 +226,13 @@ impl Register for Registrar {
 }
 
 impl Handle {
-    /// Returns the caches as they are now.
+    /// Returns a copy of the current caches.
     pub fn caches(&self) -> Caches {
         self.runtime.read(|dispatcher| dispatcher.caches()).unwrap_or_default()
     }
 
-    /// Executes a plan that a controller made after the loop has ended, and writes the status that follows.
-    /// No other plan of the controller may be under way.
+    /// Executes a plan that a controller made after the loop has ended, and writes the resulting status. No other
+    /// plan of the controller may be running.
     pub async fn execute<C: Controller>(&self, key: &Key, plan: Plan) {
         let place =
             |dispatcher: &mut Dispatcher| dispatcher.controllers().position(|info| info.name == C::NAME);
@@ -263,40 +263,39 @@ impl Handle {
         execute.instrument(reconcile_span(C::NAME, &key.to_string(), None)).await;
     }
 
-    /// Tells an observer what is done from now on. The first observer stays.
+    /// Sets the observer of future activities. Only the first call has an effect.
     pub fn observe(&self, observer: ObserveFn) {
         self.runtime.observer.get_or_init(|| observer);
     }
 
-    /// Takes objects of the hub that an earlier process kept, unless the hub has listed their kind.
+    /// Stores objects of the hub that an earlier process kept, unless the hub has listed their kind.
     pub fn keep<K: Kind>(&self, objects: Vec<K>) {
         self.runtime.update(|dispatcher, now| dispatcher.kept(objects, now));
     }
 
-    /// Stores the state of a repository, under the name of its `ConfigRepo`.
+    /// Stores the state of a repository under the name of its `ConfigRepo`.
     pub fn source_changed(&self, repo: &Key, source: Source) {
         self.runtime.update(|dispatcher, now| dispatcher.source_changed(repo, source, now));
     }
 
-    /// Counts a fetch that has ended: how long it took, what git servers have sent since the last one, and
-    /// the reason why it failed.
+    /// Counts a fetch: its duration, the bytes received from git servers since the last one, and the reason for
+    /// its failure.
     pub fn fetched(&self, took: SignedDuration, bytes: u64, failure: Option<&'static str>) {
         self.runtime.metrics.fetched(took, bytes, failure);
     }
 
-    /// Counts what git servers were sent since the last call.
+    /// Counts the bytes sent to git servers since the last call.
     pub fn sent_to_git(&self, bytes: u64) {
         self.runtime.metrics.sent_to_git(bytes);
     }
 
-    /// Registers whether the process may write. A process without an election, which nobody waits for, has no
-    /// use for it.
+    /// Registers a gauge that shows whether the process may write. Skip it for a process without an election.
     pub fn register_leader(&self, registry: &mut Registry) {
         let leads = self.runtime.executor.leadership.as_ref().is_none_or(Leadership::holds);
         metrics::register_leader(registry, leads);
     }
 
-    /// Registers the counters and the state of the process.
+    /// Registers the counters and the current state of the process.
     pub fn register_metrics(&self, registry: &mut Registry) {
         let scraped = self.runtime.read(|dispatcher| {
             let controllers: Vec<_> = dispatcher.controllers().collect();
@@ -306,15 +305,15 @@ impl Handle {
         self.runtime.metrics.register(registry, &ProcessState { controllers, cached });
     }
 
-    /// Returns whether every kind that a controller needs has been read once; a candidate that waits for its
-    /// election is ready for it.
+    /// Returns true if every kind that the controllers need has been read. A candidate that waits for its election
+    /// is always ready.
     pub fn is_ready(&self) -> bool {
         let is_read = |dispatcher: &mut Dispatcher| dispatcher.controllers().all(|info| info.is_ready);
         !self.started.load(Ordering::Relaxed) || self.runtime.read(is_read).unwrap_or_default()
     }
 
-    /// Returns whether the loop goes round, or does not run: a candidate waits for its election, or the shell
-    /// has ended. A loop that is stuck, as by a deadlock, helps nobody until the process is started again.
+    /// Returns true if the loop makes progress or is not running, because the process waits for its election or
+    /// the shell has ended. A stuck loop, for example in a deadlock, only recovers by a restart of the process.
     pub fn is_live(&self) -> bool {
         let round = *self.round.lock().unwrap_or_else(PoisonError::into_inner);
         round.is_none_or(|at| at.elapsed() < STUCK)

@@ -1,8 +1,8 @@
-//! Reads the objects that plans ask for: one by one, or many of a collection with one list.
+//! Reads the objects that plans look up: one by one, or many of a collection with one list.
 //!
-//! At its start, an agent asks for every object of its works. A list of their collection costs a fraction of
-//! as many requests. But a collection may be full of objects of others. So a list that is too long for the
-//! wanted objects is given up on, and only wanted objects are kept of a page.
+//! When it starts, an agent looks up every object of its works. Listing their collections takes a fraction of the
+//! requests. But a collection may be full of other objects. So a list that is too long for the number of wanted
+//! objects is abandoned, and only wanted objects are kept from a page.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,27 +22,25 @@ use super::{Resources, message};
 use object::{Gvk, Object, ObjectRef, Stored as _};
 use reconcile::{Failure, Lookup, LookupAnswer, ObjectText};
 
-/// The limit of requests for objects in flight, as for writes.
+/// The maximum number of object requests in flight, as for writes.
 const READS_IN_FLIGHT: usize = 32;
-/// The fewest objects that are looked for with a list.
+/// The minimum number of wanted objects for a list.
 const WORTH_A_LIST: usize = 4;
-/// The most objects that are listed for each one that is looked for: a request for it costs as much.
+/// The maximum number of listed objects per wanted object. Beyond it, separate requests are cheaper.
 const LISTED_FOR_ONE: usize = 20;
-/// Objects per page: 500 objects of 4 KiB are 2 MiB. An answer beyond 8 MiB is not read; then the objects
-/// are read one by one.
+/// Objects per page: 500 objects of 4 KiB are 2 MiB. If a response exceeds 8 MiB, the objects are read one by one.
 const PAGE: usize = 500;
 
-/// The kind and the namespace of the objects of a collection.
+/// The kind and namespace that identify a collection.
 pub(super) type CollectionId = (Gvk, String);
 /// Lookups with their answers.
 pub(super) type LookedUp = Vec<(Lookup, Result<LookupAnswer, Failure>)>;
 
-/// The objects that are to be read. At most one task reads those of a collection: what is asked for meanwhile
-/// is its next batch.
+/// The objects to read. At most one task reads a collection; further requests form its next batch.
 pub(super) struct Reads {
     waiting: Mutex<BTreeMap<CollectionId, Vec<ObjectRef>>>,
     requests: Semaphore,
-    /// One list at a time: a page may have 8 MiB.
+    /// Allows one list at a time, because a page may have 8 MiB.
     list: Semaphore,
 }
 
@@ -54,7 +52,7 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Adds an object; returns its collection if no task reads that yet.
+    /// Adds an object; returns its collection if no task is reading it yet.
     pub(super) fn add(&self, object: ObjectRef) -> Option<CollectionId> {
         let collection = (object.gvk.clone(), object.key.namespace.clone());
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +64,7 @@ impl Reads {
         Some(collection)
     }
 
-    /// Takes the objects of a collection; without any, the task of the collection has to end.
+    /// Takes the objects of a collection. If there are none, the task of the collection must end.
     fn take(&self, collection: &CollectionId) -> Option<Vec<ObjectRef>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let batch = std::mem::take(waiting.get_mut(collection)?);
@@ -77,7 +75,7 @@ impl Reads {
         Some(batch)
     }
 
-    /// Reads the objects of a collection, and those that are added meanwhile.
+    /// Reads the objects of a collection, including those added while it runs.
     pub(super) async fn read(
         &self,
         resources: &Resources,
@@ -105,7 +103,7 @@ impl Reads {
     }
 }
 
-/// Lists a collection, and takes what it finds from `left`, and everything if the list comes to its end.
+/// Lists a collection and removes the objects that it finds from `left`; removes all if the list is complete.
 async fn list(
     resources: &Resources,
     (gvk, namespace): &CollectionId,
@@ -151,13 +149,13 @@ struct Name {
     name: String,
 }
 
-/// Reads an item of a list if it is looked for.
+/// Parses an item of a list if it is wanted.
 fn wanted(item: &RawValue, left: &BTreeMap<String, ObjectRef>) -> serde_json::Result<Option<Object>> {
     let Named { metadata } = serde_json::from_str(item.get())?;
     left.contains_key(&metadata.name).then(|| ObjectText::new(item.get()).object()).transpose()
 }
 
-/// Returns the answer that an object is, and takes its lookup from `left`.
+/// Returns the answer for an object, and removes it from `left`.
 fn answer(
     left: &mut BTreeMap<String, ObjectRef>,
     object: Object,

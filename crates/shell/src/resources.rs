@@ -1,5 +1,4 @@
-//! The paths of the objects of a kind, from cached discovery, and the part of a cluster that a process may
-//! see.
+//! The request paths of kinds, from cached discovery.
 
 use std::collections::BTreeMap;
 use std::sync::RwLock;
@@ -21,16 +20,16 @@ pub struct Resources {
 /// How a kind is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
-    /// Path up to the version: `/api/v1`, `/apis/apps/v1`.
+    /// The path up to the version: `/api/v1`, `/apis/apps/v1`.
     prefix: String,
-    /// The resource in the plural.
+    /// The plural name of the resource.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
 }
 
 impl ServedKind {
-    /// Returns the collection of all namespaces, or of one.
+    /// Returns the path of the collection in a namespace, or in all namespaces if it is empty.
     pub(crate) fn collection(&self, namespace: &str) -> String {
         match (self.namespaced, namespace) {
             (false, _) | (true, "") => format!("{}/{}", self.prefix, self.plural),
@@ -38,15 +37,15 @@ impl ServedKind {
         }
     }
 
-    /// Returns the collection an object is written to; a namespaced object without a namespace goes to
-    /// `default`, as with kubectl.
+    /// Returns a request for the collection that contains an object. As in kubectl, a namespaced object without a
+    /// namespace goes to `default`.
     pub fn home(&self, key: &Key) -> Request {
         Request::new(self.collection(if key.namespace.is_empty() { "default" } else { &key.namespace }))
     }
 }
 
 impl Resources {
-    /// Starts with an empty cache.
+    /// Creates an empty cache.
     pub fn new(client: Client) -> Self {
         Self { client, known: RwLock::default(), contact: Contact::default() }
     }
@@ -59,7 +58,7 @@ impl Resources {
     /// Returns how a kind is served. The first call for a kind sends a request.
     ///
     /// # Errors
-    /// The kind is not served, or the API server cannot be reached.
+    /// Returns an error if the kind is not served or the API server is unreachable.
     pub async fn served(&self, gvk: &Gvk) -> Result<ServedKind, Error> {
         if let Some(served) = self.known.read().ok().and_then(|known| known.get(gvk).cloned()) {
             return Ok(served);
@@ -78,7 +77,7 @@ impl Resources {
         Ok(served)
     }
 
-    /// Drops a kind from the cache after the answer "not found": the server may serve it differently now.
+    /// Drops a kind from the cache after a "not found" response, because the server may now serve it differently.
     pub(crate) fn forget(&self, gvk: &Gvk) {
         if let Ok(mut known) = self.known.write() {
             known.remove(gvk);

@@ -7,29 +7,28 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 
 use object::duration::doubled;
 
-/// The first wait; it doubles with each watch that ends early. The numbers are those of client-go's
-/// reflector.
+/// The first wait, which doubles with each watch that ends early. The values match client-go's reflector.
 const INITIAL_BACKOFF: SignedDuration = SignedDuration::from_millis(800);
-/// The longest wait without jitter.
+/// The longest wait, without jitter.
 const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
-/// A watch ends early if it is shorter than this, or than the wait before it.
+/// A watch ends early if it is shorter than this or the wait before it.
 const SHORT: Duration = Duration::from_secs(5);
-/// A watch that lasted at least this long did not end early, however long the wait before it was.
+/// A watch that lasted this long did not end early, even if the wait before it was longer.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 
-/// The watches of one kind that ended early.
+/// Counts the watches of one kind that ended early.
 #[derive(Default)]
 pub(super) struct Restarts {
-    /// Their number in a row.
+    /// The number of consecutive early ends.
     failures: u32,
     /// The wait after the last one.
     waited: Duration,
 }
 
 impl Restarts {
-    /// Returns the wait after a watch of a given duration, on a server that wants no requests for a given
-    /// time. The wait is up to twice as long, so that the kinds of a process, and the processes of a fleet,
-    /// do not return together.
+    /// Returns the wait after a watch that lasted for `lasted`, on a server that wants no requests for
+    /// `retry_after`. Jitter may double the wait, so that the kinds of a process, and the processes of a fleet, do
+    /// not all return at once.
     pub(super) fn after(&mut self, lasted: Duration, retry_after: Duration) -> Duration {
         let is_early = lasted < self.waited.clamp(SHORT, STABLE_AFTER);
         self.failures = if is_early { self.failures.saturating_add(1) } else { 0 };

@@ -1,5 +1,3 @@
-//! The state that the tasks and threads of a shell share.
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -21,23 +19,23 @@ use reconcile::{Dispatcher, Scope, Site};
 /// The state that the tasks and threads of a shell share.
 pub(super) struct Runtime {
     dispatcher: Mutex<Dispatcher>,
-    /// Wakes the loop, because a command may be due.
+    /// Wakes the loop when a command may be due.
     pub(super) notify: Notify,
     pub(super) executor: ActionExecutor,
     pub(super) scope: Scope,
-    /// A group whose kinds are empty while they are not served.
+    /// A group whose kinds count as empty while they are not served.
     pub(super) optional_group: Option<&'static str>,
     /// The event recorder of each controller.
     pub(super) recorders: Vec<EventRecorder>,
     pub(super) metrics: Metrics,
     pub(super) reads: Reads,
-    /// The computations that have begun; absent if no computation reads input from outside.
+    /// The record of started computations; `None` if no computation reads untrusted input.
     pub(super) attempts: Option<Attempts>,
-    /// Takes the activities; without it there is no observer.
+    /// The observer of activities, if any.
     pub(super) observer: OnceLock<ObserveFn>,
-    /// Cancelled when the dispatcher panicked in the middle of a change: its state may be half changed.
+    /// Canceled if the dispatcher panicked during a change, which may have left its state half changed.
     pub(super) broken: CancellationToken,
-    /// Cancelled when the writes in flight have to end.
+    /// Canceled when the writes in flight must end.
     pub(super) cut: CancellationToken,
 }
 
@@ -64,7 +62,7 @@ impl Runtime {
         }
     }
 
-    /// Reads the dispatcher; `None` if it panicked before, so that its state cannot be trusted.
+    /// Reads the dispatcher; returns `None` if it has panicked, because its state cannot be trusted.
     pub(super) fn read<T>(&self, ask: impl FnOnce(&mut Dispatcher) -> T) -> Option<T> {
         let asked =
             catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));
@@ -84,7 +82,7 @@ impl Runtime {
         self.notify.notify_one();
     }
 
-    /// Tells the observer, if there is one, what was done since `began`.
+    /// Reports to the observer, if there is one, what was done since `began`.
     pub(super) fn observe(&self, began: Timestamp, kind: ActivityKind<'_>) {
         let Some(observer) = self.observer.get() else { return };
         if let Some(caches) = self.read(|dispatcher| dispatcher.caches()) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// `--controllers`: which controllers run, as kube-controller-manager takes it: `*` is all, `name` adds one,
-/// `-name` removes one.
+/// The controllers selected by `--controllers`, with the syntax of kube-controller-manager: `*` selects all,
+/// `name` adds one, `-name` removes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnabledControllers {
     all: bool,
@@ -18,10 +18,10 @@ impl Default for EnabledControllers {
 }
 
 impl EnabledControllers {
-    /// Reads a comma-separated list; `known` names every controller there is.
+    /// Parses a comma-separated list. `known` contains every controller.
     ///
     /// # Errors
-    /// Names an unknown controller, and the most similar known one.
+    /// Returns an error for an unknown controller that lists the known ones.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, String> {
         let mut selection = Self { all: false, added: BTreeSet::new(), removed: BTreeSet::new() };
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {

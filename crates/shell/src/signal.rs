@@ -1,4 +1,4 @@
-//! The signals that end a process.
+//! Handles the signals that end a process.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,8 @@ use tracing::{error, info};
 pub fn stop_on_signal() -> CancellationToken {
     let stop = CancellationToken::new();
     let token = stop.clone();
-    // Before the task, so that no signal after the return ends the process at once.
+    // The handlers are installed before the task starts, so that a signal right after the return cannot kill the
+    // process.
     match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(mut terminate), Ok(mut interrupt)) => {
             tokio::spawn(async move {

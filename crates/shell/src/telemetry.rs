@@ -11,9 +11,9 @@
 
 use tracing::{Span, error_span};
 
-/// Returns the span of a reconciliation: log lines of its plan, its writes and its end carry these fields.
-/// Computations and last writes have no number. The level is that of errors, so that every filter that shows
-/// a line shows its fields too.
+/// Returns the span of a reconciliation, whose fields appear in the log lines of its plan, its writes and its end.
+/// Computations and last writes have no ID. The level is `ERROR`, so that every filter that shows a line also
+/// shows its fields.
 pub(super) fn reconcile_span(controller: &str, key: &str, reconcile_id: Option<u64>) -> Span {
     error_span!("reconcile", controller, key, reconcile_id)
 }

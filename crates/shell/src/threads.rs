@@ -1,7 +1,7 @@
 //! The threads for decisions and computations.
 //!
-//! Each controller has a thread of its own, so that a slow plan delays its own controller and nothing else;
-//! the operating system shares the cores between them. Computations share as many threads as there are cores.
+//! Each controller has its own thread, so that a slow plan only delays its own controller. Computations share as
+//! many threads as there are cores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
@@ -17,23 +17,23 @@ use super::clock::now;
 use super::runtime::Runtime;
 use reconcile::{Computation, Computed, Decided, Decision};
 
-/// Returns how many computations run at one time.
+/// Returns the number of computations that run at the same time.
 pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The threads. They end when this is dropped and their present task has ended.
+/// The threads. They end when this is dropped and their current task has ended.
 pub(super) struct Threads {
-    /// The threads of decisions, by controller.
+    /// The decision threads by controller.
     deciding: Vec<mpsc::Sender<Decision>>,
     computing: mpsc::Sender<Computation>,
 }
 
 impl Threads {
-    /// Starts the threads, within an async runtime that counts the time of computations.
+    /// Starts the threads. Call it within an async runtime, which times the computations.
     ///
     /// # Errors
-    /// The operating system refuses a thread.
+    /// Returns an error if the operating system refuses a thread.
     pub(super) fn start(runtime: &Arc<Runtime>, controllers: &[&'static str]) -> std::io::Result<Self> {
         let mut deciding = Vec::new();
         for name in controllers {
@@ -66,13 +66,13 @@ impl Threads {
 
     pub(super) fn decide(&self, decision: Decision) {
         if let Some(thread) = self.deciding.get(decision.controller_id) {
-            // A thread ends only after its sender was dropped.
+            // A thread ends only after its sender is dropped.
             let _ = thread.send(decision);
         }
     }
 
     pub(super) fn compute(&self, computation: Computation) {
-        // The threads end only after the sender was dropped.
+        // The threads end only after the sender is dropped.
         let _ = self.computing.send(computation);
     }
 }
@@ -81,7 +81,6 @@ fn next(receiver: &Mutex<mpsc::Receiver<Computation>>) -> Option<Computation> {
     receiver.lock().ok()?.recv().ok()
 }
 
-/// Makes a decision.
 pub(super) fn decide(runtime: &Runtime, decision: Decision) {
     let Decision { controller_id, controller, ref key, reconcile_id, .. } = decision;
     let key = key.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -95,8 +94,7 @@ pub(super) fn decide(runtime: &Runtime, decision: Decision) {
     runtime.update(|dispatcher, now| dispatcher.decided(decided, now));
 }
 
-/// Cancels a computation that runs for longer than its deadline, by a clock that stands still while the
-/// machine is suspended.
+/// Cancels a computation that exceeds its deadline, measured by a clock that stops while the machine is suspended.
 fn watch_deadline(
     tokio: &tokio::runtime::Handle,
     runtime: &Arc<Runtime>,
@@ -120,7 +118,7 @@ fn compute(tokio: &tokio::runtime::Handle, runtime: &Arc<Runtime>, computation: 
         None => Ok(None),
     };
     let computed = match attempt {
-        // It was superseded while it waited for others.
+        // The computation was superseded while it waited.
         Ok(attempt) if computation.is_cancelled() => {
             attempt.into_iter().for_each(Attempt::withdraw);
             computation.run()

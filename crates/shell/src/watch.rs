@@ -1,12 +1,12 @@
-//! List and watch of one kind.
+//! Lists and watches one kind.
 //!
-//! `kube::runtime::watcher` hides the resource version of its lists. The caches need it to distinguish an
-//! object that was deleted while no watch ran from one that was written later. So this module speaks the
-//! protocol itself: it lists in pages, watches from there, and lists again if the server has dropped the
-//! version (410), if its versions went back, or if the connection failed.
+//! `kube::runtime::watcher` hides the resource versions of its lists. The caches need them to distinguish an
+//! object that was deleted while no watch ran from one that was written later. So this module implements the
+//! protocol itself: it lists in pages, watches from there, and lists again if the server has dropped the version
+//! (410), its versions went back, or the connection failed.
 //!
-//! A watch that ends early begins again after a wait that doubles, with jitter. A server that is too busy
-//! gets no request before the time that it asks for.
+//! A watch that ends early restarts after a wait that doubles, with jitter. A server that is too busy gets no
+//! request before the time that it specifies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,22 +31,23 @@ use super::restarts::Restarts;
 use object::{Gvk, Key, version};
 use reconcile::{Decoded, ObjectText, Representation, WatchedKind, WatcherEvent};
 
-/// Longest list: 300,000 add-ons of 7 KiB.
+/// The longest list, in bytes: 300,000 add-ons of 7 KiB.
 const LIST_BYTES: usize = 2 << 30;
-/// The least size that a page counts for. A server whose pages do not end sends 2,048 of them; those of 500
-/// small objects are a million objects.
+/// The minimum size that a page counts for. It stops a server whose pages never end after 2,048 pages. With 500
+/// small objects per page, that is a million objects.
 const PAGE_BYTES: usize = 1 << 20;
-/// The most that a page counts for. Pages of large objects hold few of them, and those over the budget are not kept.
+/// The maximum size that a page counts for. Large pages contain few objects, and objects over budget are not kept.
 const MAX_PAGE_BYTES: usize = 4 << 20;
-/// Longest event. etcd takes objects of 1.5 MiB, and API servers requests of 3 MiB; JSON may be longer than
-/// either.
+/// The longest event. etcd accepts objects of 1.5 MiB and API servers accept requests of 3 MiB; JSON may be longer
+/// than both.
 const EVENT_BYTES: u64 = 16 << 20;
-/// How long one watch request lasts before it is renewed (seconds); shorter than the idle timeout of common
-/// proxies.
+/// How long one watch request lasts before it is renewed, in seconds. It is shorter than the idle timeout of
+/// common proxies.
 const WATCH_SECONDS: u32 = 290;
 /// A watch that sends nothing for this long has failed. API servers send a bookmark every minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// How long a refusal to list is no warning: the hub makes the roles of an agent after its certificate.
+/// How long a refusal to list causes no warning, because the hub creates the roles of an agent after its
+/// certificate.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A collection to watch.
@@ -54,23 +55,23 @@ pub(super) struct WatchTarget {
     pub client: Client,
     pub kind: Arc<WatchedKind>,
     pub path: String,
-    /// Field selector; empty for none.
+    /// The field selector; empty for none.
     pub fields: String,
-    /// Label selector; empty for none.
+    /// The label selector; empty for none.
     pub labels: String,
     pub is_known: IsKnownFn,
-    /// The budget for large objects of the process.
+    /// The process's budget for large objects.
     pub memory: &'static Memory,
 }
 
-/// Returns whether the version of an object that was created or changed is known, so that the rest of the
-/// object need not be read.
+/// Returns true if the version of a created or changed object is known, so that the rest of the object need not be
+/// parsed.
 pub(super) type IsKnownFn = Box<dyn Fn(&Key, u64) -> bool + Send + Sync>;
 
 #[derive(Deserialize)]
 pub(super) struct Page<'a> {
     pub(super) metadata: ListMeta,
-    /// `null` in an empty list of metadata, as Go writes a nil slice.
+    /// `null` in an empty list of metadata, because Go writes a nil slice that way.
     #[serde(borrow, default)]
     pub(super) items: Option<Vec<&'a RawValue>>,
 }
@@ -86,7 +87,7 @@ struct RawEvent<'a> {
 /// The end of a watch.
 struct WatchEnd {
     why: String,
-    /// The version to watch from again; without one the kind is listed again.
+    /// The version to resume the watch from; `None` to list the kind again.
     resume: Option<String>,
     /// The error with which the server refused the watch.
     refused: Option<Error>,
@@ -180,8 +181,8 @@ pub(super) async fn watch(
     }
 }
 
-/// Logs that a kind cannot be listed, some time after the first try. The permission to do it may come a moment
-/// later, as where an agent joins.
+/// Logs that a kind cannot be listed, `after` the first try. The permission may arrive a moment later, for example
+/// when an agent joins.
 fn log_failed_list(kind: &Gvk, error: &Error, after: Duration) {
     let is_forbidden = matches!(error, Error::Api(status) if status.code == 403);
     let why = message(error);
@@ -235,7 +236,7 @@ fn read_page(
     Ok((objects.collect(), page.metadata))
 }
 
-/// Reads an object, if the budget of memory has room for it.
+/// Parses an object if the memory budget has room for it.
 fn read(kind: &WatchedKind, kept: &mut Kept<'_>, object: &ObjectText<'_>) -> Decoded {
     let decoded = kind.decode_rest(object);
     match kept.admit(&object.key, kind.weight(object, &decoded, SMALL)) {
@@ -261,8 +262,7 @@ async fn present(target: &WatchTarget) -> Result<u64, Error> {
 }
 
 /// Follows changes until the watch ends. `newest` is the newest version that the watch has delivered. `hear`
-/// takes everything that shows that the cache is current: the changes, and `None` for a sign that nothing has
-/// changed.
+/// receives every sign that the cache is current: the changes, and `None` if nothing has changed.
 async fn follow(
     target: &WatchTarget,
     kept: &mut Kept<'_>,
@@ -285,7 +285,7 @@ async fn follow(
     loop {
         let mut line = Vec::new();
         match timeout(IDLE_TIMEOUT, next_line(&mut stream, &mut line)).await {
-            // A proxy that answers with nothing must not stand for a server in which nothing changes.
+            // A proxy that responds with nothing must not be mistaken for a server without changes.
             Ok(Ok(())) if line.is_empty() && !is_heard => {
                 return WatchEnd::list_again("the watch ended without a word");
             }
@@ -297,8 +297,7 @@ async fn follow(
                 Ok((event, newer)) => {
                     is_heard = true;
                     hear(event);
-                    // A server that was restored continues from an earlier version, and does not report the
-                    // writes that were lost.
+                    // A restored server continues from an earlier version, and does not report the lost writes.
                     if is_older(&newer, &at) {
                         return WatchEnd::list_again("the resource version went back");
                     }
@@ -364,8 +363,8 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
     Ok(())
 }
 
-/// Reads one line; returns the change, which a bookmark and a known version have not, and the resource
-/// version to continue from; or why the watch ends.
+/// Parses a line. Returns the change (`None` for a bookmark or a known version) and the resource version to
+/// continue from, or the reason why the watch ends.
 fn take(
     kind: &WatchedKind,
     kept: &mut Kept<'_>,

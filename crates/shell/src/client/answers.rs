@@ -1,4 +1,4 @@
-//! Limits of an answer in time and in bytes, and the `Retry-After` of a refusal.
+//! Limits the time and size of responses, and reads the `Retry-After` of refusals.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -18,14 +18,14 @@ use tower::{BoxError, Service};
 use super::super::REQUEST_TIMEOUT;
 use super::connections::is_watch;
 
-/// Longest answer: a page of 500 objects of 16 KiB, or the largest object of etcd several times. The client reads a
-/// longer list in smaller pages. An answer takes three times as much while it is read, and all kinds are listed at once
-/// when a process starts.
+/// The largest response: a page of 500 objects of 16 KiB, or several of the largest objects in etcd. The client
+/// reads longer lists in smaller pages. A response takes three times as much memory while it is read, and all
+/// kinds are listed at once when a process starts.
 const ANSWER_BYTES: usize = 8 * 1024 * 1024;
-/// Longest refusal; that of kube-apiserver names each field of an invalid object.
+/// The largest refusal. kube-apiserver's refusals list every invalid field of an object.
 const REFUSAL_BYTES: usize = 1024 * 1024;
 
-/// The reason why an answer was not read to its end.
+/// The reason why a response was not read completely.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AnswerError {
     #[error("the API server did not answer within {REQUEST_TIMEOUT:?}")]
@@ -34,20 +34,20 @@ pub(super) enum AnswerError {
     TooLarge(usize),
 }
 
-/// Returns whether an answer was longer than the limit.
+/// Returns whether a response exceeded the size limit.
 pub(crate) fn is_too_large(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     matches!(error.downcast_ref(), Some(AnswerError::TooLarge(_)))
 }
 
-/// Returns the time for which a server that refused a request wants no requests.
+/// Returns how long a server that refused a request wants no requests.
 pub(crate) fn retry_after(error: &kube::Error) -> Duration {
     let kube::Error::Api(status) = error else { return Duration::ZERO };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     Duration::from_secs(seconds.into())
 }
 
-/// A service that refuses answers beyond the limits. The reader of a watch limits its body.
+/// A service that rejects responses beyond the limits. For a watch, its reader limits the body.
 #[derive(Clone)]
 pub(super) struct Answers<S>(S);
 
@@ -102,8 +102,8 @@ where
     }
 }
 
-/// Returns the refusal with the time of the header `Retry-After`, which kube's errors do not carry. A server
-/// that is too busy to make a `Status` sends only that header.
+/// Returns the refusal with the time in the `Retry-After` header, which kube's errors do not include. A server
+/// that is too busy to create a `Status` sends only that header.
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<Vec<u8>> {
     // No API server sends a date, the other form of this header.
     let seconds: u32 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! The connections to one API server: one for requests, and as many for watches as their number needs.
+//! The connections to one API server: one for requests, and as many for watches as needed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use kube::client::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::BoxError;
 
-/// Watches on one connection. A server should allow 100 streams at least (RFC 9113, 6.5.2), and
-/// kube-apiserver allows 100; a request beyond that waits without end behind watches that do not end.
+/// The maximum number of watches on one connection. A server should allow at least 100 streams (RFC 9113, 6.5.2),
+/// and kube-apiserver allows 100. A request beyond that would wait forever, because watches do not end.
 const WATCHES_PER_CONNECTION: usize = 50;
-/// Interval of pings on a connection. kube-apiserver and client-go ping every 30 s.
+/// The interval of pings on a connection. kube-apiserver and client-go ping every 30 s.
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// Time limit of the answer to a ping; then the connection ends with all its requests.
+/// The time limit for the response to a ping. Without one, the connection ends with all its requests.
 const PING_WITHIN: Duration = Duration::from_secs(10);
 
 /// The connections to one API server.
@@ -36,7 +36,7 @@ struct ForWatches<C> {
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
-    /// Makes no connection yet; `connector` makes them.
+    /// Creates the connections lazily, with `connector`.
     pub(super) fn new(connector: C) -> Arc<Self> {
         let mut builder = HttpClient::builder(TokioExecutor::new());
         builder
@@ -49,10 +49,10 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
         Arc::new(Self { builder, connector, requests, watches: Mutex::default() })
     }
 
-    /// Sends a request; returns the head of the answer.
+    /// Sends a request; returns the head of the response.
     ///
     /// # Errors
-    /// There is no connection, or it ends.
+    /// Returns an error if there is no connection, or it ends.
     pub(super) async fn send(
         self: Arc<Self>,
         request: Request<Body>,
@@ -62,7 +62,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
             false => (self.requests.clone(), None),
         };
         let response: Response<Incoming> = client.request(request).await?;
-        // The watch counts on its connection until its body ends.
+        // The watch occupies its place on the connection until its body ends.
         let hold = move |frame| {
             let _held = &permit;
             frame
@@ -72,7 +72,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
 
     /// Returns the first client with room for a watch.
     fn for_a_watch(&self) -> (HttpClient<C, Body>, Option<OwnedSemaphorePermit>) {
-        // A panic leaves the list consistent, because the list only grows.
+        // The list only grows, so a panic leaves it consistent.
         let mut clients = self.watches.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for shared in clients.iter() {
             if let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() {
@@ -87,7 +87,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Connections<C> {
     }
 }
 
-/// Returns whether a request asks for a stream of changes.
+/// Returns whether a request is for a watch.
 pub(super) fn is_watch<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))

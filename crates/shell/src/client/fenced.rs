@@ -1,7 +1,7 @@
-//! Connections that send nothing when the leadership of this process has ended.
+//! Connections that send nothing after this process has lost its leadership.
 //!
-//! A request passes queues, the framing of HTTP/2 and TLS before the system gets its bytes, and the process
-//! may be suspended in any of them. So the leadership is checked last, right before the bytes go to the
+//! A request passes through queues, HTTP/2 framing and TLS before the operating system gets its bytes, and the
+//! process may be suspended at any point. So the leadership is checked last, right before the bytes go to the
 //! system.
 
 use std::io;
@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 
 use crate::election::Leadership;
 
-/// A connection that sends only while this process leads; without a leadership, always.
+/// A connection that sends only while this process leads, or always if there is no leadership.
 pub(super) struct Fenced<T> {
     pub(super) inner: T,
     pub(super) leadership: Option<Leadership>,

@@ -1,11 +1,11 @@
-//! The clients of API servers. The process makes every client here.
+//! The clients for API servers. Every client of the process is created here.
 //!
-//! kube's own clients speak HTTP/1 and have no time limit. These differ:
-//! - With HTTP/2 they use one connection for requests and others for watches: watches never use up the
-//!   streams that a server allows on a connection (`connections.rs`).
-//! - They ping a connection, so that a dead one ends within half a minute, with its watches.
-//! - A request has a time limit, and its answer a limit in bytes (`answers.rs`).
-//! - `Retry-After` becomes part of the refusal that kube's errors carry.
+//! kube's own clients use HTTP/1 and have no time limit. These clients differ:
+//! - With HTTP/2, they use one connection for requests and others for watches, so that watches never use up the
+//! streams that a server allows on a connection (`connections.rs`).
+//! - They ping connections, so that a dead one ends with its watches within half a minute.
+//! - Requests have a time limit, and responses a size limit (`answers.rs`).
+//! - `Retry-After` is included in kube's errors (`answers.rs`).
 //! - Proxies and certificates are chosen as in Go's clients (`proxy.rs`, `trust.rs`).
 
 mod answers;
@@ -33,27 +33,26 @@ use proxy::Proxy;
 
 use super::election::Leadership;
 
-/// Time limit of connecting, including the TLS handshake and the proxy.
+/// The time limit for connecting, including the TLS handshake and the proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time limit until the other end of the connection acknowledges the bytes of a leader. The next leader
-/// starts to write at least this much later than this one stops. Without the limit, the system would retry
-/// for 15 minutes.
+/// The time limit for the peer to acknowledge the bytes of a leader. The next leader starts writing at least this
+/// much later than this one stops. Without the limit, the system would retry for 15 minutes.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(4);
 
-/// Makes a client for a cluster.
+/// Creates a client for a cluster.
 ///
 /// # Errors
-/// The configuration is not usable: a certificate does not parse, a URL has no host, or a proxy has an
-/// unknown scheme.
+/// Returns an error if the configuration is unusable: a certificate does not parse, a URL has no host, or a proxy
+/// has an unknown scheme.
 pub fn client(config: Config) -> kube::Result<Client> {
     client_with(config, None)
 }
 
-/// Makes a client whose connections send nothing without this leadership.
+/// Creates a client whose connections send nothing without this leadership.
 ///
 /// # Errors
-/// Those of [`client`].
+/// Returns the errors of [`client`].
 pub fn leader_client(config: Config, leadership: Leadership) -> kube::Result<Client> {
     client_with(config, Some(leadership))
 }
@@ -89,7 +88,7 @@ fn with_authorization<C>(tunnel: Tunnel<C>, authorization: Option<http::HeaderVa
     }
 }
 
-/// Returns a client that makes its connections, to the server or to a proxy, by `inner`.
+/// Returns a client that connects, to the server or a proxy, with `inner`.
 fn connected_by<C>(config: Config, inner: C, leadership: Option<Leadership>) -> kube::Result<Client>
 where
     C: Service<http::Uri> + Clone + Send + Sync + 'static,

@@ -1,18 +1,18 @@
-//! The proxy between this process and an API server.
+//! Chooses the proxy for an API server.
 //!
-//! A `proxy-url` of the kubeconfig counts for its cluster before the environment, as for client-go.
-//! Otherwise `HTTPS_PROXY` and `NO_PROXY` decide by the URL of the API server. kube's own reading compares
-//! `NO_PROXY` with the URL of the proxy, so it is not used.
+//! As in client-go, the kubeconfig's `proxy-url` for the cluster takes precedence over the environment. Otherwise
+//! `HTTPS_PROXY` and `NO_PROXY` apply to the URL of the API server. kube compares `NO_PROXY` with the URL of the
+//! proxy instead, so its own logic is not used.
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use kube::{Config, Error};
 
-/// A proxy, and the credentials for it.
+/// A proxy with its credentials.
 pub(super) enum Proxy {
-    /// A tunnel by CONNECT.
+    /// An HTTP CONNECT tunnel.
     Http { url: Uri, authorization: Option<HeaderValue> },
-    /// A tunnel by CONNECT, with TLS to the proxy too.
+    /// An HTTP CONNECT tunnel, with TLS to the proxy as well.
     Https { url: Uri, authorization: Option<HeaderValue> },
     /// SOCKS 5 (RFC 1928); the proxy resolves the names.
     Socks5 { url: Uri, user: Option<(String, String)> },
@@ -21,9 +21,9 @@ pub(super) enum Proxy {
 /// Returns the proxy for the cluster of a configuration.
 ///
 /// # Errors
-/// The scheme is not supported.
+/// Returns an error if the scheme is not supported.
 pub(super) fn of(config: &Config) -> kube::Result<Option<Proxy>> {
-    // kube puts the proxy of the environment where the kubeconfig names none.
+    // kube fills in the proxy of the environment if the kubeconfig has none.
     let inherited = ["HTTPS_PROXY", "https_proxy"].iter().find_map(|name| std::env::var(name).ok());
     let inherited = inherited.and_then(|url| url.parse::<Uri>().ok());
     let matcher = match &config.proxy_url {

@@ -1,7 +1,7 @@
-//! The certificates of API servers that are trusted.
+//! Decides which certificates of API servers are trusted.
 //!
-//! A certificate authority bundle may contain the server's own certificate without the authority that signed
-//! it. Go accepts such a server, and webpki does not.
+//! A CA bundle may contain the server's own certificate without the CA that signed it. Go accepts such a server;
+//! webpki does not.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use tower::BoxError;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-/// Returns the TLS configuration for the API server of a configuration.
+/// Returns the TLS configuration for an API server.
 ///
 /// # Errors
-/// A certificate or a key does not parse.
+/// Returns an error if a certificate or key does not parse.
 pub(super) fn tls_config(config: &Config) -> kube::Result<ClientConfig> {
     let mut tls = config.rustls_client_config()?;
-    // The certificates of a file are read again while the process runs, by kube's own verifier.
+    // kube's own verifier rereads certificate files while the process runs.
     if let (Some(bundle), None, false) =
         (&config.root_cert, &config.root_cert_file, config.accept_invalid_certs)
     {
@@ -32,7 +32,7 @@ pub(super) fn tls_config(config: &Config) -> kube::Result<ClientConfig> {
     Ok(tls)
 }
 
-/// Trusts certificates that the authorities of a bundle signed, and the certificates in it.
+/// Trusts the certificates in a bundle, and certificates signed by its CAs.
 #[derive(Debug)]
 struct Bundle {
     signed: Arc<WebPkiServerVerifier>,

@@ -1,4 +1,4 @@
-//! A candidate: it acquires the lease, renews it and releases it.
+//! A candidate, which acquires, renews and releases the lease.
 
 use std::time::Duration;
 
@@ -17,37 +17,37 @@ use super::leadership::Term;
 use crate::clock::{Moment, now};
 use object::hex;
 
-/// Time limit for the release of the lease; then the next leader waits until the lease expires.
+/// The time limit for releasing the lease. After that, the next leader has to wait until the lease expires.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The options of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElectionOptions {
-    /// Namespace of the Lease.
+    /// The namespace of the Lease.
     pub namespace: String,
-    /// Name of the Lease.
+    /// The name of the Lease.
     pub name: String,
     /// The identity of this candidate, unique among all candidates.
     pub identity: String,
     /// How long other candidates respect a lease that is not renewed.
     pub lease: Duration,
-    /// How long a leader may write after it sent its last renewal; shorter than `lease`, so that it stops
-    /// before another one starts.
+    /// How long a leader may write after sending its last renewal. It is shorter than `lease`, so that the leader
+    /// stops before another one starts.
     pub renew_deadline: Duration,
-    /// Time between two attempts.
+    /// The time between two attempts.
     pub retry: Duration,
 }
 
 impl ElectionOptions {
     /// Returns options with 12 s, 8 s and 2 s, so that a leader that dies is replaced within 15 s: other
-    /// candidates see its last renewal 2 s later at most, and respect it for 12 s. client-go's times are 15
-    /// s, 10 s and 2 s.
+    /// candidates see its last renewal at most 2 s later, and respect it for 12 s. client-go uses 15 s, 10 s and 2
+    /// s.
     ///
-    /// The identity is that of the host with a random part, as in client-go: two hosts may have one name, and
-    /// two pods one process id.
+    /// As in client-go, the identity is the host with a random part, because two hosts may share a name and two
+    /// pods a process ID.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, host: &str) -> Self {
         let mut random = [0; 8];
-        // The process id replaces randomness if the system has none.
+        // If the system has no randomness, the process ID is used.
         let filled = SystemRandom::new().fill(&mut random).is_ok();
         let suffix = if filled { hex(random) } else { std::process::id().to_string() };
         Self {
@@ -61,11 +61,11 @@ impl ElectionOptions {
     }
 }
 
-/// A candidate.
+/// A candidate for leadership.
 pub struct Election {
     api: Api<Lease>,
     options: ElectionOptions,
-    /// The lease as last read, and when it last changed by the clock of this process.
+    /// The lease as last read, and when it last changed according to this process's clock.
     observed: Option<(Lease, Instant)>,
     prolong: watch::Sender<Term>,
     leadership: Leadership,
@@ -75,13 +75,13 @@ pub struct Election {
 enum Attempt {
     /// This candidate holds the lease; the renewal was sent at this time.
     Ours(Moment),
-    /// Another candidate holds it, with this identity.
+    /// Another candidate, with this identity, holds the lease.
     Others(String),
 }
 
 impl Election {
-    /// Makes a candidate. The client should have a connection of its own, so that no renewal waits behind
-    /// other requests.
+    /// Creates a candidate. The client should have a separate connection, so that renewals do not wait for other
+    /// requests.
     pub fn new(client: Client, options: ElectionOptions) -> Self {
         let (prolong, leadership) = Leadership::new();
         Self {
@@ -93,12 +93,12 @@ impl Election {
         }
     }
 
-    /// Returns until when this process may write.
+    /// Returns the leadership, which shows until when this process may write.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
 
-    /// Waits until elected; `false` when `stop` came first.
+    /// Waits until elected; returns false if `stop` is canceled first.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         info!(lease = %self.options.name, identity = self.options.identity, "waiting to be elected");
         let mut leader = String::new();
@@ -108,7 +108,7 @@ impl Election {
                 None => return false,
                 Some(Ok(Ok(Attempt::Ours(sent)))) => {
                     self.extend(sent);
-                    // An answer that took the whole renew deadline gives no leadership.
+                    // A response that took the whole renew deadline gives no leadership.
                     if self.leadership.holds() {
                         info!("elected");
                         return true;
@@ -128,7 +128,7 @@ impl Election {
         }
     }
 
-    /// Keeps leading until `stop`, or until the leadership ends. Call [`release`](Self::release) after the
+    /// Renews the lease until `stop` is canceled or the leadership ends. Call [`release`](Self::release) after the
     /// last write.
     pub async fn renew(&mut self, stop: &CancellationToken) {
         loop {
@@ -156,8 +156,8 @@ impl Election {
         self.prolong.send_replace(Term { sent, lasts: self.options.renew_deadline });
     }
 
-    /// Returns the time until the next attempt: earlier than usual if the lease of another candidate expires
-    /// before.
+    /// Returns the time until the next attempt, which is earlier than usual if the lease of another candidate
+    /// expires sooner.
     fn wait(&self) -> Duration {
         let expires = self.observed.as_ref().map(|(lease, since)| *since + self.respected(lease));
         let left =
@@ -189,8 +189,8 @@ impl Election {
         Ok(Attempt::Ours(sent))
     }
 
-    /// Returns the lease as it was before it was deleted, without a version. Its holder may not know yet, and
-    /// write: it may have renewed the lease just before.
+    /// Returns the deleted lease, without a version. Its holder may not know about the deletion and still write,
+    /// because it may have just renewed the lease.
     fn deleted(&self) -> Option<Lease> {
         let (mut lease, _) = self.observed.clone()?;
         lease.metadata.resource_version = None;
@@ -201,7 +201,7 @@ impl Election {
         self.observed.as_ref().is_some_and(|(lease, since)| since.elapsed() >= self.respected(lease))
     }
 
-    /// Returns how long other candidates respect a lease: the duration that its holder wrote.
+    /// Returns how long other candidates respect a lease: the duration set by its holder.
     fn respected(&self, lease: &Lease) -> Duration {
         let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         seconds.and_then(|s| u64::try_from(s).ok()).map_or(self.options.lease, Duration::from_secs)
@@ -228,7 +228,7 @@ impl Election {
     }
 
     /// Releases the lease if this candidate still holds it, so that the next leader need not wait for it to
-    /// expire. The attempt ends after two seconds without an answer.
+    /// expire. Gives up after two seconds without a response.
     pub async fn release(mut self) {
         self.prolong.send_replace(Term::over());
         let error = match timeout(RELEASE_WITHIN, self.free()).await {
@@ -240,11 +240,11 @@ impl Election {
         warn!(error, "cannot release the lease; the next leader waits until it expires");
     }
 
-    /// Removes this candidate from the lease; `false` if another one holds it. After a conflict the lease is
-    /// read again: a renewal that was cut off may have been stored.
+    /// Removes this candidate from the lease; returns false if another one holds it. After a conflict, reads the
+    /// lease again, because an interrupted renewal may have been stored.
     async fn free(&mut self) -> Result<bool, kube::Error> {
         let mut observed = self.observed.take().map(|(lease, _)| lease);
-        // A lease that disappeared has no version, and an attempt that was cut off may have made it again.
+        // A deleted lease has no version, and an interrupted attempt may have created it again.
         if observed.as_ref().is_some_and(|lease| lease.metadata.resource_version.is_none()) {
             observed = self.api.get_opt(&self.options.name).await?;
         }

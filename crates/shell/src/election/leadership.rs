@@ -1,5 +1,3 @@
-//! The time until which a process may write.
-
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -7,12 +5,12 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::clock::Moment;
 
-/// The time until which a process may write, by its election. When the process or the machine was suspended,
+/// The time until which an election allows this process to write. After the process or the machine was suspended,
 /// the process finds that its leadership has ended.
 #[derive(Clone, Debug)]
 pub struct Leadership(watch::Receiver<Term>);
 
-/// The time for which a renewal of the lease counts.
+/// The time for which a renewal of the lease is valid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Term {
     /// When the renewal was sent.
@@ -20,13 +18,13 @@ pub(super) struct Term {
     pub(super) lasts: Duration,
 }
 
-/// The reason why nothing is sent.
+/// The error when this process may not write.
 #[derive(Debug, thiserror::Error)]
 #[error("this process is no longer the leader")]
 pub(crate) struct NotLeading;
 
 impl Term {
-    /// Returns a term that is over.
+    /// Returns a term that has ended.
     pub(super) fn over() -> Self {
         Self { sent: Moment::now(), lasts: Duration::ZERO }
     }
@@ -38,7 +36,7 @@ impl Term {
 }
 
 impl Leadership {
-    /// Returns a leadership that has ended already, with the sender that starts and extends it.
+    /// Returns a leadership that has already ended, with the sender that starts and extends it.
     pub(super) fn new() -> (watch::Sender<Term>, Self) {
         let (sender, receiver) = watch::channel(Term::over());
         (sender, Self(receiver))
@@ -50,17 +48,17 @@ impl Leadership {
         Moment::now().since(sent) < lasts
     }
 
-    /// Fails if the process may not write now.
+    /// Returns an error if the process may not write now.
     pub(crate) fn check(&self) -> Result<(), NotLeading> {
         if self.holds() { Ok(()) } else { Err(NotLeading) }
     }
 
-    /// Returns when it ends unless it is extended.
+    /// Returns when the leadership ends unless it is extended.
     pub(super) fn until(&self) -> Instant {
         self.0.borrow().until()
     }
 
-    /// Waits until the process may not write any more.
+    /// Waits until the process may no longer write.
     pub async fn ended(mut self) {
         loop {
             let until = self.0.borrow_and_update().until();

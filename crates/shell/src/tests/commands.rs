@@ -1,4 +1,4 @@
-//! Panics of the tasks of a shell, and the log lines of a reconciliation.
+//! Tests panics in the tasks of a shell, and the log lines of a reconciliation.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::lines::Lines;
 use crate::threads::decide;
 use crate::{Resources, Shell, ShellOptions};
 
-/// Copies the ConfigMap `m` once it has looked for a kind and for an object.
+/// Copies the ConfigMap `m` after looking up a kind and an object.
 struct Copier;
 
 impl Controller for Copier {
@@ -43,7 +43,7 @@ impl Controller for Copier {
     }
 }
 
-/// Writes the copy, and says so in its plan.
+/// Writes the copy, with an event in its plan.
 struct Speaker;
 
 impl Controller for Speaker {
@@ -66,8 +66,8 @@ fn write_copy() -> Action {
     Action::apply(serde_json::from_value::<Object>(copy).unwrap())
 }
 
-/// Runs a shell on a hub with one ConfigMap and one Secret, where the first request for a path panics, until
-/// the shell stops or has written the copy. Returns whether it has written.
+/// Runs a shell on a hub with one ConfigMap and one Secret, until the shell stops or has written the copy. The
+/// first request for a path panics. Returns whether the copy was written.
 async fn writes_although(method: Method, path: &'static str) -> bool {
     let (written, panicked) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let (wrote, done) = (written.clone(), Arc::clone(&panicked));

@@ -1,4 +1,4 @@
-//! The log lines of a test.
+//! Captures the log lines of a test.
 
 use std::io::{Result, Write};
 use std::sync::{Arc, Mutex, Once};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Once};
 use tracing::Subscriber;
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 
-/// The log lines of this thread while it exists.
+/// Captures the log lines of this thread until it is dropped.
 pub(crate) struct Lines {
     text: Text,
     _guard: DefaultGuard,
@@ -33,7 +33,7 @@ impl Lines {
         Self::to(text, logs.with_writer(move || written.clone()).finish())
     }
 
-    /// Records lines of JSON.
+    /// Captures JSON lines.
     pub(crate) fn record_json() -> Self {
         let text = Text::default();
         let written = text.clone();
@@ -42,8 +42,9 @@ impl Lines {
     }
 
     fn to(text: Text, logs: impl Subscriber + Send + Sync + 'static) -> Self {
-        // With one subscriber alone, `tracing` asks that of the thread that first meets a log line, for all
-        // threads. A second one that wants all lines keeps a thread without a subscriber from refusing them.
+        // With a single subscriber, `tracing` caches the interest of the thread that first reaches a log line, for
+        // all threads. A second subscriber that wants all lines prevents a thread without a subscriber from
+        // disabling them.
         static WANTS_ALL: Once = Once::new();
         WANTS_ALL.call_once(|| set_global_default(tracing_subscriber::registry()).unwrap());
         Self { text, _guard: set_default(logs) }

@@ -1,8 +1,8 @@
-//! Events of own writes.
+//! Tests events about our own writes.
 
 use super::*;
 
-/// The answer to an own write may reach the cache before its event.
+/// The response to our own write may reach the cache before its event.
 #[test]
 fn an_event_of_a_known_version_changes_nothing_and_the_watch_goes_on_from_it() {
     let (mut dispatcher, kind) = watching();

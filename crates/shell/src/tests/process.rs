@@ -1,4 +1,4 @@
-//! Whether a shell is alive, on a paused clock.
+//! Tests the liveness of a shell, with a paused clock.
 
 use std::pin::pin;
 
@@ -12,7 +12,7 @@ use tokio::time::{advance, timeout};
 
 use super::*;
 
-/// A controller whose plan does not end.
+/// A controller whose plan never ends.
 struct Slow;
 
 static BEGAN: Notify = Notify::const_new();

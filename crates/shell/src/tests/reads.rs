@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A server with ConfigMaps `0` to `number` of a namespace.
+/// A server with the ConfigMaps `0` to `number` in a namespace.
 struct Served {
     number: usize,
     refuses_lists: bool,
@@ -19,7 +19,7 @@ fn map(name: &str) -> Value {
 }
 
 impl Served {
-    /// Returns the answer to a request for a path, with a limit and from a position for a list.
+    /// Returns the response to a request for a path; a list starts at `from` and has at most `limit` items.
     fn answer(&self, path: &str, limit: usize, from: usize) -> (u16, Value) {
         let refused = |code: u16| {
             let details = json!({"name": path.rsplit('/').next()});
@@ -48,8 +48,8 @@ impl Served {
         }
     }
 
-    /// Reads objects; returns the names of those that exist, the number of those that do not, and the number
-    /// of lists and of other requests.
+    /// Reads objects; returns the names of those that exist, the number of those that do not, and the numbers of
+    /// lists and of other requests.
     async fn read(self, names: &[&str]) -> (Vec<String>, usize, (usize, usize)) {
         let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
         let counted = Arc::clone(&counts);

@@ -1,4 +1,4 @@
-//! The log lines about a server that refuses to list or to watch.
+//! Tests the log lines about a server that refuses to list or watch.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Watches of API servers that misbehave, on a paused clock.
+//! Tests watches of API servers that misbehave, with a paused clock.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -28,7 +28,7 @@ mod own_writes;
 #[path = "refusals.rs"]
 mod refusals;
 
-/// A controller that only needs one kind to be watched.
+/// A controller that only needs a watch of one kind.
 struct Idle;
 
 impl Controller for Idle {
@@ -42,34 +42,34 @@ impl Controller for Idle {
     }
 }
 
-/// The reaction of a server to a request.
+/// The response of a server to a request.
 enum Reply {
     /// An empty list at a resource version.
     Listed(u32),
-    /// An empty page of a list that goes on.
+    /// An empty page of a list that continues.
     Continues,
     /// A stream of these lines, which stays open.
     Streams(Bytes),
-    /// A stream of a bookmark a minute for half an hour, which breaks then.
+    /// A stream with a bookmark every minute for half an hour, which then breaks.
     Bookmarks,
     /// A stream that ends at once.
     Ends,
-    /// This code, and the seconds until the next request is wanted.
+    /// A refusal with this code, and the seconds until the server wants the next request.
     Refused(u16, u32),
-    /// The connection breaks.
+    /// A broken connection.
     Breaks,
 }
 
-/// The requests that were sent, and the changes of freshness that followed.
+/// The requests that were sent, and the events that followed.
 #[derive(Default)]
 struct Log {
-    /// Whether it was a watch, when, and from which version.
+    /// Whether each request was a watch, when it was sent, and the version to start from.
     requests: Vec<(bool, Duration, String)>,
     /// When the kind was reported as stale.
     stale: Vec<Duration>,
     restored: usize,
     listed: usize,
-    /// The reasons of the refusals that were told.
+    /// The reported reasons for refusals.
     refused: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-/// Returns a dispatcher with the kind that it watches.
+/// Returns a dispatcher and the kind that it watches.
 fn watching() -> (Dispatcher, Arc<WatchedKind>) {
     let mut dispatcher =
         Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, false);
@@ -92,15 +92,15 @@ fn watching() -> (Dispatcher, Arc<WatchedKind>) {
     }
 }
 
-/// The answer to a request, by the numbers of lists and watches before.
+/// Returns the response to a request, given the numbers of earlier lists and watches.
 type AnswerFn = fn(is_watch: bool, before: (usize, usize)) -> Reply;
 
-/// Watches for a while on a server.
+/// Watches a server for `time`.
 async fn watched(time: Duration, answer: AnswerFn) -> Log {
     watched_on(&Contact::default(), time, answer).await
 }
 
-/// Does so on a server that other kinds are watched on.
+/// Watches a server for `time`, while other kinds of it are watched.
 async fn watched_on(contact: &Contact, time: Duration, answer: AnswerFn) -> Log {
     let (log, started) = (Arc::new(Mutex::new(Log::default())), Instant::now());
     let service = tower::service_fn({
@@ -232,7 +232,7 @@ async fn a_watch_that_says_nothing_goes_on_from_where_it_was() {
     assert!(log.requests.iter().skip(2).all(|(is_watch, _, from)| !is_watch || from == "9"));
 }
 
-/// Returns the answer to an own write.
+/// Returns the response to our own write.
 fn written() -> Object {
     Object::from_value(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "resourceVersion": "6" } })).unwrap()
 }
@@ -246,7 +246,7 @@ async fn a_list_that_is_older_than_an_own_write_before_it_shows_a_restore() {
     assert_eq!(same.restored, 0, "{:?}", same.requests);
 }
 
-/// After etcd was restored from a backup, the server continues from an earlier version.
+/// After etcd is restored from a backup, the server continues from an earlier version.
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     let silent = watched(2 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
@@ -269,7 +269,7 @@ async fn a_kind_is_listed_again_when_the_resource_version_goes_back() {
     let result = result.await;
     assert_eq!((result.listed, result.count(true)), (2, 2), "{:?}", result.requests);
 
-    // The versions are higher than those of the first list, and lower than those of the watch.
+    // The versions are higher than in the first list, and lower than in the watch.
     let counted_on = watched(2 * MINUTE, |is_watch, (lists, watches)| match (is_watch, lists + watches) {
         (false, 0) => Reply::Listed(100),
         (false, _) => Reply::Listed(150),
@@ -293,7 +293,7 @@ async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
     assert_eq!(refused.stale.len(), 1, "{:?}", refused.stale);
     assert!(refused.stale[0] >= 5 * MINUTE && refused.stale[0] <= 7 * MINUTE, "{:?}", refused.stale);
 
-    // A server that does not answer at all makes nothing stale.
+    // A server that does not respond at all makes nothing stale.
     let away = watched(60 * MINUTE, |is_watch, (lists, _)| match (is_watch, lists) {
         (false, 0) => Reply::Listed(7),
         (_, _) => Reply::Breaks,
@@ -301,7 +301,7 @@ async fn a_kind_that_cannot_be_listed_any_more_is_stale_after_five_minutes() {
     assert!(away.await.stale.is_empty());
 }
 
-/// Lists, and watches that change nothing, for about half an hour; then another answer.
+/// Lists and watches without changes for about half an hour, then responds differently.
 fn quiet(is_watch: bool, is_served: bool, watch: Reply, then: Reply) -> Reply {
     match (is_served, is_watch) {
         (true, true) => watch,
@@ -310,7 +310,7 @@ fn quiet(is_watch: bool, is_served: bool, watch: Reply, then: Reply) -> Reply {
     }
 }
 
-/// Another kind of the server changes all the time, so the server was heard of until it went away.
+/// Another kind of the server changes constantly, so the server was last heard from just before it went away.
 #[tokio::test(start_paused = true)]
 async fn a_kind_in_which_nothing_changes_is_as_current_as_its_watch() {
     let rows: [(AnswerFn, usize); 4] = [
@@ -366,7 +366,7 @@ fn an_empty_list_of_metadata_has_null_for_its_items() {
     assert_eq!((items, page.metadata.resource_version.as_deref()), (0, Some("7")));
 }
 
-/// The answers of a server: a page of a list, or lines of a watch.
+/// Feeds arbitrary bytes as the responses of a server: a page of a list, or lines of a watch.
 #[test]
 fn any_bytes_are_an_answer_to_a_watch_or_refused() {
     let event = |kind: &str, version: &str| {
@@ -423,7 +423,7 @@ fn an_object_over_the_budget_is_named_and_others_are_read() {
         Decoded::Object(_) => None,
     });
     let refused: Vec<_> = refused.map(|refused| (refused.key.to_string(), refused.why)).collect();
-    // 1/16 of 64 MiB has room for three.
+    // 1/16 of 64 MiB has room for three objects.
     assert_eq!(refused.len(), 7, "{refused:?}");
     assert!(
         refused.iter().all(|(key, why)| key.starts_with("loud/m") && why.contains("KiB of memory")),

@@ -1,4 +1,4 @@
-//! Answers that are late, long or refusals, on a paused clock.
+//! Tests late and long responses and refusals, with a paused clock.
 
 use futures::StreamExt as _;
 use http_body_util::StreamBody;
@@ -17,13 +17,13 @@ fn full(bytes: impl Into<Bytes>) -> Bytewise {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Returns a body that begins and does not go on.
+/// Returns a body that begins but never continues.
 fn unfinished() -> Bytewise {
     let first = futures::stream::once(async { Ok(Frame::data(Bytes::from_static(b"{}\n"))) });
     StreamBody::new(first.chain(futures::stream::pending())).boxed_unsync()
 }
 
-/// Sends a request for a path to a server that answers with `make()`, and returns the result.
+/// Sends a request for a path to a server that responds with `make()`; returns the result.
 async fn ask(path: &str, make: fn() -> Option<Response<Bytewise>>) -> kube::Result<String> {
     let service = service_fn(move |_: Request<Body>| async move {
         match make() {
@@ -44,7 +44,7 @@ async fn a_request_that_is_not_answered_to_its_end_fails() {
         assert_eq!(error.to_string(), "ServiceError: the API server did not answer within 30s");
     }
     assert_eq!(started.elapsed(), 2 * REQUEST_TIMEOUT);
-    // The head of the answer to a watch has the same time limit; its body has none.
+    // The head of a watch response has the same time limit; its body has none.
     let unanswered = ask("/api/v1/pods?watch=true", || None).await;
     assert!(unanswered.is_err());
     assert_eq!(started.elapsed(), 3 * REQUEST_TIMEOUT);
@@ -63,7 +63,7 @@ async fn an_answer_that_is_too_long_is_not_read() {
     assert!(is_too_large(&error), "{error}");
 }
 
-/// Answers a list of seven config maps of 3 MiB with the page that a query wants.
+/// Returns the page that a query requests from a list of seven ConfigMaps of 3 MiB.
 fn page_of(query: &str) -> Response<Bytewise> {
     let number = |name: &str| -> Option<usize> {
         query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
@@ -94,7 +94,7 @@ async fn a_refusal_says_when_to_come_back() {
         let response = Response::builder().status(429).header("retry-after", "7");
         Some(response.body(full(body)).unwrap())
     }
-    // API Priority and Fairness answers in plain text; other refusals are a Status with details.
+    // API Priority and Fairness responds in plain text; other refusals are a Status with details.
     let plain = ask("/", || refused("Too many requests, please try again later.\n")).await.unwrap_err();
     assert_eq!(retry_after(&plain), Duration::from_secs(7));
     let Error::Api(status) = &plain else { panic!("{plain}") };

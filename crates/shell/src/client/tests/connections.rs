@@ -1,4 +1,4 @@
-//! A connection that goes silent, on a paused clock and in memory.
+//! Tests a connection that goes silent, with a paused clock and in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// A connection in memory for which HTTP/2 was agreed.
+/// An in-memory connection that has negotiated HTTP/2.
 struct InMemory(TokioIo<DuplexStream>);
 
 impl Connection for InMemory {
@@ -52,7 +52,7 @@ impl Write for InMemory {
     }
 }
 
-/// Passes bytes on until the network fails: from then on bytes are lost without an error.
+/// Forwards bytes until the network fails; from then on, bytes are lost without an error.
 async fn pass(from: DuplexStream, to: DuplexStream, silent: CancellationToken) {
     let ((mut from_read, mut from_write), (mut to_read, mut to_write)) = (split(from), split(to));
     let mut buffers = ([0; 4096], [0; 4096]);
@@ -69,7 +69,7 @@ async fn pass(from: DuplexStream, to: DuplexStream, silent: CancellationToken) {
     }
 }
 
-/// Serves a body that begins and does not go on, over HTTP/2.
+/// Serves a body that begins but never continues, over HTTP/2.
 async fn serve(stream: DuplexStream) {
     let answer = tower::service_fn(async |_: Request<Incoming>| {
         let first =

@@ -1,4 +1,4 @@
-//! Elections against API servers that misbehave, on a paused clock.
+//! Tests elections against API servers that misbehave, with a paused clock.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -20,14 +20,14 @@ struct Api {
     behaviour: Behaviour,
 }
 
-/// The behaviour of the server from now on.
+/// How the server behaves from now on.
 #[derive(Clone, Copy, Default)]
 enum Behaviour {
     #[default]
     Well,
-    /// Every answer takes this long; a write is stored at once.
+    /// Every response takes this long; writes are stored at once.
     After(Duration),
-    /// So many requests fail at once, and later ones are never answered.
+    /// This many requests fail at once; later ones are never answered.
     FailsAndHangs(u32),
 }
 
@@ -40,7 +40,7 @@ impl Server {
         Client::new(tower::service_fn(move |request| server.clone().answer(request)), "default")
     }
 
-    /// Returns a client of a process whose wall clock is wrong by these seconds, as the times that it writes.
+    /// Returns a client for a process whose wall clock, and thus the times it writes, is off by `seconds`.
     fn client_of_wrong_clock(&self, seconds: Arc<AtomicI64>) -> Client {
         let service = move |server: Self, seconds: i64, request: Request<Body>| async move {
             let (head, body) = request.into_parts();
@@ -61,7 +61,7 @@ impl Server {
         )
     }
 
-    /// Returns whether the lease was last renewed at a time that is about an hour from now.
+    /// Returns whether the lease's last renewal time is off by about an hour.
     fn has_wrong_time(&self) -> bool {
         let lease = self.0.lock().unwrap().lease.clone().unwrap();
         let lease: Lease = serde_json::from_value(lease).unwrap();
@@ -107,7 +107,7 @@ impl Api {
         let mut new: serde_json::Value = serde_json::from_slice(body).unwrap();
         let version = |lease: &serde_json::Value| lease["metadata"]["resourceVersion"].clone();
         if method == Method::PUT && version(&new).is_null() {
-            // Kubernetes takes no update of a Lease without a version.
+            // Kubernetes rejects an update of a Lease without a version.
             return status(StatusCode::UNPROCESSABLE_ENTITY);
         }
         if self.lease.as_ref().map(version).unwrap_or_default() != version(&new) {
@@ -138,8 +138,7 @@ fn candidate(server: &Server, host: &str) -> Election {
     Election::new(server.client(), ElectionOptions::new("default", "leader", host))
 }
 
-/// Returns how long a leader keeps its leadership when the API server shows this behaviour right after a
-/// renewal.
+/// Returns how long a leader keeps its leadership if the API server behaves like this right after a renewal.
 async fn kept(behaviour: Behaviour) -> Duration {
     let (server, stop) = (Server::default(), CancellationToken::new());
     let mut election = candidate(&server, "a");
@@ -160,8 +159,8 @@ async fn the_deadline_of_a_renewal_holds_while_a_request_hangs() {
     }
 }
 
-/// The leadership counts from the time at which a renewal was sent: the server may have stored it at once,
-/// and other candidates count from then.
+/// The leadership counts from when a renewal was sent, because the server may have stored it at once, and other
+/// candidates count from then.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_prolongs_nothing() {
     let deadline = ElectionOptions::new("", "", "").renew_deadline;
@@ -201,7 +200,7 @@ async fn a_leader_that_dies_is_replaced_within_fifteen_seconds_and_after_its_dea
     }
 }
 
-/// Somebody deletes the lease, or its namespace, or etcd is restored to a time before it.
+/// Somebody deletes the lease or its namespace, or etcd is restored to a time before it.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_disappears_is_respected_as_one_that_is_not_renewed() {
     let (server, stop) = (Server::default(), CancellationToken::new());
@@ -223,8 +222,8 @@ async fn a_lease_that_disappears_is_respected_as_one_that_is_not_renewed() {
     assert_eq!(of_itself.elapsed(), Duration::ZERO, "its own lease is made again at once");
 }
 
-/// A candidate whose wall clock jumps, by an hour in either direction, keeps its lease as others do, and
-/// neither takes nor loses one before its time.
+/// A candidate whose wall clock jumps by an hour in either direction keeps its lease like others, and neither
+/// takes nor loses one early.
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_jumps_gives_nobody_the_lease_early() {
     for (hours, leader_jumps) in [(1, true), (-1, true), (1, false), (-1, false)] {
@@ -267,7 +266,7 @@ async fn giving_the_lease_back_takes_two_seconds_at_most() {
     assert!(server.holder().is_some());
 }
 
-/// Runs a candidate until a time; returns its log.
+/// Runs a candidate until `ends`; returns its log.
 async fn log_of(server: &Server, identity: &str, ends: Duration) -> Vec<String> {
     let (lines, stop) = (Lines::record(), CancellationToken::new());
     let options =
@@ -315,7 +314,7 @@ async fn a_leader_whose_last_renewal_was_cut_off_releases_the_lease_too() {
     let mut election = candidate(&server, "a");
     assert!(election.acquire(&stop).await);
     server.behave(Behaviour::After(Duration::from_secs(1)));
-    // The server stores the renewal 3 s from now, and would answer 4 s from now.
+    // The server stores the renewal 3 s from now, and would respond 4 s from now.
     let stopped = async {
         sleep(Duration::from_millis(3_500)).await;
         stop.cancel();
@@ -333,7 +332,7 @@ async fn a_leader_whose_lease_disappeared_releases_the_one_that_it_made_again() 
     assert!(election.acquire(&stop).await);
     server.0.lock().unwrap().lease = None;
     server.behave(Behaviour::After(Duration::from_secs(1)));
-    // The server stores the new lease 3 s from now, and would answer 4 s from now.
+    // The server stores the new lease 3 s from now, and would respond 4 s from now.
     let stopped = async {
         sleep(Duration::from_millis(3_500)).await;
         stop.cancel();
