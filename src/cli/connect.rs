@@ -14,8 +14,8 @@ use super::CommandError;
 use crate::shell;
 use object::text::first_line;
 
-/// How long a process that can run without its hub waits for an answer at startup. It is shorter than the 30
-/// seconds after which a kubelet kills a process that does not serve its health.
+/// The time for which a process that can run without its hub waits for an answer at startup. It is shorter than
+/// the 30 seconds after which a kubelet kills a process that does not serve its health.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
 /// The help of `--kubeconfig` for commands that connect to a managed cluster.

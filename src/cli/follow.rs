@@ -13,7 +13,7 @@ pub(super) fn follow(hub: Client) -> Shell {
     Shell::new(options(hub), |register| register.add::<OverviewController>())
 }
 
-/// Returns a shell as [`follow`] does, which also caches the objects that decide placements.
+/// Returns a shell like [`follow`] that also caches the objects that decide placements.
 pub(super) fn follow_with_placements(hub: Client) -> Shell {
     Shell::new(options(hub), |register| {
         register.add::<OverviewController>();

@@ -99,8 +99,8 @@ fn read_tree(dir: &Path, prefix: &str, tree: &mut FileTree, read: &mut Read) -> 
         let (path, full) = (format!("{prefix}{name}"), entry.path());
         if kind.is_dir() {
             if name != ".git" {
-                // An unreadable directory counts as empty. The renderer reports files that the overlay references
-                // and that are missing.
+                // An unreadable directory counts as empty. The renderer reports missing files that the overlay
+                // references.
                 let _ = read_tree(&full, &format!("{path}/"), tree, read);
             }
         } else if kind.is_symlink() {

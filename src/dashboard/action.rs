@@ -64,8 +64,8 @@ enum ActionError {
     Changed,
 }
 
-/// Makes the change of a form. `hub` is the connection, `token` is the visitor's, and `undo` is the current undo
-/// of the subject as far as the visitor may see it.
+/// Makes the change of a form. `hub` is the connection, `token` is the visitor's, and `undo` lists the revisions
+/// of the subject that can be undone, as far as the visitor may see them.
 ///
 /// # Errors
 /// The hub rejects a request. The text names the change that was not made and comes with the HTTP status.

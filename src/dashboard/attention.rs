@@ -184,7 +184,7 @@ fn of_workload(workload: &WorkloadSummary, shown: &Shown) -> Vec<Need> {
     needs
 }
 
-/// Describes the number of a workload's clusters in a state, and what they hold.
+/// Describes how many clusters of a workload are in a state, and what that stops.
 fn reason(workload: &WorkloadSummary, state: State, number: usize) -> Markup {
     let of = format!("{number} of {}", counted(workload.total, "cluster"));
     html! {

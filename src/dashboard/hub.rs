@@ -213,7 +213,7 @@ impl PageState {
         }
     }
 
-    /// Returns the undo of a subject, as far as a visitor may see it.
+    /// Returns the revisions of a subject that can be undone, as far as a visitor may see them.
     async fn undo(&self, visitor: &Visitor, subject: &str) -> Result<Vec<Undo>, Refusal> {
         let shown = self.shown(visitor, &self.fleet().await?).await?.map_err(Refusal::Hub)?;
         Ok(table::workload(&shown, subject).map(|workload| workload.undo.clone()).unwrap_or_default())

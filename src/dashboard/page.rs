@@ -1,4 +1,4 @@
-//! The overview of a fleet, and pages without one.
+//! The overview of a fleet, and the pages that show no fleet.
 
 use jiff::Timestamp;
 use maud::{Markup, html};

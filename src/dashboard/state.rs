@@ -21,7 +21,7 @@ pub(super) enum State {
     InFlight,
     /// The cluster waits for its turn.
     Waiting,
-    /// The cluster runs the wanted revision.
+    /// The rollout is done or skipped, and the cluster needs no attention.
     Done,
     /// The cluster has no rollout.
     Idle,

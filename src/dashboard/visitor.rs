@@ -14,8 +14,8 @@ use super::rights::Rights;
 use crate::shell::message;
 use controllers::hub::overview::Overview;
 
-/// The time for which a token review is cached, and thus the longest time that a revoked token still works. It is
-/// at most the cache time of a kubelet (`--authentication-token-webhook-cache-ttl`).
+/// The time for which a token review is cached, and thus the longest time that a revoked token still works. It
+/// does not exceed the default of a kubelet (`--authentication-token-webhook-cache-ttl`).
 const TOKEN_TTL: Duration = Duration::from_secs(10);
 /// The time for which the rights of a visitor are cached. They only determine the displayed content; the hub
 /// authorizes each change.

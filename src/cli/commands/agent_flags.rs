@@ -116,8 +116,8 @@ pub(super) struct FeatureGates {
     pub(super) addon_management: bool,
 }
 
-/// The other feature gates of OCM's agents, and true if this agent always behaves as if the gate were on. Setting
-/// them has no effect. Several bootstrap kubeconfigs imply MultipleHubs.
+/// The other feature gates of OCM's agents, each with true if this agent always behaves as if the gate were on.
+/// Setting them has no effect. Several bootstrap kubeconfigs imply MultipleHubs.
 const OTHER_GATES: [(&str, bool); 5] = [
     ("ClusterProperty", false),
     ("MultipleHubs", true),

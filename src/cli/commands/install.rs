@@ -184,8 +184,8 @@ async fn stale(installer: &Installer, wanted: &[Object]) -> Result<Vec<Object>, 
     Ok(installed)
 }
 
-/// Returns the kinds of the installed objects, except for CRDs and namespaces. RolloutPolicy is always included:
-/// only installations with a profile have one.
+/// Returns the kinds of the installed objects, except for CRDs and namespaces. RolloutPolicy is always included,
+/// because only installations with a profile have one.
 pub(super) fn kinds(wanted: &[Object]) -> BTreeSet<Gvk> {
     let is_own = |object: &&Object| !["CustomResourceDefinition", "Namespace"].contains(&object.kind());
     wanted.iter().filter(is_own).map(Object::gvk).chain([Gvk::of::<RolloutPolicy>()]).collect()

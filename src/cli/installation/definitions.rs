@@ -13,7 +13,7 @@ use api::crds::CONVERTIBLE;
 use api::names::WEBHOOK;
 use engine::cluster_manager::with_our_webhook;
 
-/// Replaces the webhook of OCM's hub components in the CRDs by the webhook in a namespace. Returns the names of
+/// Replaces the webhook of OCM's hub components in the CRDs with the webhook in a namespace. Returns the names of
 /// the changed CRDs.
 ///
 /// The operator adds its CA within a minute.

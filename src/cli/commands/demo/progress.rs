@@ -59,7 +59,7 @@ impl Cluster {
         self.state.as_ref().map_or("", ClusterState::word)
     }
 
-    /// Returns the missing step of a cluster that is not in a group; `None` if it is in one.
+    /// Returns the missing step of a cluster outside the groups; `None` if it is in a group.
     fn lacks(&self) -> Option<&'static str> {
         match (&self.state, self.accepted, self.joined) {
             (Some(_), _, _) => None,

@@ -17,14 +17,16 @@ use crate::shell::with_causes;
 const ADDON: &str = "managed-serviceaccount";
 /// The branch for reports.
 pub(super) const REPORTS: &str = "wheelwright/status";
-/// The progress deadline of a version. After 10 seconds, the demo reports what a cluster is waiting for.
+/// The progress deadline of a version. It is longer than the 10 seconds after which the operator reports what a
+/// cluster is waiting for.
 const DEADLINE: &str = "12s";
 /// The soak time of the canaries.
 const SOAK: &str = "1s";
 /// The timeout for everything that a commit causes. It takes about ten seconds on an idle machine, minutes on a
 /// busy one.
 const STEP_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long the demo watches the fleet after the canaries have returned, to show that nothing else changes.
+/// The time for which the demo watches the fleet after the canaries have returned, to show that nothing else
+/// changes.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
 
@@ -92,7 +94,7 @@ impl Demo<'_> {
         Ok(self.screen.erase()?)
     }
 
-    /// Waits until the fleet has a state.
+    /// Waits until the fleet is in an expected state.
     async fn until(&mut self, state: &str, holds: impl Fn(&FleetProgress) -> bool) -> Result<()> {
         let deadline = Instant::now() + STEP_TIMEOUT;
         loop {

@@ -26,7 +26,7 @@ pub(in crate::cli::commands) struct Finding {
     pub(in crate::cli::commands) health: Health,
     /// The observation, as a sentence.
     pub(super) message: String,
-    /// What to do; empty if nothing.
+    /// The advice; empty if there is nothing to do.
     pub(super) advice: String,
 }
 

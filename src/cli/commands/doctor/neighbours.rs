@@ -23,7 +23,8 @@ use engine::sync::{Inventory, ObjectId, argo_application, recorded};
 /// Suffixes of the names of OCM's Deployments on a hub, and our controllers that make the same decisions.
 ///
 /// `csr` is not listed. OCM's registration controller approves the requests of agents, and its add-on manager
-/// those of add-ons, so ours is needed as soon as it replaces one of them. Both may run: the first one approves.
+/// approves the requests of add-ons, so ours is needed as soon as it replaces one of them. Both may run: the first
+/// one approves.
 const OCM: &[(&str, &[&str])] = &[
     (
         "-registration-controller",

@@ -62,7 +62,7 @@ fn not_asked(key: &Key, error: CommandError) -> Finding {
     Finding { message: format!("{key}: its git server is not asked: {}", finding.message), ..finding }
 }
 
-/// Returns a finding if a ConfigRepo must not act as the operator and has no service account.
+/// Returns a finding if a ConfigRepo has no service account and is not allowed to act as the operator.
 async fn identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<(), Finding> {
     if !repo.spec.service_account_name.is_empty() {
         return Ok(());
@@ -80,7 +80,7 @@ async fn identity(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<(), Finding> {
     Err(Finding::bad(CHECK, message, advice))
 }
 
-/// Checks that the Secrets of a ConfigRepo exist, and returns the one of `spec.secretRef`.
+/// Checks that the Secrets of a ConfigRepo exist, and returns the Secret of `spec.secretRef`.
 async fn credentials(hub: &ExaminedHub, repo: &ConfigRepo) -> Result<Option<Secret>, Finding> {
     let key = Key::of(repo);
     let of_fetches = repo.spec.secret_ref.as_ref().map(|secret| secret.key(&key.namespace));

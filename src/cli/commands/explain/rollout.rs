@@ -35,7 +35,7 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// The rollouts of an add-on or a ManifestWorkReplicaSet, decided as the operator would.
+/// The rollouts of an add-on or a ManifestWorkReplicaSet, decided as the operator decides them.
 pub(in crate::cli) struct Explained {
     /// The rollouts, one for each placement.
     pub(in crate::cli) rollouts: Vec<PlacementRollout>,

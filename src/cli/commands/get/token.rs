@@ -87,7 +87,7 @@ pub(super) async fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true if a URL has a loopback address, as those of kind and minikube do.
+/// Returns true if the host of a URL is a loopback address, as for kind and minikube.
 fn leads_to_this_machine(url: &str) -> bool {
     let parsed = url.parse::<http::Uri>().ok();
     let host = parsed.as_ref().and_then(http::Uri::host).unwrap_or_default();

@@ -32,7 +32,7 @@ pub(super) struct ReportCommit {
     pub(super) time: Timestamp,
 }
 
-/// Reads the snapshot of the report in a directory; the default is the only report. `read` parses each file.
+/// Reads the snapshot of the report in a directory. The default is the only report. `read` parses each file.
 ///
 /// # Errors
 /// The branch cannot be read or has no snapshot, or it has several and no directory is given.

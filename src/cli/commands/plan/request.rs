@@ -143,7 +143,7 @@ impl Request<'_> {
         Ok((planned, unverified))
     }
 
-    /// Makes the operator's checks before it renders the commit for a ConfigRepo.
+    /// Makes the checks that the operator makes before it renders the commit for a ConfigRepo.
     fn check(&self, repo: &ConfigRepo, secrets: &[Object]) -> Result<CommitCheck, CommandError> {
         match rewind::refused(repo, &self.repository, self.base.as_deref(), &self.head)? {
             Some(why) => Ok(CommitCheck::Refused(why)),

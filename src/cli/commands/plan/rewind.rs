@@ -1,4 +1,4 @@
-//! Predicts if the operator rejects a commit as a rewind of its branch.
+//! Predicts whether the operator would reject a commit as a rewind of its branch.
 
 use crate::cli::CommandError;
 use crate::cli::checkout::Revisions;

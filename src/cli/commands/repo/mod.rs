@@ -1,4 +1,4 @@
-//! `wheelwright repo`: shows the ConfigRepos of a hub and takes a person's decisions about them.
+//! `wheelwright repo`: shows, approves, suspends, resumes and reconciles ConfigRepos.
 
 mod approve;
 mod get;

@@ -96,7 +96,7 @@ fn find<'o>(overview: &'o Overview, name: &str) -> Result<&'o WorkloadSummary, C
     all.find(|workload| workload.name == name).ok_or_else(|| missing(name))
 }
 
-/// Describes the reason why each placement starts nothing, and what to do about it.
+/// Describes why placements start no clusters, and what to do about it.
 fn next(name: &str, explained: &Explained) -> String {
     let mut page = String::new();
     let mut remedies = BTreeSet::new();
@@ -136,7 +136,7 @@ fn watched(summary: &WorkloadSummary, style: Style) -> String {
     fleet::workload(summary, style) + &resume + &approvals(name, waiting)
 }
 
-/// Returns the command that ends a pause by some policies.
+/// Returns the command that ends the pauses of these policies.
 fn resume(policies: &[String], name: &str) -> String {
     match policies {
         [policy] if policy == DEFAULT_ROLLOUT_POLICY => "resume --all".to_owned(),
@@ -148,7 +148,7 @@ fn resume(policies: &[String], name: &str) -> String {
 struct Release {
     /// True if the hold was caused by failures or a mistake and lasts until a person acts.
     is_stopped: bool,
-    /// What a person can do.
+    /// The command that ends the hold, if there is one.
     remedy: Option<String>,
 }
 
