@@ -46,6 +46,7 @@ impl Style {
         if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
+    /// Formats text in bold.
     pub fn bold(self, text: &str) -> String {
         self.colour("1", text)
     }
