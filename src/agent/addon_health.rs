@@ -1,5 +1,5 @@
-//! The health of add-ons whose agents run beside a hosted agent: they renew their leases there, where the
-//! shell of the agent watches nothing.
+//! The health of add-ons whose agents run on the hosting cluster next to a hosted agent. Their leases are
+//! there, and the agent's shell does not watch them.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use api::condition::{Conditions as _, set_condition};
 use controllers::agent::addon_lease::{availability, hosting_cluster, lease_of};
 use reconcile::{Caches, Query, View as _};
 
-/// Interval of the reads of leases; that of OCM's agent.
+/// The interval between lease reads, as in OCM's agent.
 const PERIOD: Duration = Duration::from_secs(30);
 
 impl AddOns<'_> {
-    /// Reports until `stop` whether the add-ons are available whose agents run beside this one.
+    /// Reports until `stop` whether hosted add-ons are available.
     pub(super) async fn report_health(&self, shell: Handle, stop: &CancellationToken) {
         let options = self.options;
         let Some(host) = options.management.as_ref().filter(|_| options.controllers.includes("addon-lease"))
@@ -39,8 +39,8 @@ impl AddOns<'_> {
         }
     }
 
-    /// Reports whether an add-on is available by its lease. A lease that cannot be read changes nothing,
-    /// unless the agent may not read it.
+    /// Reports the availability of an add-on from its lease. A read error changes nothing, unless the agent
+    /// lacks the permission.
     async fn report_lease(
         &self,
         addon: &ManagedClusterAddOn,

@@ -1,5 +1,5 @@
-//! The registrations of a cluster's add-ons: the identity that each asks for, how it proves that identity,
-//! and the secret that holds its credentials.
+//! The registrations of a cluster's add-ons: the identity that each add-on requests, how it proves that
+//! identity, and the secret that stores its credentials.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,10 @@ use api::names::addon_conditions::TOKEN_INFRASTRUCTURE_READY;
 use controllers::agent::addon_lease::hosting_cluster;
 use object::Key;
 
-/// Least time between two attempts, and the wait after the first that failed: the namespace of the add-on may
-/// not exist yet.
+/// The minimum time between two attempts, and the wait after the first failure: the add-on's namespace may not
+/// exist yet.
 pub(super) const RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// The end of the names of secrets with certificates of other signers than the hub's.
+/// The suffix of secrets with certificates that the hub's own signer does not issue.
 const CUSTOM_SECRET: &str = "-client-cert";
 
 /// The add-ons of a cluster, and the hub that gives them identities.
@@ -37,7 +37,7 @@ impl AddOns<'_> {
     }
 }
 
-/// An add-on that asks for an identity on the hub.
+/// An identity that an add-on requests on the hub.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Registration {
     pub(super) addon: String,
@@ -47,12 +47,12 @@ pub(super) struct Registration {
     pub(super) groups: Vec<String>,
     pub(super) units: Vec<String>,
     pub(super) proof: Proof,
-    /// Whether the agent of the add-on runs beside this one, away from the cluster.
+    /// True if the add-on's agent runs next to this agent, not on the cluster.
     pub(super) is_hosted: bool,
 }
 
 impl Registration {
-    /// Returns the secret that holds the credentials.
+    /// Returns the secret that stores the credentials.
     pub(super) fn secret(&self) -> CredentialsSecret {
         let name = match self.is_of_the_hub() {
             true => secret_name(&self.addon),
@@ -61,7 +61,7 @@ impl Registration {
         CredentialsSecret { key: Key::namespaced(&self.namespace, name), is_hosted: self.is_hosted }
     }
 
-    /// Returns whether a certificate has exactly the names that are asked for.
+    /// Returns true if a certificate has exactly the requested names.
     pub(super) fn is_named_by(&self, subject: &pki::Subject) -> bool {
         let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
         subject.common_name == self.user
@@ -69,13 +69,13 @@ impl Registration {
             && set(&subject.organizational_units) == set(&self.units)
     }
 
-    /// Returns whether the certificate is one of a client of the hub.
+    /// Returns true if the certificate is for clients of the hub's API server.
     pub(super) fn is_of_the_hub(&self) -> bool {
         self.signer == KUBE_CLIENT_SIGNER
     }
 }
 
-/// Returns the registrations of an add-on, with the defaults of OCM. One that is being deleted keeps its
+/// Returns the registrations of an add-on, with OCM's defaults. An add-on that is being deleted keeps its
 /// credentials for its last jobs.
 fn registrations(
     addon: &ManagedClusterAddOn,
@@ -101,7 +101,7 @@ fn registrations(
             is_hosted,
         }
     };
-    // Of two registrations with one signer, which share a secret, the first counts.
+    // Two registrations with the same signer share a secret. The first one wins.
     let mut seen = BTreeSet::new();
     asked.filter(|asked| seen.insert(&asked.signer_name)).map(registration).collect()
 }
@@ -109,18 +109,18 @@ fn registrations(
 /// How an add-on proves its identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {
-    /// The status names another driver than the agent uses.
+    /// The driver in the status differs from the one that the agent uses.
     OtherDriver,
-    /// By a certificate.
+    /// A certificate.
     Certificate,
-    /// By a token, for which the hub has no service account yet.
+    /// A token, but the hub has no service account for it yet.
     NoAccount,
-    /// By a token of the service account with this uid.
+    /// A token of the service account with this uid.
     Token(String),
 }
 
 impl Proof {
-    /// Returns the proof that an add-on asks for. Only the API server of the hub takes tokens.
+    /// Returns the proof that an add-on requests. Only the hub's API server accepts tokens.
     pub(super) fn of(
         asked: &RegistrationConfig,
         addon: &ManagedClusterAddOn,
@@ -137,7 +137,7 @@ impl Proof {
                 let uid = ready.and_then(|ready| token::uid_in(&ready.message));
                 uid.map_or(Self::NoAccount, |uid| Self::Token(uid.to_owned()))
             }
-            // Without a driver in the status, managers take it for a certificate.
+            // Managers treat a status without a driver as a certificate registration.
             KubeClientDriver::Csr | KubeClientDriver::Token | KubeClientDriver::Other(_) => {
                 let is_other = reported.is_some_and(|reported| *reported != KubeClientDriver::Csr);
                 if is_of_the_hub && is_other { Self::OtherDriver } else { Self::Certificate }
@@ -146,20 +146,20 @@ impl Proof {
     }
 }
 
-/// A secret that holds credentials of an add-on.
+/// A secret that stores credentials of an add-on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CredentialsSecret {
     pub(super) key: Key,
-    /// Whether it is beside the agent, away from the cluster.
+    /// True if the secret is next to the agent, not on the cluster.
     pub(super) is_hosted: bool,
 }
 
-/// Returns the name of the secret with the credentials of an add-on for the hub.
+/// Returns the name of the secret with an add-on's credentials for the hub.
 fn secret_name(addon: &str) -> String {
     format!("{addon}-hub-kubeconfig")
 }
 
-/// Returns whether a secret of this name may hold credentials of an add-on.
+/// Returns true if a secret with this name may store credentials of an add-on.
 pub(super) fn is_secret_of(addon: &str, name: &str) -> bool {
     let is_custom =
         name.strip_prefix(addon).is_some_and(|rest| rest.starts_with('-') && rest.ends_with(CUSTOM_SECRET));

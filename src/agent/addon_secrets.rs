@@ -1,5 +1,5 @@
-//! The secrets that hold the credentials of add-ons, and when they go. They are on the cluster, and with a
-//! hosted agent, those of add-ons with a hosting cluster are beside the agent.
+//! The secrets that store the credentials of add-ons, and when they are deleted. They are on the cluster. With
+//! a hosted agent, secrets of add-ons with a hosting cluster are next to the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use api::names::{
 use object::Key;
 use object::duration::later;
 
-/// How long credentials stay while the hub lists no add-on of the cluster, because it may have been restored
-/// without them.
+/// The time to keep credentials while the hub lists no add-on of the cluster: it may have been restored from a
+/// backup without them.
 const GRACE: Duration = Duration::from_hours(1);
 const READ_CREDENTIALS: &str = "read the credentials of the add-on";
 
-/// The secrets that hold credentials of add-ons.
+/// The secrets that store credentials of add-ons.
 #[derive(Default)]
 pub(super) struct StoredSecrets {
-    /// The add-ons of the secrets.
+    /// Maps each secret to its add-on.
     secrets: BTreeMap<CredentialsSecret, String>,
-    /// Whether the secrets of earlier processes are among them.
+    /// True once the secrets of earlier processes are included.
     is_complete: bool,
-    /// When the last attempt to remove some of them began.
+    /// The start of the last attempt to remove secrets.
     last_attempt: Option<Timestamp>,
-    /// Since when the hub lists no add-on of the cluster.
+    /// The time since which the hub has listed no add-on of the cluster.
     none_since: Option<Instant>,
 }
 
@@ -51,7 +51,7 @@ impl StoredSecrets {
         self.secrets.insert(registration.secret(), registration.addon.clone());
     }
 
-    /// Returns the secrets that no add-on registers, with their add-ons.
+    /// Returns the secrets that no add-on registers, with the names of their add-ons.
     fn unregistered(
         &mut self,
         registered: &BTreeSet<CredentialsSecret>,
@@ -70,13 +70,13 @@ impl StoredSecrets {
 }
 
 impl AddOns<'_> {
-    /// Returns the client of the cluster that has the secrets.
+    /// Returns the client for the cluster that has the secrets.
     fn place(&self, is_hosted: bool) -> &kube::Client {
         if is_hosted { self.options.home() } else { &self.options.spoke }
     }
 
-    /// Removes the credentials of add-ons that are gone, or that do not register any more, if the hub
-    /// confirms it. The first call also looks for credentials that an earlier process kept.
+    /// Removes the credentials of add-ons that are gone or no longer register, if the hub confirms it. The
+    /// first call also finds credentials that an earlier process stored.
     pub(super) async fn delete_credentials(
         &self,
         kept: &mut StoredSecrets,
@@ -104,7 +104,7 @@ impl AddOns<'_> {
         Ok(())
     }
 
-    /// Deletes a secret, unless another client has written it since, as the agent of another hub does.
+    /// Deletes a secret, unless another client, such as an agent of another hub, has written it since.
     async fn delete_secret(
         &self,
         CredentialsSecret { key, is_hosted }: &CredentialsSecret,
@@ -123,15 +123,15 @@ impl AddOns<'_> {
         Ok(())
     }
 
-    /// Returns whether a secret has the labels that the agent of this cluster and this hub writes.
+    /// Returns true if a secret has the labels that the agent of this cluster and hub writes.
     fn has_written(&self, secret: &ObjectMeta) -> bool {
         let label = |name: &str| secret.labels.as_ref()?.get(name);
         label(CLUSTER_NAME_LABEL) == Some(&self.options.cluster)
             && label(ADDON_CREDENTIALS_LABEL) == Some(&self.hub.label())
     }
 
-    /// Returns the secrets of the add-ons of this cluster on this hub. Agents of other hubs may keep theirs
-    /// beside them.
+    /// Returns the secrets of this cluster's add-ons on this hub. Agents of other hubs may store theirs in the
+    /// same namespaces.
     async fn kept_before(&self) -> Result<Vec<(CredentialsSecret, String)>, JoinError> {
         let (hub, cluster) = (self.hub.label(), &self.options.cluster);
         let ours = format!("{CLUSTER_NAME_LABEL}={cluster},{ADDON_CREDENTIALS_LABEL}={hub}");
@@ -141,7 +141,7 @@ impl AddOns<'_> {
         for is_hosted in places {
             let place = self.place(is_hosted);
             let found = match Api::<Secret>::all(place.clone()).list_metadata(&params).await {
-                // The agent of a Klusterlet may list those in its own namespace.
+                // A Klusterlet's agent may list secrets in its own namespace.
                 Err(kube::Error::Api(refusal)) if refusal.code == 403 && is_hosted => {
                     let own = Api::<Secret>::namespaced(place.clone(), &self.options.secret.namespace);
                     own.list_metadata(&params).await
@@ -159,12 +159,12 @@ impl AddOns<'_> {
         Ok(kept)
     }
 
-    /// Returns whether a namespace of add-ons exists on the cluster. The agent makes the default one, if it
-    /// may, as OCM's operator does: the manifests of add-ons take it for given. It makes no other.
+    /// Returns true if an add-on namespace exists on the cluster. The agent creates the default namespace if it
+    /// may, like OCM's operator, because add-on manifests rely on it. It creates no other namespace.
     pub(super) async fn has_namespace(&self, is_hosted: bool, name: &str) -> Result<bool, JoinError> {
         let namespaces: Api<Namespace> = Api::all(self.place(is_hosted).clone());
         let found = match namespaces.get_opt(name).await {
-            // On its host, an agent has permissions in namespaces alone, and only in those that exist.
+            // On its host, a hosted agent only has permissions in namespaces that already exist.
             Err(kube::Error::Api(refusal)) if refusal.code == 403 && is_hosted => return Ok(true),
             found => found.map_err(api("look for the namespace of the add-on"))?,
         };
@@ -180,7 +180,6 @@ impl AddOns<'_> {
         }
     }
 
-    /// Returns the secret with the credentials of the add-on.
     pub(super) async fn stored(&self, registration: &Registration) -> Result<Option<Secret>, JoinError> {
         let CredentialsSecret { key, is_hosted } = registration.secret();
         let secrets: Api<Secret> = Api::namespaced(self.place(is_hosted).clone(), &key.namespace);
@@ -192,7 +191,7 @@ impl AddOns<'_> {
         }
     }
 
-    /// Keeps credentials in the secret of the add-on, and nothing beside them.
+    /// Replaces the content of the add-on's secret with these credentials.
     pub(super) async fn store(
         &self,
         registration: &Registration,

@@ -1,5 +1,5 @@
-//! The part of an add-on's status that the agent of its cluster writes: how the add-on proves its identity, and
-//! whether its credentials are fresh. The status of the cluster says the same about the agent.
+//! The part of an add-on's status that the cluster's agent writes: how the add-on proves its identity, and
+//! whether its credentials are fresh. The cluster's own status says the same about the agent.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -26,7 +26,7 @@ use api::condition::{Conditions, Observation, set_condition};
 use api::names::KUBE_CLIENT_SIGNER;
 use object::duration::later;
 
-/// Returns the condition after a new certificate, in OCM's words.
+/// Returns the condition after a new certificate, with OCM's message.
 pub(super) fn rotated(credentials: &Credentials) -> Observation {
     let (from, until) = credentials.validity();
     Observation::new(CERTIFICATE, True, "ClientCertificateUpdated")
@@ -39,20 +39,19 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
         .message(format!("token refreshed, valid until {until}"))
 }
 
-/// Time after which the wait for a certificate is reported. It doubles with each report; another writer of
-/// the status may be in the way of one.
+/// The wait for a certificate after which the agent reports it. It doubles with each report, because a report
+/// conflicts with other writers of the status.
 const LONG_WAIT: Duration = Duration::from_secs(10);
-/// Longest time between two reports.
+/// The longest time between two reports.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
-/// Limit of the conflicts after which a report is tried again at once: each means that another writer has
-/// succeeded, and an add-on has few.
+/// The number of conflicts after which a report is not retried at once. Each conflict means that another writer
+/// has succeeded, and an add-on has few writers.
 const MAX_CONFLICTS: u32 = 8;
 const CERTIFICATE: &str = "ClusterCertificateRotated";
 const TOKEN: &str = "TokenRefreshed";
 
 impl AddOns<'_> {
-    /// Writes to the hub how the add-on proves its identity, so that it gets permissions under its name
-    /// there.
+    /// Writes to the hub how the add-on proves its identity, so that it gets permissions under its name there.
     pub(super) async fn write_driver(&self, addon: &str) -> Result<Timestamp, JoinError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &self.options.cluster);
         let live = addons.get(addon).await.map_err(api("read the add-on"))?;
@@ -71,13 +70,13 @@ impl AddOns<'_> {
         Ok(later(now(), RETRY))
     }
 
-    /// Reports on the hub how fresh the credentials of an add-on are, unless it says so already.
+    /// Reports on the hub how fresh an add-on's credentials are, unless the status already says so.
     pub(super) async fn report(&self, addon: &str, observed: Observation) -> Result<(), JoinError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &self.options.cluster);
         report(&addons, addon, observed).await
     }
 
-    /// Reports that there are no fresh credentials, and why. An add-on that cannot be reported about is logged.
+    /// Reports why there are no fresh credentials. If the report fails, logs that.
     pub(super) async fn report_failure(&self, registration: &Registration, error: &JoinError) {
         let (condition, reason) = match registration.proof {
             Proof::Token(_) => (TOKEN, "TokenCreationFailed"),
@@ -88,7 +87,7 @@ impl AddOns<'_> {
         self.report_missing(registration, Observation::new(condition, False, reason).message(message)).await;
     }
 
-    /// Waits for a certificate, and reports on the hub that it does when that takes long.
+    /// Waits for a certificate, and reports a long wait on the hub.
     pub(super) async fn waiting(
         &self,
         registration: &Registration,
@@ -105,12 +104,12 @@ impl AddOns<'_> {
     }
 }
 
-/// Returns whether the hub shows that an add-on has its certificate.
+/// Returns true if the hub shows that the add-on has its certificate.
 pub(super) fn is_rotated(addon: &ManagedClusterAddOn) -> bool {
     addon.condition(CERTIFICATE).is_some_and(Condition::is_true)
 }
 
-/// Returns the condition while a certificate is waited for.
+/// Returns the condition during the wait for a certificate.
 pub(super) fn waiting_for(signer: &str) -> Observation {
     let message = format!(
         "waiting for a certificate of {signer}; the certificate request has to be approved and signed"
@@ -118,12 +117,12 @@ pub(super) fn waiting_for(signer: &str) -> Observation {
     Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(message)
 }
 
-/// Returns the condition after a certificate that was not issued; `None` if the agent stops.
+/// Returns the condition after a failure to get a certificate; `None` if the agent is stopping.
 pub(super) fn not_rotated(error: &JoinError) -> Option<Observation> {
     Some(Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(failure(error)?))
 }
 
-/// Returns why there are no credentials, in OCM's words where it has some.
+/// Returns the reason for missing credentials, with OCM's message if there is one.
 fn failure(error: &JoinError) -> Option<String> {
     match error {
         JoinError::TooManyRequests(_) => {
@@ -134,7 +133,7 @@ fn failure(error: &JoinError) -> Option<String> {
     }
 }
 
-/// Waits for a certificate, and reports each time that this takes long.
+/// Waits for a certificate, and calls `report` each time that the wait is long.
 pub(super) async fn reporting<T, R: Future<Output = ()>>(
     issued: impl Future<Output = Result<T, JoinError>>,
     report: impl Fn() -> R,
@@ -150,8 +149,8 @@ pub(super) async fn reporting<T, R: Future<Output = ()>>(
     }
 }
 
-/// Writes a condition of an object on the hub, unless it is so already. If somebody else writes the status at
-/// the same time, such as another registration of the add-on, it is read again.
+/// Writes a condition of an object on the hub, unless it is already there. Reads the object again if another
+/// client, such as another registration of the add-on, has written the status at the same time.
 pub(super) async fn report<K>(objects: &Api<K>, name: &str, observed: Observation) -> Result<(), JoinError>
 where
     K: Conditions + kube::Resource + Clone + Debug + DeserializeOwned,

@@ -1,4 +1,4 @@
-//! Tokens of service accounts of the hub, with which add-ons prove their identity instead of a certificate.
+//! Tokens of the hub's service accounts, which add-ons can use instead of a certificate.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,10 +16,10 @@ use crate::shell::now;
 use api::addon::token;
 use object::duration::later;
 
-/// Lifetime that the agent asks for. The agent makes a new token when a fifth is left; OCM asks for a year.
+/// The requested lifetime. The agent renews a token when a fifth of it is left; OCM requests a year.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 
-/// The claims of a token that the agent reads. It does not check the signature: the API server does.
+/// The claims of a token that the agent reads. The API server checks the signature, not the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Claims {
     iat: i64,
@@ -39,26 +39,26 @@ struct Account {
 }
 
 impl Claims {
-    /// Reads a token in the form of RFC 7519; `None` for another text.
+    /// Reads a token in the format of RFC 7519; `None` if it has another format.
     fn read(token: &str) -> Option<Self> {
         let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
         serde_json::from_slice(&payload).ok()
     }
 
-    /// Returns the time to make a new token: a fifth of its life before its end.
+    /// Returns the time to renew the token: when a fifth of its lifetime is left.
     fn renew_at(&self) -> Timestamp {
         let life = self.exp.saturating_sub(self.iat).max(0);
         Timestamp::from_second(self.exp.saturating_sub(life / 5)).unwrap_or(Timestamp::MIN)
     }
 }
 
-/// Returns a text of a secret.
+/// Returns a value of a secret as text.
 fn text(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok()
 }
 
 impl AddOns<'_> {
-    /// Makes sure that an add-on has a token of its service account; returns when to check again.
+    /// Ensures that an add-on has a token of its service account. Returns when to check again.
     pub(super) async fn token(&self, registration: &Registration, uid: &str) -> Result<Timestamp, JoinError> {
         if !self.has_namespace(registration.is_hosted, &registration.namespace).await? {
             return Ok(later(now(), RETRY));

@@ -1,7 +1,7 @@
-//! The identities of add-ons. The agent asks for their certificates or tokens under the cluster's own
-//! identity, and keeps them in secrets of the namespaces that the add-ons run in.
+//! The identities of add-ons. The agent requests their certificates or tokens under the cluster's own identity,
+//! and stores them in secrets in the namespaces of the add-ons.
 //!
-//! It finds the add-ons in the caches of the agent's shell, without a request.
+//! It reads the add-ons from the caches of the agent's shell, without a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,40 +27,39 @@ use object::Metadata as _;
 use object::duration::{doubled, later};
 use reconcile::{Query, View as _};
 
-/// Time between two checks for add-ons without credentials.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Longest wait after failed attempts. Each of them may make a certificate request, which the hub keeps for
-/// an hour when it is denied.
+/// The longest wait after failed attempts. Each attempt may create a certificate request, which the hub keeps
+/// for an hour after denying it.
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
-/// Longest wait after a success. The renewal may be months ahead, and somebody may delete the credentials
-/// before; a look reads one secret.
+/// The longest wait after a success. The renewal may be months away, and somebody may delete the credentials
+/// before. A check reads one secret.
 const LONGEST_WAIT_TO_LOOK: SignedDuration = SignedDuration::from_mins(5);
 
-/// What is known of the credentials of a registration before an attempt.
+/// The known state of a registration's credentials before an attempt.
 #[derive(Clone, Copy)]
 struct Known {
     /// The wait for the renewal after a success.
     renewal: Option<WallClockWait>,
-    /// Whether the hub shows that the add-on has its certificate.
+    /// True if the hub shows that the add-on has its certificate.
     is_rotated: bool,
 }
 
 /// The attempts to get the identity of one registration.
 #[derive(Default)]
 struct RegistrationAttempts {
-    /// How many have failed in a row.
+    /// The number of failures in a row.
     failures: u32,
     /// The wait for the renewal after a success.
     renewal: Option<WallClockWait>,
-    /// The wait for the next one.
+    /// The wait for the next attempt.
     wait: Option<WallClockWait>,
 }
 
 impl RegistrationAttempts {
-    /// Records the end of an attempt. `again` is when to check again; `None` if it failed.
+    /// Records the end of an attempt. `again` is when to check again, or `None` if the attempt failed.
     fn ended(&mut self, again: Option<Timestamp>, now: Timestamp) {
         self.failures = if again.is_some() { 0 } else { self.failures.saturating_add(1) };
-        // With a clock that is ahead, new credentials are due for renewal at once.
+        // If the clock is ahead, new credentials are due for renewal at once.
         let earliest = later(now, doubled(RETRY, LONGEST_RETRY, self.failures));
         let latest = later(now, LONGEST_WAIT_TO_LOOK);
         let until = again.map_or(earliest, |again| again.min(latest).max(earliest));
@@ -74,7 +73,7 @@ impl RegistrationAttempts {
 }
 
 impl AddOns<'_> {
-    /// Gets credentials for add-ons without fresh ones until `stop`, several at a time.
+    /// Gets credentials for add-ons that have no fresh ones, several at a time, until `stop`.
     pub(super) async fn keep(&self, shell: Handle, stop: &CancellationToken) {
         let mut ended: BTreeMap<Registration, RegistrationAttempts> = BTreeMap::new();
         let mut kept = StoredSecrets::default();
@@ -139,15 +138,16 @@ impl AddOns<'_> {
         addons.flat_map(|addon| self.registrations(addon)).collect()
     }
 
-    /// Makes sure that an add-on has credentials; returns when to renew them. Until the renewal is over, it
-    /// replaces none: two agents with one secret would replace those of each other without end.
+    /// Ensures that an add-on has credentials, and returns when to renew them. It replaces none before the
+    /// renewal is due: otherwise, two agents that share a secret would endlessly replace each other's
+    /// credentials.
     async fn ensure(
         &self,
         registration: Registration,
         known: Known,
         stop: CancellationToken,
     ) -> (Registration, Result<Timestamp, JoinError>) {
-        // A secret that cannot be read now is not gone.
+        // A read error does not mean that the secret is gone.
         if let Some(renewal) = known.renewal.filter(|renewal| !renewal.is_over(now()))
             && !matches!(self.stored(&registration).await, Ok(None))
         {
@@ -157,7 +157,7 @@ impl AddOns<'_> {
             Proof::OtherDriver => self.write_driver(&registration.addon).await,
             Proof::Certificate => self.credentials(&registration, known, &stop).await,
             Proof::Token(uid) => self.token(&registration, uid).await,
-            // The hub makes the service account first; its uid is another registration.
+            // The hub creates the service account first. Its uid then makes this another registration.
             Proof::NoAccount => return (registration, Ok(later(now(), RETRY))),
         };
         if let Err(error) = &result {
@@ -186,7 +186,7 @@ impl AddOns<'_> {
             })
             .filter(|held| registration.is_named_by(&held.subject));
         if let Some(fresh) = fresh.filter(|held| held.renew_at() > now()) {
-            // The report of an earlier attempt may have failed after it stored them.
+            // An earlier attempt may have stored the credentials without reporting them.
             if !known.is_rotated {
                 self.report(addon, rotated(&fresh)).await?;
             }
@@ -214,7 +214,7 @@ impl AddOns<'_> {
         if registration.is_of_the_hub() {
             data.push(("kubeconfig", &credentials.kubeconfig));
         }
-        // The add-on may register otherwise by now, with another attempt for the same secret.
+        // The add-on's registration may have changed, with another attempt for the same secret.
         if stop.is_cancelled() {
             return Err(JoinError::Stopped);
         }

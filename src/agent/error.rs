@@ -1,4 +1,4 @@
-//! The error of the agent: why it has no identity on the hub yet, or why a task beside the controllers fails.
+//! The agent's errors: why it has no identity on the hub yet, or why a task outside the controllers failed.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub enum JoinError {
     /// The bootstrap kubeconfig is unusable.
     #[error("the kubeconfig of the hub cannot be used: {0}")]
     Kubeconfig(String),
-    /// An API server refused or could not be reached.
+    /// An API server rejected a request or could not be reached.
     #[error("cannot {attempt}")]
     Api {
         /// The attempt.
@@ -19,10 +19,10 @@ pub enum JoinError {
         /// The error.
         source: kube::Error,
     },
-    /// A key or certificate could not be made or read.
+    /// Creating or reading a key or certificate failed.
     #[error("cannot make a certificate request")]
     Pki(#[from] pki::Error),
-    /// The certificate is not for the key.
+    /// The certificate does not belong to the key.
     #[error("the hub did not issue a certificate: {0}")]
     Certificate(String),
     /// The request was denied, or signing failed.
@@ -33,13 +33,13 @@ pub enum JoinError {
         /// The reason.
         message: String,
     },
-    /// The hub has too many open requests of the cluster.
+    /// The hub has too many pending requests of the cluster.
     #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
     TooManyRequests(usize),
-    /// The hub is lost before it issued a certificate.
+    /// The hub was lost before it issued a certificate.
     #[error("the hub is lost before it issued a certificate: {0}")]
     Lost(String),
-    /// Another agent makes the identity, and has not finished.
+    /// The registration agent creates the identity, and has not finished.
     #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
     NoIdentity(Key),
     /// Another agent of the hub runs on the cluster.
@@ -48,7 +48,7 @@ pub enum JoinError {
          have it"
     )]
     OfAnotherAgent(String),
-    /// The secret for the credentials of a hosted add-on is that of another cluster.
+    /// The secret for a hosted add-on's credentials belongs to another cluster.
     #[error(
         "the secret {secret} beside this agent has the credentials of the add-on for the cluster {cluster}; \
          give the add-on another install namespace on one of the clusters, or delete the secret if that \
@@ -60,7 +60,7 @@ pub enum JoinError {
         /// The cluster.
         cluster: String,
     },
-    /// Another client keeps a definition, without the version that the agent needs.
+    /// Another client manages a definition, without the version that the agent needs.
     #[error("the definition {name} is kept by another client and does not serve the version {version}")]
     Definition {
         /// The definition.
@@ -68,10 +68,10 @@ pub enum JoinError {
         /// The version.
         version: String,
     },
-    /// A definition is not served in time.
+    /// A definition was not served in time.
     #[error("the definition {0} is not established")]
     NotEstablished(String),
-    /// The directory of the identity cannot be written.
+    /// Writing the identity to its directory failed.
     #[error("cannot write the identity to {directory}")]
     Files {
         /// The directory.
@@ -82,19 +82,19 @@ pub enum JoinError {
     /// The bootstrap kubeconfig changed while the agent was joining.
     #[error("the bootstrap kubeconfig has changed")]
     Moved,
-    /// The agent stops.
+    /// The agent is stopping.
     #[error("stopped while waiting for a certificate")]
     Stopped,
 }
 
 impl JoinError {
-    /// Returns true if the API server refused a write because the object had changed since it was read.
+    /// Returns true if the API server rejected a write because the object had changed since it was read.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.code == 409)
     }
 }
 
-/// Makes the error of an attempt from an API server's answer.
+/// Creates the error of an attempt from an API server's response.
 pub(super) fn api(attempt: &'static str) -> impl FnOnce(kube::Error) -> JoinError {
     move |source| JoinError::Api { attempt, source }
 }

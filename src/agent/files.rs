@@ -1,4 +1,4 @@
-//! The identity in files, under the names of OCM's agents: the keys of its secret.
+//! The identity in files, which are named like OCM's: after the keys of its secret.
 
 use std::io;
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::path::Path;
 use super::credentials::Credentials;
 use super::error::JoinError;
 
-/// Returns the identity in a directory; `None` where it has none that can be read.
+/// Returns the identity in a directory; `None` if no identity can be read.
 pub(super) fn load(directory: &Path) -> Option<Credentials> {
     let text = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
     Credentials::read(text("tls.crt")?, text("tls.key")?, text("kubeconfig")?).ok()
 }
 
-/// Returns the cluster that an identity in a directory is for.
+/// Returns the cluster of the identity in a directory.
 pub(super) fn cluster(directory: &Path) -> Option<String> {
     let text = std::fs::read_to_string(directory.join("cluster-name")).ok()?;
     Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Writes an identity. Each file is replaced whole, and the kubeconfig comes last: another agent waits for
-/// it.
+/// Writes an identity. Each file is replaced atomically, and the kubeconfig comes last, because another agent
+/// waits for it.
 ///
 /// # Errors
-/// The directory cannot be written.
+/// Fails if the directory cannot be written.
 pub(super) fn store(directory: &Path, credentials: &Credentials, kubeconfig: &str) -> Result<(), JoinError> {
     let files = [
         ("cluster-name", credentials.cluster()),

@@ -1,5 +1,5 @@
-//! The hub that the bootstrap kubeconfig names, and connections to it under the bootstrap identity or that of
-//! the agent.
+//! The hub in the bootstrap kubeconfig, and connections to it under the bootstrap identity or the agent's
+//! identity.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::shell;
 use object::hex;
 use object::text::first_line;
 
-/// How often the bootstrap kubeconfig is read. The kubelet takes up to a minute to show a changed Secret to a
-/// pod.
+/// The interval between reads of the bootstrap kubeconfig. The kubelet takes up to a minute to show a changed
+/// Secret to a pod.
 const READ_PERIOD: Duration = Duration::from_secs(10);
 
-/// How the hub is reached before the agent has an identity of its own.
+/// The way to reach the hub until the agent has its own identity.
 #[derive(Clone, Debug)]
 pub enum Bootstrap {
     /// A kubeconfig that never changes.
     Given(Box<Kubeconfig>),
-    /// A file, which is read at intervals: a new token, a new CA or another hub needs no restart.
+    /// A file that is read at intervals, so that a new token, CA or hub needs no restart.
     File(PathBuf),
 }
 
@@ -50,13 +50,13 @@ struct Address {
     proxy: Option<String>,
     /// The CA bundle in base64, or the path of its file.
     authority: Option<String>,
-    /// The name of the entry. A hub that was installed again may keep its URL and CA, but gets another name.
+    /// The name of the entry. A reinstalled hub may keep its URL and CA, but gets another name.
     entry: String,
 }
 
 /// The hub that a bootstrap kubeconfig names.
 pub(super) struct BootstrapHub {
-    /// The URL exactly as the kubeconfig has it, because objects on the spoke are named by its hash.
+    /// The URL exactly as in the kubeconfig, because names of objects on the spoke contain its hash.
     pub(super) server: String,
     entry: String,
     cluster: Cluster,
@@ -64,32 +64,32 @@ pub(super) struct BootstrapHub {
 }
 
 impl BootstrapHub {
-    /// Reads the hub that the bootstrap kubeconfig names now.
+    /// Reads the hub from the current bootstrap kubeconfig.
     pub(super) fn read(bootstrap: &Bootstrap) -> Result<Self, JoinError> {
         Self::of(&bootstrap.read()?)
     }
 
-    /// Returns whether a stored kubeconfig is for this hub. The texts may differ, because OCM's agent and
-    /// this one write different ones.
+    /// Returns true if a stored kubeconfig is for this hub. The text may differ, because OCM's agent formats it
+    /// differently.
     pub(super) fn is_named_by(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| kept.address() == self.address())
     }
 
-    /// Returns whether a stored kubeconfig is for this hub. The CA and the proxy may differ, because an
-    /// identity stays valid when they change. If it is another hub after all, that hub refuses the identity.
+    /// Returns true if a stored kubeconfig is for this hub. The CA and the proxy may differ, because an
+    /// identity stays valid when they change. If it is another hub after all, that hub rejects the identity.
     pub(super) fn has_name_of(&self, kept: &str) -> bool {
         let kept = Kubeconfig::from_yaml(kept).map_err(|error| JoinError::Kubeconfig(error.to_string()));
         let name = |hub: &Self| (hub.server.clone(), hub.entry.clone());
         kept.and_then(|kept| Self::of(&kept)).is_ok_and(|kept| name(&kept) == name(self))
     }
 
-    /// Returns whether an identity is of an agent of this cluster on this hub.
+    /// Returns true if this hub issued the identity to an agent of this cluster.
     pub(super) fn has_issued(&self, identity: &Credentials, cluster: &str) -> bool {
         identity.is_of(cluster) && self.has_name_of(&identity.kubeconfig)
     }
 
-    /// Returns whether a newer reading of the bootstrap kubeconfig has the same hub and bootstrap identity.
+    /// Returns true if a newer read of the bootstrap kubeconfig has the same hub and bootstrap identity.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let value = |hub: &Self| serde_json::to_value(&hub.bootstrap).ok();
         value(self) == value(other)
@@ -130,13 +130,14 @@ impl BootstrapHub {
         Ok(Self { server, entry, cluster, bootstrap: bootstrap.clone() })
     }
 
-    /// Returns the SHA-256 of the URL in hexadecimal digits, as in the names of AppliedManifestWorks of OCM's
-    /// agent.
+    /// Returns the SHA-256 of the URL in hexadecimal digits, as in the names that OCM's agent gives to
+    /// AppliedManifestWorks.
     pub(super) fn hash(&self) -> String {
         hex(Sha256::digest(self.server.as_bytes()))
     }
 
-    /// Returns the hub as the value of a label, which has 63 characters at most: the first half of the hash.
+    /// Returns a label value for the hub: the first half of the hash, because label values have at most 63
+    /// characters.
     pub(super) fn label(&self) -> String {
         self.hash().chars().take(32).collect()
     }
@@ -146,7 +147,7 @@ impl BootstrapHub {
         connect(self.bootstrap.clone()).await
     }
 
-    /// Returns a connection under an identity of the agent.
+    /// Returns a connection under the agent's identity.
     pub(super) async fn client_with(&self, credentials: &Credentials) -> Result<kube::Client, JoinError> {
         let auth = AuthInfo {
             client_certificate_data: Some(STANDARD.encode(&credentials.certificate)),
@@ -156,8 +157,7 @@ impl BootstrapHub {
         connect(self.kubeconfig_with(auth)).await
     }
 
-    /// Returns the kubeconfig that is kept beside certificate and key, in the form that OCM's agent writes
-    /// and reads.
+    /// Returns the kubeconfig that is stored with certificate and key, in the format of OCM's agent.
     pub(super) fn stored_kubeconfig(&self) -> Result<String, JoinError> {
         self.stored(AuthInfo {
             client_certificate: Some("tls.crt".into()),
@@ -166,7 +166,7 @@ impl BootstrapHub {
         })
     }
 
-    /// Returns the kubeconfig that is kept beside a token.
+    /// Returns the kubeconfig that is stored with a token.
     pub(super) fn stored_kubeconfig_of_token(&self) -> Result<String, JoinError> {
         self.stored(AuthInfo { token_file: Some("token".into()), ..AuthInfo::default() })
     }
@@ -209,7 +209,7 @@ impl BootstrapHub {
     }
 }
 
-/// Returns when the bootstrap kubeconfig has another content. One that cannot be read now does not count.
+/// Waits until the bootstrap kubeconfig changes. Read errors do not count as a change.
 pub(super) async fn bootstrap_changes(bootstrap: &Bootstrap, hub: &BootstrapHub) {
     loop {
         sleep(READ_PERIOD).await;

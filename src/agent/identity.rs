@@ -1,4 +1,4 @@
-//! The identity of the agent: the kept one while that is usable, else a new one from the hub.
+//! The agent's identity: the stored one if it is usable, otherwise a new one from the hub.
 
 use kube::Api;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,7 @@ use super::{AgentOptions, join, spoke, switch};
 use crate::shell::now;
 use api::cluster::v1::ManagedCluster;
 
-/// Returns the stored identity, or a new one if that is not usable.
+/// Returns the stored identity, or a new one if the stored one is not usable.
 pub(super) async fn obtain(
     options: &AgentOptions,
     hub: &BootstrapHub,
@@ -45,8 +45,8 @@ pub(super) async fn obtain(
     join_anew(options, hub, named.as_deref(), stop).await
 }
 
-/// Returns whether a hub takes an identity that has expired by the clock of this machine, which may be ahead.
-/// One that does not answer refuses nothing: the controllers go on with the works.
+/// Returns true if a hub accepts an identity that has expired according to this machine's clock, which may be
+/// ahead. A hub that does not answer counts as accepting, so that the controllers keep running.
 async fn is_taken(hub: &BootstrapHub, held: &Credentials) -> bool {
     match hub.client_with(held).await {
         Ok(client) => !is_refused(&client, held.cluster()).await,
@@ -54,14 +54,14 @@ async fn is_taken(hub: &BootstrapHub, held: &Credentials) -> bool {
     }
 }
 
-/// Returns whether the hub refuses the identity of a client.
+/// Returns true if the hub rejects a client's identity.
 pub(super) async fn is_refused(client: &kube::Client, cluster: &str) -> bool {
     let clusters: Api<ManagedCluster> = Api::all(client.clone());
     let answer = clusters.get_metadata_opt(cluster).await;
     matches!(answer, Err(kube::Error::Api(status)) if status.code == 401)
 }
 
-/// Joins the hub under the bootstrap identity, and keeps the new one.
+/// Joins the hub under the bootstrap identity, and stores the new identity.
 pub(super) async fn join_anew(
     options: &AgentOptions,
     hub: &BootstrapHub,
@@ -71,7 +71,7 @@ pub(super) async fn join_anew(
     info!(cluster = options.cluster, hub = hub.server, "joining the hub");
     let client = hub.bootstrap_client().await?;
     let subject = join::AgentName { cluster: &options.cluster, agent, seconds: options.certificate_seconds };
-    // A changed bootstrap kubeconfig or a lost hub ends the attempt, because this one may never succeed.
+    // If the bootstrap kubeconfig changes or the hub is lost, give up: this attempt may never succeed.
     let credentials = tokio::select! {
         credentials = join::join(&client, options, subject, stop) => credentials?,
         () = bootstrap_changes(&options.bootstrap, hub) => return Err(JoinError::Moved),

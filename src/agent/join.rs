@@ -1,4 +1,5 @@
-//! The handshake with the hub: creates the cluster, asks for a certificate, and waits until both are granted.
+//! The handshake with the hub: creates the cluster, requests a certificate, and waits until the hub grants
+//! both.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -24,20 +25,19 @@ use api::names::{
 };
 use object::hex;
 
-/// The first wait between two reads of a pending request; it doubles each time, up to
-/// [`MAX_POLL_INTERVAL`].
+/// The first wait between two reads of a pending request. It doubles each time, up to [`MAX_POLL_INTERVAL`].
 const POLL: Duration = Duration::from_millis(500);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// The period of the cluster's lease; OCM's default.
+/// The period of the cluster's lease, OCM's default.
 const LEASE_SECONDS: i32 = 60;
-/// The number of own undecided requests on the hub at which the agent makes no more; that of OCM's agent.
+/// The agent creates no more requests if this many of its own are pending, as in OCM's agent.
 const MAX_REQUESTS: usize = 10;
 
-/// Creates the cluster, asks for a certificate, and waits for it.
+/// Creates the cluster, requests a certificate, and waits for it.
 ///
-/// The hub may refuse the cluster and then take the request: the permissions of agents arrive between the
-/// two, or only people create clusters. So a cluster that was refused is created again while the request
-/// waits, and once more when it is granted. A certificate for a cluster that is not there opens nothing.
+/// The hub may reject the cluster and then accept the request: the agents' permissions may arrive in between,
+/// or only people may create clusters. If so, the agent retries creating the cluster while the request is
+/// pending, and once more after it is granted. A certificate gives no access without the cluster.
 pub(super) async fn join(
     hub: &kube::Client,
     options: &AgentOptions,
@@ -61,8 +61,8 @@ pub(super) async fn join(
     Ok(credentials)
 }
 
-/// Creates the cluster on the hub; returns whether it is there. The hub also refuses it where the agent may
-/// not change clusters any more, so that is no error.
+/// Creates the cluster on the hub, and returns true if it exists. A rejection is not an error, because a hub
+/// also rejects agents that may no longer change clusters.
 pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -> Result<bool, JoinError> {
     let (annotations, labels) = (options.cluster_annotations.clone(), options.cluster_labels.clone());
     let metadata = ObjectMeta {
@@ -84,7 +84,7 @@ pub(super) async fn create_cluster(hub: &kube::Client, options: &AgentOptions) -
     }
 }
 
-/// Adds the addresses of the cluster that its ManagedCluster lacks.
+/// Adds the cluster addresses that are missing in its ManagedCluster.
 pub(super) async fn write_addresses(hub: &kube::Client, options: &AgentOptions) -> Result<(), JoinError> {
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
     let attempt = "write the addresses of the cluster to its ManagedCluster";
@@ -102,19 +102,19 @@ pub(super) async fn write_addresses(hub: &kube::Client, options: &AgentOptions) 
     Ok(())
 }
 
-/// The names in the subject of a certificate, and how long it is to be valid.
+/// The names in the subject of a certificate, and its lifetime.
 #[derive(Clone, Copy)]
 pub(super) struct AgentName<'a> {
     pub(super) cluster: &'a str,
-    /// The name of the agent, which a renewal keeps; a random one where absent.
+    /// The name of the agent, which a renewal keeps. `None` means a random name.
     pub(super) agent: Option<&'a str>,
-    /// The lifetime of the certificate; the signer's own where absent.
+    /// The lifetime of the certificate. `None` means the signer's default.
     pub(super) seconds: Option<i32>,
 }
 
-/// Asks for a certificate and waits for it.
+/// Requests a certificate and waits for it.
 ///
-/// The key is made here. It leaves the process only after its certificate was issued.
+/// Generates the key, which leaves the process only after the certificate is issued.
 pub(super) async fn request(
     hub: &kube::Client,
     AgentName { cluster, agent, seconds }: AgentName<'_>,
@@ -133,15 +133,14 @@ pub(super) async fn request(
     Credentials::read(certificate, key.to_pem(), String::new())
 }
 
-/// The identity that a certificate is asked for.
+/// The identity to request a certificate for.
 #[derive(Clone, Copy)]
 pub(super) struct CertificateOwner<'a> {
     pub(super) cluster: &'a str,
-    /// The add-on; `None` for the agent of the cluster.
+    /// The add-on; `None` for the agent itself.
     pub(super) addon: Option<&'a str>,
-    /// The signer.
     pub(super) signer: &'a str,
-    /// How long it is to be valid; as long as the signer wants where absent.
+    /// The lifetime. `None` means the signer's default.
     pub(super) seconds: Option<i32>,
 }
 
@@ -187,14 +186,14 @@ fn signing_request(
     CertificateSigningRequest { metadata, spec, ..CertificateSigningRequest::default() }
 }
 
-/// Returns whether the hub refused the request permanently. A hub that cannot be reached, or is too busy, has
-/// not decided about the request.
+/// Returns true if the hub rejected the request permanently. A hub that is unreachable or too busy has not
+/// decided.
 pub(super) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
 }
 
-/// Waits for the certificate of a request. The key belongs to the request, so both stay in use while the hub
-/// cannot be read.
+/// Waits for the certificate of a request. The key belongs to the request, so errors reading the hub do not end
+/// the wait.
 async fn issued(
     requests: &Api<CertificateSigningRequest>,
     name: &str,

@@ -1,9 +1,10 @@
-//! The works of the hub, kept in secrets of the cluster. An agent that starts while the hub is away uses
-//! them: it corrects drift, and removes only what a work that is being deleted has applied.
+//! Stores the hub's works in secrets on the cluster. If the hub is unreachable when an agent starts, the agent
+//! uses them: it corrects drift, and removes objects only for works that are being deleted.
 //!
-//! A secret holds one work, in gzip, and is written when a field changes that a plan reads: new content in
-//! place of older content at once, and states when they are about the present content. Manifests may hold
-//! secrets, so they are kept in Secrets only. A work that is too large for a Secret is not kept.
+//! Each secret stores one work, compressed with gzip, and is written when a field changes that a plan reads.
+//! New content is written at once. States are written when they are about the current content. Manifests may
+//! contain confidential data, so they are stored only in Secrets. A work that is too large for a Secret is not
+//! stored.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -36,41 +37,41 @@ use api::work::v1::ManifestWork;
 use object::{Metadata as _, hex};
 use reconcile::{Query, Site, View as _};
 
-/// Interval of the checks for works that changed.
+/// The interval between checks for changed works.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How many checks leave a new work that waits for its status: those of half a minute, in which an agent
-/// applies a thousand new works.
+/// The number of checks during which a new work may wait for its status. They take half a minute, in which an
+/// agent applies a thousand new works.
 const CHECKS: u32 = 6;
-/// Interval of the checks whether the hub answers. The kept works count if the hub is away for this long at
+/// The interval between checks of the hub. The stored works are used if the hub is unreachable for `AWAY` at
 /// the start.
 const HUB_CHECK: Duration = Duration::from_secs(1);
 const AWAY: Duration = Duration::from_secs(5);
-/// Longest work: API servers take requests of 3 MiB.
+/// The maximum size of a work, because API servers accept requests of 3 MiB.
 const MAX_BYTES: u64 = 3 << 20;
 
-/// Keeps the works of one cluster of one hub.
+/// Stores the works of one cluster on one hub.
 pub(super) struct KeptWorks {
     secrets: Api<Secret>,
     cluster: String,
     /// Distinguishes the hubs.
     hub: String,
     held: Digests,
-    /// The resource versions of the works that are kept as they are, or that no secret takes.
+    /// The resource versions of works that are up to date in their secret, or that fit in no secret.
     handled: BTreeMap<String, String>,
-    /// How many checks have left the works whose status is not about their content.
+    /// The number of checks for which each work has waited for a status about its content.
     waiting: BTreeMap<String, u32>,
 }
 
-/// The digests of the works that are kept, by the name of the secret; `None` if the work is of another hub,
-/// unreadable or too large.
+/// The digests of the stored works, by the name of the secret. `None` if the work is of another hub, unreadable
+/// or too large.
 type Digests = BTreeMap<String, Option<WorkDigest>>;
 
-/// Digests of the parts of a work that a plan reads.
+/// The digests of the parts of a work that a plan reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WorkDigest {
-    /// Of its metadata and spec.
+    /// The digest of the metadata and spec.
     content: String,
-    /// Of its status.
+    /// The digest of the status.
     states: String,
 }
 
@@ -86,8 +87,8 @@ impl KeptWorks {
         }
     }
 
-    /// Hands the kept works to the controllers if the hub is away at the start, and keeps those of the hub
-    /// until `stop`.
+    /// Passes the stored works to the controllers if the hub is unreachable at the start, and stores the hub's
+    /// works until `stop`.
     pub(super) async fn run(mut self, hub: &kube::Client, shell: Handle, stop: &CancellationToken) {
         let kept = match self.load().await {
             Ok(kept) => kept,
@@ -117,14 +118,14 @@ impl KeptWorks {
             }
             stop.run_until_cancelled(sleep(PERIOD)).await;
         }
-        // Writes the last changes of a process that stops in the regular way.
+        // A process that stops gracefully writes the last changes.
         if let Some(works) = works() {
             self.keep(&works, true).await;
         }
     }
 
-    /// Reads the secrets with the works of this cluster and hub. The works stay packed: the hub is rarely
-    /// away.
+    /// Reads the secrets with the works of this cluster and hub. The works stay compressed, because the hub is
+    /// rarely unreachable.
     async fn load(&mut self) -> Result<Vec<Secret>, JoinError> {
         let all = list_all(&self.secrets, ListParams::default().labels(KEPT_WORK_LABEL)).await;
         let secrets = all.map_err(api("list the kept works"))?;
@@ -133,8 +134,7 @@ impl KeptWorks {
         Ok(kept)
     }
 
-    /// Keeps the works that changed, and removes those that are gone. The last check leaves no work for
-    /// later.
+    /// Stores the changed works, and removes those that are gone. The last check postpones nothing.
     async fn keep(&mut self, works: &[Arc<ManifestWork>], is_last: bool) {
         let wanted: BTreeMap<String, _> = works.iter().map(|work| (self.name_of(work), work)).collect();
         for (name, work) in &wanted {
@@ -148,7 +148,7 @@ impl KeptWorks {
             let digest = WorkDigest::of(work);
             let held = self.held.get(name).and_then(Option::as_ref);
             if held != Some(&digest) {
-                // An agent that is killed must not go back to older content.
+                // An agent that is killed must not return to older content.
                 let is_current = held.is_some_and(|held| held.content == digest.content);
                 if is_current && !is_last && self.waits(name, work) {
                     continue;
@@ -180,7 +180,7 @@ impl KeptWorks {
         }
     }
 
-    /// Removes the secret of a work that is gone, or that no secret takes any more.
+    /// Removes the secret of a work that is gone, or that no longer fits in a secret.
     async fn remove(&self, name: &str) -> Result<(), kube::Error> {
         match self.secrets.delete(name, &DeleteParams::default()).await {
             Err(error) if !matches!(&error, kube::Error::Api(status) if status.is_not_found()) => {
@@ -191,8 +191,8 @@ impl KeptWorks {
         }
     }
 
-    /// Returns whether a work is left for the next check: the status of its present content comes, after
-    /// which it would have to be kept once more. That of a work that is being deleted does not come.
+    /// Returns true if a work should wait for the next check: the status of its current content is still to
+    /// come, and would cause another write. A work that is being deleted gets no such status.
     fn waits(&mut self, name: &str, work: &ManifestWork) -> bool {
         let applied = work.condition(APPLIED);
         let is_reported =
@@ -223,8 +223,8 @@ impl KeptWorks {
     }
 }
 
-/// Returns the digests of the works in the secrets, and the secrets whose work is of the cluster and the hub.
-/// Those of other clusters are left out: their agents may keep them in the same namespace.
+/// Returns the digests of the stored works, and the secrets with works of this cluster and hub. Secrets of
+/// other clusters are left out, because their agents may store works in the same namespace.
 fn of_cluster(secrets: Vec<Secret>, cluster: &str, hub: &str) -> (Digests, Vec<Secret>) {
     let (mut held, mut kept) = (Digests::new(), Vec::new());
     for secret in secrets {
@@ -245,7 +245,7 @@ fn of_cluster(secrets: Vec<Secret>, cluster: &str, hub: &str) -> (Digests, Vec<S
     (held, kept)
 }
 
-/// Returns whether the hub stays away until the works have been listed.
+/// Returns true if the hub is unreachable before the works have been listed.
 async fn is_away_at_start(hub: &kube::Client, listed: impl Fn() -> bool) -> bool {
     let mut since = None;
     while !listed() {
@@ -266,7 +266,7 @@ fn version(work: &ManifestWork) -> String {
     work.metadata.resource_version.clone().unwrap_or_default()
 }
 
-/// Returns whether the cluster refuses the secret as it is, such as one that is too large.
+/// Returns true if the cluster rejects the secret permanently, for example because it is too large.
 fn is_final(error: &JoinError) -> bool {
     match error {
         JoinError::Api { source: kube::Error::Api(status), .. } => matches!(status.code, 400 | 413 | 422),
@@ -275,8 +275,7 @@ fn is_final(error: &JoinError) -> bool {
 }
 
 impl WorkDigest {
-    /// Versions, other conditions and feedback values do not count: no plan reads them, and they change
-    /// often.
+    /// Ignores versions, other conditions and feedback values: no plan reads them, and they change often.
     fn of(work: &ManifestWork) -> Self {
         let ManifestWork { metadata, spec, status, root: _ } = work;
         let metadata = ObjectMeta { resource_version: None, managed_fields: None, ..metadata.clone() };

@@ -1,4 +1,4 @@
-//! The end of an agent on its cluster.
+//! Removes an agent from its cluster.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
@@ -23,26 +23,26 @@ const LIST_APPLIED: &str = "list the AppliedManifestWorks of the cluster";
 const READ_CLAIM: &str = "read the ClusterClaim with the identity of the agent";
 const FREE_APPLIED: &str = "remove the finalizer of an AppliedManifestWork";
 
-/// The number of refusals in a row after which the agent gives up: permissions may have been given just now.
+/// The number of rejections in a row after which the agent gives up. Permissions may be only seconds old.
 const REFUSALS: u32 = 5;
 
 /// An agent that leaves its cluster.
 pub struct Leaver<'a> {
     /// The managed cluster.
     pub spoke: &'a kube::Client,
-    /// The cluster that keeps the identity.
+    /// The cluster that stores the identity.
     pub home: &'a kube::Client,
-    /// The secret that keeps the identity.
+    /// The secret that stores the identity.
     pub secret: &'a Key,
 }
 
-/// Removes the finalizers and the claim of an agent from its cluster and then its identity, and waits until
-/// `stop`. Failed attempts are repeated. The objects of works stay.
+/// Removes an agent's finalizers and claim from its cluster, then its identity, and waits until `stop`. Retries
+/// failed attempts. Objects of works stay.
 ///
-/// The agent itself must have ended: it would write them again.
+/// The agent must have stopped, because it would write them again.
 ///
 /// # Errors
-/// The cluster has refused several attempts in a row.
+/// The cluster has rejected several attempts in a row.
 pub async fn leave(leaver: &Leaver<'_>, stop: &CancellationToken) -> Result<(), JoinError> {
     let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
     let mut refusals = 0;
@@ -72,7 +72,7 @@ impl Leaver<'_> {
         let held = secrets.get_opt(&self.secret.name).await.map_err(api("read the identity"))?;
         let claim = self.claim().await?;
         let kept = held.as_ref().and_then(Credentials::of_secret).map(|credentials| credentials.agent);
-        // Without the secret, the claim still says whose finalizers these are.
+        // If the secret is gone, the claim still identifies the finalizers.
         let claimed = claim.as_ref().and_then(|claim| AgentIdentity::parse(&claim.spec.value));
         let is_ours = |spec: &AppliedManifestWorkSpec| {
             kept.as_ref() == Some(&spec.agent_id)
@@ -127,7 +127,7 @@ impl Leaver<'_> {
     }
 }
 
-/// Takes an object or a kind that does not exist for nothing.
+/// Treats a missing object or kind as empty.
 fn gone<T: Default>(error: kube::Error) -> Result<T, kube::Error> {
     match error {
         kube::Error::Api(status) if status.code == 404 => Ok(T::default()),

@@ -1,7 +1,7 @@
-//! The tasks beside the controllers while an identity is in use, and the events that end its use.
+//! The tasks that run next to the controllers while an identity is in use, and the events that end its use.
 //!
-//! The controllers run all the time: if a hub takes an hour to approve a renewal, the agent renews the lease
-//! for that hour.
+//! The controllers run all the time: if a hub takes an hour to approve a renewal, the agent keeps renewing the
+//! lease during that hour.
 
 use std::time::Duration;
 
@@ -26,22 +26,22 @@ use crate::shell::{Handle, now, with_causes};
 use object::{Key, Metadata};
 use reconcile::View as _;
 
-/// First wait after a renewal or an attempt to join that failed; it doubles with each failure.
+/// The first wait after a failed renewal or join. It doubles with each failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Longest wait between two renewals: each makes a new request.
+/// The longest wait between two renewals, each of which creates a request.
 const LONGEST_WAIT_TO_RENEW: Duration = Duration::from_mins(10);
-/// Longest wait between two attempts to join with an expired certificate.
+/// The longest wait between two attempts to join with an expired certificate.
 const LONGEST_WAIT_TO_JOIN: Duration = Duration::from_secs(30);
-/// Longest time between two readings of the clock that a certificate ends by.
+/// The longest time between two clock readings while waiting for a certificate to expire.
 const LONGEST_WAIT_FOR_CLOCK: Duration = Duration::from_mins(1);
-/// How often the kept identity and the claim are read.
+/// The interval between reads of the stored identity and the claim.
 const READ_PERIOD: Duration = Duration::from_secs(10);
-/// Interval of the checks whether the hub knows the identity, and the number of refusals in a row that end
-/// its use.
+/// The interval between checks that the hub accepts the identity, and the number of rejections in a row that
+/// end its use.
 const CHECK_PERIOD: Duration = Duration::from_secs(20);
 const REFUSALS: u32 = 3;
-/// How often the hub is asked whether it has the cluster, and how often the caches are looked at for its
-/// deletion, which may take a few seconds.
+/// The interval between requests to the hub for the cluster, and between cache reads for its deletion, which
+/// may take a few seconds.
 const ASK_PERIOD: Duration = Duration::from_mins(1);
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
@@ -51,24 +51,24 @@ pub(super) struct IdentityUse<'a> {
     pub(super) hub: &'a BootstrapHub,
     pub(super) client: &'a kube::Client,
     pub(super) credentials: &'a Credentials,
-    /// The value of its claim; absent for an agent that may not write claims.
+    /// The value of its claim; `None` for an agent that may not write claims.
     pub(super) claim: Option<String>,
-    /// The shell that runs under it.
+    /// The shell that runs under the identity.
     pub(super) shell: Option<&'a Handle>,
 }
 
-/// Why an identity is no longer used.
+/// The reason why an identity is no longer used.
 pub(super) enum End {
-    /// There is a new one, or the bootstrap kubeconfig has changed, or the agent stops.
+    /// There is a new identity, the bootstrap kubeconfig has changed, or the agent is stopping.
     Over,
-    /// The hub refuses this certificate.
+    /// The hub rejects this certificate.
     Refused(String),
-    /// The agent goes to another hub, for this reason.
+    /// The agent moves to another hub, for this reason.
     Lost(String),
 }
 
 impl IdentityUse<'_> {
-    /// Renews the identity when that is due; returns when it cannot be used any more.
+    /// Renews the identity when that is due. Returns when the identity can no longer be used.
     pub(super) async fn end(&self, stop: &CancellationToken) -> End {
         tokio::select! {
             () = self.replaced_in_time(stop) => End::Over,
@@ -86,8 +86,8 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when there is a new certificate. The controllers go on meanwhile, even with an expired
-    /// certificate, because the hub may be away.
+    /// Waits for a new certificate. The controllers keep running, even with an expired certificate, because the
+    /// hub may be unreachable.
     async fn replaced_in_time(&self, stop: &CancellationToken) {
         tokio::select! {
             () = self.renewed(stop) => {}
@@ -95,8 +95,7 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the agent has joined anew, because its certificate has expired or the hub has lost the
-    /// cluster.
+    /// Waits until the agent has rejoined, because its certificate has expired or the hub has lost the cluster.
     async fn rejoined(&self, stop: &CancellationToken) {
         let cluster = &self.options.cluster;
         tokio::select! {
@@ -114,8 +113,8 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the certificate has expired and the hub refuses it: the clock of this machine may be
-    /// ahead.
+    /// Waits until the certificate has expired and the hub rejects it. The hub decides, because this machine's
+    /// clock may be ahead.
     async fn expired(&self) {
         until(self.credentials.expires()).await;
         while !is_refused(self.client, &self.options.cluster).await {
@@ -123,7 +122,7 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when there is a new certificate.
+    /// Waits for a new certificate.
     async fn renewed(&self, stop: &CancellationToken) {
         if !self.options.registers() {
             return self.replaced().await;
@@ -143,7 +142,7 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Says on the hub until when the certificate is valid, unless its renewal is due; never returns.
+    /// Reports the validity of the certificate to the hub, unless its renewal is due. Never returns.
     async fn told(&self) {
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
         let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_RENEW);
@@ -161,7 +160,7 @@ impl IdentityUse<'_> {
         std::future::pending().await
     }
 
-    /// Says on the hub why there is no new certificate.
+    /// Reports to the hub why there is no new certificate.
     async fn report(&self, observed: Option<Observation>) {
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
         let Some(observed) = observed else { return };
@@ -171,8 +170,7 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the registration agent has kept another certificate. A secret that cannot be read now
-    /// does not count.
+    /// Waits until the registration agent has stored another certificate. Read errors do not count.
     async fn replaced(&self) {
         loop {
             sleep(READ_PERIOD).await;
@@ -183,9 +181,9 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the claim on the spoke is gone or of somebody else, or another agent of the hub has
-    /// claimed the cluster before. Without a claim, that agent takes the works of this one for those of an
-    /// earlier agent.
+    /// Waits until the claim on the spoke is gone or belongs to another agent, or another agent of the hub has
+    /// an earlier claim. Without our claim, that agent would treat our works as left over from an earlier
+    /// agent.
     async fn unclaimed(&self) {
         let Some(value) = &self.claim else { return std::future::pending().await };
         let name = claim_name(&self.options.secret);
@@ -207,8 +205,8 @@ impl IdentityUse<'_> {
         spoke::store(self.options, &new, self.hub).await
     }
 
-    /// Returns when the hub has refused the identity several times in a row. The refusal of an expired one
-    /// does not count: the agent joins anew already, and the end of this use would drop that request.
+    /// Waits until the hub has rejected the identity several times in a row. Rejections of an expired identity
+    /// do not count: the agent is already rejoining, and ending this use would drop that request.
     async fn refused(&self) {
         let mut refusals = 0;
         while refusals < REFUSALS {
@@ -218,8 +216,8 @@ impl IdentityUse<'_> {
         }
     }
 
-    /// Returns when the hub has lost the cluster, as after a restore: the identity is valid and opens
-    /// nothing. See docs/hazards.md#hub-older-than-cluster.
+    /// Waits until the hub has lost the cluster, for example after a restore: the identity is valid, but gives
+    /// no access. See docs/hazards.md#hub-older-than-cluster.
     async fn forgotten(&self) {
         let key = Key::cluster(&self.options.cluster);
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
@@ -243,17 +241,17 @@ impl IdentityUse<'_> {
     }
 }
 
-/// What the hub answers about the cluster.
+/// The hub's answers about the cluster.
 #[derive(Default)]
 struct Answers {
-    /// Answers in a row by which the hub does not have the cluster, or does not let the agent read it.
+    /// The number of answers in a row that the cluster is missing, or that the agent may not read it.
     missing: u32,
-    /// Whether somebody was deleting the cluster when it was last seen.
+    /// True if the cluster was being deleted when it was last seen.
     is_deleted: bool,
 }
 
 impl Answers {
-    /// Takes the cluster from the caches, if it is there.
+    /// Updates `is_deleted` from the cached cluster, if there is one.
     fn look(&mut self, held: Option<&ManagedCluster>) {
         self.is_deleted = held.map_or(self.is_deleted, Metadata::is_terminating);
     }
@@ -267,14 +265,14 @@ impl Answers {
         self.missing = if is_missing { self.missing + 1 } else { 0 };
     }
 
-    /// Returns whether it is worth to ask under the bootstrap identity. A cluster that was deleted is not
-    /// joined again.
+    /// Returns true if the agent should check for the cluster under the bootstrap identity. A deleted cluster
+    /// does not rejoin.
     fn are_of_a_restored_hub(&self) -> bool {
         self.missing >= REFUSALS && !self.is_deleted
     }
 }
 
-/// Returns whether a hub says that it does not have a cluster.
+/// Returns true if the hub answers that it does not have the cluster.
 async fn is_absent(bootstrap: &kube::Client, cluster: &str) -> bool {
     let clusters: Api<ManagedCluster> = Api::all(bootstrap.clone());
     clusters.get_metadata_opt(cluster).await.is_ok_and(|found| found.is_none())
@@ -285,7 +283,7 @@ async fn until(at: Timestamp) {
     until_by(now, at).await;
 }
 
-/// Waits until a clock shows a time. It is read every minute, because it may be set while the agent waits.
+/// Waits until a clock shows a time. Reads the clock every minute, because it may be adjusted during the wait.
 async fn until_by(now: impl Fn() -> Timestamp, at: Timestamp) {
     while let Ok(left) = Duration::try_from(now().duration_until(at))
         && !left.is_zero()

@@ -1,5 +1,4 @@
-//! Wires the agent of a spoke: join the hub, run the agent's controllers, and keep the certificate fresh
-//! beside them.
+//! Wires the agent of a spoke: joins the hub, runs the agent's controllers, and keeps the certificate fresh.
 
 mod addon_health;
 mod addon_registration;
@@ -46,49 +45,48 @@ pub use spoke::{cluster_name, install_definitions};
 /// The options of an agent.
 #[derive(Clone)]
 pub struct AgentOptions {
-    /// How the hub is reached before the agent has an identity of its own.
+    /// The way to reach the hub until the agent has its own identity.
     pub bootstrap: Bootstrap,
-    /// Further hubs: the agent goes to the next one that takes it when it loses its hub.
+    /// Other hubs. An agent that loses its hub moves to the next hub that accepts it.
     pub other_hubs: Vec<Bootstrap>,
-    /// How long the hub may be away until the agent goes to another one.
+    /// The time for which the hub may be unreachable before the agent moves to another hub.
     pub hub_timeout: Duration,
-    /// The cluster the agent runs for.
+    /// The cluster that the agent runs for.
     pub spoke: kube::Client,
-    /// The cluster that keeps the secrets of the agent, if that is another one (hosted mode).
+    /// The cluster that stores the agent's secrets, if it is another one (hosted mode).
     pub management: Option<kube::Client>,
-    /// Name of the cluster on the hub.
+    /// The name of the cluster on the hub.
     pub cluster: String,
-    /// The name of the agent in its identity; a random one where absent.
+    /// The name of the agent in its identity. `None` means a random name.
     pub agent_id: Option<String>,
-    /// The secret that keeps the identity.
+    /// The secret that stores the identity.
     pub secret: Key,
-    /// How add-ons prove their identity to the API server of the hub.
+    /// The way in which add-ons prove their identity to the hub's API server.
     pub addon_driver: KubeClientDriver,
-    /// A directory with the files of the identity, as OCM's agents share it. The registration agent writes
-    /// it, and a work agent reads it in place of the secret.
+    /// A directory with the files of the identity, shared as by OCM's agents. The registration agent writes it,
+    /// and a work agent reads it instead of the secret.
     pub directory: Option<PathBuf>,
-    /// The lifetime that the agent asks for in certificate requests, in seconds; the signer's own where
-    /// absent.
+    /// The requested lifetime of certificates, in seconds. `None` means the signer's default.
     pub certificate_seconds: Option<i32>,
     /// Annotations of a ManagedCluster that the agent creates.
     pub cluster_annotations: BTreeMap<String, String>,
     /// Labels of a ManagedCluster that the agent creates.
     pub cluster_labels: BTreeMap<String, String>,
-    /// How the API server of the cluster is reached, for the spec of the ManagedCluster.
+    /// The addresses of the cluster's API server, for the spec of the ManagedCluster.
     pub client_configs: Vec<ClientConfig>,
-    /// Which ClusterClaims are reported.
+    /// The selection of ClusterClaims to report.
     pub claims: ClaimOptions,
-    /// How long the agent keeps an AppliedManifestWork without a work on the hub; an hour where absent.
+    /// The time to keep an AppliedManifestWork without a work on the hub. `None` means an hour.
     pub eviction_grace: Option<SignedDuration>,
-    /// The address that serves health and metrics.
+    /// The address for health and metrics.
     pub listen: Option<Listen>,
-    /// The controllers that run. Without `lease` this is a work agent beside another registration agent,
-    /// which makes and renews the identity.
+    /// The controllers to run. Without `lease`, this is a work agent next to a separate registration agent,
+    /// which creates and renews the identity.
     pub controllers: EnabledControllers,
 }
 
 impl AgentOptions {
-    /// Returns the options of an agent with all controllers, which keeps its identity where OCM's agent does.
+    /// Returns the options of an agent with all controllers, which stores its identity like OCM's agent.
     pub fn new(bootstrap: Bootstrap, spoke: kube::Client, cluster: impl Into<String>) -> Self {
         Self {
             bootstrap,
@@ -112,12 +110,12 @@ impl AgentOptions {
         }
     }
 
-    /// Returns the cluster that keeps the secrets of the agent.
+    /// Returns the cluster that stores the agent's secrets.
     fn home(&self) -> &kube::Client {
         self.management.as_ref().unwrap_or(&self.spoke)
     }
 
-    /// Returns whether the agent makes and renews the identity.
+    /// Returns true if the agent creates and renews the identity.
     fn registers(&self) -> bool {
         self.controllers.includes("lease")
     }

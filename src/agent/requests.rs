@@ -1,5 +1,3 @@
-//! The certificate requests of an agent.
-
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Api;
@@ -7,11 +5,11 @@ use kube::api::{ListParams, PostParams};
 
 use crate::shell::page;
 
-/// The most pages that are read; requests beyond are not counted.
+/// The maximum number of pages to read. Requests on further pages are not counted.
 const PAGES: usize = 100;
 
-/// Returns the number of undecided requests of a user; of all users if it is not known. Everybody may make
-/// requests with the label of a cluster, as large and as many as they like. See docs/hazards.md#requests-of-others.
+/// Returns the number of pending requests of a user, or of all users if the user is unknown. Anybody may create
+/// requests with a cluster's label, of any number and size. See docs/hazards.md#requests-of-others.
 pub(super) async fn undecided(
     requests: &Api<CertificateSigningRequest>,
     mut mine: ListParams,
@@ -36,7 +34,7 @@ fn undecided_of(requests: &[CertificateSigningRequest], user: Option<&str>) -> u
     requests.iter().filter(is_undecided).count()
 }
 
-/// Returns the name under which the hub knows a client; `None` where it does not tell.
+/// Returns the client's user name on the hub; `None` if the hub does not report it.
 pub(super) async fn own_user(hub: &kube::Client) -> Option<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(hub.clone());
     let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;

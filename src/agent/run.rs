@@ -20,12 +20,12 @@ use api::cluster::v1::ManagedCluster;
 use api::crds;
 use reconcile::{Scope, Site, View as _};
 
-/// First wait after a failed attempt to join, or after an identity in use; doubles with each, up to
+/// The first wait after a failed attempt to join, or after the end of an identity. It doubles each time, up to
 /// [`LONGEST_WAIT`].
 pub(super) const FIRST_WAIT: Duration = Duration::from_millis(500);
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Runs until `stop`. Failed attempts are repeated: the hub may be away, or a request not approved yet.
+/// Runs until `stop`. Retries failures: the hub may be unreachable, or a request may wait for approval.
 pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
     let (running, seen) = watch::channel(Err("the agent has not joined the hub yet".to_owned()));
     if let Some(at) = options.listen {
@@ -37,7 +37,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
         });
     }
     let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT);
-    // Without its identity, the agent does not know the hub that it is registered at.
+    // Without its identity, the agent does not know its current hub.
     while let Err(error) = switch::to_kept(&mut options).await {
         let error = with_causes(&error);
         warn!(cluster = options.cluster, error, "cannot read the identity yet; the agent tries again");
@@ -46,7 +46,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
         }
     }
     wait.next = FIRST_WAIT;
-    // A certificate that the hub refuses is not used again, however long it is valid.
+    // Never reuse a certificate that the hub has rejected, even if it has not expired.
     let mut refused = String::new();
     while !stop.is_cancelled() {
         let began = Instant::now();
@@ -85,14 +85,14 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
     }
 }
 
-/// Returns the wait after an identity that was in use for `used`: the first one if that was long. An identity
-/// that ends at once again and again, as with a wrong clock, is a request to the hub each time.
+/// Returns the wait after an identity that was in use for `used`: the first wait again if that was long. With a
+/// wrong clock, for example, each identity ends at once, and each attempt costs the hub a request.
 fn wait_after(used: Duration, wait: Duration) -> Duration {
     if used > LONGEST_WAIT * 2 { FIRST_WAIT } else { wait }
 }
 
-/// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends.
-/// `running` tells the servers of health and metrics which shell runs.
+/// Uses one identity: joins if there is none yet, then runs the controllers until the identity ends. Sends the
+/// running shell to the servers of health and metrics through `running`.
 async fn live(
     options: &AgentOptions,
     refused: &str,
@@ -101,7 +101,7 @@ async fn live(
 ) -> Result<End, JoinError> {
     let hub = BootstrapHub::read(&options.bootstrap)?;
     spoke::install_definitions(&options.spoke, crds::spoke()).await?;
-    // This comes before any write to objects of another agent.
+    // This must come before any write to objects of another agent.
     spoke::refuse_second(options, &hub).await?;
     let credentials = identity::obtain(options, &hub, refused, stop).await?;
     let settings = spoke::settings(options, &hub, &credentials).await?;
@@ -142,7 +142,7 @@ async fn live(
         if !options.registers() || options.client_configs.is_empty() {
             return;
         }
-        // The permission comes with that to read the cluster, after the certificate.
+        // The agent gets this permission together with the one to read the cluster, after the certificate.
         while !handle.caches().is_listed::<ManagedCluster>(Site::Hub) {
             if over.run_until_cancelled(sleep(FIRST_WAIT)).await.is_none() {
                 return;

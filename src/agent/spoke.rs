@@ -1,5 +1,4 @@
-//! The objects that the agent keeps on its own cluster: the definitions it needs, its credentials and its
-//! identity.
+//! The agent's objects on its own cluster: the definitions that it needs, its credentials and its identity.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use api::names::{AGENT, AGENT_CLAIM_SUFFIX, EVICTION_ANNOTATION, SPOKE_ONLY_LABE
 use controllers::agent_identity::{AgentIdentity, AgentSettings, EVICTION_GRACE, claim_name};
 use object::{Key, Metadata as _};
 
-/// The interval of checks whether a definition is served, and their time limit.
+/// The interval between checks that a definition is served, and the maximum number of checks.
 const POLL: Duration = Duration::from_millis(200);
 const POLLS: u32 = 150;
 const READ_DEFINITIONS: &str = "read the definitions of the cluster";
@@ -34,11 +33,11 @@ fn params() -> PatchParams {
     PatchParams::apply(AGENT).force()
 }
 
-/// Installs definitions and waits until they are served. A definition that another client keeps stays as it is:
-/// it may be newer, and an apply would take versions from it.
+/// Installs definitions and waits until they are served. A definition of another client stays unchanged: it may
+/// be newer, and applying ours could remove versions.
 ///
 /// # Errors
-/// The cluster refuses a definition or does not answer, or another client keeps an older one.
+/// The cluster rejects a definition or does not answer, or another client manages an older definition.
 pub async fn install_definitions(
     spoke: &kube::Client,
     wanted: Vec<CustomResourceDefinition>,
@@ -64,8 +63,9 @@ pub async fn install_definitions(
     Ok(())
 }
 
-/// Returns whether the cluster serves every version of a definition now. Everybody may ask this; the role of
-/// OCM's registration agent reads no definitions. A shell asks for one version, and keeps the answer.
+/// Returns true if the cluster now serves every version of a definition. Any user may request this, while the
+/// role of OCM's registration agent may not read definitions. Discovery in the shell requests one version, and
+/// caches the answer.
 async fn is_served(spoke: &kube::Client, wanted: &CustomResourceDefinition) -> bool {
     for version in wanted.spec.versions.iter().filter(|version| version.served) {
         let version = format!("{}/{}", wanted.spec.group, version.name);
@@ -77,7 +77,7 @@ async fn is_served(spoke: &kube::Client, wanted: &CustomResourceDefinition) -> b
     true
 }
 
-/// Returns whether another client than the agent set a part of its spec.
+/// Returns true if a client other than the agent owns a part of the spec.
 fn is_of_another(definition: &CustomResourceDefinition) -> bool {
     let entries = definition.metadata.managed_fields.as_deref().unwrap_or_default();
     let has_spec = |fields: &FieldsV1| fields.0.get("f:spec").is_some();
@@ -109,7 +109,7 @@ async fn established(definitions: &Api<CustomResourceDefinition>, name: &str) ->
     Err(JoinError::NotEstablished(name.to_owned()))
 }
 
-/// Returns the kept identity, where it can be read.
+/// Returns the stored identity, if it can be read.
 pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, JoinError> {
     if let Some(directory) = options.directory.as_deref().filter(|_| !options.registers()) {
         return Ok(files::load(directory));
@@ -120,8 +120,7 @@ pub(super) async fn load(options: &AgentOptions) -> Result<Option<Credentials>, 
     Ok(secret.as_ref().and_then(Credentials::of_secret))
 }
 
-/// Returns the name of the cluster in the kept identity; a random one, as OCM's agent takes, where there is
-/// none.
+/// Returns the cluster name in the stored identity. If there is none, returns a random name, like OCM's agent.
 ///
 /// # Errors
 /// The secret cannot be read.
@@ -155,7 +154,7 @@ fn random_name() -> Result<String, JoinError> {
     Ok(text)
 }
 
-/// Keeps an identity: certificate and key together, in the form that OCM's agent keeps them.
+/// Stores an identity: certificate and key together, in the format of OCM's agent.
 pub(super) async fn store(
     options: &AgentOptions,
     credentials: &Credentials,
@@ -191,7 +190,7 @@ pub(super) async fn store(
     }
 }
 
-/// Reads the claims of the agents of a cluster; `None` if this one may not.
+/// Reads the claims of the cluster's agents; `None` if this agent may not.
 ///
 /// # Errors
 /// The cluster does not answer.
@@ -203,7 +202,7 @@ pub(super) async fn claims(options: &AgentOptions) -> Result<Option<Vec<ClusterC
     }
 }
 
-/// Returns the claim of another agent of the hub, if it came before that of this one.
+/// Returns the claim of another agent of the hub, if it is older than the claim of this agent.
 pub(super) fn earlier<'c>(
     claims: &'c [ClusterClaim],
     options: &AgentOptions,
@@ -220,11 +219,11 @@ pub(super) fn earlier<'c>(
     claims.iter().find(|claim| claim.name() != own && is_of_hub(claim) && is_before(claim))
 }
 
-/// Refuses a cluster that another agent of the hub has, by its claim. Returns whether claims may be read; an
+/// Fails if another agent of the hub has claimed the cluster. Returns true if the agent may read claims; an
 /// agent that may not is not refused.
 ///
 /// # Errors
-/// Another agent has claimed the cluster before this one.
+/// Another agent claimed the cluster before this one.
 pub(super) async fn refuse_second(options: &AgentOptions, hub: &BootstrapHub) -> Result<bool, JoinError> {
     let Some(claims) = claims(options).await? else { return Ok(false) };
     match earlier(&claims, options, hub) {
@@ -236,7 +235,7 @@ pub(super) async fn refuse_second(options: &AgentOptions, hub: &BootstrapHub) ->
 /// Claims the cluster, and returns the settings of the controllers.
 ///
 /// # Errors
-/// Those of [`write_claim`].
+/// See [`write_claim`].
 pub(super) async fn settings(
     options: &AgentOptions,
     hub: &BootstrapHub,
@@ -257,11 +256,11 @@ pub(super) async fn settings(
     })
 }
 
-/// Writes the claim with the identity of the agent. One that may not write it, as with the role of OCM's
-/// registration agent, runs without it. Returns whether the cluster is claimed.
+/// Writes the claim with the agent's identity, and returns true if the cluster is claimed. An agent that may
+/// not write claims, as with the role of OCM's registration agent, runs without one.
 ///
 /// # Errors
-/// Those of [`refuse_second`], and the cluster does not answer.
+/// See [`refuse_second`]. Also fails if the cluster does not answer.
 async fn write_claim(
     options: &AgentOptions,
     hub: &BootstrapHub,
@@ -273,8 +272,8 @@ async fn write_claim(
         let annotation = json!({EVICTION_ANNOTATION: object::duration::format(grace)});
         claim.metadata_mut().insert("annotations".into(), annotation);
     }
-    // The halves of an agent have one claim. The one that evicts says when, and the other does not take it
-    // back.
+    // A registration agent and a work agent share one claim. Only the work agent writes the eviction grace, and
+    // the registration agent must not remove it.
     let params = match options.controllers.includes("unmanaged-applied-work") {
         true => params(),
         false => PatchParams::apply("wheelwright-registration-agent").force(),

@@ -1,5 +1,4 @@
-//! Several hubs, one at a time: when the agent leaves its hub, and which one it goes to (OCM's gate
-//! MultipleHubs).
+//! Several hubs, one at a time: when the agent leaves its hub, and where it goes (OCM's gate MultipleHubs).
 
 use std::time::Duration;
 
@@ -19,13 +18,13 @@ use api::names::cluster_conditions::HUB_ACCEPTED;
 use object::Key;
 use reconcile::View as _;
 
-/// How long a hub may be away; the default of OCM's agent.
+/// The time for which a hub may be unreachable, OCM's default.
 pub(super) const HUB_TIMEOUT: Duration = Duration::from_secs(600);
-/// Interval of the checks.
+/// The interval between checks.
 const PERIOD: Duration = Duration::from_secs(5);
 const DENIED: &str = "the hub has denied the cluster";
 
-/// Returns when the hub has denied the cluster, or when the lease has not been renewed for too long; never if
+/// Waits until the hub has denied the cluster, or the lease has not been renewed for too long. Never returns if
 /// there is no other hub.
 pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> String {
     let (Some(shell), false) = (shell, options.other_hubs.is_empty()) else {
@@ -41,8 +40,7 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
         }
         let lease = caches.get::<Lease>(&Key::namespaced(&options.cluster, CLUSTER_LEASE)).ok().flatten();
         let time = lease.and_then(|lease| lease.spec.clone()?.renew_time).map(|time| time.0);
-        // A renewal counts from the time at which this process sees it, because the clock of the machine may
-        // be set.
+        // Count from when this process saw the renewal, because the machine's clock may be adjusted.
         if time != renewed && time.is_none_or(|time| time <= now()) {
             (contact, renewed) = (Instant::now(), time);
         }
@@ -52,8 +50,8 @@ pub(super) async fn lost(options: &AgentOptions, shell: Option<&Handle>) -> Stri
     }
 }
 
-/// Returns when a hub that the agent waits for to issue a certificate has denied the cluster, or has not
-/// answered for too long; never if there is no other hub. A hub on which nobody approves the cluster answers.
+/// Waits, during a certificate request, until the hub has denied the cluster or has not answered for too long.
+/// Never returns if there is no other hub. A hub on which nobody approves the cluster still answers.
 pub(super) async fn lost_in_join(options: &AgentOptions, bootstrap: &kube::Client) -> String {
     if options.other_hubs.is_empty() {
         return std::future::pending().await;
@@ -75,12 +73,12 @@ pub(super) async fn lost_in_join(options: &AgentOptions, bootstrap: &kube::Clien
     }
 }
 
-/// Returns whether the hub denies a cluster. One that was never accepted has no condition.
+/// Returns true if the hub denies a cluster. A cluster that was never accepted has no condition.
 fn is_denied(cluster: &ManagedCluster) -> bool {
     !cluster.spec.hub_accepts_client && cluster.condition(HUB_ACCEPTED).is_some()
 }
 
-/// Makes the hub of the kept identity the one of the agent, if it is among its hubs.
+/// Selects the hub of the stored identity, if it is one of the agent's hubs.
 ///
 /// # Errors
 /// The agent has several hubs, and its identity cannot be read.
@@ -98,8 +96,8 @@ pub(super) async fn to_kept(options: &mut AgentOptions) -> Result<(), JoinError>
     Ok(())
 }
 
-/// Moves the agent to the first hub that takes the cluster, beginning with the present one. If none takes it,
-/// it moves to the next one.
+/// Moves the agent to the first hub that accepts the cluster, starting with the current hub. If none accepts
+/// it, moves to the next hub.
 pub(super) async fn to_next(options: &mut AgentOptions) {
     for _ in 0..options.other_hubs.len() {
         let hub = BootstrapHub::read(&options.bootstrap).ok();
@@ -120,7 +118,7 @@ fn rotate(options: &mut AgentOptions) {
     }
 }
 
-/// Returns whether a hub answers the bootstrap identity, and has not denied the cluster.
+/// Returns true if a hub accepts the bootstrap identity, and has not denied the cluster.
 async fn takes(hub: &BootstrapHub, cluster: &str) -> bool {
     let Ok(client) = hub.bootstrap_client().await else { return false };
     match Api::<ManagedCluster>::all(client).get_opt(cluster).await {

@@ -1,8 +1,6 @@
-//! The waits between attempts of the agent.
-
 use std::time::Duration;
 
-/// The wait before the next attempt: each is twice as long as the one before, up to a limit.
+/// The wait before the next attempt. It doubles with each attempt, up to a limit.
 pub(super) struct Wait {
     pub(super) next: Duration,
     longest: Duration,
@@ -13,7 +11,7 @@ impl Wait {
         Self { next: first, longest }
     }
 
-    /// Returns the wait, and doubles the one after it.
+    /// Returns the wait, and doubles the next one.
     pub(super) fn take(&mut self) -> Duration {
         let wait = self.next;
         self.next = self.longest.min(wait * 2);

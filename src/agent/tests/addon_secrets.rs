@@ -37,7 +37,7 @@ fn a_hub_that_lists_no_addon_takes_no_credentials_for_an_hour() {
     let none = BTreeSet::new();
     assert_eq!(kept.unregistered(&none, false, start), []);
     assert_eq!(kept.unregistered(&none, false, start + GRACE - minute), []);
-    // One add-on that is gone from among others is no accident of the hub.
+    // If one of several add-ons is gone, the hub has not lost its data.
     let registered = BTreeSet::from([other.clone()]);
     assert_eq!(kept.unregistered(&registered, true, start + GRACE), [(gone.clone(), "a".to_owned())]);
     assert_eq!(kept.unregistered(&none, false, start + GRACE + minute), [], "the hour begins again");

@@ -59,8 +59,8 @@ async fn before_the_renewal_only_credentials_that_are_gone_are_made_again() {
     assert_eq!(ensured().await, Some(renewal.until));
 }
 
-/// Returns a hub on which the certificate of an add-on is not rotated, and the number of patches that it has got.
-/// It answers the first with a conflict.
+/// Returns a hub on which an add-on's certificate is not rotated, and the number of patches that it has
+/// received. It answers the first patch with a conflict.
 fn conflicting_hub() -> (kube::Client, Arc<AtomicU32>) {
     let patches = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&patches);

@@ -1,4 +1,4 @@
-//! Which identity an agent uses whose clock says that the kept one has expired.
+//! The choice of an identity when the stored one has expired according to the agent's clock.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::agent::life::tests::{client, refusal};
 use crate::git::tests::recorder::Recorder;
 use crate::pki::{Authority, Identity, Profile, Subject, Usage};
 
-/// Returns an identity that was issued for a hundred hours, so many hours ago.
+/// Returns an identity that was issued `hours` hours ago, valid for a hundred hours.
 fn issued(authority: &Authority, hours: i64) -> Identity {
     let subject = Subject::new("system:open-cluster-management:c1:agent1", &[]);
     let profile = Profile { subject, names: &[], usage: Usage::Client, lifetime: Duration::from_hours(100) };
     authority.issue(&profile, now().checked_sub(SignedDuration::from_hours(hours)).unwrap()).unwrap()
 }
 
-/// Returns whether an agent uses an expired identity on a hub that answers it so, and that grants a new one.
+/// Returns true if an agent uses an expired identity on a hub that answers it with `code` and grants a new one.
 async fn is_used(code: u16) -> bool {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let authority = Authority::create("hub", now()).unwrap();
@@ -32,7 +32,8 @@ async fn is_used(code: u16) -> bool {
     let certificate = json!({"certificate": STANDARD.encode(new.certificate)});
     let spec = json!({"request": "", "signerName": "x"});
     let request = json!({"metadata": {"name": "r"}, "spec": spec, "status": certificate});
-    // The agent creates its cluster, asks for its name, lists its requests, makes a request and reads it.
+    // The agent creates its cluster, requests its user name, lists its requests, creates a request and reads
+    // it.
     let answers = [
         answer(code, &first),
         answer(201, &cluster),

@@ -1,5 +1,3 @@
-//! Which works are kept, and how often.
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -53,7 +51,7 @@ fn a_kept_work_is_read_as_it_was_and_one_that_expands_too_far_is_not() {
     assert_eq!(unpacked(&secret(b"no gzip".to_vec())), None);
 }
 
-/// An agent deletes the secrets that it holds and does not want.
+/// An agent deletes the secrets in its digests that match no work.
 #[test]
 fn an_agent_holds_no_work_that_the_agent_of_another_cluster_keeps_beside_it() {
     let secret = |name: &str, hub: &str, data: Vec<u8>| Secret {
@@ -82,7 +80,7 @@ fn an_agent_holds_no_work_that_the_agent_of_another_cluster_keeps_beside_it() {
     assert_eq!(kept.iter().filter_map(unpacked).collect::<Vec<_>>(), [of("c1")]);
 }
 
-/// Returns the keeper of an agent that has kept nothing yet.
+/// Returns the store of an agent that has stored nothing yet.
 fn keeper(spoke: kube::Client) -> KeptWorks {
     KeptWorks {
         secrets: Api::namespaced(spoke, "ns"),
@@ -94,7 +92,7 @@ fn keeper(spoke: kube::Client) -> KeptWorks {
     }
 }
 
-/// Keeps the works of one check after the other; returns how many secrets each check writes.
+/// Runs the checks one after the other, and returns how many secrets each writes.
 async fn written(checks: &[(&[ManifestWork], bool)]) -> Vec<usize> {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -113,7 +111,7 @@ async fn written(checks: &[(&[ManifestWork], bool)]) -> Vec<usize> {
     written
 }
 
-/// Returns a work of a generation, whose status is about the generation `reported`.
+/// Returns a work of a generation, with a status about the generation `reported`.
 fn reported(version: &str, generation: u32, reported: Option<u32>) -> [ManifestWork; 1] {
     let metadata =
         json!({"namespace": "c1", "name": "w", "resourceVersion": version, "generation": generation});
@@ -145,7 +143,7 @@ async fn a_work_whose_status_does_not_come_is_kept_after_half_a_minute() {
     assert_eq!(written(&[(&deleted, false)]).await, [1], "that of a deleted one does not come");
 }
 
-/// Otherwise an agent that starts while the hub is away goes back to it.
+/// Otherwise, an agent that starts while the hub is unreachable would return to the older content.
 #[tokio::test]
 async fn the_content_before_goes_when_no_secret_takes_the_new_one() {
     let deleted = Arc::new(AtomicUsize::new(0));

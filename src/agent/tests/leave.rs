@@ -1,4 +1,4 @@
-//! An agent that leaves a cluster which refuses it, or on which its identity is gone already.
+//! An agent that leaves a cluster that rejects it, or on which its identity is already gone.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +9,7 @@ use crate::agent::life::tests::{client, refusal};
 
 const CLAIM: &str = "agent.identity.agent.wheelwright.dev";
 
-/// Answers as a cluster without the identity, with the claim of an agent and an inventory of each of three
-/// agents.
+/// Answers as a cluster without the identity, with an agent's claim and the inventories of three agents.
 fn cluster(method: &str, path: &str) -> (u16, Value) {
     let applied = |name: &str, agent: &str, hub: &str| {
         json!({

@@ -1,5 +1,4 @@
-//! An identity in use: renewals that wait, refusals, and bootstrap kubeconfigs that change; all on a paused
-//! clock.
+//! An identity in use: pending renewals, rejections, and changing bootstrap kubeconfigs; all on a paused clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +27,7 @@ clusters: [{name: hub, cluster: {server: 'https://hub:6443', certificate-authori
 users: [{name: bootstrap, user: {token: first}}]
 ";
 
-/// A kubeconfig as OCM's agent writes it: other order, other names, more fields.
+/// A kubeconfig as OCM's agent writes it, with another order, other names and more fields.
 const KEPT: &str = "apiVersion: v1
 clusters:
 - cluster:
@@ -103,7 +102,8 @@ fn unclaimed<'a>(
     IdentityUse { options, hub, client, credentials, claim: None, shell: None }
 }
 
-/// Returns how the use of an identity that is due for renewal ends within an hour, on a hub that answers so.
+/// Returns how the use of an identity that is due for renewal ends within an hour, with these answers of the
+/// hub.
 async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<End> {
     let (hub, client) = (hub(KUBECONFIG), client(answer));
     let (credentials, options) = (due(&hub), options(client.clone()));
@@ -112,7 +112,7 @@ async fn within_an_hour(answer: fn(&Request<Body>) -> (u16, Value)) -> Option<En
     timeout(Duration::from_hours(1), life.end(&CancellationToken::new())).await.ok()
 }
 
-/// Answers as a hub on which nobody approves a request; half of the reads of it fail.
+/// Answers as a hub on which nobody approves a request. Every second read of the request fails.
 fn pending(request: &Request<Body>) -> (u16, Value) {
     static READS: AtomicU32 = AtomicU32::new(0);
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
@@ -127,8 +127,8 @@ fn pending(request: &Request<Body>) -> (u16, Value) {
     }
 }
 
-/// Joins a hub that refuses the cluster `refusals` times, and grants the request when `is_granted` says so of
-/// the number of attempts to create the cluster. Returns that number at the end.
+/// Joins a hub that rejects the cluster `refusals` times. It grants the request when `is_granted` returns true
+/// for the number of attempts to create the cluster. Returns the final number of attempts.
 async fn join_after(refusals: u32, is_granted: fn(u32) -> bool) -> u32 {
     let attempts = Arc::new(AtomicU32::new(0));
     let attempted = Arc::clone(&attempts);
@@ -157,15 +157,15 @@ async fn join_after(refusals: u32, is_granted: fn(u32) -> bool) -> u32 {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_was_refused_is_created_once_the_agent_may() {
-    // The request is granted at once, or never without the cluster.
+    // The request is granted at once, or only after the cluster was created.
     assert_eq!(join_after(1, |_| true).await, 2);
     assert_eq!(join_after(3, |attempts| attempts > 3).await, 4);
-    // Where only people create clusters, the agent joins too.
+    // If only people create clusters, the agent joins too.
     assert!(join_after(u32::MAX, |attempts| attempts > 5).await > 5);
     assert_eq!(join_after(0, |_| true).await, 1);
 }
 
-/// Returns whether the agent makes a request where there are ten of a user, with these conditions.
+/// Returns true if the agent creates a request when a user already has ten requests with these conditions.
 async fn requests_beside_ten_of(user: &'static str, conditions: Value) -> bool {
     let certificate = BASE64_STANDARD.encode(due(&hub(KUBECONFIG)).certificate);
     let hub = client(move |request| match (request.method().as_str(), request.uri().path()) {
@@ -318,7 +318,7 @@ async fn a_bootstrap_kubeconfig_that_changes_is_noticed() {
     }
 }
 
-/// A certificate ends by the clock of the machine, which may be set while the agent waits for the renewal.
+/// Certificates expire by the machine's clock, which may be adjusted while the agent waits for the renewal.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_by_an_hour_delays_no_renewal() {
     const HOUR: i64 = 3600;
@@ -335,7 +335,7 @@ async fn a_clock_that_jumps_by_an_hour_delays_no_renewal() {
     }
 }
 
-/// Returns why an agent with two hubs, which waits for its certificate, leaves the one that answers so.
+/// Returns why an agent with two hubs leaves the hub that answers a pending request like this.
 async fn lost_in_an_hour(code: u16, body: Value) -> Option<String> {
     let client = client(move |_| (code, body.clone()));
     let mut options = options(client.clone());
@@ -367,7 +367,7 @@ async fn an_agent_leaves_a_hub_that_dies_or_denies_it_before_the_certificate_and
     assert_eq!(lost_in_an_hour(200, cluster(json!([]))).await, None, "nobody has approved the cluster yet");
 }
 
-/// Returns the hub that an agent of two begins with if its cluster answers so.
+/// Returns the first hub of an agent with two hubs, if its cluster answers like this.
 async fn begins_with((code, body): (u16, Value)) -> Result<String, JoinError> {
     let mut options = options(client(move |_| (code, body.clone())));
     let other = kube::config::Kubeconfig::from_yaml(&KUBECONFIG.replace("hub:6443", "other:6443")).unwrap();

@@ -1,4 +1,4 @@
-//! The objects of the agent on a cluster that other agents use too.
+//! The agent's objects on a cluster that other agents use too.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -21,7 +21,7 @@ async fn cluster() -> Server {
     server
 }
 
-/// Returns the agent of a hub that keeps its identity in a namespace.
+/// Returns an agent that stores its identity in a namespace.
 pub(in crate::agent) fn agent(
     spoke: &Server,
     hub: &str,
@@ -110,7 +110,7 @@ async fn a_cluster_has_one_agent_of_each_hub() {
     let [of_first, of_second] = ["ns-one", "ns-two"].map(|ns| format!("{ns}.identity.agent.wheelwright.dev"));
     assert_eq!(values().await, [(of_first.clone(), identity.value()), (of_second.clone(), stranger.value())]);
 
-    // The second one moves to the hub of the first one, which goes on.
+    // The second agent moves to the first agent's hub. The first agent keeps running.
     let (moved, hub, stranger) = agent(&spoke, "https://one:6443", "ns-two");
     let refused = refuse_second(&moved, &hub).await.unwrap_err();
     assert!(refused.to_string().contains(&of_first), "{refused}");
@@ -118,7 +118,7 @@ async fn a_cluster_has_one_agent_of_each_hub() {
     assert!(refused.to_string().contains(&of_first), "{refused}");
     write_claim(&first, &hub, &identity).await.unwrap();
 
-    // The first one moves to another hub, and makes room.
+    // The first agent moves to another hub, and makes room.
     let (moved, other, identity) = agent(&spoke, "https://three:6443", "ns-one");
     write_claim(&moved, &other, &identity).await.unwrap();
     assert_eq!(values().await[0], (of_first, identity.value()));
