@@ -19,16 +19,16 @@ use store::{ApiError, ResourcePath, Store, User};
 
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// The identity of the peer of a connection.
+/// The authenticated peer of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Peer {
-    /// It is in the same process.
+    /// A peer in the same process.
     Trusted(Arc<User>),
-    /// It sent no certificate; its requests may carry tokens.
+    /// A peer without a certificate; its requests may carry tokens.
     Unknown(Arc<Connection>),
-    /// It sent a certificate that this server issued.
+    /// A peer with a certificate that this server issued.
     Certified { user: Arc<User>, until: Timestamp, connection: Arc<Connection> },
-    /// It sent a certificate that is not valid.
+    /// A peer with an invalid certificate.
     Refused,
 }
 
@@ -46,11 +46,11 @@ pub(super) fn of_certificate(der: &[u8]) -> Option<(User, Timestamp)> {
         .filter(|(user, _)| !user.name.is_empty())
 }
 
-/// Returns the user of a request over a connection: the certificate of the connection counts first, then a
-/// bearer token. Invalid credentials are refused.
+/// Returns the user of a request: from the connection's certificate if there is one, otherwise from a bearer
+/// token. Rejects invalid credentials.
 ///
 /// # Errors
-/// 401 for a certificate or a token that is not valid, 429 if the user has too many connections.
+/// 401 for an invalid certificate or token, 429 if the user has too many connections.
 pub(super) fn authenticate(hub: &Hub, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, ApiError> {
     let connection = match peer {
         Peer::Trusted(user) => return Ok(user.clone()),
@@ -75,11 +75,11 @@ pub(super) fn authenticate(hub: &Hub, peer: &Peer, headers: &HeaderMap) -> Resul
 /// A valid token.
 pub(super) struct Known {
     pub(super) user: Arc<User>,
-    /// Those of the token's audiences that were asked for.
+    /// The requested audiences that the token is for.
     pub(super) audiences: Vec<String>,
 }
 
-/// Returns the user of a bearer token for any of these audiences; without an audience, for the server itself.
+/// Returns the user of a bearer token for any of these audiences, or for the server itself if there are none.
 /// Static and bootstrap tokens are for the server only.
 pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<Known> {
     let ours = [ISSUER.to_owned()];
@@ -89,7 +89,7 @@ pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<K
         let matching: Vec<String> = wanted.iter().filter(|a| *a == ISSUER).cloned().collect();
         (!matching.is_empty()).then_some(matching)
     };
-    // The lookup is by digest, so that its time reveals nothing about the token.
+    // Look up by digest, so that the timing reveals nothing about the token.
     if let Some(user) = hub.static_tokens.get(&digest(token)) {
         return Some(Known { user: user.clone(), audiences: of_server()? });
     }
@@ -102,13 +102,13 @@ pub(super) fn of_token(hub: &Hub, token: &str, audiences: &[String]) -> Option<K
     Some(Known { user: Arc::new(user), audiences: of_server()? })
 }
 
-/// Returns the digest by which a token is looked up.
+/// Returns the lookup digest of a token.
 pub(super) fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// Returns the service account of a token, if the account and the object that the token is bound to still
-/// have the same uids.
+/// Returns the service account of a token, if the account and the object that the token is bound to still have
+/// the same uids.
 fn of_claims(store: &Store, claims: &Claims) -> Option<User> {
     let binding = &claims.kubernetes;
     let lookup = |resource: &str, bound: &super::token::Bound| {
@@ -146,7 +146,7 @@ fn of_bootstrap_token(store: &Store, token: &str, now: Timestamp) -> Option<User
     let is_token = object.at(&["type"]).and_then(|t| t.as_str()) == Some("bootstrap.kubernetes.io/token");
     let expires = secret_text(&object, "expiration");
     let is_valid = is_token
-        // Digests are compared, so that the time of the comparison reveals nothing about the secret.
+        // Compare digests, so that the timing reveals nothing about the secret.
         && Sha256::digest(secret_text(&object, "token-secret")?) == Sha256::digest(secret)
         && secret_text(&object, "token-id").as_deref() == Some(id)
         && secret_text(&object, "usage-bootstrap-authentication").as_deref() == Some("true")
@@ -170,10 +170,10 @@ fn secret_text(secret: &Object, key: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
 }
 
-/// Returns the user, group, uid and extra that `Impersonate-…` headers ask to be; `None` without them.
+/// Returns the user, group, uid and extra in the `Impersonate-…` headers; `None` without them.
 ///
 /// # Errors
-/// 400 for headers without the user.
+/// 400 for headers without a user.
 pub(super) fn impersonated(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let all = |name: &str| {
         headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect::<Vec<_>>()

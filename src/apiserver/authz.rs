@@ -1,4 +1,4 @@
-//! Authorization: RBAC for every request, and the few rules that kube-apiserver's admission adds for
+//! Authorization: RBAC for every request, and the few checks that kube-apiserver's admission adds for
 //! certificates and impersonation.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use api::names::KUBE_CLIENT_SIGNER;
 use store::rbac::{Attributes, MASTERS};
 use store::{ApiError, ResourcePath, Store, User, WriteOptions, Written};
 
-/// Refuses a request for objects that its user may not make.
+/// Rejects a request for objects if the user may not make it.
 pub(super) fn check(
     hub: &Hub,
     request: &ApiRequest,
@@ -36,7 +36,7 @@ pub(super) fn check(
     hub.read(|store| store.authorize(&request.user, verb.as_str(), &on))
 }
 
-/// Refuses a request for a path that names no objects.
+/// Rejects a request for a non-resource path if the user may not make it.
 pub(super) fn check_path(hub: &Hub, request: &ApiRequest) -> Result<(), ApiError> {
     let verb = request.method.as_str().to_ascii_lowercase();
     let attributes = Attributes::path(verb.as_str(), request.path.as_str());
@@ -49,7 +49,7 @@ pub(super) fn check_path(hub: &Hub, request: &ApiRequest) -> Result<(), ApiError
     )))
 }
 
-/// Returns the user that a request impersonates, if the sender may do so; otherwise the sender.
+/// Returns the user that a request impersonates, or the sender without impersonation.
 ///
 /// # Errors
 /// 403 if the sender may not impersonate that user or one of its groups.
@@ -97,8 +97,8 @@ pub(super) fn impersonate(hub: &Hub, sender: Arc<User>, headers: &HeaderMap) -> 
     Ok(Arc::new(wanted))
 }
 
-/// Checks the permissions beyond RBAC that kube-apiserver's admission plugins demand when certificates are
-/// approved or issued.
+/// Checks the permissions beyond RBAC that kube-apiserver's admission plugins require to approve or issue
+/// certificates.
 pub(super) fn admit_certificate(
     hub: &Hub,
     request: &ApiRequest,
@@ -123,8 +123,7 @@ fn is_signing_request(target: &ResourcePath) -> bool {
     (target.group.as_str(), target.resource.as_str()) == ("certificates.k8s.io", "certificatesigningrequests")
 }
 
-/// Does a write and then checks its result, whichever verb led to it (admission plugin
-/// CertificateSubjectRestriction).
+/// Does a write and checks the result, for every verb (admission plugin CertificateSubjectRestriction).
 pub(super) fn admitted(
     store: &mut Store,
     target: &ResourcePath,
@@ -150,7 +149,7 @@ fn names_masters_group(encoded: &str) -> bool {
     parsed.is_ok_and(|parsed| parsed.subject.organizations.iter().any(|o| o == MASTERS))
 }
 
-/// Checks the permission to approve or sign for a signer: for its name, or for all names of its domain.
+/// Checks the permission to approve or sign for a signer, by its name or by all names of its domain.
 fn may_use_signer(
     store: &Store,
     request: &ApiRequest,

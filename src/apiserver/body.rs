@@ -1,18 +1,19 @@
-//! JSON bodies, and their duplicate fields.
+//! JSON bodies, and detection of duplicate fields.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use store::{ApiError, FieldError, FieldValidation};
 
-/// Most duplicate fields that are named, each in so many characters: a body may repeat a long path often.
+/// The maximum number of reported duplicate fields, and the maximum length of each: a body may repeat a long
+/// path many times.
 const MOST_REPEATED: usize = 100;
 const LONGEST_PATH: usize = 200;
-/// Most maps of a body: each takes 650 bytes of memory, however short its text is. No object that etcd takes
-/// has more.
+/// The maximum number of maps in a body. Each takes 650 bytes of memory, however short its text is. No object
+/// that fits in etcd has more.
 const MOST_MAPS: usize = 60_000;
 
-/// A parsed body. Of duplicate fields the last one counts.
+/// A parsed body. The last of several duplicate fields wins.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) value: Value,
@@ -20,22 +21,21 @@ pub(super) struct Body {
     repeated: Vec<String>,
 }
 
-/// The role of a body in its request; it decides how repeated fields are refused.
+/// The role of a body in its request, which decides how duplicate fields are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The object itself.
     Object,
-    /// A patch of it.
+    /// A patch of the object.
     Patch,
     /// A configuration to apply.
     Apply,
 }
 
 impl Body {
-    /// Reads JSON.
+    /// Parses JSON.
     ///
     /// # Errors
-    /// The error in the text, or it has too many maps.
+    /// The text is not valid JSON, or has too many maps.
     pub(super) fn json(text: &[u8], role: Role) -> Result<Self, serde_json::Error> {
         let mut found = Found::default();
         let mut json = serde_json::Deserializer::from_slice(text);
@@ -53,7 +53,7 @@ impl Body {
         Ok(Self { value, repeated: repeated.into_iter().map(sentence).collect() })
     }
 
-    /// Makes a body of a value that was read in another way.
+    /// Creates a body from a value that was parsed elsewhere.
     pub(super) fn of(value: Value) -> Self {
         Self { value, repeated: Vec::new() }
     }
@@ -61,7 +61,7 @@ impl Body {
     /// Returns the warnings for the client.
     ///
     /// # Errors
-    /// 400, or 422 for a patch, if the validation is strict and a field is duplicate.
+    /// 400, or 422 for a patch, if the validation is strict and a field is duplicated.
     pub(super) fn warnings(&self, role: Role, validation: FieldValidation) -> Result<Vec<String>, ApiError> {
         if self.repeated.is_empty() {
             return Ok(Vec::new());
@@ -79,7 +79,7 @@ impl Body {
     }
 }
 
-/// What a reader has found so far, and where it is.
+/// The state of a reader: the current path, and its findings so far.
 #[derive(Default)]
 struct Found {
     path: String,
@@ -87,11 +87,11 @@ struct Found {
     maps: usize,
 }
 
-/// Reads a value at the path.
+/// Reads the value at the current path.
 struct Reader<'r>(&'r mut Found);
 
 impl Reader<'_> {
-    /// Reads the value one step below.
+    /// Reads a value one level deeper.
     fn below<T>(&mut self, step: &str, read: impl FnOnce(Reader<'_>) -> T) -> T {
         let here = self.0.path.len();
         self.0.path.push_str(step);

@@ -1,5 +1,5 @@
-//! Limits on connections: how many unauthenticated clients and one user can hold, and how long a client can
-//! hold one without reading.
+//! Limits on connections: how many connections unauthenticated clients and each user can open, and how long a
+//! client can keep one open without reading.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,21 +15,21 @@ use tokio_util::sync::CancellationToken;
 use super::places::{Place, Places};
 use store::{ApiError, User};
 
-/// Limit of the connections with an unknown peer: half of the file descriptors that a process has by default.
+/// The maximum number of connections with unknown peers: half of a process's default file descriptors.
 const MAX_UNKNOWN_PEERS: usize = 512;
-/// File descriptors that stay for everything else: files, and connections of administrators.
+/// The file descriptors reserved for files and for connections of administrators.
 const RESERVED: usize = 128;
-/// Limit of the connections with a known peer, however many file descriptors there are.
+/// The maximum number of connections with known peers, regardless of the number of file descriptors.
 const MAX_KNOWN_PEERS: u64 = 65_536;
 
 /// The open connections.
 ///
-/// One of an unknown peer above the limit closes the oldest of them. So a flood of silent connections cannot
-/// keep out a client that sends a request at once. Those with a valid certificate or token have a [`Place`]
-/// of their user.
+/// A connection of an unknown peer above the limit closes the oldest such connection. A flood of silent
+/// connections therefore cannot lock out a client that sends a request at once. A connection with a valid
+/// certificate or token takes a [`Place`] of its user.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// Of peers without a valid certificate or token so far, oldest first.
+    /// Connections without a valid certificate or token so far, oldest first.
     unknown: Mutex<Queue>,
     known: Arc<Places>,
 }
@@ -40,7 +40,7 @@ struct Queue {
     open: BTreeMap<u64, CancellationToken>,
 }
 
-/// One connection, until it is dropped.
+/// One connection. Dropping it ends its count.
 #[derive(Debug)]
 pub(super) struct Connection {
     number: u64,
@@ -49,14 +49,14 @@ pub(super) struct Connection {
 }
 
 impl Connections {
-    /// Returns the limits of a process that may have this many files open.
+    /// Returns the limits for a process that may open this many files.
     pub(super) fn new(descriptors: u64) -> Arc<Self> {
         let known = usize::try_from(descriptors.min(MAX_KNOWN_PEERS)).unwrap_or_default();
         let known = Places::new(known.saturating_sub(MAX_UNKNOWN_PEERS + RESERVED));
         Arc::new(Self { unknown: Mutex::default(), known })
     }
 
-    /// Counts a new connection; the token is cancelled when the connection has to be closed.
+    /// Counts a new connection. The token is canceled when the connection must be closed.
     pub(super) fn enter(self: &Arc<Self>) -> (Arc<Connection>, CancellationToken) {
         let mut queue = self.unknown();
         let (number, token) = (queue.next, CancellationToken::new());
@@ -76,15 +76,14 @@ impl Connections {
 }
 
 impl Connection {
-    /// Counts the connection as one of this user from now on. Later users of the same connection do not
-    /// count.
+    /// Counts the connection towards this user from now on. Later users of the same connection do not count.
     ///
     /// # Errors
-    /// 429 if the user has too many.
+    /// 429 if the user has too many connections.
     pub(super) fn identify(&self, user: &User) -> Result<(), ApiError> {
         if self.place.get().is_none() {
             let place = self.of.known.take(user).ok_or_else(ApiError::too_many_requests)?;
-            // If two first requests arrive at once, the second place is free again.
+            // If two first requests race, the second place is released.
             drop(self.place.set(place));
             self.of.unknown().open.remove(&self.number);
         }
@@ -98,7 +97,7 @@ impl Drop for Connection {
     }
 }
 
-/// A stream whose writes fail when the peer reads nothing for too long.
+/// A stream whose writes fail if the peer does not read for too long.
 #[derive(Debug)]
 pub(super) struct TimeoutStream<S> {
     stream: S,
@@ -181,7 +180,7 @@ mod tests {
         let of_a: Vec<_> = std::iter::from_fn(|| open("a").ok()).collect();
         assert_eq!(of_a.len(), (1_024 - MAX_UNKNOWN_PEERS - RESERVED) / 2);
         assert_eq!(open("a").unwrap_err().code(), 429);
-        // Another request of the same connection is no further connection.
+        // Another request on the same connection does not count again.
         of_a[0].identify(&user("a")).unwrap();
         open("b").unwrap();
         drop(of_a);

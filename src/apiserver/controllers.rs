@@ -1,8 +1,7 @@
 //! The controllers of the embedded control plane: garbage collection, deletion of namespaces, certificates,
 //! and the defaults of namespaces.
 //!
-//! The decisions are pure functions in other modules. This module runs them when something changed, and at
-//! intervals.
+//! The decisions are pure functions in other modules. This module runs them on changes and at intervals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +16,14 @@ use super::signer;
 use object::Object;
 use store::{GroupResource, ListOptions, ResourcePath, WriteOptions};
 
-/// How long work that depends only on time may wait, such as the deletion of old signing requests.
+/// The interval for work that depends only on time, such as the deletion of old signing requests.
 const RESYNC_PERIOD: Duration = Duration::from_secs(600);
 
 /// Events expire an hour after their last write (`--event-ttl` of kube-apiserver).
 const EVENTS: SignedDuration = SignedDuration::from_hours(1);
-/// Interval of the checks for expired events.
+/// The interval between checks for expired events.
 const EXPIRY: Duration = Duration::from_secs(60);
 
-/// Starts all controllers.
 pub(super) fn spawn(hub: &Arc<Hub>, tasks: &TaskTracker) {
     let any = hub.subscribe_all();
     let (requests, namespaces) = (
@@ -39,7 +37,6 @@ pub(super) fn spawn(hub: &Arc<Hub>, tasks: &TaskTracker) {
     tasks.spawn(on_change(hub.clone(), namespaces, async |hub| furnish(hub).await));
 }
 
-/// Deletes old events.
 async fn expire(hub: Arc<Hub>) {
     loop {
         tokio::select! {
@@ -49,14 +46,14 @@ async fn expire(hub: Arc<Hub>) {
         let mut last = None;
         loop {
             let expired = hub.write(move |store, now| Ok(store.expire_events(EVENTS, last.as_ref(), now)));
-            // A write that the disk refused is tried again in the next round.
+            // The next round retries a write that failed on disk.
             let Ok(Some(more)) = expired.await else { break };
             last = Some(more);
         }
     }
 }
 
-/// Runs a step at the start, and again whenever something changed since the step began.
+/// Runs a step at the start, and again after each change since the step began.
 async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl AsyncFn(&Arc<Hub>)) {
     loop {
         changed.mark_unchanged();
@@ -69,23 +66,23 @@ async fn on_change(hub: Arc<Hub>, mut changed: watch::Receiver<u64>, step: impl 
     }
 }
 
-/// Collects garbage and empties namespaces that are being deleted, in slices between which writes of clients go on.
+/// Collects garbage and empties namespaces that are being deleted. Clients can write between the slices.
 async fn collect(hub: &Arc<Hub>) {
-    // A write that the disk refused is undone; the next change starts this step again.
+    // A write that failed on disk is undone. The next change starts this step again.
     while hub.write(|store, now| Ok(store.collect_some(now))).await == Ok(true) {}
 }
 
-/// Gives every namespace a default service account, and the CA certificate for its tokens.
+/// Creates the default service account and the CA certificate for its tokens in every namespace.
 async fn furnish(hub: &Arc<Hub>) {
     let reader = hub.clone();
     for (target, object) in apart(move || missing(&reader)).await {
-        // A namespace that is being deleted refuses the write, as it should.
+        // A namespace that is being deleted correctly rejects the write.
         let options = WriteOptions::manager("kube-controller-manager");
         drop(hub.write(move |store, now| store.create(&target, object, &options, now)).await);
     }
 }
 
-/// Returns the objects that namespaces lack.
+/// Returns the default objects that are missing in namespaces.
 fn missing(hub: &Hub) -> Vec<(ResourcePath, Object)> {
     let namespaces = ResourcePath::resource("", "v1", "namespaces");
     let Ok(namespaces) = hub.read(|store| store.list(&namespaces, &ListOptions::default())) else {

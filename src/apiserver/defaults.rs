@@ -11,7 +11,7 @@ use store::Store;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// Registers the conversions of kinds whose versions differ in more than their name.
+/// Registers conversions for the kinds whose versions differ in more than their name.
 pub(super) fn converting(store: Store) -> Store {
     let kinds = ["AddOnDeploymentConfig", "AddOnTemplate", "ClusterManagementAddOn", "ManagedClusterAddOn"];
     kinds.into_iter().fold(store, |store, kind| {
@@ -22,7 +22,7 @@ pub(super) fn converting(store: Store) -> Store {
     })
 }
 
-/// Returns the default roles and bindings, as kube-apiserver reconciles them at every start, and the
+/// Returns the default roles and bindings, which kube-apiserver also reconciles at each start, and the
 /// admission policies of a hub.
 pub(super) fn objects() -> Vec<Object> {
     let roles = ROLES.split("\n---\n").skip(1).map(document);
@@ -33,7 +33,7 @@ pub(super) fn objects() -> Vec<Object> {
 /// The default roles of Kubernetes.
 const ROLES: &str = include_str!("cluster-roles.yaml");
 
-/// The roles that groups have from the start.
+/// The default bindings of roles to groups.
 const BOUND: [(&str, &[&str]); 5] = [
     ("cluster-admin", &["system:masters"]),
     ("system:discovery", &["system:authenticated"]),

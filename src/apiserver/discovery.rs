@@ -1,5 +1,4 @@
-//! Discovery: the groups, versions and resources that are served, in the old format and in the aggregated
-//! one.
+//! Discovery: the served groups, versions and resources, in the old and the aggregated format.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +40,7 @@ struct Sub {
     verbs: &'static [&'static str],
 }
 
-/// Answers `/api`, `/apis` and what is below them up to a group version; `None` for every other path.
+/// Answers `/api`, `/apis` and the paths below them up to a group version; `None` for every other path.
 pub(super) fn answer(hub: &Hub, request: &ApiRequest) -> Option<Response> {
     let catalogue = || hub.read(catalogue);
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
@@ -196,7 +195,6 @@ fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Option<Re
     ))
 }
 
-/// Sets short names and categories, if there are any.
 fn set_names(entry: &mut Value, served: &ServedResource) {
     let Some(fields) = entry.as_object_mut() else { return };
     for (field, names) in [("shortNames", &served.short_names), ("categories", &served.categories)] {

@@ -16,13 +16,13 @@ use super::respond::{self, HandlerResult};
 use super::{authn, authz, discovery, openapi, resources, review};
 use store::{ApiError, ResourcePath};
 
-/// Bodies larger than this are refused, as by kube-apiserver.
+/// The maximum size of a body, as in kube-apiserver.
 const BODY_LIMIT: usize = 3 << 20;
 
-/// A body that takes longer to arrive is refused (`--request-timeout` of kube-apiserver).
+/// The maximum time for a body to arrive (`--request-timeout` of kube-apiserver).
 const BODY_TIME: Duration = Duration::from_secs(60);
 
-/// Answers a request. A refusal is an answer too.
+/// Answers a request. A rejection is an answer too.
 pub(super) async fn handle(
     hub: Arc<Hub>,
     peer: Peer,
@@ -55,7 +55,7 @@ async fn answer(hub: &Arc<Hub>, peer: &Peer, request: http::Request<Body>) -> Ha
         let request = Arc::new(request);
         let response = objects(hub, request.clone(), &target, verb, body).await?;
         let Some(place) = place else { return Ok(response) };
-        // A list counts its objects itself.
+        // A list counts its own objects.
         let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
         let large = bytes.filter(|bytes| *bytes > respond::CHUNK);
         let memory = large.map(|bytes| hub.in_flight.answer(&request.user, bytes)).transpose()?;
@@ -98,7 +98,7 @@ async fn objects(
     resources::answer(hub, request, target, verb, body).await
 }
 
-/// Answers requests that are not about objects.
+/// Answers requests for non-resource paths.
 fn paths(hub: &Hub, request: &ApiRequest) -> HandlerResult {
     match request.path.trim_end_matches('/') {
         "/version" => Ok(respond::json(StatusCode::OK, &super::version())),

@@ -1,4 +1,4 @@
-//! The state that all requests share: the stores with their locks, the open watches, and the keys.
+//! The state that all requests share: the stores and their locks, the open watches, and the keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use store::{ApiError, GroupResource, JournalEntry, Store, User};
 #[derive(Debug)]
 pub(super) struct Hub {
     stores: Arc<Stores>,
-    /// Held by the write that is next, so that no thread waits for the others.
+    /// Locked by the next write, so that no thread waits for other writes.
     turn: Turn,
-    /// The same for reviews.
+    /// The same lock for reviews.
     reviews: Turn,
     signals: Arc<Signals>,
     journal: Option<Journal>,
@@ -31,18 +31,18 @@ pub(super) struct Hub {
     /// Verifies the chains of client certificates.
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
     pub(super) tokens: TokenKey,
-    /// Static bearer tokens, by their digests.
+    /// Static bearer tokens, keyed by their digests.
     pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
     pub(super) documents: Documents,
-    /// Requests that are being answered, and open watches.
+    /// Requests in flight, and open watches.
     pub(super) in_flight: InFlight,
     pub(super) stop: CancellationToken,
 }
 
-/// Lets work be done one at a time. The work has it until its end, even if the client is gone before.
+/// Serializes work. A task keeps its turn until it ends, even if the client has disconnected.
 type Turn = Arc<tokio::sync::Mutex<()>>;
 
-/// Limits of what is answered at once.
+/// The limits on concurrent requests, bytes and watches.
 #[derive(Debug)]
 pub(super) struct InFlight {
     requests: Arc<Places>,
@@ -51,20 +51,20 @@ pub(super) struct InFlight {
     watches: Arc<Places>,
 }
 
-/// Bytes of request bodies that are held at once.
+/// The limit on bytes of request bodies in memory.
 const BODIES: usize = 64 << 20;
-/// Bytes of long answers that are held at once.
+/// The limit on bytes of long responses in memory.
 const ANSWERS: usize = 64 << 20;
-/// Bytes of one place among them.
+/// The bytes that one place stands for.
 const PLACE: usize = 64 << 10;
 
-/// Bytes that one watch takes, besides a long event that waits for its client.
+/// The bytes that one watch uses, in addition to a long event that waits for its client.
 pub(super) const WATCH: usize = 32 << 10;
-/// The part of the memory that watches may take.
+/// Watches may use this fraction of the memory: 1/16.
 const WATCHES: usize = 16;
 
 impl InFlight {
-    /// Makes the places of a process that may take so many bytes of memory.
+    /// Creates the limits for a process that may use this many bytes of memory.
     fn new(memory: usize) -> Self {
         // `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver together.
         let requests = Places::new(600);
@@ -73,34 +73,34 @@ impl InFlight {
         Self { requests, bodies, answers, watches }
     }
 
-    /// Counts a request of a user, until the place is dropped.
+    /// Counts a user's request until the place is dropped.
     ///
     /// # Errors
-    /// 429 if there are too many.
+    /// 429 if there are too many requests.
     pub(super) fn request(&self, user: &User) -> Result<Place, ApiError> {
         self.requests.take(user).ok_or_else(ApiError::too_many_requests)
     }
 
-    /// Counts the bytes of a body of a user, until the place is dropped.
+    /// Counts the bytes of a user's body until the place is dropped.
     ///
     /// # Errors
-    /// 429 if there are too many.
+    /// 429 if there are too many bytes.
     pub(super) fn body(&self, user: &User, bytes: usize) -> Result<Place, ApiError> {
         self.bodies.take_many(user, bytes.div_ceil(PLACE)).ok_or_else(ApiError::too_many_requests)
     }
 
-    /// Counts the bytes that are held for an answer until the client has read it, up to the share of the user.
+    /// Counts the bytes of a response until the client has read it, up to the user's share.
     ///
     /// # Errors
-    /// 429 if the user has not read other answers of that size.
+    /// 429 if the user has too many unread bytes of other responses.
     pub(super) fn answer(&self, user: &User, bytes: usize) -> Result<Place, ApiError> {
         self.answers.take_up_to(user, bytes.div_ceil(PLACE)).ok_or_else(ApiError::too_many_requests)
     }
 
-    /// Counts a watch of a user, until the place is dropped.
+    /// Counts a user's watch until the place is dropped.
     ///
     /// # Errors
-    /// 429 if there are too many.
+    /// 429 if there are too many watches.
     pub(super) fn watch(&self, user: &User) -> Result<Place, ApiError> {
         self.watches.take(user).ok_or_else(ApiError::too_many_requests)
     }
@@ -116,7 +116,7 @@ pub(super) struct Parts {
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
     pub(super) tokens: TokenKey,
     pub(super) static_tokens: BTreeMap<[u8; 32], Arc<User>>,
-    /// Bytes of memory that the process may take.
+    /// The bytes of memory that the process may use.
     pub(super) memory: Option<usize>,
 }
 
@@ -141,7 +141,7 @@ impl Hub {
         }
     }
 
-    /// Reads the durable state. `look` must be short, because every request waits for it.
+    /// Reads the durable state. `look` must be fast, because it blocks every other request.
     pub(super) fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
         look(&self.stores.shown())
     }
@@ -149,7 +149,7 @@ impl Hub {
     /// Changes the store, and returns when the change is durable.
     ///
     /// # Errors
-    /// Returns the result of `change`, or 500 if the disk refused the change, which is undone then.
+    /// Returns the error of `change`, or 500 if the change failed on disk and was undone.
     pub(super) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         change: impl FnOnce(&mut Store, Timestamp) -> Result<T, ApiError> + Send + 'static,
@@ -159,14 +159,14 @@ impl Hub {
         let work = move || (hub.write_unsettled(change), turn);
         let ((outcome, durable), turn) = apart(work).await;
         let Some(durable) = durable else { return outcome };
-        // Small writes wait for the disk together; a large one keeps its turn, so that few are in memory.
+        // Small writes wait for the disk together. A large write keeps its turn, so that few are in memory.
         let turn = durable.is_large().then_some(turn);
         durable.wait().await.map_err(ApiError::internal)?;
         drop(turn);
         outcome
     }
 
-    /// Does the work of a review. Its body is parsed in it, and can take thirty times the memory of its text.
+    /// Does the work of a review. Parsing its body can take thirty times the memory of its text.
     pub(super) async fn review<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
@@ -176,8 +176,8 @@ impl Hub {
         apart(move || (work(&hub), turn)).await.0
     }
 
-    /// Changes the store. The second result resolves when the change, and the state that it was decided on,
-    /// are durable.
+    /// Changes the store. The second result resolves when the change, and the state that it was based on, are
+    /// durable.
     pub(super) fn write_unsettled<T>(
         &self,
         change: impl FnOnce(&mut Store, Timestamp) -> T,
@@ -186,7 +186,7 @@ impl Hub {
         let outcome = change(&mut store, (self.clock)());
         let written: Vec<JournalEntry> = store.take_journal();
         match &self.journal {
-            // The lock is held here, so that the order on disk is that of the revisions.
+            // The lock is still held, so that the disk has the writes in the order of their revisions.
             Some(journal) => (outcome, Some(journal.append(written))),
             None => {
                 self.signals.notify(written.iter().map(|e| (&e.resource, e.revision)));
@@ -195,28 +195,27 @@ impl Hub {
         }
     }
 
-    /// Calls [`Signals::subscribe`].
     pub(super) fn subscribe(&self, resource: &GroupResource) -> watch::Receiver<u64> {
         self.signals.subscribe(resource)
     }
 
-    /// Wakes at every change.
+    /// Returns a channel that changes with every write.
     pub(super) fn subscribe_all(&self) -> watch::Receiver<u64> {
         self.signals.subscribe_all()
     }
 
-    /// Returns why the last write was refused, if the disk refused it.
+    /// Returns the error of the last write, if it failed on disk.
     pub(super) fn failure(&self) -> Option<String> {
         self.journal.as_ref().and_then(Journal::failure)
     }
 }
 
-/// Does work that may take long on a thread that serves no connections.
+/// Runs slow work on a thread that serves no connections.
 pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(result) => result,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The runtime is shutting down, and this task with it.
+        // The runtime is shutting down, and will drop this task.
         Err(Err(_)) => std::future::pending().await,
     }
 }

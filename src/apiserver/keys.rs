@@ -1,4 +1,4 @@
-//! The keys of a server, which are made once and kept beside its data.
+//! The keys of a server, generated once and stored with its data.
 
 use std::fs;
 use std::io::Write;
@@ -10,10 +10,10 @@ use super::lock::private;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity, KeyPair, fill_random};
 
-/// The authority of clients and of the server itself, and the key of service account tokens.
+/// The certificate authority for clients and the server itself, and the key for service account tokens.
 pub(super) struct Keys {
     pub(super) authority: Authority,
-    /// PEM.
+    /// In PEM.
     pub(super) tokens: String,
 }
 
@@ -25,7 +25,7 @@ impl Keys {
         })
     }
 
-    /// Reads the keys in a locked directory, and makes the missing ones.
+    /// Reads the keys in a locked directory, and generates missing keys.
     pub(super) fn open(dir: &Path, now: Timestamp) -> Result<Self, StartError> {
         let data = |path: &Path| {
             let path = path.display().to_string();
@@ -33,7 +33,7 @@ impl Keys {
         };
         let [certificate, key, tokens] =
             ["ca.crt", "ca.key", "service-accounts.key"].map(|name| dir.join(name));
-        // The certificate is written last, so if it exists, the other files exist too.
+        // The certificate is written last. If it exists, so do the other files.
         if !certificate.exists() {
             let made = Self::create(now)?;
             let identity = made.authority.identity();
@@ -57,7 +57,7 @@ impl Keys {
     }
 }
 
-/// Writes a file that only its owner can read, completely or not at all.
+/// Atomically writes a file that only its owner can read.
 ///
 /// # Errors
 /// The error of the operating system.

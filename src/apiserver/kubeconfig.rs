@@ -16,19 +16,19 @@ pub enum Credential {
     Token(String),
 }
 
-/// Describes one server and one user; everything is inline, so the file can be moved.
+/// Returns a kubeconfig for one server and one user. Everything is inline, so the file can be moved.
 pub fn kubeconfig(url: &str, ca_pem: &str, credential: &Credential) -> Kubeconfig {
     serde_json::from_value(document(url, ca_pem, credential))
         .expect("the document has the fields of a kubeconfig")
 }
 
-/// Returns the same as the text of a file.
+/// Returns the same kubeconfig as YAML text.
 pub fn kubeconfig_yaml(url: &str, ca_pem: &str, credential: &Credential) -> String {
     serde_saphyr::to_string(&document(url, ca_pem, credential))
         .expect("a JSON document can be written as YAML")
 }
 
-/// Returns the client certificate and key of a file that [`kubeconfig_yaml`] wrote.
+/// Returns the client certificate and key in a kubeconfig from [`kubeconfig_yaml`].
 pub(super) fn identity_in(text: &str) -> Option<Identity> {
     let document: Value = serde_saphyr::from_str(text).ok()?;
     let user = |field: &str| {

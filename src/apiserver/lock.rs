@@ -1,19 +1,19 @@
-//! Locks a data directory for one server and keeps other users out of it. A second server would begin a
-//! journal of its own, and the writes of the first would be lost. The journal and the keys hold every Secret
-//! in clear text.
+//! Locks a data directory for one server and protects it from other users. A second server would start its own
+//! journal, and the first server's writes would be lost. The journal and the keys contain every Secret in clear
+//! text.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// The permissions that only the owner may have, in the mode of a file.
+/// The mode bits that grant permissions to users other than the owner.
 const OTHERS: u32 = 0o077;
 
 /// A data directory that cannot be locked for one server.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// The data directory cannot be used.
+    /// The data directory is not usable.
     #[error("cannot use {path}")]
     Data {
         /// The directory, or a file in it.
@@ -39,19 +39,17 @@ pub enum LockError {
     },
 }
 
-/// The lock of a data directory. The operating system releases it when it is dropped or the process ends for
-/// any reason.
+/// The lock of a data directory. The operating system releases it when it is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
-    /// Locks a directory, which is created where it does not exist.
-    ///
+    /// Locks a directory, and creates it if it does not exist.
     /// # Errors
-    /// [`LockError::InUse`] if another server holds the lock, [`LockError::Exposed`] if other users may
-    /// read the directory or a file in it, [`LockError::Data`] if it cannot be used.
+    /// [`LockError::InUse`] if another server has the lock, [`LockError::Exposed`] if other users may read the
+    /// directory or a file in it, [`LockError::Data`] if the directory is not usable.
     pub(super) fn acquire(dir: &Path) -> Result<Self, LockError> {
         let path = dir.join("lock");
         let refused = |source| LockError::Data { path: path.display().to_string(), source };
@@ -69,13 +67,13 @@ impl DirectoryLock {
             }
             Err(TryLockError::Error(source)) => return Err(refused(source)),
         }
-        // Another server names this process in its error.
+        // Other servers name this process in their error.
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(refused)?;
         Ok(Self { _file: file })
     }
 }
 
-/// Returns the same options; only the owner can read a file that they create.
+/// Returns the options, with permissions for the owner only.
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
@@ -84,8 +82,7 @@ fn create_private(dir: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Refuses a directory that other users may list, or that holds a file that other users may read. What a link
-/// leads to counts.
+/// Rejects a directory that other users may list, or that has a file that other users may read. Follows links.
 fn check_private(dir: &Path) -> Result<(), LockError> {
     let refused = |source| LockError::Data { path: dir.display().to_string(), source };
     let inside = fs::read_dir(dir).map_err(refused)?.map(|entry| entry.map(|entry| entry.path()));

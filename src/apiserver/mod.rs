@@ -7,8 +7,8 @@
 //! controllers: garbage, namespaces, signer        journal: the store on disk
 //! ```
 //!
-//! The store makes the decisions. A request is authenticated, authorized and parsed, handed to the store, and
-//! the result is written in the representation that the client asked for. The server calls no admission
+//! The store makes the decisions. The server authenticates, authorizes and parses a request, passes it to the
+//! store, and writes the result in the representation that the client requested. The server calls no admission
 //! webhooks and has no aggregated API servers.
 
 mod authn;
@@ -51,10 +51,10 @@ pub use policies::ADMISSION_POLICIES;
 pub use server::{Server, ServerOptions};
 pub use start_error::StartError;
 
-/// The Kubernetes version that the server behaves like.
+/// The Kubernetes version that the server emulates.
 const VERSION: &str = "v1.36.0+wheelwright";
 
-/// Returns the answer of `/version`.
+/// Returns the response of `/version`.
 fn version() -> serde_json::Value {
     serde_json::json!({
         "major": "1",
@@ -69,7 +69,6 @@ fn version() -> serde_json::Value {
     })
 }
 
-/// Returns thirty-two random hex digits.
 fn random_hex() -> Result<String, crate::pki::Error> {
     let mut bytes = [0u8; 16];
     crate::pki::fill_random(&mut bytes)?;

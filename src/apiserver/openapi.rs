@@ -1,5 +1,5 @@
-//! OpenAPI v3 documents, one for each group version. `kubectl explain` reads them, and kubectl learns the
-//! query parameters from them. The one document of v2 is made from their schemas.
+//! OpenAPI v3 documents, one for each group version. `kubectl explain` reads them, and kubectl takes the query
+//! parameters from them. The single v2 document is derived from their schemas.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +15,13 @@ use super::request::Accept;
 use super::respond::{self, HandlerResult};
 use store::{self, ApiError, ApiResource, Store, Version};
 
-/// The documents made so far, by path.
+/// The cached documents, by path.
 #[derive(Debug, Default)]
 pub(super) struct Documents(Mutex<BTreeMap<String, Document>>);
 
 #[derive(Debug)]
 struct Document {
-    /// The kinds it was made from; another list of kinds needs another document.
+    /// The kinds in the document. Other kinds require another document.
     sources: Vec<Arc<ApiResource>>,
     text: Arc<Vec<u8>>,
     hash: String,
@@ -33,8 +33,8 @@ fn document_answer(bytes: Vec<u8>, media_type: &'static str) -> Response {
     response
 }
 
-/// Answers `/openapi/v2`, which clients read once, or again when definitions change. Its protobuf form is asked for by a media type that no
-/// other answer has.
+/// Answers `/openapi/v2`, which clients read once, and again when definitions change. Clients request its
+/// protobuf form with a media type that no other response has.
 pub(super) fn answer_v2(accept: Accept, served: &ByPath) -> Response {
     let schemas = served.iter().flat_map(|(path, sources)| schemas(path, sources)).collect();
     let document = openapi_v2::document(&schemas);
@@ -67,7 +67,7 @@ fn group_path(resource: &ApiResource, version: &str) -> String {
 }
 
 impl Documents {
-    /// Answers `/openapi/v3` and what is below it; `None` for every other path.
+    /// Answers `/openapi/v3` and the paths below it; `None` for every other path.
     pub(super) fn answer(&self, path: &str, served: impl FnOnce() -> ByPath) -> Option<HandlerResult> {
         let below = path.strip_prefix("/openapi/v3")?;
         let served = served();
@@ -129,7 +129,7 @@ fn versions<'a>(
     })
 }
 
-/// Returns the schemas of a group version by name, with the definitions that they refer to.
+/// Returns the schemas of a group version by name, including the definitions that they reference.
 fn schemas(path: &str, sources: &[Arc<ApiResource>]) -> Map<String, Value> {
     let kinds = versions(path, sources);
     let mut schemas = kinds
@@ -139,7 +139,7 @@ fn schemas(path: &str, sources: &[Arc<ApiResource>]) -> Map<String, Value> {
     schemas
 }
 
-/// Adds the definitions that schemas refer to, recursively.
+/// Adds the definitions that schemas reference, recursively.
 fn add_referenced(schemas: &mut Map<String, Value>) {
     let mut wanted: Vec<String> = schemas.values().flat_map(references).collect();
     while let Some(name) = wanted.pop() {
@@ -150,7 +150,7 @@ fn add_referenced(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the names of definitions that a schema refers to.
+/// Returns the names of the definitions that a schema references.
 fn references(schema: &Value) -> Vec<String> {
     match schema {
         Value::Object(fields) => {
@@ -166,8 +166,8 @@ fn references(schema: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the name of a schema, such as `io.example.v1.Thing`: the group is reversed, as kube-apiserver
-/// names the schemas of custom resources.
+/// Returns the name of a schema, such as `io.example.v1.Thing`. Like kube-apiserver for custom resources, it
+/// reverses the group.
 fn schema_name(resource: &ApiResource, version: &Version) -> String {
     let mut parts: Vec<&str> = resource.group.split('.').rev().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
@@ -181,7 +181,7 @@ fn gvk(resource: &ApiResource, version: &Version) -> Value {
     json!({ "group": resource.group, "version": version.name, "kind": resource.kind })
 }
 
-/// Returns the schema of a kind, with the fields of every object.
+/// Returns the schema of a kind, with the common fields of all objects.
 fn schema(resource: &ApiResource, version: &Version) -> Value {
     let mut schema = match &*version.openapi {
         Value::Object(fields) => fields.clone(),

@@ -1,14 +1,14 @@
-//! The OpenAPI v2 document of all kinds. Argo CD reads it, as older versions of kubectl do, and client-go takes it as protobuf only:
-//! `openapi.v2.Document` of gnostic.
+//! The OpenAPI v2 document of all kinds, for Argo CD and older versions of kubectl. client-go only accepts it
+//! as protobuf: `openapi.v2.Document` of gnostic.
 //!
-//! It has the definitions, and no paths.
+//! It has definitions, but no paths.
 
 use serde_json::{Map, Value, json};
 
 /// The media type of the protobuf form.
 pub(super) const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// Returns the document for schemas of OpenAPI v3, by name.
+/// Returns the document for named OpenAPI v3 schemas.
 pub(super) fn document(schemas: &Map<String, Value>) -> Value {
     let definitions: Map<String, Value> =
         schemas.iter().map(|(name, schema)| (name.clone(), converted(schema, true))).collect();
@@ -20,8 +20,8 @@ pub(super) fn document(schemas: &Map<String, Value>) -> Value {
     })
 }
 
-/// Returns a schema as OpenAPI v2 has it. What it cannot say, such as `anyOf`, is left out, as in kube-apiserver: the schema is for reading
-/// objects and not for checking them.
+/// Converts a schema to OpenAPI v2. Like kube-apiserver, it drops keywords that v2 lacks, such as `anyOf`,
+/// because clients use the schema to read objects, not to validate them.
 fn converted(schema: &Value, is_kind: bool) -> Value {
     let mut new = Map::new();
     for (name, value) in schema.as_object().into_iter().flatten() {
@@ -61,14 +61,15 @@ fn converted(schema: &Value, is_kind: bool) -> Value {
     Value::Object(new)
 }
 
-/// Returns the definition that a schema refers to. OpenAPI v3 wraps a reference that has a description or a default.
+/// Returns the name of the definition that a schema references. OpenAPI v3 wraps a reference that has a
+/// description or a default.
 fn reference(schema: &Value) -> Option<&str> {
     let wrapped = || schema.get("allOf")?.as_array().filter(|all| all.len() == 1)?.first()?.get("$ref");
     let path = schema.get("$ref").or_else(wrapped)?.as_str()?;
     path.strip_prefix("#/components/schemas/")
 }
 
-/// Returns a document as protobuf. The field numbers follow gnostic's `OpenAPIv2.proto`.
+/// Encodes a document as protobuf. The field numbers are those in gnostic's `OpenAPIv2.proto`.
 pub(super) fn protobuf(document: &Value) -> Vec<u8> {
     let mut message = Message::default();
     message.text(1, document.get("swagger"));
@@ -82,7 +83,7 @@ pub(super) fn protobuf(document: &Value) -> Vec<u8> {
     message.0
 }
 
-/// Returns a list of schemas by name: `Definitions` and `Properties` have it in the same field.
+/// Returns a list of schemas by name. `Definitions` and `Properties` have it in the same field.
 fn named(schemas: Option<&Value>) -> Message {
     let mut list = Message::default();
     for (name, schema) in schemas.and_then(Value::as_object).into_iter().flatten() {
@@ -135,14 +136,14 @@ fn encoded(schema: &Value) -> Message {
     message
 }
 
-/// Returns a value as the YAML that JSON is.
+/// Encodes a value as YAML. JSON is valid YAML.
 fn any(value: &Value) -> Message {
     let mut message = Message::default();
     message.bytes(2, value.to_string().as_bytes());
     message
 }
 
-/// The fields of a protobuf message.
+/// The encoded fields of a protobuf message.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -173,7 +174,7 @@ impl Message {
         self.bytes(field, &message.0);
     }
 
-    /// Adds a schema as the only field of the message of a field.
+    /// Adds a message whose only field is a schema.
     fn schema_in(&mut self, field: u64, schema: &Value) {
         let mut item = Message::default();
         item.message(1, &encoded(schema));

@@ -1,6 +1,6 @@
 //! Percent encoding of paths (RFC 3986, 2.1).
 
-/// Decodes `%xx`; an invalid escape stays as it is, and invalid UTF-8 is replaced.
+/// Decodes `%xx`. Keeps invalid escapes, and replaces invalid UTF-8.
 pub(super) fn decoded(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

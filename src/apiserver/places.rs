@@ -1,4 +1,4 @@
-//! Places that users share fairly: requests that are answered at once, open watches, and connections.
+//! Places that users share fairly: concurrent requests, open watches, and connections.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::User;
 use store::rbac::MASTERS;
 
-/// A number of places.
+/// A limited number of places.
 ///
-/// A user may take a place while more places are free than this user holds. So one user alone gets half of
-/// the places, and a user who holds none finds one, however much the others want. As places come back and are
-/// taken again, the shares of `n` users who want all approach `1/(n + 1)` each. (Switches share their buffers
-/// in this way: "Dynamic queue length thresholds for shared-memory packet switches", Choudhury and Hahne,
+/// A user may take a place while the free places outnumber the user's own. A single user therefore gets half of
+/// the places, and a user without places always finds one, however many the others request. As places are
+/// released and taken again, the shares of `n` competing users each approach `1/(n + 1)`. (Switches share their
+/// buffers this way: "Dynamic queue length thresholds for shared-memory packet switches", Choudhury and Hahne,
 /// 1998.) Members of `system:masters` are exempt, as in API Priority and Fairness of kube-apiserver.
 #[derive(Debug)]
 pub(super) struct Places(Mutex<Shares>);
@@ -22,7 +22,7 @@ struct Shares {
     held: BTreeMap<String, usize>,
 }
 
-/// One place or several, until it is dropped; without a holder for those who are exempt.
+/// One or more places, released on drop; `None` for exempt users.
 #[derive(Debug)]
 pub(super) struct Place(Option<(Arc<Places>, String, usize)>);
 
@@ -31,24 +31,24 @@ impl Places {
         Arc::new(Self(Mutex::new(Shares { free: count, held: BTreeMap::new() })))
     }
 
-    /// Takes a place; returns `None` if the user has a fair share already.
+    /// Takes a place; `None` if the user already has a fair share.
     pub(super) fn take(self: &Arc<Self>, user: &User) -> Option<Place> {
         self.take_many(user, 1)
     }
 
-    /// Takes several places at once.
+    /// Takes several places at once; `None` if they exceed the user's fair share.
     pub(super) fn take_many(self: &Arc<Self>, user: &User, count: usize) -> Option<Place> {
         self.take_of(user, |spare| (count <= spare).then_some(count))
     }
 
-    /// Takes at most this many places, and at most the fair share of the user; returns `None` if the user has
-    /// that share already.
+    /// Takes up to `most` places within the user's fair share; `None` if the user already has it.
     pub(super) fn take_up_to(self: &Arc<Self>, user: &User, most: usize) -> Option<Place> {
-        // A place taken is one more held and one less free.
+        // Each place taken adds one to the user's and removes one from the free places.
         self.take_of(user, |spare| (spare > 0).then(|| most.min(spare.div_ceil(2))))
     }
 
-    /// Takes as many places as `count` chooses, given how many more are free than the user holds.
+    /// Takes as many places as `count` returns for the difference between the free places and the user's
+    /// places.
     fn take_of(self: &Arc<Self>, user: &User, count: impl FnOnce(usize) -> Option<usize>) -> Option<Place> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Some(Place(None));
@@ -88,7 +88,7 @@ mod tests {
         User { name: name.into(), ..User::default() }
     }
 
-    /// Takes as many places as the user gets.
+    /// Takes as many places as the user can get.
     fn all(places: &Arc<Places>, user: &User) -> Vec<Place> {
         std::iter::from_fn(|| places.take(user)).collect()
     }

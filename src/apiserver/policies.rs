@@ -1,6 +1,6 @@
-//! The ValidatingAdmissionPolicies of a hub: who may accept clusters, move them between sets, bind sets,
-//! write works and lend the identity of the operator.
-//! They are a file of the chart, so that the chart and the embedded hub use the same text.
+//! The ValidatingAdmissionPolicies of a hub, which restrict who may accept clusters, move them between sets,
+//! bind sets, write works and use the operator's identity. They are a file of the chart, so that the chart and
+//! the embedded hub share the same text.
 
 /// The policies and their bindings, as YAML documents.
 pub const ADMISSION_POLICIES: &str = include_str!("../../charts/wheelwright/files/admission-policies.yaml");

@@ -1,4 +1,4 @@
-//! The parts of a request: its path, query and headers, read once.
+//! The parts of a request: its path, query and headers, parsed once.
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Uri, header};
@@ -14,7 +14,7 @@ use store::{
 pub(super) struct ApiRequest {
     pub(super) user: std::sync::Arc<User>,
     pub(super) method: Method,
-    /// The path, decoded.
+    /// The decoded path.
     pub(super) path: String,
     pub(super) query: Parameters,
     pub(super) accept: Accept,
@@ -26,7 +26,7 @@ pub(super) struct ApiRequest {
 #[derive(Debug, Default)]
 pub(super) struct Parameters(Vec<(String, String)>);
 
-/// The first representation in the header `Accept` that the server has.
+/// The first representation in the `Accept` header that the server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accept {
     /// The object or list itself.
@@ -39,11 +39,10 @@ pub(super) enum Accept {
     MetadataList,
     /// `apidiscovery.k8s.io/v2` APIGroupDiscoveryList.
     Discovery,
-    /// No representation that the server has.
+    /// No supported representation.
     None,
 }
 
-/// The verbs of authorisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -72,7 +71,7 @@ impl Verb {
 }
 
 impl ApiRequest {
-    /// Reads the head of a request.
+    /// Parses a request without its body.
     pub(super) fn read(user: std::sync::Arc<User>, method: Method, uri: &Uri, headers: &HeaderMap) -> Self {
         let text = |name: header::HeaderName| {
             headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()
@@ -90,7 +89,7 @@ impl ApiRequest {
         }
     }
 
-    /// Returns the object or resource of a path under `/api` or `/apis`; `None` for every other path.
+    /// Returns the object or resource for a path under `/api` or `/apis`; `None` for every other path.
     pub(super) fn target(&self) -> Option<ResourcePath> {
         let mut parts: Vec<&str> = self.path.trim_start_matches('/').split('/').collect();
         let (group, version) = match *parts.first()? {
@@ -100,7 +99,7 @@ impl ApiRequest {
         };
         parts.drain(..if group.is_empty() { 2 } else { 3 });
         let mut namespace = "";
-        // Namespaces are resources too: subresources of a namespace are not resources within it.
+        // Namespaces are resources too: a subresource of a namespace is not a resource within it.
         if let ["namespaces", name, rest @ ..] = parts.as_slice()
             && !matches!(rest, [] | ["status" | "finalize", ..])
         {
@@ -118,10 +117,10 @@ impl ApiRequest {
         (!resource.is_empty()).then_some(target)
     }
 
-    /// Returns the verb that the method means for a target.
+    /// Returns the verb of the method on a target.
     ///
     /// # Errors
-    /// 405 for a method that is not allowed there.
+    /// 405 for a method that the target does not support.
     pub(super) fn verb(&self, target: &ResourcePath) -> Result<Verb, ApiError> {
         let named = !target.name.is_empty();
         match self.method {
@@ -137,8 +136,8 @@ impl ApiRequest {
         }
     }
 
-    /// Returns the name that the field selector of a list or watch selects. The request is then authorized as
-    /// one for that object (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
+    /// Returns the name in the field selector of a list or watch. The request is then authorized like a request
+    /// for that object (`k8s.io/apiserver`, `RequestInfoFactory.NewRequestInfo`).
     pub(super) fn only_name(&self) -> Option<String> {
         let selector = self.query.get("fieldSelector")?;
         let name = selector.split(',').find_map(|term| term.trim().strip_prefix("metadata.name="))?;
@@ -146,10 +145,10 @@ impl ApiRequest {
         (!name.is_empty() && !name.contains(['/', '%'])).then(|| name.to_owned())
     }
 
-    /// Returns the options of a list, as the query gives them.
+    /// Returns the list options in the query.
     pub(super) fn list_options(&self) -> Result<ListOptions, ApiError> {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
-        // A list needs no time limit; a value that is no number is refused all the same.
+        // A list has no time limit, but an invalid number is still rejected.
         self.query.number::<i64>("timeoutSeconds")?;
         let limit = self.query.number::<i64>("limit")?.unwrap_or(0);
         if self.query.get("sendInitialEvents").is_some() {
@@ -166,7 +165,7 @@ impl ApiRequest {
         })
     }
 
-    /// Returns the options of a watch, as the query gives them.
+    /// Returns the watch options in the query.
     pub(super) fn watch_options(&self) -> WatchOptions {
         let text = |name: &str| self.query.get(name).unwrap_or_default().to_owned();
         WatchOptions {
@@ -180,10 +179,10 @@ impl ApiRequest {
         }
     }
 
-    /// Returns the options of a write; `kind` is that of the options, such as `PatchOptions`.
+    /// Returns the options of a write. `kind` is their kind, such as `PatchOptions`.
     ///
     /// # Errors
-    /// Fails for values that these options cannot have.
+    /// Fails for unsupported values.
     pub(super) fn write_options(&self, kind: &str, is_apply: bool) -> Result<WriteOptions, ApiError> {
         let field_validation = match self.query.get("fieldValidation").unwrap_or_default() {
             "" | "Warn" => FieldValidation::Warn,
@@ -198,7 +197,8 @@ impl ApiRequest {
             return Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]));
         }
         check_manager(kind, self.query.get("fieldManager").unwrap_or_default())?;
-        // Only an apply must name its manager; otherwise the first word of the user agent is the manager.
+        // Only an apply must name its manager. For other writes, it defaults to the first word of the user
+        // agent.
         let agent = self.user_agent.split('/').next().filter(|agent| !agent.is_empty()).unwrap_or("unknown");
         let fallback = if is_apply { "" } else { agent };
         let manager = self.query.get("fieldManager").unwrap_or(fallback);
@@ -211,10 +211,10 @@ impl ApiRequest {
         })
     }
 
-    /// Returns the options of a deletion: those of the body win over those of the query.
+    /// Returns the options of a deletion. Options in the body override those in the query.
     ///
     /// # Errors
-    /// Fails for values that these options cannot have.
+    /// Fails for unsupported values.
     pub(super) fn delete_options(&self, body: &serde_json::Value) -> Result<DeleteOptions, ApiError> {
         let text = |path: &str| body.pointer(path).and_then(|v| v.as_str()).map(str::to_owned);
         let policy =
@@ -269,7 +269,7 @@ impl ApiRequest {
     }
 }
 
-/// Refuses with 422 a manager with a name that is too long or cannot be printed (`ValidateFieldManager`).
+/// Rejects with 422 a manager whose name is too long or not printable (`ValidateFieldManager`).
 fn check_manager(kind: &str, manager: &str) -> Result<(), ApiError> {
     const LONGEST: u64 = 128;
     let error = if manager.len() as u64 > LONGEST {
@@ -282,7 +282,7 @@ fn check_manager(kind: &str, manager: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid("meta.k8s.io", kind, "", &[error]))
 }
 
-/// Returns 422 for an option with a value that it cannot have.
+/// Returns 422 for an option with an unsupported value.
 fn unsupported(kind: &str, field: &str, value: &str, supported: &[&str]) -> ApiError {
     let error = FieldError::unsupported(field, &value.into(), supported.iter().copied());
     ApiError::invalid("meta.k8s.io", kind, "", &[error])
@@ -290,7 +290,7 @@ fn unsupported(kind: &str, field: &str, value: &str, supported: &[&str]) -> ApiE
 
 impl Parameters {
     fn read(uri: &Uri) -> Self {
-        // A query that is not UTF-8 counts as empty.
+        // A query that is not UTF-8 is treated as empty.
         Self(Query::<Vec<(String, String)>>::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default())
     }
 
@@ -302,7 +302,7 @@ impl Parameters {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads a switch: it is on with any value but `false` and `0`, as apimachinery reads it.
+    /// Returns the value of a boolean parameter. As in apimachinery, any value except `false` and `0` is true.
     pub(super) fn is(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value, "false" | "0"))
     }
@@ -325,7 +325,7 @@ impl Accept {
         if header.trim().is_empty() { Self::Json } else { found.next().unwrap_or(Self::None) }
     }
 
-    /// Reads one media range; `None` if the server has no such representation.
+    /// Parses one media range; `None` if the server does not support it.
     fn range(range: &str) -> Option<Self> {
         let mut parts = range.split(';').map(str::trim);
         let media = parts.next()?;

@@ -1,4 +1,4 @@
-//! Requests for objects: reads the body, calls the store, and answers in the requested representation.
+//! Requests for objects: parses the body, calls the store, and responds in the requested representation.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use store::{
     ApiError, ApiResource, Deleted, FieldValidation, List, Patch, ResourcePath, Store, WriteOptions, Written,
 };
 
-/// Answers a request for the objects at a target. The caller has authorized it.
+/// Answers a request for the objects at a target, which the caller has authorized.
 ///
-/// Bodies are parsed, and long answers made, on threads that serve no connections. The bodies of writes are parsed one
-/// at a time, because a parsed body can take thirty times the memory of its text.
+/// Threads that serve no connections parse bodies and create long responses. They parse the bodies of writes
+/// one at a time, because a parsed body can take thirty times the memory of its text.
 pub(super) async fn answer(
     hub: &Arc<Hub>,
     request: Arc<ApiRequest>,
@@ -95,7 +95,7 @@ struct Sent<'a> {
 }
 
 impl Sent<'_> {
-    /// Writes the object of the body, and answers with the result.
+    /// Writes the object in the body, and responds with the result.
     async fn object(
         self,
         options: WriteOptions,
@@ -116,7 +116,7 @@ impl Sent<'_> {
     }
 }
 
-/// Deletes a collection in slices, between which other writes go on.
+/// Deletes a collection in slices. Other writes can run between the slices.
 async fn delete_collection(
     hub: &Arc<Hub>,
     request: &Arc<ApiRequest>,
@@ -152,7 +152,7 @@ fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List
     let resource = resource_of(hub, target)?;
     let is_custom = resource.is_custom();
     let metadata = respond::list_metadata(list, request.accept == Accept::Json && is_custom);
-    // The objects stay in memory until the client has read them, though others may have replaced them.
+    // The list keeps the objects in memory until the client has read them, even if other writes replace them.
     let memory = hub.in_flight.answer(&request.user, list.weight())?;
     let items = list.items.clone();
     let response = match request.accept {
@@ -171,7 +171,7 @@ fn show_list(hub: &Hub, request: &ApiRequest, target: &ResourcePath, list: &List
         Accept::MetadataList => {
             let (api_version, kind) = ("meta.k8s.io/v1", "PartialObjectMetadataList");
             if items.is_empty() {
-                // A nil slice of Go is written as null.
+                // Go writes a nil slice as null.
                 let body =
                     json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "items": null });
                 return Ok(respond::json(StatusCode::OK, &body));
@@ -217,7 +217,7 @@ fn show(
     })
 }
 
-/// Returns the result of a write, with the warnings about its body.
+/// Adds the warnings about the body to the result of a write.
 fn warned(written: Written, mut warnings: Vec<String>) -> Written {
     warnings.extend(written.warnings);
     Written { warnings, ..written }
@@ -230,10 +230,10 @@ fn wrote(hub: &Hub, request: &ApiRequest, target: &ResourcePath, written: &Writt
     Ok(response)
 }
 
-/// Answers a deletion as kube-apiserver does: with a `Status` if the object is gone, and with the object if
-/// it is being deleted.
+/// Responds to a deletion like kube-apiserver: with a `Status` if the object is gone, and with the object if it
+/// is terminating.
 ///
-/// `waits` says that the client wants the dependents of the object deleted, by the old option
+/// `waits` is true if the client requested deletion of the dependents with the deprecated option
 /// `orphanDependents`.
 fn delete_answer(
     hub: &Hub,
@@ -259,7 +259,7 @@ fn delete_answer(
     }
 }
 
-/// Returns the resource that a target names.
+/// Returns the resource of a target.
 fn resource_of(hub: &Hub, target: &ResourcePath) -> Result<Arc<ApiResource>, ApiError> {
     let named =
         |resource: &&Arc<ApiResource>| resource.group == target.group && resource.plural == target.resource;
@@ -275,10 +275,10 @@ fn table_context<'a>(
     Ok(table::TableContext { resource, version, now })
 }
 
-/// Reads a JSON or YAML body.
+/// Parses a JSON or YAML body.
 ///
 /// # Errors
-/// 400 for text that is neither, 415 for another content type.
+/// 400 for invalid text, 415 for another content type.
 pub(super) fn read_value(content_type: &str, body: &[u8]) -> Result<Value, ApiError> {
     read_body(content_type, body).map(|body| body.value)
 }
@@ -297,8 +297,8 @@ fn read_body(content_type: &str, body: &[u8]) -> Result<Body, ApiError> {
     }
 }
 
-/// Reads YAML. The text is first parsed as JSON, because clients send JSON with this content type, and JSON
-/// keeps numbers and duplicate keys exactly.
+/// Parses YAML. Tries JSON first, because clients send JSON with this content type, and the JSON parser
+/// preserves numbers and duplicate keys exactly.
 fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
     if let Ok(body) = Body::json(body, role) {
         return Ok(body);
@@ -309,7 +309,7 @@ fn yaml(body: &[u8], role: Role) -> Result<Body, ApiError> {
     value.map(Body::of).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
 }
 
-/// Reads the object of a body, and the warnings for the client.
+/// Parses the object in a body, and returns it with the warnings for the client.
 fn read_object(
     request: &ApiRequest,
     body: &[u8],
@@ -322,7 +322,7 @@ fn read_object(
     Ok((object, warnings))
 }
 
-/// Reads options, which may be absent.
+/// Parses options; an empty body means no options.
 fn read_options(request: &ApiRequest, body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() { Ok(Value::Null) } else { read_value(&request.content_type, body) }
 }

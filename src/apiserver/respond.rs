@@ -1,4 +1,4 @@
-//! Responses: JSON bodies, `Status` errors, lists, and objects as metadata only.
+//! Responses: JSON bodies, `Status` errors, lists, and metadata-only objects.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use store::{ApiError, List};
 /// The result of a handler.
 pub(super) type HandlerResult = Result<Response, ApiError>;
 
-/// Returns a JSON body.
+/// Returns a response with a JSON body.
 pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
     let bytes = serde_json::to_vec(body).expect("JSON values have string keys, so they serialise");
     let mut response = Response::new(Body::from(bytes));
@@ -29,11 +29,11 @@ pub(super) fn json(code: StatusCode, body: &impl Serialize) -> Response {
 
 fn as_json(response: &mut Response) {
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // As in kube-apiserver, no proxy may cache what only this user may see.
+    // As in kube-apiserver, no proxy may cache a response that only this user may see.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
 }
 
-/// Returns plain text, as the health endpoints answer.
+/// Returns plain text, as used by the health endpoints.
 pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
     let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = code;
@@ -43,7 +43,7 @@ pub(super) fn text(code: StatusCode, body: impl Into<String>) -> Response {
     response
 }
 
-/// Returns a refusal as a `Status` object.
+/// Returns an error response with a `Status` object.
 pub(super) fn refusal(error: &ApiError) -> Response {
     let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, &status_value(error));
@@ -54,7 +54,7 @@ pub(super) fn refusal(error: &ApiError) -> Response {
     response
 }
 
-/// Returns the `Status` of a refusal, with its kind, as in bodies and in watch events.
+/// Returns the `Status` of an error with its kind, for bodies and watch events.
 pub(super) fn status_value(error: &ApiError) -> Value {
     let mut value = serde_json::to_value(error.status()).expect("a Status serialises");
     if let Some(fields) = value.as_object_mut() {
@@ -65,7 +65,7 @@ pub(super) fn status_value(error: &ApiError) -> Value {
     value
 }
 
-/// Turns the result of a handler into a response that cannot fail.
+/// Converts the result of a handler into a response.
 pub(super) fn finish(answer: HandlerResult) -> Result<Response, Infallible> {
     Ok(answer.unwrap_or_else(|error| refusal(&error)))
 }
@@ -80,13 +80,12 @@ pub(super) fn warn(response: &mut Response, warnings: &[String]) {
     }
 }
 
-/// Keeps a value until the client has read the answer, or has gone.
+/// Keeps `held` until the client has read the response or disconnected.
 pub(super) fn until_read(response: Response, held: impl Send + Unpin + 'static) -> Response {
     response.map(|body| if body.is_end_stream() { body } else { Body::new(UntilRead { body, _held: held }) })
 }
 
-/// A body that does not say where it ends, so that it is dropped only when the client has read what comes
-/// before the end.
+/// A body without a size hint, so that it is only dropped after the client has read everything before the end.
 struct UntilRead<T> {
     body: Body,
     _held: T,
@@ -108,11 +107,11 @@ impl<T: Unpin> HttpBody for UntilRead<T> {
     }
 }
 
-/// Bytes of a list that are written before the client has read them, unless one item is longer.
+/// The bytes of a list that are written ahead of the client, unless one item is longer.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Returns a list whose items are written as the client reads them. `empty` is the list without items, which come last
-/// in it.
+/// Returns a list whose items are written as the client reads them. `empty` is the list without items, which
+/// must be its last field.
 pub(super) fn list<T: Serialize>(
     empty: &impl Serialize,
     items: Vec<Arc<Object>>,
@@ -155,7 +154,7 @@ pub(super) fn list<T: Serialize>(
     response
 }
 
-/// A list as it goes over the wire.
+/// A list in its wire format.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListBody<'a> {
@@ -165,7 +164,7 @@ pub(super) struct ListBody<'a> {
     pub(super) items: [(); 0],
 }
 
-/// An object of a list. Objects of built-in kinds have no kind there, as Go's types write them.
+/// An object in a list. As in Go's types, objects of built-in kinds have no kind there.
 pub(super) struct Item {
     pub(super) object: Arc<Object>,
     pub(super) bare: bool,
@@ -178,11 +177,11 @@ impl Serialize for Item {
     }
 }
 
-/// Returns `metadata` of a list.
+/// Returns the `metadata` of a list.
 pub(super) fn list_metadata(list: &List, custom: bool) -> Value {
     let mut metadata = json!({ "resourceVersion": list.resource_version });
     if let Some(fields) = metadata.as_object_mut() {
-        // Unstructured lists of Go always have it.
+        // Go's unstructured lists always have this field.
         if custom || !list.continue_token.is_empty() {
             fields.insert("continue".into(), list.continue_token.clone().into());
         }
@@ -199,7 +198,7 @@ pub(super) fn partial(object: &Arc<Object>) -> Value {
     json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata })
 }
 
-/// Returns a `Status` that says that something succeeded.
+/// Returns a `Status` for a successful request.
 pub(super) fn success(details: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "details": details })
 }

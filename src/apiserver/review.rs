@@ -1,4 +1,4 @@
-//! Kinds that are only created and never stored: SelfSubjectReview, access reviews, TokenReview and
+//! Kinds that can be created but are never stored: SelfSubjectReview, access reviews, TokenReview and
 //! TokenRequest.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use object::Object;
 use store::rbac::Attributes;
 use store::{ApiError, FieldError, ResourcePath, User};
 
-/// A kind that can be created and never read.
+/// A kind that can be created but not read.
 pub(super) struct ReviewKind {
     pub(super) group: &'static str,
     pub(super) resource: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct ReviewKind {
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// Every kind of review, all in version v1.
+/// All review kinds, which are all in version v1.
 pub(super) const KINDS: &[ReviewKind] = &[
     ReviewKind {
         group: AUTHENTICATION,
@@ -61,13 +61,13 @@ pub(super) const KINDS: &[ReviewKind] = &[
     },
 ];
 
-/// Lifetime of a token whose request names none; ten minutes is the shortest.
+/// The default lifetime of a token. The minimum is ten minutes.
 const LIFETIME: Duration = Duration::from_secs(3600);
 const SHORTEST: u64 = 600;
-/// Longest lifetime in seconds, as in kube-apiserver: it fits 32 bits.
+/// The maximum lifetime in seconds, as in kube-apiserver.
 const LONGEST: u64 = 1 << 32;
 
-/// Returns the review that a target names.
+/// Returns the review kind of a target.
 pub(super) fn kind_of(target: &ResourcePath) -> Option<&'static ReviewKind> {
     let is = |kind: &&ReviewKind| {
         let is_in_scope = kind.namespaced != target.namespace.is_empty();
@@ -246,7 +246,7 @@ fn lifetime(seconds: Option<i64>) -> Result<Duration, ApiError> {
     }
 }
 
-/// Returns the secret that a token is bound to.
+/// Returns the secret to bind the token to.
 fn bound_secret(hub: &Hub, namespace: &str, asked: Option<&Value>) -> Result<Option<Bound>, ApiError> {
     let Some(asked) = asked.filter(|v| !v.is_null()) else { return Ok(None) };
     let text = |field: &str| asked.get(field).and_then(Value::as_str).unwrap_or_default();

@@ -34,47 +34,48 @@ use object::Object;
 use store::rbac::MASTERS;
 use store::{ApiError, Patch, Restoration, Store, User, WriteOptions};
 
-/// Lifetime of client certificates that [`Server::kubeconfig`] makes: that of the authority.
+/// The lifetime of client certificates from [`Server::kubeconfig`], the same as the authority's.
 const LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
-/// Seconds before its end at which the administrator's certificate is renewed: 30 days.
+/// The administrator's certificate is renewed this many seconds before it expires: 30 days.
 const RENEWAL: i64 = 30 * 24 * 3600;
-/// Time for open requests to end when the server stops.
+/// The time for open requests to finish when the server stops.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
-/// A connection that sends no head of a request for this long is closed. Clients close idle connections after
-/// 90 s at the latest, so no request meets a connection that is being closed.
+/// The time for a request head to arrive before the connection is closed. Clients close idle connections after
+/// 90 s at the latest, so the server never closes a connection that a client is about to use.
 const HEAD: Duration = Duration::from_secs(120);
-/// The parts of the memory that objects, and past objects for watchers, may take: a quarter and a sixteenth.
-/// Requests and answers take the rest.
+/// The fractions of the memory for objects (a quarter), and for past objects for watchers (a sixteenth).
+/// Requests and responses use the rest.
 const OBJECTS: usize = 4;
 const HISTORY: usize = 16;
-/// Requests that a connection of HTTP/2 has open at once, as for kube-apiserver.
+/// The maximum number of concurrent requests on an HTTP/2 connection, as in kube-apiserver.
 const STREAMS: u32 = 100;
-/// A peer, such as a watcher, that reads nothing for this long is disconnected.
+/// A peer, such as a watcher, that does not read for this long is disconnected.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A handshake that takes longer is aborted, so that idle connections use nothing.
+/// A handshake that takes longer is aborted, so that idle connections use no resources.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The address to listen on; port 0 takes a free one.
+    /// The address to listen on. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The data directory; without it, all data is lost when the server stops.
+    /// The data directory. Without it, all data is lost when the server stops.
     pub data: Option<PathBuf>,
-    /// Names and addresses of the server beside the loopback ones; the first one is in kubeconfigs.
+    /// Names and addresses of the server in addition to the loopback addresses. The first one is in
+    /// kubeconfigs.
     pub names: Vec<String>,
-    /// Objects that are applied at every start, such as definitions of kinds.
+    /// Objects to apply at each start, such as definitions of kinds.
     pub objects: Vec<Object>,
-    /// Bytes of memory that the process may take. Objects get a quarter of them; without, any number.
+    /// The bytes of memory that the process may use. Objects get a quarter. `None` means no limit.
     pub memory: Option<usize>,
-    /// Bearer tokens that are valid while the server runs, and their users.
+    /// Bearer tokens that are valid while the server runs, with their users.
     pub tokens: BTreeMap<String, User>,
-    /// The source of the time.
+    /// The clock.
     pub clock: fn() -> Timestamp,
 }
 
 impl ServerOptions {
-    /// Returns a server in memory that listens on a loopback port of the system's choice.
+    /// Returns the options for an in-memory server on a free loopback port.
     pub fn new(clock: fn() -> Timestamp) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         Self {
@@ -89,24 +90,24 @@ impl ServerOptions {
     }
 }
 
-/// A running server. It stops when it is dropped, or with [`Server::stop`] after open requests have ended.
+/// A running server. It stops when dropped, or with [`Server::stop`] after open requests have finished.
 #[derive(Debug)]
 pub struct Server {
-    /// `https://host:port`.
+    /// The URL: `https://host:port`.
     pub url: String,
-    /// The certificate of the authority that signed the server's, in PEM.
+    /// The certificate of the authority that signed the server's certificate, in PEM.
     pub ca_pem: String,
     hub: Arc<Hub>,
     tasks: TaskTracker,
 }
 
 impl Server {
-    /// Starts a server, and returns when it answers.
+    /// Starts a server, and returns when it accepts requests.
     ///
     /// # Errors
-    /// [`StartError`] names what was attempted.
+    /// Fails with a [`StartError`] that names the failed attempt.
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
-        // A server that cannot listen changes no data.
+        // Bind first: a server that cannot listen changes no data.
         let listener = TcpListener::bind(options.listen)
             .await
             .map_err(|source| StartError::Listen { address: options.listen, source })?;
@@ -138,7 +139,7 @@ impl Server {
         })
     }
 
-    /// Returns a kubeconfig for a user with a client certificate of its own.
+    /// Returns a kubeconfig for a user, with a new client certificate.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -146,7 +147,7 @@ impl Server {
         Ok(kubeconfig(&self.url, &self.ca_pem, &self.credential(user, groups)?))
     }
 
-    /// Returns [`Server::kubeconfig`] as the text of a file.
+    /// Returns [`Server::kubeconfig`] as YAML text.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -154,7 +155,7 @@ impl Server {
         Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &self.credential(user, groups)?))
     }
 
-    /// Returns the administrator's kubeconfig as the text of a file.
+    /// Returns the administrator's kubeconfig as YAML text.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -162,8 +163,8 @@ impl Server {
         self.kubeconfig_yaml("admin", &[MASTERS])
     }
 
-    /// Returns the same with the certificate of an earlier file, if it is still valid. A certificate cannot
-    /// be revoked, so no more of them are made than needed.
+    /// Returns the administrator's kubeconfig with the certificate of an earlier one, if that is still valid.
+    /// Certificates cannot be revoked, so no more are issued than needed.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -176,7 +177,7 @@ impl Server {
         Ok(super::kubeconfig_yaml(&self.url, &self.ca_pem, &credential))
     }
 
-    /// Returns whether this server issued a client certificate that stays valid for a while.
+    /// Returns true if this server issued a client certificate that does not expire soon.
     fn is_good(&self, identity: &Identity) -> bool {
         let Ok(leaf) = CertificateDer::from_pem_slice(identity.certificate.as_bytes()) else { return false };
         let then = (self.hub.clock)().as_second().saturating_add(RENEWAL);
@@ -194,13 +195,13 @@ impl Server {
         Ok(Credential::Certificate(self.hub.authority.issue(&profile, (self.hub.clock)())?))
     }
 
-    /// Returns a client of the administrator that calls the server in process: no TLS, no connection, no
+    /// Returns a client for the administrator that calls the server in process, without TLS, connections or
     /// retries.
     pub fn client(&self) -> kube::Client {
         self.client_as(User::admin())
     }
 
-    /// Returns a client of any user, in process.
+    /// Returns an in-process client for any user.
     pub fn client_as(&self, user: User) -> kube::Client {
         let (hub, peer) = (self.hub.clone(), Peer::Trusted(Arc::new(user)));
         let service = tower::service_fn(move |request: axum::http::Request<kube::client::Body>| {
@@ -209,17 +210,17 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    /// Reads or changes the store without authorization; watchers see the change like any other.
+    /// Reads or changes the store without authorization. Watchers see the changes.
     pub fn with_store<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
-        // The change is on disk when the next request is answered.
+        // The next response to a request waits until the change is on disk.
         self.hub.write_unsettled(change).0
     }
 
-    /// Ends all watches, lets open requests end, and stops.
+    /// Ends all watches, lets open requests finish, and stops.
     pub async fn stop(self) {
         self.hub.stop.cancel();
         self.tasks.close();
-        // Requests that have not ended by then end with the runtime.
+        // Requests that take longer end with the runtime.
         drop(tokio::time::timeout(GRACE_PERIOD, self.tasks.wait()).await);
     }
 }
@@ -231,7 +232,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the state of a server: from disk, or new.
+/// Loads the state of a server from disk, or creates it.
 fn open(options: &ServerOptions) -> Result<Hub, StartError> {
     let now = (options.clock)();
     let lock = options.data.as_deref().map(DirectoryLock::acquire).transpose()?;
@@ -278,7 +279,7 @@ fn apply(store: &mut Store, object: Object, now: Timestamp) -> Result<(), StartE
     let reference = object.reference();
     let refused = |why: ApiError| StartError::Object { object: reference.to_string(), why };
     let target = store.target(&reference).ok_or_else(|| refused(ApiError::no_such_path()))?;
-    // The objects are applied, so that fields that users add to them survive the next start.
+    // Apply the objects, so that fields added by users survive the next start.
     let options = WriteOptions::manager("wheelwright-hub").forced();
     store.patch(&target, &Patch::Apply(object.into_value()), &options, now).map_err(refused)?;
     Ok(())
@@ -305,7 +306,8 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
                 });
             }
             Err(error) => {
-                // The process is probably out of file descriptors; ended connections release theirs soon.
+                // The process has probably run out of file descriptors. Connections that end will release
+                // theirs.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -313,7 +315,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, hub: Arc<Hub>, tas
     }
 }
 
-/// Returns how many files and connections the process may have open.
+/// Returns the maximum number of open files and connections.
 fn open_files() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
@@ -336,14 +338,14 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let service = tower::service_fn(move |request: axum::http::Request<hyper::body::Incoming>| {
         handler::handle(hub.clone(), peer.clone(), request.map(Body::new))
     });
-    // The handshake agreed on the protocol, so the server does not wait for the first bytes to detect it.
+    // The handshake negotiated the protocol, so the server does not need to detect it from the first bytes.
     let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
     let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(HEAD)).max_concurrent_streams(STREAMS);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
-    // A connection that breaks is closed.
+    // A broken connection is closed.
     tokio::select! {
         ended = connection.as_mut() => drop(ended),
         () = stop.cancelled() => {
@@ -360,12 +362,12 @@ mod tests {
 
     use super::*;
 
-    /// The beginning of a connection of HTTP/2.
+    /// The start of an HTTP/2 connection.
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    /// The head of a request of 20 bytes, and 4 of them.
+    /// The header of a request head of 20 bytes, and the first 4 bytes.
     const HEADERS: &[u8] = b"\0\0\x14\x01\x05\0\0\0\x01half";
 
-    /// The time of the certificates.
+    /// A time at which the certificates are valid.
     #[derive(Debug)]
     struct Then;
 
@@ -404,7 +406,7 @@ mod tests {
             stream.write_all(&half).await.unwrap();
             let start = tokio::time::Instant::now();
             let mut answer = Vec::new();
-            // The end of the stream may come without TLS's own.
+            // The stream may end without a TLS close.
             drop(stream.read_to_end(&mut answer).await);
             let taken = start.elapsed();
             assert!(taken >= HEAD && taken < 2 * HEAD, "{protocol}: {taken:?}");

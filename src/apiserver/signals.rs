@@ -1,5 +1,3 @@
-//! The signals that wake watches.
-
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,12 +13,12 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Returns a receiver that every later change of the resource wakes.
+    /// Returns a receiver that changes with every later write to the resource.
     pub(super) fn subscribe(&self, resource: &GroupResource) -> watch::Receiver<u64> {
         self.senders().entry(resource.clone()).or_default().subscribe()
     }
 
-    /// Returns a receiver that every later change wakes.
+    /// Returns a receiver that changes with every later write.
     pub(super) fn subscribe_all(&self) -> watch::Receiver<u64> {
         self.all.subscribe()
     }

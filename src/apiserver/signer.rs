@@ -1,5 +1,5 @@
-//! The part of kube-controller-manager for signing requests: issues client certificates for approved
-//! requests, and deletes old ones.
+//! The certificate signing of kube-controller-manager: issues client certificates for approved requests, and
+//! deletes old requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use store::{DeleteOptions, ListOptions, Patch, ResourcePath, WriteOptions};
 
 /// `--cluster-signing-duration` of kube-controller-manager.
 const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Decided requests are kept for an hour, undecided ones for a day (kube-controller-manager, csrcleaner).
+/// Decided requests are kept for an hour, pending requests for a day (kube-controller-manager, csrcleaner).
 const KEEP_DECIDED: SignedDuration = SignedDuration::from_hours(1);
 const KEEP_UNDECIDED: SignedDuration = SignedDuration::from_hours(24);
 const PERMITTED: [&str; 3] = ["client auth", "digital signature", "key encipherment"];
@@ -44,8 +44,8 @@ pub(super) async fn step(hub: &Arc<Hub>) {
                 uid: request.uid().to_owned(),
                 ..DeleteOptions::default()
             };
-            // If another client deleted or changed it meanwhile, its write counts, and the next change starts
-            // this step again.
+            // If another client has deleted or changed the request, that write wins, and triggers this step
+            // again.
             drop(hub.write(move |store, now| store.delete(&target, &delete, now)).await);
         } else if let Some(status) = issue(&hub.authority, request, now) {
             let patch = Patch::Merge(
@@ -72,8 +72,8 @@ fn is_old(request: &Object, now: Timestamp) -> bool {
     created.is_some_and(|created| now.duration_since(created) > keep)
 }
 
-/// Returns the status of an approved request that has no certificate yet: with a certificate, or with the
-/// reason why there is none.
+/// Returns the new status of an approved request without a certificate: with the certificate, or with the
+/// reason for the failure.
 fn issue(authority: &Authority, request: &Object, now: Timestamp) -> Option<Value> {
     let spec = |field: &str| request.at(&["spec", field]);
     let is_ours = spec("signerName")?.as_str() == Some(KUBE_CLIENT_SIGNER);

@@ -1,4 +1,4 @@
-//! The error of a server that cannot start.
+//! The errors of a server that fails to start.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use super::lock::LockError;
 use crate::pki;
 use store::ApiError;
 
-/// A server that cannot start.
+/// A server that failed to start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address cannot be listened on.
+    /// Listening on the address failed.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
@@ -18,10 +18,10 @@ pub enum StartError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The data directory cannot be locked.
+    /// Locking the data directory failed.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A file of the data directory cannot be used.
+    /// A file in the data directory is not usable.
     #[error("cannot use {path}")]
     Data {
         /// The file.
@@ -29,21 +29,21 @@ pub enum StartError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The data directory holds a journal that cannot be read or extended.
+    /// The journal in the data directory cannot be read or extended.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Keys or certificates cannot be read or made.
+    /// Reading or generating keys or certificates failed.
     #[error(transparent)]
     Keys(#[from] pki::Error),
-    /// TLS refused its configuration.
+    /// TLS rejected its configuration.
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    /// An object of the start was refused.
+    /// An initial object was rejected.
     #[error("cannot create {object}: {why}")]
     Object {
         /// The object.
         object: String,
-        /// The refusal.
+        /// The rejection.
         why: ApiError,
     },
 }

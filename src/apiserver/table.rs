@@ -1,4 +1,4 @@
-//! Tables: what `kubectl get` prints.
+//! Tables, which `kubectl get` prints.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use object::steps::{MAX_STEPS, StepsLeft};
 use object::{Object, jsonpath};
 use store::{ApiError, ApiResource, Column, PrinterColumn, Version};
 
-/// How much of each object a table row carries beside its cells.
+/// The part of each object that its table row includes in addition to the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Include {
     None,
@@ -20,7 +20,7 @@ pub(super) enum Include {
 }
 
 impl Include {
-    /// Reads `includeObject`.
+    /// Parses `includeObject`.
     pub(super) fn read(request: &ApiRequest) -> Result<Self, ApiError> {
         match request.query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => Ok(Self::Metadata),
@@ -31,7 +31,7 @@ impl Include {
     }
 }
 
-/// Returns objects as a table; built-in kinds have columns of their own, the others those of their
+/// Returns objects as a table. Built-in kinds have their own columns; other kinds have the columns of their
 /// definition.
 pub(super) fn of(
     seen: &TableContext<'_>,
@@ -56,7 +56,7 @@ pub(super) fn row(seen: &TableContext<'_>, object: &Arc<Object>, include: Includ
     json!({ "cells": cells, "object": include.of(object) })
 }
 
-/// The kind of the objects in a table, and the time.
+/// The kind of the objects in a table, and the current time.
 #[derive(Clone, Copy)]
 pub(super) struct TableContext<'a> {
     pub(super) resource: &'a ApiResource,
@@ -74,7 +74,7 @@ impl Include {
     }
 }
 
-/// Returns a bookmark as a table whose one row carries the annotations.
+/// Returns a bookmark as a table whose only row has the annotations.
 pub(super) fn bookmark(object: &Arc<Object>) -> Value {
     json!({
         "apiVersion": "meta.k8s.io/v1",
@@ -106,8 +106,8 @@ fn cells(version: &Version, object: &Object, now: Timestamp) -> Vec<Value> {
     std::iter::once(Value::from(object.name())).chain(rest).collect()
 }
 
-/// Returns the value at a column's path, if it has the column's type (as apiextensions-apiserver's
-/// `cellForJSONValue`).
+/// Returns the value at a column's path, if it has the column's type (like `cellForJSONValue` of
+/// apiextensions-apiserver).
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let found = jsonpath::find(object, &column.path, &mut StepsLeft(MAX_STEPS)).unwrap_or_default();
     let Some(first) = found.first() else { return Value::Null };

@@ -1,4 +1,4 @@
-//! TLS with clients, and their certificates.
+//! TLS connections and client certificates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use super::hub::Hub;
 use super::start_error::StartError;
 use crate::pki::{Authority, Error, Identity};
 
-/// Accepts every certificate whose key the client holds. As in kube-apiserver, a certificate that is not
-/// valid leads to a 401, not to a failed handshake.
+/// Accepts every certificate whose key the client has. As in kube-apiserver, an invalid certificate leads to a
+/// 401, not to a failed handshake.
 #[derive(Debug)]
 struct DeferredVerifier(Arc<dyn ClientCertVerifier>);
 
@@ -65,7 +65,7 @@ impl ClientCertVerifier for DeferredVerifier {
     }
 }
 
-/// Verifies the chain of a client certificate.
+/// Returns a verifier for the chains of client certificates.
 pub(super) fn verifier(authority: &Authority) -> Result<Arc<dyn ClientCertVerifier>, StartError> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(authority.certificate_der())).map_err(StartError::Tls)?;
@@ -74,7 +74,7 @@ pub(super) fn verifier(authority: &Authority) -> Result<Arc<dyn ClientCertVerifi
     built.map_err(|e| StartError::Tls(rustls::Error::General(e.to_string())))
 }
 
-/// Accepts TLS with the server's certificate.
+/// Returns an acceptor with the server's certificate.
 pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsAcceptor, StartError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = CertificateDer::pem_slice_iter(serving.certificate.as_bytes()).collect::<Result<_, _>>();
@@ -91,7 +91,7 @@ pub(super) fn acceptor(authority: &Authority, serving: &Identity) -> Result<TlsA
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Returns the identity of the peer, by its certificate.
+/// Returns the peer, identified by its certificate.
 pub(super) fn peer(hub: &Hub, session: &ServerConnection, connection: &Arc<Connection>) -> Peer {
     let Some((leaf, intermediates)) = session.peer_certificates().and_then(|chain| chain.split_first())
     else {

@@ -1,9 +1,9 @@
-//! Service account tokens: JSON web tokens signed by this server (ES256), and verified by it.
+//! Service account tokens: JSON web tokens that this server signs (ES256) and verifies.
 //!
-//! This module implements the tokens itself, with `ring`. `jsonwebtoken` needs a second implementation of
-//! every algorithm (RSA, P-384 and Ed25519 among them, or `aws-lc-rs`, which the build bans), reads the clock
-//! itself, and would save about fifty lines. Here the key has one algorithm, and a token that names another
-//! one is refused before anything else of it is read.
+//! This module implements tokens with `ring`. `jsonwebtoken` would need a second implementation of every
+//! algorithm (including RSA, P-384 and Ed25519, or `aws-lc-rs`, which the build bans), reads the clock itself,
+//! and would save about fifty lines. Here the key has one algorithm, and a token with another algorithm is
+//! rejected before anything else in it is parsed.
 
 use std::time::Duration;
 
@@ -17,10 +17,9 @@ use sha2::{Digest, Sha256};
 
 use crate::pki::{Error, KeyPair};
 
-/// `iss` of every token, and the audience of tokens that ask for none.
+/// The `iss` of every token, and the audience of tokens that request none.
 pub(super) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The key that signs tokens.
 pub(super) struct TokenKey {
     pair: EcdsaKeyPair,
     public: Vec<u8>,
@@ -41,7 +40,7 @@ pub(super) struct Claims {
     pub(super) kubernetes: Binding,
 }
 
-/// The user of a token, and the object that it is bound to.
+/// The service account of a token, and the object that the token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Binding {
     pub(super) namespace: String,
@@ -64,7 +63,7 @@ impl std::fmt::Debug for TokenKey {
 }
 
 impl TokenKey {
-    /// Takes a key in PEM (PKCS #8, P-256).
+    /// Parses a key in PEM (PKCS #8, P-256).
     pub(super) fn load(pem: &str) -> Result<Self, Error> {
         let attempt = "load the key of service account tokens";
         let key = KeyPair::from_pem(pem)?;
@@ -98,12 +97,13 @@ impl TokenKey {
         Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the claims of a token that this key signed and that is valid now; `None` for every other text.
+    /// Returns the claims of a token that this key signed and that is currently valid; `None` for any other
+    /// text.
     pub(super) fn verify(&self, token: &str, now: Timestamp) -> Option<Claims> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
         let header: serde_json::Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
-        // The key decides the algorithm, and never the token.
+        // The key determines the algorithm, never the token.
         if header.get("alg")? != "ES256" {
             return None;
         }
@@ -118,7 +118,7 @@ impl TokenKey {
 }
 
 impl Claims {
-    /// Makes the claims of a service account, valid from now on.
+    /// Returns the claims of a service account, valid from `now`.
     pub(super) fn new(
         binding: Binding,
         audiences: Vec<String>,
@@ -188,7 +188,8 @@ mod tests {
         let run = |bytes: &[u8]| {
             let token = String::from_utf8_lossy(bytes);
             assert!(key.verify(&token, now).is_none() || token == good, "{token}");
-            // Claims are otherwise parsed only behind a valid signature, so the test parses them alone.
+            // Claims are normally parsed only after their signature is verified, so the test parses them
+            // directly.
             let _ = serde_json::from_slice::<Claims>(bytes);
         };
         let words = [".", "=", "e30", "eyJhbGciOiJFUzI1NiJ9", "-", "_"];

@@ -1,4 +1,4 @@
-//! Watch streams: JSON events, one a line, until the client disconnects, the time is over or the server
+//! Watch streams: one JSON event per line, until the client disconnects, the timeout expires or the server
 //! stops.
 
 use std::collections::VecDeque;
@@ -19,25 +19,24 @@ use super::respond::{self, HandlerResult};
 use super::table;
 use store::{ApiError, FieldError, ResourcePath, User, Watch, WatchEvent, WatchEventType};
 
-/// Interval of bookmarks, as in kube-apiserver.
+/// The interval between bookmarks, as in kube-apiserver.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A watch without `timeoutSeconds` ends after this long; kube-apiserver takes a random time of 30 to 60
-/// minutes.
+/// The lifetime of a watch without `timeoutSeconds`. kube-apiserver uses a random time of 30 to 60 minutes.
 const MAX_WATCH_TIME: Duration = Duration::from_secs(45 * 60);
 
-/// Bytes that are written before the client has read them, unless one event is longer.
+/// The bytes that are written ahead of the client, unless one event is longer.
 const CHUNK: usize = WATCH / 2;
 
 struct Events {
     hub: Arc<Hub>,
     watch: Watch,
-    /// Events that are not written yet; when this is empty, `watch` is polled.
+    /// Events that are not written yet. If it is empty, `watch` is polled.
     queue: VecDeque<WatchEvent>,
-    /// The memory of the present objects, until all of them are written.
+    /// The memory of the initial objects, until all of them are written.
     present: Option<Place>,
     _place: Place,
     user: Arc<User>,
-    /// The memory of a long chunk, until the client reads on.
+    /// The memory of a long chunk, until the client continues to read.
     memory: Option<Place>,
     changed: tokio::sync::watch::Receiver<u64>,
     accept: Accept,
@@ -48,7 +47,6 @@ struct Events {
     over: bool,
 }
 
-/// Answers a watch request.
 pub(super) async fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &ResourcePath) -> HandlerResult {
     let options = request.watch_options();
     let bookmarks = request.query.is("allowWatchBookmarks");
@@ -59,9 +57,9 @@ pub(super) async fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &Resour
         .filter(|s| *s > 0)
         .map_or(MAX_WATCH_TIME, Duration::from_secs);
     let include = table::Include::read(request)?;
-    // The subscription comes before the start of the watch, so that no change is lost between the two.
+    // The watch starts and subscribes under one lock, so that no change is lost in between.
     let (reader, target) = (hub.clone(), target.clone());
-    // The first look is at all objects of the resource.
+    // The first poll reads all objects of the resource.
     let started = apart(move || {
         reader.read(|store| {
             let mut watch = store.watch(&target, &options)?;
@@ -94,8 +92,8 @@ pub(super) async fn answer(hub: &Arc<Hub>, request: &ApiRequest, target: &Resour
             };
             Body::from_stream(stream(events))
         }
-        // A revision that is too old is an event of the stream, not a refusal. Clients handle both, and
-        // kube-apiserver sends this one.
+        // A revision that is too old is an event in the stream, not an error response. Clients handle both, and
+        // kube-apiserver sends the event.
         Err(error @ ApiError { .. }) if error.code() == 410 => Body::from(error_line(&error)),
         Err(error) => return Err(error),
     };
@@ -109,7 +107,7 @@ fn is_wanted(event: &WatchEvent, bookmarks: bool) -> bool {
     bookmarks || event.type_ != WatchEventType::Bookmark
 }
 
-/// Checks the conditions of streaming lists (KEP-3157).
+/// Checks the parameters of streaming lists (KEP-3157).
 fn check_options(request: &ApiRequest) -> Result<(), ApiError> {
     let field = "resourceVersionMatch";
     let given = request.query.get(field).unwrap_or_default();
@@ -147,7 +145,7 @@ impl Events {
                 return Some(self.chunk());
             }
             self.present = None;
-            // Events that are not written yet stay in the history, which has a limit.
+            // Events that are not written yet stay in the history, which is limited.
             match self.hub.read(|store| store.poll_some(&mut self.watch, CHUNK)) {
                 Ok((events, false)) if events.is_empty() => {}
                 Ok((events, _)) => {
@@ -186,7 +184,7 @@ impl Events {
                 break;
             }
         }
-        // The objects that the watch begins with count until all of them are written, and may be the whole share of the user.
+        // The initial objects are counted until all of them are written, and may use the user's whole share.
         if lines.len() > WATCH && self.present.is_none() {
             match self.hub.in_flight.answer(&self.user, lines.len()) {
                 Ok(memory) => self.memory = Some(memory),

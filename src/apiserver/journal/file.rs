@@ -1,4 +1,4 @@
-//! The journal file: it is read at the start, written anew when it is long, and appended to.
+//! The journal file: read at the start, appended to, and rewritten when it gets long.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
@@ -10,33 +10,32 @@ use super::line::{self, Line};
 use store::JournalEntry;
 
 pub(super) const FILE: &str = "store.journal";
-/// A journal is written anew when it is this many times longer than its initial content, and at least this
-/// long.
+/// A journal is rewritten when it is this many times longer than its initial content, and at least this long.
 const GROWTH: u64 = 4;
 const SMALLEST: u64 = 16 << 20;
-/// Versions are reserved in blocks of this size. After a restart, the server goes on behind the reserved
-/// ones, so no version is used twice.
+/// Revisions are reserved in blocks of this size. After a restart, the server continues after the reserved
+/// block, so that no revision is used twice.
 const RESERVED: u64 = 1_000_000;
 
 /// A journal that cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The operating system refused.
+    /// A file operation failed.
     #[error("cannot {attempt} {path}")]
     Io {
-        /// The attempt.
+        /// The failed attempt.
         attempt: &'static str,
         /// The file.
         path: String,
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A line that was synced is damaged.
+    /// A synced line is damaged.
     #[error("{path} is damaged at line {line}: {why}")]
     Damaged {
         /// The file.
         path: String,
-        /// The number of the line, from 1.
+        /// The line number, starting at 1.
         line: usize,
         /// The error in the line.
         why: String,
@@ -50,17 +49,17 @@ pub(super) fn io<'a>(
     move |source| JournalError::Io { attempt, path: path.display().to_string(), source }
 }
 
-/// The end of a journal that was read.
+/// The end of a journal file.
 #[derive(Debug, Default, PartialEq)]
 pub(in super::super) struct End {
-    /// Versions up to this one may have been given out.
+    /// Revisions up to this one may have been used.
     pub(in super::super) reserved: u64,
-    /// Bytes up to the end of the last good line.
+    /// The number of bytes up to the end of the last valid line.
     pub(super) length: u64,
 }
 
-/// Reads the journal in a directory, and hands on its writes, oldest first; without a file there are none. A torn
-/// batch at the end is left out.
+/// Reads the journal in a directory, and passes its writes to `replay`, oldest first. A missing file means no
+/// writes. A torn batch at the end is skipped.
 ///
 /// # Errors
 /// Fails if the file cannot be read, or is damaged before its last mark.
@@ -109,18 +108,18 @@ pub(in super::super) fn read(dir: &Path, mut replay: impl FnMut(JournalEntry)) -
 pub(super) struct JournalFile {
     path: PathBuf,
     pub(super) file: File,
-    /// Bytes that are synced.
+    /// The number of synced bytes.
     length: u64,
-    /// Bytes of its initial content.
+    /// The number of bytes of the initial content.
     base: u64,
     reserved: u64,
 }
 
 impl JournalFile {
-    /// Writes a new file beside the present one, and syncs it; versions up to `revision` were used.
+    /// Writes and syncs a new file next to the current one. Revisions up to `revision` have been used.
     ///
     /// # Errors
-    /// Fails if the directory cannot be written. The new file is then removed.
+    /// Fails if the directory is not writable. The new file is then removed.
     pub(super) fn beside(
         dir: &Path,
         content: impl Iterator<Item = JournalEntry>,
@@ -130,42 +129,42 @@ impl JournalFile {
         let reserved = revision + RESERVED;
         let written = write_new(&new, content, reserved);
         if written.is_err() {
-            // The new file takes space that the journal may need. If it cannot be removed, the error stays
-            // the same.
+            // The new file takes up space that the journal may need. A failed removal changes nothing about the
+            // error.
             let _ = fs::remove_file(&new);
         }
         let (file, length) = written?;
         Ok(Self { path, file, length, base: length, reserved })
     }
 
-    /// Goes on with the file that was read up to this end.
+    /// Continues the file that was read up to this end.
     ///
     /// # Errors
-    /// Fails if there is none, or it cannot be cut off at its end.
+    /// Fails if there is no file, or if it cannot be truncated at its end.
     pub(super) fn resume(dir: &Path, end: &End) -> Result<Self, JournalError> {
         let path = dir.join(FILE);
         let file = OpenOptions::new().write(true).open(&path).map_err(io("open", &path))?;
-        // A base of nothing has it written anew as soon as there is space.
+        // A base of 0 makes `is_long` true once the file reaches its minimum size, so it is rewritten when
+        // there is space.
         let mut resumed = Self { path, file, length: end.length, base: 0, reserved: end.reserved };
         resumed.restore()?;
         Ok(resumed)
     }
 
-    /// Replaces the present file.
+    /// Replaces the current file.
     ///
     /// # Errors
-    /// Fails if the directory cannot be written. After a crash it is then not known which of the two files
-    /// remains.
+    /// Fails if the directory is not writable. After a crash, either file may then remain.
     pub(super) fn replace(&self, dir: &Path) -> Result<(), JournalError> {
         fs::rename(new_path(dir), &self.path).map_err(io("replace", &self.path))?;
         File::open(dir).and_then(|d| d.sync_all()).map_err(io("sync", dir))
     }
 
-    /// Appends writes in the order of versions, and returns when they are on disk.
+    /// Appends writes in the order of their revisions, and returns when they are on disk.
     ///
     /// # Errors
-    /// The error of the disk. The file is then as before, or [`JournalFile::restore`] failed too and the file
-    /// must be written anew.
+    /// The disk error. The file is then unchanged, unless [`JournalFile::restore`] failed too: then it must be
+    /// rewritten.
     pub(super) fn append<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a JournalEntry>,
@@ -187,11 +186,11 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Checks that the file has a name still. What is appended to a removed file is lost at the next start.
+    /// Checks that the file still has a name. Lines appended to a removed file would be lost at the next start.
     ///
     /// # Errors
-    /// Fails if the file was removed or replaced by somebody else. No new one is written then, because the
-    /// directory may be another hub's.
+    /// Fails if the file was removed or replaced by somebody else. The server does not write a new file,
+    /// because the directory may belong to another hub by now.
     pub(super) fn check_present(&self) -> Result<(), JournalError> {
         let metadata = self.file.metadata().map_err(io("read", &self.path))?;
         if metadata.nlink() == 0 {
@@ -201,22 +200,22 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Cuts off the rest of a failed append, or of a torn batch.
+    /// Truncates the rest of a failed append or of a torn batch.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// The disk error.
     pub(super) fn restore(&mut self) -> Result<(), JournalError> {
         self.file.set_len(self.length).map_err(io("truncate", &self.path))?;
         self.file.seek(SeekFrom::Start(self.length)).map_err(io("truncate", &self.path))?;
         self.file.sync_data().map_err(io("sync", &self.path))
     }
 
-    /// Returns whether a new file would be much shorter.
+    /// Returns true if a rewrite would make the file much shorter.
     pub(super) fn is_long(&self) -> bool {
         self.length > (self.base * GROWTH).max(SMALLEST)
     }
 
-    /// Delays the next new file until this one has grown as much again.
+    /// Postpones the next rewrite until the file has grown by the same factor again.
     pub(super) fn postpone(&mut self) {
         self.base = self.length;
     }
@@ -242,7 +241,7 @@ fn write_new(
         text.clear();
         line::encode_entry(&entry, &mut text);
     }
-    // The file gets its name only after all of it is synced.
+    // The caller names the file only after it is fully synced.
     line::encode_mark(reserved, &mut text);
     out.write_all(&text).map_err(io("write", path))?;
     let mut file = out.into_inner().map_err(|e| io("write", path)(e.into_error()))?;

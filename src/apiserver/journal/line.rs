@@ -8,15 +8,14 @@ use sha2::{Digest, Sha256};
 use object::{Key, Object};
 use store::{GroupResource, JournalEntry};
 
-/// Hex digits of the digest before each line.
+/// The number of hex digits of the digest before each line.
 const DIGEST: usize = 16;
 
 /// The content of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Line {
-    /// Everything before this line was synced, and versions up to this one may have been used.
+    /// Everything before this line was synced. Revisions up to this one may have been used.
     Mark(u64),
-    /// One write.
     Write(JournalEntry),
 }
 
@@ -64,7 +63,7 @@ fn encode(line: &impl Serialize, into: &mut Vec<u8>) {
     into.push(b'\n');
 }
 
-/// Reads a line with its end.
+/// Decodes a line, including its line end.
 pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
     let line = line.strip_suffix(b"\n").ok_or("it has no end")?;
     let (sum, json) = line.split_at_checked(DIGEST).ok_or("it is too short")?;

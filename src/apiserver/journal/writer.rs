@@ -1,4 +1,4 @@
-//! The thread that waits for the disk, and the two stores: one with all writes, one with the durable ones.
+//! The thread that waits for the disk, and the two stores: one with all writes, one with the durable writes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -11,22 +11,22 @@ use super::super::signals::Signals;
 use super::file::{End, JournalError, JournalFile, io};
 use store::{JournalEntry, Store};
 
-/// The store that writes change, and the one that reads and watches use.
+/// The store that writes change, and the store that reads and watches use.
 #[derive(Debug)]
 pub(in super::super) struct Stores {
     head: Mutex<Store>,
-    /// The store as it is on disk; `None` if nothing is kept on disk and every write is visible at once.
+    /// The state on disk; `None` if the hub is in memory only and every write is visible at once.
     durable: Option<Mutex<Store>>,
 }
 
 impl Stores {
-    /// Makes every write visible at once.
+    /// Creates stores in which every write is visible at once.
     pub(in super::super) fn in_memory(mut store: Store) -> Self {
         store.keep_journal();
         Self { head: Mutex::new(store), durable: None }
     }
 
-    /// Makes writes visible when they are on disk.
+    /// Creates stores in which a write is visible once it is on disk.
     pub(in super::super) fn on_disk(store: Store) -> Self {
         Self { head: Mutex::new(store.branch()), durable: Some(Mutex::new(store)) }
     }
@@ -36,26 +36,25 @@ impl Stores {
         lock(self.durable.as_ref().unwrap_or(&self.head))
     }
 
-    /// Returns the store that writes change. A thread that holds it may lock the durable store; the reverse
-    /// order is a deadlock.
+    /// Returns the store that writes change. A thread may lock the durable store while it holds the head; the
+    /// reverse order deadlocks.
     pub(in super::super) fn head(&self) -> MutexGuard<'_, Store> {
         lock(&self.head)
     }
 
-    /// Drops the writes that are not on disk.
+    /// Drops the writes that did not reach the disk.
     fn undo(&self, head: &mut Store) {
         let durable = self.shown();
         head.fall_back(&durable);
     }
 }
 
-/// Locks a store even after a panic in another request, because every change of the store is complete or
-/// refused.
+/// Locks a store even after a panic in another request, because changes of the store are all or nothing.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes in memory of a large write.
+/// The size in memory from which a write is large, in bytes.
 const LARGE: usize = 64 << 10;
 
 /// A write on its way to the disk.
@@ -66,24 +65,24 @@ pub(in super::super) struct Durable {
 }
 
 impl Durable {
-    /// Returns whether many writes like this one would take much memory before they are on disk.
+    /// Returns true if many concurrent writes of this size would use too much memory.
     pub(in super::super) fn is_large(&self) -> bool {
         self.bytes > LARGE
     }
 
-    /// Returns when the write is on disk and shown.
+    /// Waits until the write is on disk and visible.
     ///
     /// # Errors
-    /// The reason why it never will be.
+    /// The reason if the write failed.
     pub(in super::super) async fn wait(self) -> Result<(), String> {
         self.done.await.unwrap_or_else(|_| Err("the journal is closed".into()))
     }
 }
 
-/// The queue of writes; a thread of its own waits for the disk.
+/// The queue of writes. A separate thread waits for the disk.
 #[derive(Debug)]
 pub(in super::super) struct Journal {
-    /// `None` while the journal is dropped.
+    /// `None` only while the journal is dropped.
     batches: Option<mpsc::Sender<Batch>>,
     failure: Arc<Mutex<Option<String>>>,
     writer: Option<JoinHandle<()>>,
@@ -104,7 +103,7 @@ impl Batch {
 }
 
 impl Drop for Journal {
-    /// Waits until everything queued is on disk and the lock of the directory is released.
+    /// Waits until the queue is on disk and the directory lock is released.
     fn drop(&mut self) {
         self.batches = None;
         if let Some(writer) = self.writer.take() {
@@ -115,10 +114,10 @@ impl Drop for Journal {
 }
 
 impl Journal {
-    /// Begins a journal in a locked directory with the present content; `signals` announces durable writes.
+    /// Starts a journal with the current content in a locked directory. `signals` announces durable writes.
     ///
     /// # Errors
-    /// Fails if the directory cannot be written, and the present file does not have this content.
+    /// Fails if the directory is not writable, and the current file does not have this content.
     pub(in super::super) fn start(
         dir: &Path,
         stores: Arc<Stores>,
@@ -129,7 +128,7 @@ impl Journal {
         let mut writer = Writer::start(dir, stores, signals, failure.clone(), &before)?;
         let (batches, inbox) = mpsc::channel();
         let run = move || {
-            // The directory stays locked for as long as this thread may write to it.
+            // Keep the directory locked while this thread may write to it.
             let _lock = directory_lock;
             writer.run(&inbox);
         };
@@ -138,35 +137,35 @@ impl Journal {
         Ok(Self { batches: Some(batches), failure, writer: Some(writer) })
     }
 
-    /// Queues writes in the order of versions, under the lock of the head. An empty list only waits for the
-    /// writes before it.
+    /// Queues writes in the order of their revisions, under the lock of the head. An empty list only waits for
+    /// earlier writes.
     pub(in super::super) fn append(&self, entries: Vec<JournalEntry>) -> Durable {
         let (batch, durable) = Batch::new(entries);
         if let Some(batches) = &self.batches {
-            // A writer that has ended drops the batch, and the caller sees that.
+            // If the writer has ended, it drops the batch, and the caller sees that.
             let _ = batches.send(batch);
         }
         durable
     }
 
-    /// Returns why the last write was refused, if it was.
+    /// Returns the error of the last write, if it failed.
     pub(in super::super) fn failure(&self) -> Option<String> {
         lock(&self.failure).clone()
     }
 }
 
-/// What is on disk when a journal begins.
+/// The content of the disk when a journal starts.
 #[derive(Debug, Default)]
 pub(in super::super) struct Before {
-    /// The end of the present file.
+    /// The end of the current file.
     pub(in super::super) end: End,
-    /// The writes since it was read.
+    /// The writes since the file was read.
     pub(in super::super) since: Vec<JournalEntry>,
 }
 
 pub(super) struct Writer {
     dir: PathBuf,
-    /// `None` if the file must be written anew.
+    /// `None` if the file must be rewritten.
     pub(super) file: Option<JournalFile>,
     stores: Arc<Stores>,
     signals: Arc<Signals>,
@@ -174,7 +173,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes the first file. On a full disk it goes on with the present one.
+    /// Writes the first file. On a full disk, continues with the current file.
     pub(super) fn start(
         dir: &Path,
         stores: Arc<Stores>,
@@ -201,10 +200,10 @@ impl Writer {
         }
     }
 
-    /// Writes batches until nobody sends them.
+    /// Writes batches until all senders are dropped.
     pub(super) fn run(&mut self, inbox: &mpsc::Receiver<Batch>) {
         while let Ok(first) = inbox.recv() {
-            // Batches that were queued while the disk was busy are written together.
+            // Batches queued while the disk was busy are written together.
             let batches: Vec<Batch> = std::iter::once(first).chain(inbox.try_iter()).collect();
             match self.write(&batches) {
                 Ok(()) => self.show(batches),
@@ -258,7 +257,7 @@ impl Writer {
         answer(waiting, &Ok(()));
     }
 
-    /// Undoes the writes that the disk refused, and all writes that were decided on top of them.
+    /// Undoes the writes that failed on disk, and all writes that were based on them.
     fn refuse(&mut self, error: &JournalError, batches: Vec<Batch>, inbox: &mpsc::Receiver<Batch>) {
         let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
         tracing::error!(%error, %cause, "the write is refused and undone; the next one tries the disk again");
@@ -277,7 +276,7 @@ impl Writer {
         answer(waiting, &Err(why));
     }
 
-    /// Writes the file anew if that makes it much shorter.
+    /// Rewrites the file if that makes it much shorter.
     fn shorten(&mut self) {
         if !self.file.as_ref().is_some_and(JournalFile::is_long) {
             return;

@@ -1,4 +1,4 @@
-//! Converts protobuf to JSON, by the table of `fields.txt`.
+//! Converts protobuf to JSON with the table in `fields.txt`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("fiel
 
 /// The prefix of every body, before the `runtime.Unknown` that wraps it.
 const MAGIC: &[u8] = b"k8s\0";
-/// Limit of the nesting of messages, deeper than any object.
+/// The maximum nesting of messages, deeper than any object.
 const MAX_DEPTH: usize = 64;
 const DAMAGED: &str = "the protobuf message is damaged";
 
@@ -39,7 +39,7 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Reads a body, or says why it cannot be read.
+/// Decodes a body. The error says why it is invalid.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, String> {
     let wrapped =
         body.strip_prefix(MAGIC).ok_or("the body does not begin as a Kubernetes object in protobuf")?;
@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// Returns the fields of a message; fields that the type does not have are left out.
+/// Returns the fields of a message. Skips fields that the type does not have.
 fn message(type_: &str, bytes: &[u8], depth: usize) -> Result<Map<String, Value>, String> {
     if depth > MAX_DEPTH {
         return Err("the protobuf message is nested too deeply".into());
@@ -147,7 +147,7 @@ fn map_entry(type_: &str, wire: Wire<'_>, depth: usize) -> Result<(String, Value
 
 fn value(type_: &str, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
     match (type_, wire) {
-        // A negative number is written as the 64 bits of its two's complement.
+        // A negative number is encoded as the 64 bits of its two's complement.
         ("int", Wire::Number(n)) => Ok(n.cast_signed().into()),
         ("bool", Wire::Number(n)) => Ok((n != 0).into()),
         ("double", Wire::Double(n)) => Ok(n.into()),

@@ -1,4 +1,4 @@
-//! The journal on a disk that refuses: a sync, a truncation, a rename, and a file that is gone.
+//! The journal on a failing disk: a sync, a truncation, a rename, and a missing file.
 
 use std::fs::OpenOptions;
 use std::sync::{Mutex, mpsc};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, mpsc};
 use super::super::writer::{Batch, Writer};
 use super::*;
 
-/// A journal whose writer runs when it is told to.
+/// A journal whose writer the test runs step by step.
 struct Disk {
     dir: tempfile::TempDir,
     stores: Arc<Stores>,
@@ -38,7 +38,7 @@ impl Disk {
         durable.wait().await
     }
 
-    /// Checks what requests see, what the next write is decided on, and what a restart reads.
+    /// Checks the state that requests see, that the next write is based on, and that a restart reads.
     fn holds(&self, expected: &[&str]) {
         assert_eq!(names(&self.stores.shown()), expected, "shown");
         assert_eq!(names(&self.stores.head()), expected, "the head");
@@ -50,12 +50,12 @@ impl Disk {
 async fn a_failed_sync_shows_nothing_and_loses_nothing() {
     let mut disk = Disk::new();
     disk.write("a").await.unwrap();
-    // This file takes writes, and refuses to be synced and to be truncated.
+    // This file accepts writes, but syncing and truncating it fails.
     disk.writer.file.as_mut().unwrap().file = OpenOptions::new().write(true).open("/dev/null").unwrap();
     let refused = disk.write("b").await.unwrap_err();
     assert!(refused.starts_with("cannot sync "), "{refused}");
     disk.holds(&["a"]);
-    // The file could not be truncated, so the next write begins a new one.
+    // The truncation failed, so the next write starts a new file.
     disk.write("c").await.unwrap();
     disk.holds(&["a", "c"]);
 }
@@ -66,7 +66,7 @@ async fn a_failed_rename_shows_nothing_and_loses_nothing() {
     disk.write("a").await.unwrap();
     let (path, kept) = (disk.dir.path().join(FILE), disk.dir.path().join("kept"));
     disk.writer.file = None;
-    // No file takes the name of a directory.
+    // A file cannot replace a directory.
     fs::rename(&path, &kept).unwrap();
     fs::create_dir(&path).unwrap();
     let refused = disk.write("b").await.unwrap_err();
@@ -96,9 +96,9 @@ async fn a_start_on_a_full_disk_goes_on_with_the_present_file() {
     let mut disk = Disk::new();
     disk.write("a").await.unwrap();
     let full = disk.dir.path().join("store.journal.new");
-    // No file takes the name of a directory, as no new file fits on a full disk.
+    // A file cannot replace a directory. This fails like a new file on a full disk.
     fs::create_dir(&full).unwrap();
-    // The last batch was torn.
+    // The last batch is torn.
     let path = disk.dir.path().join(FILE);
     let length = fs::metadata(&path).unwrap().len();
     std::io::Write::write_all(&mut OpenOptions::new().append(true).open(&path).unwrap(), b"torn").unwrap();
@@ -121,15 +121,15 @@ async fn a_start_on_a_full_disk_goes_on_with_the_present_file() {
     disk.holds(&["a"]);
     disk.write("b").await.unwrap();
     disk.holds(&["a", "b"]);
-    // What the start itself wrote is appended.
+    // Writes of the start itself are appended.
     let (stores, writer) = begin(disk.dir.path(), Some("c")).unwrap();
     (disk.stores, disk.writer) = (stores, writer);
     disk.holds(&["a", "b", "c"]);
-    // It is written anew when there is space again.
+    // The file is rewritten when there is space again.
     fs::remove_dir(&full).unwrap();
     begin(disk.dir.path(), None).unwrap();
     assert_eq!(names(&restored(disk.dir.path())), ["a", "b", "c"]);
-    // Without a file to go on with, a start fails.
+    // Without a file to continue, the start fails.
     fs::create_dir(&full).unwrap();
     fs::remove_file(&path).unwrap();
     assert!(begin(disk.dir.path(), None).is_err());

@@ -124,7 +124,7 @@ fn an_undone_write_leaves_its_version_and_uid_behind() {
     assert_ne!(again.resource_version(), undone.resource_version());
 }
 
-/// Returns the lines of a journal with two batches after its initial content, the second one of two writes.
+/// Returns the lines of a journal with two batches after its initial content. The second batch has two writes.
 async fn lines(dir: &Path) -> Vec<Vec<u8>> {
     let (stores, journal) = start(dir);
     write(&stores, &journal, "a").await;
@@ -160,7 +160,7 @@ async fn a_batch_torn_in_its_middle_is_dropped() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     let mut lines = lines(&dir).await;
-    // The page of the first write never reached the disk; the page of the second one did.
+    // The page with the first write never reached the disk, but the page with the second write did.
     let torn = lines.len() - 2;
     lines[torn].iter_mut().for_each(|byte| *byte = 0);
     fs::write(dir.join(FILE), lines.concat()).unwrap();
