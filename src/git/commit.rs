@@ -1,4 +1,4 @@
-//! The commit that puts the files of a report on top of a branch.
+//! Creates the commit that puts the files of a report on top of a branch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,37 +15,37 @@ use object::text;
 const AUTHOR: &str = "Wheelwright";
 const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 
-/// The file of a directory that names the owner of its report.
+/// The file in a directory that names the owner of its report.
 pub(super) const RECORD: &str = ".wheelwright.json";
 
-/// Longest record that is read: 30,000 paths of the longest names. A report has a file for each add-on, set
-/// and work, and for 1,000 clusters.
+/// The maximum size of a record: 30,000 of the longest paths. A report has a file for each add-on, set and
+/// work, and for every 1,000 clusters.
 const MAX_RECORD_BYTES: usize = 8 << 20;
 
 /// Files to commit to a branch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
-    /// The branch; created without parents if it does not exist.
+    /// The branch, created without parents if it does not exist.
     pub branch: String,
-    /// The directory of the branch that the files are in; empty for the root.
+    /// The directory of the files in the branch; empty for the root.
     pub directory: String,
-    /// The owner of the files. Files of another owner stay as they are.
+    /// The owner of the files. Files of another owner stay unchanged.
     pub owner: String,
-    /// The process that writes. Two hubs with one owner, such as a hub and a copy of it, differ in it.
+    /// The writing process. It distinguishes two hubs with the same owner, such as a hub and a copy of it.
     pub writer: String,
-    /// Which report of another process with the same owner it replaces.
+    /// The report of another process with the same owner that this commit may replace.
     pub replaces: Replaces,
     /// The last push to the branch.
     pub last: LastPush,
     /// All files of the owner below the directory.
     pub files: BTreeMap<String, String>,
-    /// Most commits of the branch. One more begins the branch again, where the server allows it.
+    /// The maximum number of commits in the branch. One more restarts the branch, if the server allows it.
     pub history_limit: usize,
-    /// Commit message.
+    /// The commit message.
     pub message: String,
-    /// Time of author and committer, unless that of the parent is later.
+    /// The time of author and committer, or the parent's time if that is later.
     pub time: Timestamp,
-    /// Name and e-mail address of author and committer; `None` for Wheelwright.
+    /// The name and e-mail address of author and committer; `None` for Wheelwright.
     pub author: Option<(String, String)>,
     /// The key that signs the commit, if any.
     pub signer: Option<CommitSigner>,
@@ -58,27 +58,27 @@ impl Commit {
     }
 }
 
-/// The last push to a branch, and what may happen to the branch after it.
+/// The last push to a branch, and what later commits may do to the branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastPush {
-    /// The commit; empty before the first push.
+    /// The pushed commit; empty before the first push.
     pub commit: String,
-    /// The commit of the push before it; empty if there is none.
+    /// The commit of the push before that; empty if there is none.
     pub previous: String,
-    /// Whether a branch that is gone is created again.
+    /// True if a deleted branch may be recreated.
     pub recreates: bool,
-    /// Whether commits follow on a branch that does not hold the commit.
+    /// True if commits may continue on a branch that does not contain the commit.
     pub adopts: bool,
 }
 
 /// The report of another process with the same owner that a commit replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replaces {
-    /// None.
+    /// No report.
     Nothing,
-    /// That of the last push, and the one after it.
+    /// The report from the last push, or from the one after it.
     Last,
-    /// Whatever is there.
+    /// Any report.
     Any,
 }
 
@@ -86,30 +86,29 @@ pub enum Replaces {
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     owner: String,
-    /// Empty in records of earlier versions.
+    /// Empty in records of older versions.
     #[serde(default)]
     writer: String,
-    /// The commit that the process had pushed last, as its hub recorded it.
+    /// The last commit that the process had pushed, as recorded by its hub.
     #[serde(default)]
     after: String,
     pub(super) files: BTreeSet<String>,
 }
 
-/// The result of writing a commit.
 pub(super) enum Written {
-    /// The tip holds the files already.
+    /// The tip already has the files.
     Unchanged,
-    /// The directory holds files of another owner.
+    /// The directory has files of another owner.
     NotOurs(String),
-    /// Another process of the same owner wrote the files.
+    /// Another process with the same owner wrote the files.
     Fenced(String),
-    /// The key cannot sign.
+    /// Signing failed.
     Unsigned(Error),
-    /// The commit.
+    /// The new commit.
     Commit(Oid),
 }
 
-/// Writes the commit that puts the files on top of a tip; without parents where the tip is archived.
+/// Creates the commit that puts the files on top of a tip. If the tip is archived, the commit has no parents.
 pub(super) fn write_commit(
     repo: &Repository,
     tip: Option<Oid>,
@@ -117,8 +116,8 @@ pub(super) fn write_commit(
     archive: Option<&str>,
 ) -> Result<Written, git2::Error> {
     let parent = tip.map(|tip| repo.find_commit(tip)).transpose()?;
-    // Only the directories of the report are read: others push to the branch too, and a few trees that name
-    // each other make a directory without an end.
+    // Read only the directories of the report: others push to the branch too, and a few trees that reference
+    // each other can form an endless directory.
     let base = match &parent {
         Some(parent) => parent.tree()?,
         None => repo.find_tree(repo.treebuilder(None)?.write()?)?,
@@ -160,7 +159,7 @@ pub(super) fn write_commit(
     for (file, content) in &commit.files {
         update.upsert(path_of(file), repo.blob(content.as_bytes())?, FileMode::Blob);
     }
-    // Equal files of another process stay its own, so that a restart makes no commit.
+    // Keep the record of another process with equal files, so that a restart creates no commit.
     let files: BTreeSet<String> = commit.files.keys().cloned().collect();
     let unchanged = update.create_updated(repo, &base)?;
     if before.files == files && parent.is_some() && base.id() == unchanged {
@@ -187,7 +186,7 @@ pub(super) fn write_commit(
     }
 }
 
-/// Returns a file that stands where one of the paths has a directory.
+/// Returns a file in the tree at a path where the report needs a directory.
 fn file_above(tree: &Tree<'_>, paths: impl Iterator<Item = String>) -> Option<String> {
     let above = |path: String| -> Vec<String> {
         path.match_indices('/').filter_map(|(at, _)| path.get(..at).map(str::to_owned)).collect()
@@ -199,8 +198,8 @@ fn file_above(tree: &Tree<'_>, paths: impl Iterator<Item = String>) -> Option<St
     directories.into_iter().find(is_file)
 }
 
-/// Returns whether a commit replaces the report of another process. The record says after which commit it was
-/// written, which the branch may not hold any more.
+/// Returns true if a commit may replace the report of another process. The branch may no longer contain the
+/// commit that `before` was written after.
 fn replaces(commit: &Commit, before: &Record) -> bool {
     let LastPush { commit: last, previous, .. } = &commit.last;
     match commit.replaces {
@@ -210,7 +209,7 @@ fn replaces(commit: &Commit, before: &Record) -> bool {
     }
 }
 
-/// Writes the commit of a tree, signed if there is a key.
+/// Creates the commit of a tree, signed if there is a key.
 fn sign_commit(
     repo: &Repository,
     tree: &git2::Tree<'_>,
@@ -231,13 +230,14 @@ fn sign_commit(
     }
 }
 
-/// Returns a time, or the time of the parent if it is later: the clock of the hub that wrote the parent may be ahead.
+/// Returns `time`, or the parent's time if it is later, because the clock of the hub that wrote the parent may
+/// be ahead.
 pub(super) fn not_before(parent: Option<&git2::Commit<'_>>, time: Timestamp) -> Timestamp {
     let before = parent.map(|parent| Timestamp::from_second(parent.time().seconds()).unwrap_or_default());
     before.map_or(time, |before| before.max(time))
 }
 
-/// Returns the author and committer of a commit; Wheelwright if there is no other.
+/// Returns the author and committer of a commit. The default is Wheelwright.
 pub(super) fn signature(
     author: Option<&(String, String)>,
     time: Timestamp,
@@ -246,18 +246,18 @@ pub(super) fn signature(
     Signature::new(&of_a_line(name), &of_a_line(email), &git2::Time::new(time.as_second(), 0))
 }
 
-/// Returns a name without the characters that end it in a commit. The schema refuses them too.
+/// Removes the characters that would end a name in a commit. The schema rejects them too.
 fn of_a_line(name: &str) -> String {
     name.chars().filter(|char| !char.is_control() && !['<', '>'].contains(char)).collect()
 }
 
-/// Reads the record of a directory; `None` if the file is no record.
+/// Reads the record of a directory; `None` if the file is not a record.
 pub(super) fn read_record(repo: &Repository, id: Oid) -> Option<Record> {
     let blob = repo.find_blob(id).ok().filter(|blob| blob.size() <= MAX_RECORD_BYTES)?;
     serde_json::from_slice(blob.content()).ok()
 }
 
-/// Makes an entry of an index. There is no work tree, so the fields about files on disk are zero.
+/// Returns an index entry. There is no work tree, so the fields about files on disk are zero.
 pub fn entry(path: String, id: Oid) -> IndexEntry {
     let never = IndexTime::new(0, 0);
     IndexEntry {

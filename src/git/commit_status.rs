@@ -1,4 +1,4 @@
-//! Statuses of commits at the services that host repositories.
+//! Commit statuses on services that host repositories.
 //!
 //! | service | request |
 //! |---|---|
@@ -18,16 +18,15 @@ use super::transport::{ApiResponse, Session, SessionLimits, TransportLimits, pos
 use super::{Credentials, Egress, Error, Remote};
 use object::text;
 
-/// Most characters of a description, which GitHub limits.
+/// The maximum length of a description in characters, a limit of GitHub.
 const DESCRIPTION: usize = 140;
-/// Longest text of an answer that a message quotes, in characters.
+/// The maximum length of quoted response text, in characters.
 const QUOTED: usize = 200;
-/// How long a service is left alone that asks for it and names no time.
+/// The pause in seconds if a service asks for one without a duration.
 const PAUSE: i64 = 60;
-/// Longest time that a service is left alone: GitHub counts requests by the hour.
+/// The longest pause in seconds. GitHub's rate limit is hourly.
 const LONGEST_PAUSE: i64 = 3600;
 
-/// The API of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     /// GitHub and GitHub Enterprise Server.
@@ -43,27 +42,27 @@ pub enum Provider {
 pub struct StatusRequest {
     /// The API of the service.
     pub provider: Provider,
-    /// Address of the API; empty for the usual one on the host of the repository.
+    /// The address of the API; empty for the default on the repository's host.
     pub address: String,
     /// The repository.
     pub repository: Remote,
-    /// Name of the commit.
+    /// The commit id.
     pub commit: String,
-    /// Name of the status.
+    /// The name of the status.
     pub context: String,
-    /// State: pending, success or failure.
+    /// The state: pending, success or failure.
     pub state: String,
-    /// A line for people.
+    /// A one-line description.
     pub description: String,
 }
 
 impl StatusRequest {
-    /// Sends the status. Blocks until the service has answered.
+    /// Sends the status, and blocks until the service has responded.
     ///
     /// # Errors
-    /// Returns [`Error::Url`] or [`Error::Credentials`] if nothing could be sent, [`Error::Auth`] and
-    /// [`Error::StatusRejected`] if the service refuses, [`Error::Throttled`] if it wants no requests now,
-    /// [`Error::Unreachable`] if there is no answer.
+    /// Returns [`Error::Url`] or [`Error::Credentials`] before sending, [`Error::Auth`] or
+    /// [`Error::StatusRejected`] if the service rejects the request, [`Error::Throttled`] if it is rate
+    /// limited, and [`Error::Unreachable`] without a response.
     pub fn send(
         &self,
         credentials: Credentials,
@@ -81,7 +80,7 @@ impl StatusRequest {
         self.judge(&endpoint, &answer, now)
     }
 
-    /// Returns the address that takes the status.
+    /// Returns the address to send the status to.
     pub(super) fn endpoint(&self) -> Result<Remote, Error> {
         let Self { provider, address, repository, commit, .. } = self;
         let refuse = |why: &str| Error::Url(format!("the commit status is refused: {why}"));
@@ -143,7 +142,7 @@ impl StatusRequest {
         Ok(vec![(name, login), (ACCEPT, HeaderValue::from_static(accept)), (CONTENT_TYPE, json)])
     }
 
-    /// Reads the answer of the service.
+    /// Evaluates the response of the service.
     fn judge(&self, endpoint: &Remote, answer: &ApiResponse, now: Timestamp) -> Result<(), Error> {
         let ApiResponse { status, headers, body } = answer;
         let url = endpoint.to_string();
@@ -156,7 +155,7 @@ impl StatusRequest {
             format!("HTTP status {status}{}", message.unwrap_or_default())
         };
         let seconds = |name: &str| headers.get(name)?.to_str().ok()?.parse::<i64>().ok();
-        // GitHub tells so with 403 too.
+        // GitHub also reports rate limits with 403.
         let reset = seconds("x-ratelimit-reset").filter(|_| seconds("x-ratelimit-remaining") == Some(0));
         let pause = seconds("retry-after").or_else(|| reset.map(|at| at.saturating_sub(now.as_second())));
         match status.as_u16() {
@@ -166,7 +165,7 @@ impl StatusRequest {
                 let until = Timestamp::from_second(now.as_second().saturating_add(pause)).unwrap_or(now);
                 Err(Error::Throttled { url, until })
             }
-            // GitLab does not set a pending status to pending: it has the state already.
+            // GitLab rejects a transition from pending to pending, but the status is already correct.
             400 if self.provider == Provider::GitLab && why().contains("Cannot transition status") => Ok(()),
             401 | 403 | 404 => Err(Error::Auth { url, why: why() }),
             400..=499 => Err(Error::StatusRejected { url, why: why() }),

@@ -15,11 +15,11 @@ use super::remote::{Remote, Transport};
 use super::transport::Proxy;
 use object::text::REDACTED;
 
-/// Fewest bytes of a value that is hidden in texts. A shorter one is part of ordinary words.
+/// The minimum length in bytes of a value that is redacted. Shorter values occur in ordinary words.
 const SHORTEST_SECRET: usize = 6;
 
-/// The secrets that prove our identity to a remote, and the host keys that prove the identity of the remote.
-/// The keys of the Secret are in docs/git-access.md, "Private repositories" and "GitHub Apps".
+/// The secrets that prove our identity to a remote, and the host keys that prove the remote's identity. The
+/// keys of the Secret are described in docs/git-access.md, "Private repositories" and "GitHub Apps".
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     username: Option<String>,
@@ -33,7 +33,7 @@ pub struct Credentials {
     proxy: Option<Proxy>,
 }
 
-/// Shows which parts are set, never their values.
+/// Shows which fields are set, but never their values.
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { username, password, bearer, github_app, ssh_key, known_hosts, authorities, .. } = self;
@@ -56,7 +56,7 @@ impl Credentials {
     /// Reads the data of a Secret.
     ///
     /// # Errors
-    /// [`Error::Credentials`] names the key of the Secret that cannot be used; never its value.
+    /// [`Error::Credentials`] names the invalid key of the Secret, but never its value.
     pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
         let field = |names: &[&str]| -> Result<Option<String>, Error> {
             let Some((name, value)) = names.iter().find_map(|name| Some((name, data.get(*name)?))) else {
@@ -69,7 +69,7 @@ impl Credentials {
         let line = |names: &[&str]| -> Result<Option<String>, Error> {
             let Some(text) = field(names)? else { return Ok(None) };
             let text = text.trim_end_matches(['\r', '\n']);
-            // A line break would end the header or the credential-helper line that the value travels in
+            // A line break would end the header or the credential helper line that contains the value
             // (CVE-2020-5260).
             if text.is_empty() || text.contains(|c: char| c.is_control()) {
                 return Err(Error::Credentials(format!(
@@ -133,7 +133,7 @@ impl Credentials {
         self
     }
 
-    /// Takes the token that was issued for an earlier reading of the same Secret.
+    /// Reuses the token that was issued for an earlier read of the same Secret.
     pub(super) fn keep_token_of(&mut self, before: &Self) {
         if let (Some(app), Some(before)) = (&mut self.github_app, &before.github_app) {
             app.keep_token_of(before);
@@ -145,7 +145,7 @@ impl Credentials {
         self.github_app.as_ref()
     }
 
-    /// Checks before any connection that the parts a remote needs are set.
+    /// Checks that the credentials for a remote are set, before any connection.
     pub(super) fn check(&self, remote: &Remote) -> Result<(), Error> {
         match remote.transport() {
             Transport::Ssh { .. } if self.ssh_key.is_none() => Err(Error::Credentials(format!(
@@ -166,7 +166,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the value of the header `Authorization`, if there are credentials for https.
+    /// Returns the value of the `Authorization` header, if there are credentials for https.
     pub(super) fn authorization(&self) -> Option<String> {
         match &self.bearer {
             Some(token) => Some(format!("Bearer {token}")),
@@ -179,7 +179,7 @@ impl Credentials {
         Some(format!("{}:{password}", self.username.as_deref().unwrap_or("git")))
     }
 
-    /// Hides the tokens, passwords and logins that a server is sent: it may repeat them in its answer.
+    /// Redacts the tokens, passwords and logins sent to a server, which may repeat them in its response.
     pub(super) fn hide(&self, text: &str) -> String {
         let app = self.github_app.as_ref();
         let logins = [self.login(), app.and_then(GithubApp::login)];
@@ -204,7 +204,7 @@ impl Credentials {
         &self.known_hosts
     }
 
-    /// Returns the certificates of the authorities that prove the identity of a server.
+    /// Returns the certificates of the authorities that the server's certificate is verified against.
     pub(super) fn authorities(&self) -> Option<&str> {
         self.authorities.as_deref()
     }

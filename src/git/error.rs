@@ -1,4 +1,4 @@
-//! Failures of fetches and pushes, with messages for conditions.
+//! Errors of fetches and pushes, with messages for conditions.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use super::Refusal;
 use super::pack_limits::{MAX_OBJECT_BYTES, MAX_PACK_OBJECTS};
 use object::text;
 
-/// Longest text of a server that a message quotes, in characters.
+/// The maximum length of quoted server text, in characters.
 const QUOTED: usize = 300;
 
-/// The reason why a fetch or a push failed. Messages carry no credentials and end with what to do.
+/// The reason for a failed fetch or push. Messages contain no credentials, and end with advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The URL is refused.
+    /// The URL is invalid or not allowed.
     #[error("{0}")]
     Url(String),
-    /// The name of the reference is not valid.
+    /// The reference name is invalid.
     #[error("{0}")]
     Ref(String),
-    /// The credentials Secret cannot be used.
+    /// The credentials Secret is not usable.
     #[error("{0}")]
     Credentials(String),
-    /// The server does not answer, or its answer cannot be read.
+    /// The server does not respond, or its response is invalid.
     #[error("cannot reach {url}: {why}; check the address and the network if this stays")]
     Unreachable {
         /// The remote.
         url: String,
-        /// The message of libgit2.
+        /// The message from libgit2.
         why: String,
     },
-    /// The server asked for credentials and refused ours.
+    /// The server requested credentials and rejected ours.
     #[error("{url} refuses access: {why}; check the credentials Secret and that the repository exists")]
     Auth {
         /// The remote.
         url: String,
-        /// The message of libgit2.
+        /// The message from libgit2.
         why: String,
     },
-    /// The server does not prove its identity.
+    /// The server did not prove its identity.
     #[error("{url} does not prove its identity: {why}")]
     HostKey {
         /// The remote.
@@ -54,60 +54,61 @@ pub enum Error {
         /// The remote.
         url: String,
     },
-    /// The reference does not exist there.
+    /// The reference does not exist in the remote.
     #[error("{what} does not exist in {url}{known}")]
     MissingRef {
-        /// Kind and name.
+        /// The kind and name of the reference.
         what: String,
         /// The remote.
         url: String,
-        /// Names that do exist, as a hint; may be empty.
+        /// Existing names, as a hint; may be empty.
         known: String,
     },
-    /// The reference moved to a commit that does not follow the one we have.
+    /// The reference moved to a commit that does not descend from the accepted one.
     #[error(
         "{what} moved from {from} to {to}, which does not follow it (a force-push, a rewind, or a tag that moved or is gone)"
     )]
     Rewound {
-        /// Kind and name of the reference.
+        /// The kind and name of the reference.
         what: String,
-        /// The commit that was accepted last.
+        /// The last accepted commit.
         from: String,
-        /// The commit found now.
+        /// The new commit.
         to: String,
     },
-    /// The commits between the accepted one and the new one cannot be fetched, so nobody knows whether it follows.
+    /// The commits between the accepted and the new commit cannot be fetched, so it is unknown if the new one
+    /// descends from the accepted one.
     #[error("{what} moved from {from} to {to}, and the commits between them cannot be fetched: {why}")]
     HistoryRefused {
-        /// Kind and name of the reference.
+        /// The kind and name of the reference.
         what: String,
-        /// The commit that was accepted last.
+        /// The last accepted commit.
         from: String,
-        /// The commit found now.
+        /// The new commit.
         to: String,
-        /// What is refused.
+        /// The reason for the failed fetch.
         why: String,
     },
     /// A commit or tag is not signed by a trusted key.
     #[error("{what} is refused: {why}")]
     NotVerified {
-        /// The commit or the tag.
+        /// The commit or tag.
         what: String,
-        /// The reason, with the signer where there is one.
+        /// The reason, with the signer if there is one.
         why: Refusal,
     },
-    /// The content of the commit is refused.
+    /// The content of the commit is invalid.
     #[error("{0}")]
     Content(String),
-    /// The operation took too long in total, or the process ends.
+    /// The operation timed out, or the process is stopping.
     #[error("the operation on {url} took longer than allowed and was stopped{}", after(*received))]
     Cancelled {
         /// The remote.
         url: String,
-        /// The MiB that had arrived.
+        /// The received MiB.
         received: u64,
     },
-    /// The operation does not end although it was asked to.
+    /// The operation was canceled but does not end.
     #[error(
         "an operation on {url} does not end although it was stopped; its mirror is abandoned, and the operator tries again with a new one"
     )]
@@ -115,19 +116,19 @@ pub enum Error {
         /// The remote.
         url: String,
     },
-    /// The server accepted the connection and refused the commit.
+    /// The server accepted the connection but rejected the commit.
     #[error(
         "{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials"
     )]
     PushRejected {
         /// The remote.
         url: String,
-        /// Branch that was to be pushed.
+        /// The target branch.
         branch: String,
-        /// The message of the server.
+        /// The server's message.
         why: String,
     },
-    /// The server takes no request of this size.
+    /// The server rejects requests of this size.
     #[error(
         "{url} takes no request of this size (HTTP status 413); raise the limit of the server or of its proxy"
     )]
@@ -135,16 +136,16 @@ pub enum Error {
         /// The remote.
         url: String,
     },
-    /// The directory of the branch holds files of another owner.
+    /// The directory in the branch has files of another owner.
     #[error(
         "{branch} of {url} holds {what}; give each hub and each ConfigRepo a spec.report.path or a branch of its own"
     )]
     NotOurs {
         /// The remote.
         url: String,
-        /// Branch that was to be pushed.
+        /// The target branch.
         branch: String,
-        /// The files, and their owner where it is known.
+        /// The files, and their owner if known.
         what: String,
     },
     /// Another process with the same owner writes to the directory.
@@ -154,12 +155,12 @@ pub enum Error {
     Fenced {
         /// The remote.
         url: String,
-        /// Branch that was to be pushed.
+        /// The target branch.
         branch: String,
         /// The other process.
         writer: String,
     },
-    /// The branch is gone, and the report stops then.
+    /// The branch was deleted, and the report is configured to stop.
     #[error(
         "{branch} of {url} was deleted, and spec.report.onBranchDeleted is Stop; push {commit} to it again, or set Recreate"
     )]
@@ -168,10 +169,10 @@ pub enum Error {
         url: String,
         /// The branch.
         branch: String,
-        /// The commit that was pushed last.
+        /// The last pushed commit.
         commit: String,
     },
-    /// The branch does not hold the commit that was pushed last, and the report stops then.
+    /// The branch does not contain the last pushed commit, and the report is configured to stop.
     #[error(
         "{branch} of {url} does not hold {commit} any more, which was pushed last, and spec.report.onRewritten is Stop; restore the branch, or set Adopt"
     )]
@@ -180,53 +181,53 @@ pub enum Error {
         url: String,
         /// The branch.
         branch: String,
-        /// The commit that was pushed last.
+        /// The last pushed commit.
         commit: String,
     },
-    /// Others kept pushing to the same branch.
+    /// Other clients kept pushing to the same branch.
     #[error("{branch} of {url} moved during each of {attempts} pushes; the push is tried again later")]
     PushContended {
         /// The remote.
         url: String,
-        /// Branch that was to be pushed.
+        /// The target branch.
         branch: String,
-        /// Number of attempts.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// A git service refuses the status of a commit.
+    /// A git service rejected a commit status.
     #[error("{url} refuses the commit status: {why}; check type and address of spec.report.commitStatus")]
     StatusRejected {
         /// The address of the API.
         url: String,
-        /// The message of the service.
+        /// The service's message.
         why: String,
     },
-    /// A git service wants no requests for a while.
+    /// The git service's rate limit is exceeded.
     #[error("{url} wants no requests until {until}; the commit status is sent after that")]
     Throttled {
         /// The address of the API.
         url: String,
-        /// When it takes requests again.
+        /// The time at which the service accepts requests again.
         until: Timestamp,
     },
-    /// The server wants no requests for a while.
+    /// The server is rate limiting.
     #[error("{url} wants no requests for {} s: {why}", pause.as_secs())]
     Busy {
         /// The remote.
         url: String,
-        /// The message of the server.
+        /// The server's message.
         why: String,
-        /// Time until it wants requests again.
+        /// The time until the server accepts requests again.
         pause: Duration,
     },
-    /// The mirror on the local disk cannot be read or written.
+    /// The mirror on disk cannot be read or written.
     #[error("the git cache fails: {0}; check space and permissions of the cache directory")]
     Cache(String),
 }
 
 impl Error {
-    /// Returns the CamelCase word for the condition and the events of a fetch. Those of a report and of a
-    /// commit status follow from the retry that they need.
+    /// Returns the CamelCase reason for the condition and events of a fetch. Reports and commit statuses derive
+    /// their reasons from the retry that they need.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Url(_) => "InvalidURL",
@@ -256,12 +257,12 @@ impl Error {
         }
     }
 
-    /// Returns how long the server wants no requests.
+    /// Returns the pause that the server requested.
     pub(crate) fn pause(&self) -> Option<Duration> {
         if let Self::Busy { pause, .. } = self { Some(*pause) } else { None }
     }
 
-    /// Returns whether another content of a Secret may end the failure.
+    /// Returns true if changing a Secret may fix the failure.
     pub(crate) fn is_of_secret(&self) -> bool {
         matches!(
             self,
@@ -269,25 +270,25 @@ impl Error {
         )
     }
 
-    /// Returns the error for a repository whose objects have SHA-256 names.
+    /// Returns the error for a repository with SHA-256 object ids.
     pub(super) fn sha256(url: &str) -> Self {
         Self::Content(format!(
             "{url} names its objects by SHA-256, which is not supported; use a repository of the format SHA-1"
         ))
     }
 
-    /// Returns the error for a server that cannot be reached or understood, in words that may be the
-    /// server's.
+    /// Returns the error for a server that is unreachable or responds incorrectly. `why` may be the server's
+    /// text.
     pub(super) fn unreachable(url: &str, why: &str) -> Self {
         Self::Unreachable { url: url.to_owned(), why: text::plain(why, QUOTED) }
     }
 
-    /// Returns true if libgit2 refuses what a server sends.
+    /// Returns true if libgit2 rejected data from the server.
     pub(super) fn is_refused_pack(e: &git2::Error) -> bool {
         matches!(e.class(), ErrorClass::Indexer | ErrorClass::Zlib | ErrorClass::Invalid)
     }
 
-    /// Reads an error of libgit2 by its code and class, never by its text.
+    /// Converts an error of libgit2 by its code and class, never by its text.
     pub(super) fn remote(url: &str, e: &git2::Error) -> Self {
         let (url, why) = (url.to_owned(), text::plain(e.message(), QUOTED));
         if Self::is_refused_pack(e) {
@@ -307,13 +308,13 @@ impl Error {
         }
     }
 
-    /// Returns an error of the mirror itself.
+    /// Returns an error about the mirror itself.
     pub(super) fn cache(e: &git2::Error) -> Self {
         Self::Cache(text::plain(e.message(), QUOTED))
     }
 }
 
-/// Says what a timed-out operation was busy with, and what helps.
+/// Describes the state of a timed-out operation, with advice.
 fn after(received: u64) -> String {
     if received == 0 {
         return "; look at the load of the server if this stays".into();

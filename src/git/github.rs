@@ -1,5 +1,5 @@
-//! GitHub Apps: the key of an app proves who asks for a token, and the token reads or writes the
-//! repositories of one installation for an hour.
+//! GitHub Apps: the app's key signs a proof that requests a token. For an hour, the token can read or write the
+//! repositories of one installation.
 //!
 //! See "Authenticating as a GitHub App installation" in GitHub's documentation.
 
@@ -17,13 +17,13 @@ use serde_json::json;
 
 use super::{Error, Remote};
 
-/// The address of GitHub's API; that of GitHub Enterprise Server is `https://HOST/api/v3`.
+/// The address of GitHub's API. GitHub Enterprise Server has `https://HOST/api/v3`.
 const PUBLIC_API: &str = "https://api.github.com";
-/// How long before the end of a token the next one is asked for. A fetch takes five minutes at most.
+/// A new token is requested this long before the old one expires. A fetch takes at most five minutes.
 const MARGIN: SignedDuration = SignedDuration::from_mins(10);
-/// Lifetime of the proof of the app; GitHub takes ten minutes at most.
+/// The lifetime of the app's proof. GitHub accepts at most ten minutes.
 const PROOF_LIFETIME: SignedDuration = SignedDuration::from_mins(8);
-/// How far back a proof is dated, for a server whose clock is behind.
+/// Proofs are backdated by this much, for a server whose clock is behind.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// The keys of the Secret.
@@ -32,7 +32,7 @@ pub(super) struct AppKeys {
     pub(super) app: String,
     pub(super) installation: String,
     pub(super) private_key: String,
-    /// The address of the API; `None` for that of github.com.
+    /// The address of the API; `None` for github.com.
     pub(super) api: Option<String>,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct GithubApp {
     private_key: String,
     /// The address that issues tokens.
     issuer: Remote,
-    /// The present time.
+    /// The current time.
     now: Timestamp,
-    /// The last token. The copies of the app share it.
+    /// The last token, shared by all clones of the app.
     token: Arc<Mutex<Option<Token>>>,
 }
 
@@ -56,7 +56,7 @@ struct Token {
     expires: Timestamp,
 }
 
-/// Two apps are equal if they are the same app with the same key, whatever their token is.
+/// Apps are equal if they have the same id and key. The token does not matter.
 impl PartialEq for GithubApp {
     fn eq(&self, other: &Self) -> bool {
         let Self { app, private_key, issuer, now: _, token: _ } = self;
@@ -66,7 +66,7 @@ impl PartialEq for GithubApp {
 
 impl Eq for GithubApp {}
 
-/// Shows neither key nor token.
+/// Shows neither the key nor the token.
 impl Debug for GithubApp {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GithubApp")
@@ -80,7 +80,7 @@ impl GithubApp {
     /// Reads the keys of a Secret.
     ///
     /// # Errors
-    /// [`Error::Credentials`] names the key that cannot be used.
+    /// [`Error::Credentials`] names the invalid key.
     pub(super) fn read(keys: AppKeys) -> Result<Self, Error> {
         let AppKeys { app, installation, private_key, api } = keys;
         let refuse = |key: &str, why: &str| Error::Credentials(format!("key {key} of the Secret {why}"));
@@ -99,12 +99,12 @@ impl GithubApp {
         Ok(Self { app, private_key, issuer, now: Timestamp::UNIX_EPOCH, token: Arc::default() })
     }
 
-    /// Sets the present time.
+    /// Sets the current time.
     pub(super) fn at(&mut self, now: Timestamp) {
         self.now = now;
     }
 
-    /// Takes the token of an earlier reading of the same Secret.
+    /// Reuses the token from an earlier read of the same Secret.
     pub(super) fn keep_token_of(&mut self, before: &Self) {
         if self == before {
             self.token = Arc::clone(&before.token);
@@ -116,30 +116,30 @@ impl GithubApp {
         &self.issuer
     }
 
-    /// Returns the login of the last token, if it is valid for long enough.
+    /// Returns the login with the last token, unless that expires soon.
     pub(super) fn login(&self) -> Option<String> {
         self.token().map(|token| format!("x-access-token:{token}"))
     }
 
-    /// Returns the last token, if it is valid for long enough.
+    /// Returns the last token, unless it expires soon.
     pub(super) fn token(&self) -> Option<String> {
         let token = self.token.lock().expect("no thread panics while it holds the token").clone()?;
         let ends = token.expires.saturating_sub(MARGIN).ok()?;
         (self.now < ends).then_some(token.text)
     }
 
-    /// Takes a new token.
+    /// Stores a new token.
     pub(super) fn keep(&self, text: String, expires: Timestamp) {
         *self.token.lock().expect("no thread panics while it holds the token") =
             Some(Token { text, expires });
     }
 
-    /// Drops a token that a server refused.
+    /// Drops a token that a server rejected.
     pub(super) fn forget(&self) {
         *self.token.lock().expect("no thread panics while it holds the token") = None;
     }
 
-    /// Returns the proof that asks for a token: a JSON Web Token (RFC 7519), signed with RS256.
+    /// Returns the proof that requests a token: a JSON Web Token (RFC 7519), signed with RS256.
     ///
     /// # Errors
     /// Returns [`Error::Credentials`] if the key cannot sign.

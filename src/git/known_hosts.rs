@@ -1,16 +1,16 @@
-//! Host keys that SSH servers must prove, in the format of OpenSSH's `known_hosts`.
+//! Known host keys of SSH servers, in the format of OpenSSH's `known_hosts`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 
-/// The host keys of a Secret; there is no trust on first use.
+/// The host keys in a Secret. There is no trust on first use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownHosts {
     lines: Vec<Line>,
-    /// Keys that no host may have, whatever hosts their lines name.
+    /// Revoked keys, for any host in their lines.
     revoked: Vec<Vec<u8>>,
-    /// Lines of authorities, which are not supported, were left out.
+    /// True if unsupported `@cert-authority` lines were skipped.
     has_authorities: bool,
 }
 
@@ -20,7 +20,7 @@ struct Line {
     key: Vec<u8>,
 }
 
-/// The host that a line is about.
+/// The hosts that a line matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     /// `host`, or `[host]:port`, without wildcards.
@@ -29,20 +29,19 @@ enum Pattern {
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
 }
 
-/// The result of comparing the key of a server with `known_hosts`.
+/// The result of comparing a server's key with `known_hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostKeyMatch {
-    /// It is a key on record for the host.
+    /// The key is known for the host.
     Match,
-    /// Other keys are on record for the host, or this key is revoked.
+    /// Other keys are known for the host, or this key is revoked.
     Mismatch,
-    /// Nothing is on record for the host.
+    /// No key is known for the host.
     Unknown,
 }
 
 impl KnownHosts {
-    /// Reads the file. A line that is not a host key is an error, because a typo must not silently drop a
-    /// key.
+    /// Parses the file. An invalid line is an error, because a typo must not silently drop a key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut known = Self::default();
         for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
@@ -73,14 +72,14 @@ impl KnownHosts {
         self.has_authorities && self.is_empty()
     }
 
-    /// Returns the types of the keys on record for a host.
+    /// Returns the types of the known keys of a host.
     pub(super) fn key_types(&self, host: &str, port: u16) -> Vec<String> {
         let name = name(host, port);
         let about = self.lines.iter().filter(|line| line.hosts.iter().any(|pattern| pattern.matches(&name)));
         about.filter_map(|line| key_type(&line.key)).collect()
     }
 
-    /// Compares the key of a server with the keys on record.
+    /// Compares a server's key with the known keys.
     pub(super) fn check(&self, host: &str, port: u16, key: &[u8]) -> HostKeyMatch {
         let name = name(host, port);
         let about: Vec<_> = self
@@ -100,12 +99,12 @@ impl KnownHosts {
     }
 }
 
-/// Returns the name of a host in the file.
+/// Returns the name of a host as it appears in the file.
 fn name(host: &str, port: u16) -> String {
     if port == 22 { host.to_owned() } else { format!("[{host}]:{port}") }
 }
 
-/// Returns the type that a key begins with (RFC 4253, section 6.6).
+/// Returns the type at the start of a key (RFC 4253, section 6.6).
 fn key_type(key: &[u8]) -> Option<String> {
     let (length, rest) = key.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
@@ -120,7 +119,7 @@ impl Line {
     }
 }
 
-/// Reads the type and the key of a line.
+/// Parses the type and the key in a line.
 fn key<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Vec<u8>> {
     let (_type, key) = (words.next()?, words.next()?);
     STANDARD.decode(key).ok().filter(|key| !key.is_empty())

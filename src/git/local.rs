@@ -1,4 +1,4 @@
-//! Revisions of a repository of this machine, which is read in place.
+//! Revisions of a repository on this machine, read in place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::signature::{self, RefTarget};
 use super::{Error, History, RefSpec, TreeLimits, Verification};
 use object::tree::Checkout;
 
-/// Returns whether a directory is the top of a repository, also of one that cannot be read.
+/// Returns true if a directory is the root of a repository, even of one that cannot be read.
 pub fn is_repository(path: &Path) -> bool {
     !Repository::open(path).is_err_and(|error| error.code() == ErrorCode::NotFound)
 }
 
-/// Returns the URLs of the remotes of a repository; none of one that cannot be read.
+/// Returns the URLs of a repository's remotes; none if the repository cannot be read.
 pub fn remote_urls(path: &Path) -> Vec<String> {
     let Ok(repo) = Repository::open(path) else { return Vec::new() };
     let names = repo.remotes().ok();
@@ -27,11 +27,11 @@ pub fn remote_urls(path: &Path) -> Vec<String> {
     names.filter_map(|name| Some(repo.find_remote(name).ok()?.url().ok()?.to_owned())).collect()
 }
 
-/// Reads a revision of a repository of this machine: a branch, a tag, a branch of its remote, or what
-/// `git rev-parse` takes.
+/// Reads a revision of a repository on this machine: a branch, a tag, a remote's branch, or any revision that
+/// `git rev-parse` accepts.
 ///
 /// # Errors
-/// The repository cannot be read, has no such revision, or it exceeds [`TreeLimits`].
+/// The repository cannot be read, it has no such revision, or the revision exceeds [`TreeLimits`].
 pub fn checkout(path: &Path, revision: &str) -> Result<Arc<Checkout>, Error> {
     let (url, cancel, limits) = (path.to_string_lossy(), CancellationToken::new(), TreeLimits::default());
     if is_sha256(path) {
@@ -50,8 +50,8 @@ pub fn checkout(path: &Path, revision: &str) -> Result<Arc<Checkout>, Error> {
     Ok(Arc::new(Checkout { revision: commit.to_string(), tree }))
 }
 
-/// Verifies the signatures of a commit that was read as a revision, of a repository or of a mirror of it.
-/// Nothing is fetched. A tag that leads to another commit meanwhile does not count.
+/// Verifies the signatures of a commit that was read as a revision of a repository or its mirror. Fetches
+/// nothing. Ignores a tag that now points to another commit.
 ///
 /// # Errors
 /// The repository cannot be read, or [`Error::NotVerified`].
@@ -71,8 +71,8 @@ pub fn verify_commit(
     signature::verify(&repo, &RefTarget { commit, tag }, how.accepted.as_deref(), how, &cancel)
 }
 
-/// Refuses a commit that does not descend from the accepted one, as a fetch does. A shallow clone lacks older
-/// commits, so nothing is refused there.
+/// Rejects a commit that does not descend from the accepted one, like a fetch does. A shallow clone lacks older
+/// commits, so it is not checked.
 ///
 /// # Errors
 /// The repository cannot be read, or [`Error::Rewound`].
@@ -82,11 +82,11 @@ pub fn check_rewind(path: &Path, want: &RefSpec, commit: &str, history: History<
     if repo.is_shallow() { Ok(()) } else { guard(&repo, want, commit, history) }
 }
 
-/// Most commits that are gone through to find the last change of a directory.
+/// The maximum number of commits to search for the last change of a directory.
 const MAX_UNCHANGED: usize = 10_000;
 
-/// Returns the newest commit up to another one that changed a directory, and its time. Other hubs report to
-/// the same branch.
+/// Returns the newest ancestor of a commit, or itself, that changed a directory, and its time. Other hubs
+/// report to the same branch.
 ///
 /// # Errors
 /// The repository cannot be read.
@@ -114,8 +114,8 @@ pub fn last_change(path: &Path, commit: &str, directory: &str) -> Result<(String
     Ok((commit.id().to_string(), time))
 }
 
-/// Finds a revision. A clone of a pull request has the branches only as those of its remote, and a mirror
-/// has references of its own for what it fetched.
+/// Finds a revision. A clone of a pull request only has remote-tracking branches, and a mirror keeps fetched
+/// references under other names.
 fn find<'r>(repo: &'r Repository, revision: &str) -> Option<Object<'r>> {
     let reference = |name: String| repo.find_object(repo.refname_to_id(&name).ok()?, None).ok();
     let remotes = repo.remotes().ok()?;

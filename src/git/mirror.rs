@@ -23,55 +23,55 @@ use super::transport::{PushedReference, Session, SessionLimits};
 use super::{Arrivals, Credentials, Egress, Error, Remote, TransportLimits, process};
 use object::tree::Checkout;
 
-/// Most files of packs of a mirror. Each fetch adds a pack with its index, and libgit2 never repacks, so a
-/// mirror with more is created again.
+/// The maximum number of pack files in a mirror. Each fetch adds a pack with its index, and libgit2 never
+/// repacks, so a mirror with more files is recreated.
 const MAX_PACK_FILES: usize = 2_000;
 
-/// Most objects of a mirror outside of packs. The report of a fleet in trouble adds hundreds of them.
+/// The maximum number of loose objects in a mirror. The report of a fleet in trouble adds hundreds of them.
 const MAX_LOOSE_OBJECTS: usize = 20_000;
 
-/// Most bytes of the object database of a mirror: twice the largest pack.
+/// The maximum size of a mirror's object database: twice the largest pack.
 const MAX_MIRROR_BYTES: u64 = 4 << 30;
 
 /// The references that a remote advertises, by name.
 type Advertised = Vec<(String, Oid)>;
 
-/// A bare repository that holds the fetched objects of a remote. It is not shared between processes.
+/// A bare repository with the objects fetched from a remote. Processes do not share it.
 #[derive(Debug)]
 pub struct Mirror {
     pub(super) dir: PathBuf,
     remote: Remote,
     credentials: Credentials,
-    /// Limits of the commits that are read.
+    /// Limits on the commits to read.
     pub limits: TreeLimits,
-    /// Limits of the connections.
+    /// Limits on connections.
     pub transport: TransportLimits,
-    /// The addresses that connections may lead to.
+    /// The addresses that connections may be opened to.
     pub egress: Egress,
-    /// The bytes that arrive from all servers at once.
+    /// Limits the bytes in flight from all servers.
     pub(crate) arrivals: Arc<Arrivals>,
-    /// Ends the running operation.
+    /// Cancels the current operation.
     pub cancel: CancellationToken,
-    /// The signatures that commits must have, if any.
+    /// The required signatures of commits, if any.
     pub verification: Option<Verification>,
-    /// Whether a fetch of a branch leaves out the reports at its tip.
+    /// True if a fetch of a branch skips the reports at its tip.
     pub leaves_out_reports: bool,
-    /// Fetches bring the whole history, for commands that read older commits.
+    /// True if fetches download the whole history, for commands that read older commits.
     pub keeps_whole_history: bool,
     blobs: Blobs,
     checkouts: BTreeMap<Oid, Weak<Checkout>>,
-    /// The commits that were verified, with the digests of the keys.
+    /// The verified commits, with the digests of the keys.
     verified: BTreeSet<(String, Oid)>,
-    /// By branch of reports.
+    /// Keyed by the branch of reports.
     pub(super) counted: RefCell<BTreeMap<String, Counted>>,
 }
 
 impl Mirror {
-    /// Opens the mirror of a remote below a cache directory. Creates it if it is missing or broken.
+    /// Opens the mirror of a remote in a cache directory. Creates it if it is missing or broken.
     ///
     /// # Errors
-    /// Returns [`Error::Credentials`] if they lack a part that the remote needs, [`Error::Cache`] if the
-    /// directory cannot be written.
+    /// Returns [`Error::Credentials`] if the credentials are incomplete for the remote, [`Error::Cache`] if the
+    /// directory is not writable.
     pub fn open(cache: &Path, remote: Remote, credentials: Credentials) -> Result<Self, Error> {
         process::set_up();
         credentials.check(&remote)?;
@@ -99,7 +99,7 @@ impl Mirror {
         })
     }
 
-    /// Returns the directory of the mirror of a remote below a cache directory.
+    /// Returns the directory of a remote's mirror in a cache directory.
     pub(crate) fn directory(cache: &Path, remote: &Remote) -> PathBuf {
         let digest = Sha256::digest(remote.identity());
         cache.join(format!("{}.git", object::hex(digest.get(..10).unwrap_or_default())))
@@ -108,7 +108,7 @@ impl Mirror {
     /// Replaces the credentials.
     ///
     /// # Errors
-    /// Returns [`Error::Credentials`] if they lack a part that the remote needs.
+    /// Returns [`Error::Credentials`] if the credentials are incomplete for the remote.
     pub fn set_credentials(&mut self, mut credentials: Credentials) -> Result<(), Error> {
         credentials.check(&self.remote)?;
         credentials.keep_token_of(&self.credentials);
@@ -121,15 +121,15 @@ impl Mirror {
         &self.remote
     }
 
-    /// Begins the connections of one fetch or push.
+    /// Starts the session for one fetch or push.
     pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
         let (transport, egress) = (self.transport, self.egress.clone());
         let limits = SessionLimits { transport, egress, arrivals: &self.arrivals };
         Session::new(self.remote.clone(), self.credentials.clone(), limits, self.cancel.clone())
     }
 
-    /// Begins a push to a reference. Of the commits that the server names, libgit2 sees those that were
-    /// checked.
+    /// Starts the session for a push to a reference. Of the commits that the server advertises, libgit2 only
+    /// sees the checked ones.
     pub(super) fn push_session(
         &self,
         reference: &str,
@@ -141,8 +141,7 @@ impl Mirror {
         Ok(session)
     }
 
-    /// Callbacks that end an operation between two packets when it is cancelled, also for a repository of
-    /// this machine.
+    /// Returns callbacks that end a canceled operation between two packets, even for a local repository.
     pub(super) fn callbacks(&self) -> RemoteCallbacks<'_> {
         let mut callbacks = RemoteCallbacks::new();
         callbacks.transfer_progress(|_| !self.cancel.is_cancelled());
@@ -151,17 +150,16 @@ impl Mirror {
     }
 
     pub(super) fn repository(&self) -> Result<Repository, Error> {
-        // `open_bare` does not read which commits lack their parents.
+        // `open_bare` does not load the shallow boundary.
         Repository::open(&self.dir).map_err(|e| Error::cache(&e))
     }
 
-    /// Fetches the commit that a reference points to. An unchanged commit costs one round trip and returns
-    /// the same checkout.
+    /// Fetches the commit of a reference. If the commit is unchanged, this takes one round trip and returns the
+    /// same checkout.
     ///
     /// # Errors
-    /// The remote cannot be reached or lacks the reference, the commit does not descend from the accepted
-    /// one, or it exceeds the [`TreeLimits`]. Commits that were fetched before stay readable through
-    /// [`Mirror::checkout`].
+    /// The remote is unreachable or lacks the reference, the commit does not descend from the accepted one, or
+    /// it exceeds the [`TreeLimits`]. Previously fetched commits stay readable through [`Mirror::checkout`].
     pub fn fetch(&mut self, want: &RefSpec, history: History<'_>) -> Result<Arc<Checkout>, Error> {
         let fetched = self.try_fetch(want, history);
         self.keep_small()?;
@@ -193,18 +191,18 @@ impl Mirror {
         self.read(&repo, subject.commit)
     }
 
-    /// Asks the remote what a reference points to, a commit or an annotated tag, and downloads nothing.
-    /// Returns `None` for a commit, which no remote lists.
+    /// Returns the remote's current target of a reference, a commit or an annotated tag, without a download.
+    /// Returns `None` for a commit, because remotes do not list commits.
     ///
     /// # Errors
-    /// The remote cannot be reached, refuses access, or lacks the reference.
+    /// The remote is unreachable, denies access, or lacks the reference.
     pub fn look_up(&self, want: &RefSpec) -> Result<Option<String>, Error> {
         let (target, _) = self.resolve(&self.repository()?, want)?;
         Ok(target.map(|target| target.id.to_string()))
     }
 
-    /// Returns whether a commit that was fetched before may still be used: it was verified with the same
-    /// keys, or is signed by one of them.
+    /// Returns true if a previously fetched commit may still be used: it was verified with the same keys, or
+    /// one of the keys signed it.
     pub fn is_trusted(&self, revision: &str) -> bool {
         let Some(how) = &self.verification else { return true };
         let (Ok(commit), Ok(repo)) = (Oid::from_str(revision), self.repository()) else { return false };
@@ -213,10 +211,10 @@ impl Mirror {
             || signature::verify(&repo, &subject, Some(revision), how, &self.cancel).is_ok()
     }
 
-    /// Reads a commit that was fetched before; `None` if the mirror does not hold it.
+    /// Reads a previously fetched commit; `None` if the mirror does not have it.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if it exceeds the [`TreeLimits`].
+    /// Returns [`Error::Content`] if the commit exceeds the [`TreeLimits`].
     pub fn checkout(&mut self, revision: &str) -> Result<Option<Arc<Checkout>>, Error> {
         let repo = self.repository()?;
         match Oid::from_str(revision).and_then(|id| repo.find_commit(id)) {
@@ -225,13 +223,12 @@ impl Mirror {
         }
     }
 
-    /// Creates the mirror again if it has become too large. Trees that were read stay valid, because they are
-    /// in memory.
+    /// Recreates the mirror if it is too large. Checkouts stay valid, because they are in memory.
     pub(super) fn keep_small(&self) -> Result<(), Error> {
         if is_too_large(&self.dir) { create(&self.dir) } else { Ok(()) }
     }
 
-    /// Returns the bounds of what is read from the mirror.
+    /// Returns the bounds for reading the mirror.
     pub(super) fn bounds(&self) -> Bounds<'_> {
         Bounds { limits: &self.limits, cancel: &self.cancel, url: self.remote.url() }
     }
@@ -248,7 +245,7 @@ impl Mirror {
         Ok(checkout)
     }
 
-    /// Asks the remote for the target of a reference, among all references that it advertises.
+    /// Asks the remote for the target of a reference, and for all references that it advertises.
     fn resolve(&self, repo: &Repository, want: &RefSpec) -> Result<(Option<Target>, Advertised), Error> {
         let advertised = self.advertised(repo, Direction::Fetch)?;
         if advertised.is_empty() {
@@ -272,8 +269,8 @@ impl Mirror {
         let commit = found.peel(git2::ObjectType::Commit).map(|commit| commit.id());
         let commit = commit
             .map_err(|_| Error::Content(format!("{name} of {} does not point to a commit", self.remote)))?;
-        // A version may be on another branch than the accepted one. The signatures that count begin where both
-        // meet, so both histories are deepened.
+        // A version may be on another branch than the accepted commit. Both branches are deepened, because
+        // signatures are required from their merge base on.
         let accepted = self.verification.as_ref().and_then(|how| how.accepted.as_deref());
         let of_accepted = advertised.iter().find(|(_, id)| accepted == Some(id.to_string().as_str()));
         if let Some(other) = of_accepted.map(|(other, _)| other.trim_end_matches("^{}"))
@@ -295,16 +292,16 @@ impl Mirror {
     fn fetch_commit(&self, want: &RefSpec, id: &str, history: History<'_>) -> Result<Oid, Error> {
         let repo = self.repository()?;
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
-        // The remote decides whether these credentials may read the commit. A commit in the mirror shows only
-        // that some credentials could.
+        // The remote decides if these credentials may read the commit. The commit may be in the mirror because
+        // of other credentials.
         self.advertised(&repo, Direction::Fetch)?;
         let lacks_commits =
             |repo: &Repository| self.lacks_commits(repo, want, id, history).map_err(|e| Error::cache(&e));
         let by_name = format!("+{id}:{}", kept(&id.to_string()));
-        // A server may refuse to send a commit by its name.
+        // A server may refuse to serve a commit by its id.
         let is_here = repo.find_commit(id).is_ok() || self.download(&repo, &[by_name], 1).is_ok();
         if !is_here || lacks_commits(&self.repository()?)? {
-            // A branch that is gone may have the name of a directory of one that is new.
+            // A new branch may need the name of a directory of a deleted branch.
             for stale in repo.references_glob("refs/wheelwright/all/*").map_err(|e| Error::cache(&e))? {
                 stale.and_then(|mut stale| stale.delete()).map_err(|e| Error::cache(&e))?;
             }
@@ -322,7 +319,7 @@ impl Mirror {
     }
 
     /// Returns true if the checks of a fetched commit may need commits that the mirror lacks: the reports at
-    /// the tip, and what leads from the accepted commit to this one.
+    /// the tip, and the commits since the accepted one.
     fn lacks_commits(
         &self,
         repo: &Repository,
@@ -344,7 +341,7 @@ impl Mirror {
         let other = |accepted: Option<&str>| {
             accepted.and_then(|accepted| Oid::from_str(accepted).ok()).filter(|accepted| *accepted != commit)
         };
-        // A tag must not move at all, whatever leads to it.
+        // A tag must not move at all, even to a descendant.
         if want.guards_history()
             && !matches!(want, RefSpec::Tag(_))
             && let Some(accepted) = other(history.accepted)
@@ -361,7 +358,7 @@ impl Mirror {
         }
     }
 
-    /// Returns whether the object is in the mirror and the reference keeps it, so that no fetch is needed.
+    /// Returns true if the mirror has the object and the reference keeps it, so that no fetch is needed.
     fn holds(&self, repo: &Repository, id: Oid, kept: &str) -> bool {
         repo.odb().is_ok_and(|odb| odb.exists(id)) && repo.refname_to_id(kept).is_ok_and(|held| held == id)
     }
@@ -377,15 +374,15 @@ impl Mirror {
         session.scope(list).map_err(|error| session.explain(&error))
     }
 
-    /// Fetches references, and their history to a depth; all of it from a repository of this machine, and from
-    /// a server that cannot leave out the rest.
+    /// Fetches references with their history to a depth. Local repositories, and servers that do not support
+    /// shallow fetches, send the whole history.
     pub(super) fn download(&self, repo: &Repository, refspecs: &[String], depth: i32) -> Result<(), Error> {
         let session = self.session()?;
         self.download_in(&session, repo, refspecs, depth).map_err(|error| session.explain(&error))?;
         shallow::close(repo)
     }
 
-    /// Fetches in a session, which explains the error.
+    /// Fetches in a session.
     pub(super) fn download_in(
         &self,
         session: &Arc<Session>,
@@ -405,7 +402,7 @@ impl Mirror {
                 .follow_redirects(RemoteRedirect::None);
             repo.remote_anonymous(self.remote.url())?.fetch(refspecs, Some(&mut options), None)
         };
-        // go-git says that it can leave out history, and answers without a pack then.
+        // go-git advertises shallow fetches, but answers them without a pack.
         let is_misread = |error: &git2::Error| {
             error.class() == ErrorClass::Indexer && !repo.is_shallow() && !session.has_failed()
         };
@@ -418,24 +415,24 @@ impl Mirror {
         }
     }
 
-    /// Creates an empty mirror in place of this one.
+    /// Replaces this mirror with an empty one.
     pub(super) fn create_again(&self) -> Result<(), Error> {
         create(&self.dir)
     }
 }
 
-/// Returns the references of all branches and tags.
+/// Returns the refspecs for all branches and tags.
 fn all() -> [String; 2] {
     ["heads", "tags"].map(|kind| format!("+refs/{kind}/*:refs/wheelwright/all/{kind}/*"))
 }
 
-/// Returns the reference of a mirror that keeps one of the server. It has no directories: a branch may have
-/// the name of a directory of an older one that is gone.
+/// Returns the reference in the mirror for a reference of the server. Its name is flat, because a new branch
+/// may have the name of a directory of a deleted branch.
 pub(super) fn kept(reference: &str) -> String {
     format!("refs/wheelwright/kept/{}", object::hex(Sha256::digest(reference)))
 }
 
-/// Creates an empty mirror in place of anything that is there.
+/// Replaces anything in `dir` with an empty mirror.
 fn create(dir: &Path) -> Result<(), Error> {
     if dir.exists() {
         std::fs::remove_dir_all(dir).map_err(|e| Error::Cache(format!("{}: {e}", dir.display())))?;
@@ -443,18 +440,18 @@ fn create(dir: &Path) -> Result<(), Error> {
     Repository::init_bare(dir).map(drop).map_err(|e| Error::cache(&e))
 }
 
-/// Returns whether the object database has more files or bytes than a mirror may have.
+/// Returns true if the object database exceeds the limits of a mirror.
 fn is_too_large(dir: &Path) -> bool {
     let ObjectFiles { packs, loose, bytes } = object_files(dir);
     packs > MAX_PACK_FILES || loose > MAX_LOOSE_OBJECTS || bytes > MAX_MIRROR_BYTES
 }
 
-/// Returns the bytes of the object database of a mirror.
+/// Returns the size of a mirror's object database.
 pub(crate) fn object_bytes(dir: &Path) -> u64 {
     object_files(dir).bytes
 }
 
-/// The object database of a mirror.
+/// The size of a mirror's object database.
 #[derive(Default)]
 struct ObjectFiles {
     packs: usize,
@@ -474,7 +471,7 @@ fn object_files(dir: &Path) -> ObjectFiles {
     found
 }
 
-/// Returns whether a repository of this machine names its objects by SHA-256, which libgit2 does not read.
+/// Returns true if a local repository uses SHA-256 object ids, which libgit2 does not support.
 pub(super) fn is_sha256(path: &Path) -> bool {
     let configs = [path.join("config"), path.join(".git/config")];
     let mut formats = configs

@@ -1,13 +1,13 @@
-//! Git repositories without work trees: commits are fetched into [`Checkout`](object::tree::Checkout)s and
-//! made from files in memory.
+//! Git repositories without work trees: fetches commits into [`Checkout`](object::tree::Checkout)s, and creates
+//! commits from files in memory.
 //!
-//! A [`Mirror`] is a bare repository in the cache directory. It holds the objects that were fetched from one
-//! [`Remote`]. Nothing is checked out, no hook or filter of a repository runs, no `git` process is started,
-//! and the git configuration and credential helpers of the user are not read. Every function here blocks:
-//! call it from `spawn_blocking`.
+//! A [`Mirror`] is a bare repository in the cache directory with the objects fetched from one [`Remote`].
+//! Nothing is checked out, no hook or filter of a repository runs, no `git` process is started, and the user's
+//! git configuration and credential helpers are ignored. Every function here blocks: call it from
+//! `spawn_blocking`.
 //!
-//! Two properties of libgit2 shape the module, each with a test: a push that the server refused returns `Ok`,
-//! and a push to a local path is not compare-and-swap. All bytes of a server pass through our own
+//! Two properties of libgit2 shape this module, each with a test: a push that the server rejected returns `Ok`,
+//! and a push to a local path is not compare-and-swap. All data from a server passes through our own
 //! [`transport`]s.
 
 mod commit;

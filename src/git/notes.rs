@@ -1,7 +1,7 @@
-//! Notes of git that tell the states of commits.
+//! Git notes that report the states of commits.
 //!
-//! `git log --notes=wheelwright` shows them below the commits. A note has a line for each name of a status, so
-//! that several hubs and people share it.
+//! `git log --notes=wheelwright` shows them with the commits. A note has one line for each status name, so that
+//! several hubs and people can share it.
 
 use git2::build::TreeUpdateBuilder;
 use git2::{FileMode, Oid, Repository};
@@ -14,30 +14,30 @@ use object::text;
 
 /// The reference of the notes.
 pub(super) const NOTES: &str = "refs/notes/wheelwright";
-/// Longest note that a line is added to: 300 lines of a usual length.
+/// The maximum length of a note that can get another line: about 300 lines.
 const MAX_NOTE_BYTES: usize = 64 << 10;
-/// Most characters of the text of a line.
+/// The maximum length of a line's text, in characters.
 const LINE: usize = 140;
 
-/// A line of the note of a commit.
+/// A line in the note of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Name of the commit.
+    /// The commit id.
     pub commit: String,
-    /// Name of the status, with which the line begins. Lines with other names stay.
+    /// The name of the status, which starts the line. Lines with other names stay.
     pub context: String,
     /// The rest of the line.
     pub text: String,
-    /// Time of author and committer.
+    /// The time of author and committer.
     pub time: Timestamp,
 }
 
 impl Mirror {
-    /// Writes a line of the note of a commit. Other notes, other lines and their history stay.
+    /// Writes a line in the note of a commit. Other notes, other lines and their history stay.
     ///
     /// # Errors
     /// Returns [`Error::Content`] if the note is too long for another line, [`Error::PushRejected`] if the
-    /// server refuses it, [`Error::PushContended`] if others were faster each time; else as for
+    /// server rejects the push, and [`Error::PushContended`] if other clients won every race. Otherwise, see
     /// [`Mirror::fetch`].
     pub fn push_note(&self, note: &Note, retry: &Retry) -> Result<(), Error> {
         let pushed = self.retry(NOTES, retry, || match self.remote().local() {
@@ -64,7 +64,7 @@ impl Mirror {
     }
 }
 
-/// Writes the commit that puts a line into a note; `None` if it is there.
+/// Creates the commit that adds a line to a note; `None` if the note already has the line.
 fn write(repo: &Repository, tip: Option<Oid>, note: &Note) -> Result<Option<Oid>, git2::Error> {
     let Note { commit, context, text, time } = note;
     let commit = Oid::from_str(commit)?.to_string();
@@ -73,7 +73,7 @@ fn write(repo: &Repository, tip: Option<Oid>, note: &Note) -> Result<Option<Oid>
         Some(parent) => parent.tree()?,
         None => repo.find_tree(repo.treebuilder(None)?.write()?)?,
     };
-    // Git reads notes in directories of any depth. One level keeps a commit small where there are many.
+    // Git reads notes in directories of any depth. One level keeps commits small when there are many notes.
     let (two, rest) = commit.split_at(2);
     let deeper = format!("{two}/{}/{}", rest.get(..2).unwrap_or_default(), rest.get(2..).unwrap_or_default());
     let usual = format!("{two}/{rest}");

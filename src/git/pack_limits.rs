@@ -1,12 +1,11 @@
-//! Limits of the packs that servers send. libgit2 has them, and our reader of packs checks what libgit2 does
-//! not.
+//! Limits on packs from servers. libgit2 enforces some of them, and our pack reader the rest.
 
-/// Most bytes of a file that is read: etcd takes objects of 1.5 MiB. Servers are asked to leave out larger ones.
+/// The maximum size of a file: etcd accepts objects of 1.5 MiB. Servers are asked to omit larger files.
 pub(super) const MAX_FILE_BYTES: usize = 8 << 20;
 
-/// Most bytes of an object that libgit2 makes from a delta: four times the largest file that is read, because
-/// a history may hold larger files than its tip. A delta of a few kilobytes can make an object of 2 GiB.
+/// The maximum size of an object that libgit2 builds from a delta: four times the largest file, because the
+/// history may have larger files than the tip. A delta of a few kilobytes can produce an object of 2 GiB.
 pub(super) const MAX_OBJECT_BYTES: usize = 4 * MAX_FILE_BYTES;
 
-/// Most objects of a pack. The index of a pack costs about 100 bytes of memory for each.
+/// The maximum number of objects in a pack. The index needs about 100 bytes of memory for each.
 pub(super) const MAX_PACK_OBJECTS: usize = 2_000_000;

@@ -1,4 +1,4 @@
-//! Settings of libgit2 that hold for the whole process.
+//! Process-wide settings of libgit2.
 
 use std::sync::Once;
 
@@ -7,14 +7,14 @@ use git2::ConfigLevel;
 use super::pack_limits::{MAX_OBJECT_BYTES, MAX_PACK_OBJECTS};
 use super::transport;
 
-/// Sets limits of packs, and installs our transports. Hides the configuration of the user and the machine:
-/// neither `url.*.insteadOf` nor a credential helper changes what a repository's address means.
+/// Sets limits for packs, and installs our transports. Ignores the configuration of the user and the machine,
+/// so that neither `url.*.insteadOf` nor a credential helper changes the meaning of a repository's address.
 pub(super) fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         transport::register();
         for level in [ConfigLevel::ProgramData, ConfigLevel::System, ConfigLevel::XDG, ConfigLevel::Global] {
-            // This fails only if there is no memory; the defaults stay then.
+            // This only fails without memory. The defaults then stay.
             #[expect(
                 unsafe_code,
                 reason = "changes a C global; `Once` runs it before any other call of ours into libgit2"

@@ -1,4 +1,4 @@
-//! Commits from files in memory, pushed with compare-and-swap.
+//! Commits files from memory, and pushes with compare-and-swap.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -14,27 +14,27 @@ use super::shallow::Boundary;
 use super::{Error, Mirror};
 use object::text;
 
-/// Limits the attempts of a push that loses races against other writers.
+/// Limits the retries of a push that loses races against other writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Number of attempts.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Wait after the first attempt. Each further wait is 1.6 times as long, give or take half.
+    /// The wait after the first attempt. Each further wait is 1.6 times as long, plus or minus half.
     pub first: Duration,
-    /// Longest wait.
+    /// The longest wait.
     pub longest: Duration,
 }
 
 impl Default for Retry {
-    /// Returns twelve attempts, which wait for about 50 s together.
+    /// Returns twelve attempts, which wait for about 50 s in total.
     fn default() -> Self {
         Self { attempts: 12, first: Duration::from_millis(200), longest: Duration::from_secs(10) }
     }
 }
 
 impl Retry {
-    /// Returns the wait after an attempt, counted from 0. Commit ids differ between writers, so they spread
-    /// the waits.
+    /// Returns the wait after an attempt, counted from 0. The commit id spreads the waits, because it differs
+    /// between writers.
     pub(super) fn wait(&self, attempt: u32, commit: Oid) -> Duration {
         let grown = self.first.as_secs_f64() * 1.6_f64.powi(i32::try_from(attempt).unwrap_or(i32::MAX));
         let spread = 0.5 + f64::from(commit.as_bytes().first().copied().unwrap_or_default()) / 256.0;
@@ -44,25 +44,25 @@ impl Retry {
 
 /// The result of one attempt.
 pub(super) enum Attempt {
-    /// The branch holds these files already.
+    /// The branch already has these files.
     Unchanged,
-    /// The branch is at our commit.
+    /// The branch is now at our commit.
     Pushed(Oid),
-    /// Another client pushed in between, so the commit must be made again.
+    /// Another client pushed in between, so the commit must be rebuilt.
     Stale(Oid),
 }
 
 impl Mirror {
-    /// Commits files on top of a branch as it is now, and pushes. Returns the commit, or `None` if the branch
-    /// holds the files already. Files of others stay, and so do their commits: where the branch begins again,
-    /// the server keeps them in an archive first.
+    /// Commits files on top of the current branch, and pushes. Returns the commit, or `None` if the branch
+    /// already has the files. Keeps files and commits of others: before a branch is restarted, the server keeps
+    /// its commits in an archive.
     ///
     /// # Errors
-    /// Returns [`Error::NotOurs`] if the directory holds files of another owner, [`Error::Fenced`] if another
-    /// process of the same owner wrote there and the commit may not take over from it,
-    /// [`Error::BranchDeleted`] and [`Error::BranchRewritten`] if the last push forbids to go on,
-    /// [`Error::PushRejected`] if the server accepted the connection and refused the commit,
-    /// [`Error::PushContended`] if others were faster each time; else as for [`Mirror::fetch`].
+    /// Returns [`Error::NotOurs`] if the directory has files of another owner, [`Error::Fenced`] if another
+    /// process with the same owner wrote there and the commit may not take over, [`Error::BranchDeleted`] or
+    /// [`Error::BranchRewritten`] if the settings of the last push require a stop, [`Error::PushRejected`] if
+    /// the server accepted the connection but rejected the commit, and [`Error::PushContended`] if other
+    /// clients won every race. Otherwise, see [`Mirror::fetch`].
     pub fn push(&self, commit: &Commit, retry: &Retry) -> Result<Option<String>, Error> {
         let reference = commit.reference();
         if commit.branch.starts_with('-') || !git2::Reference::is_valid_name(&reference) {
@@ -83,7 +83,7 @@ impl Mirror {
         })
     }
 
-    /// Attempts a push to a branch again while others are faster.
+    /// Retries a push to a branch while other clients win the race.
     pub(super) fn retry(
         &self,
         branch: &str,
@@ -107,7 +107,7 @@ impl Mirror {
         })
     }
 
-    /// Makes the commit in a local repository and swaps its reference there, because a push of libgit2 to a
+    /// Creates the commit in a local repository and swaps the reference there, because libgit2's push to a
     /// local repository overwrites references without a comparison. Hooks of a local repository do not run.
     fn try_local(&self, path: &Path, commit: &Commit) -> Result<Attempt, Error> {
         let reference = &commit.reference();
@@ -154,7 +154,7 @@ impl Mirror {
         {
             let archive = report_history::archive(&commit.branch, tip);
             match self.try_commit(&repo, Some(tip), commit, Some(&archive)) {
-                // A server that forbids the archive, or a branch that begins again, gets one more commit.
+                // If the server forbids the archive or the restart, the branch gets one more commit.
                 Err(Error::PushRejected { .. }) => {}
                 begun => return begun,
             }
@@ -162,7 +162,7 @@ impl Mirror {
         self.try_commit(&repo, tip, commit, None)
     }
 
-    /// Makes and pushes a commit; after an archive of the tip, one without parents.
+    /// Creates and pushes a commit. With an archive of the tip, the commit has no parents.
     fn try_commit(
         &self,
         repo: &Repository,
@@ -186,7 +186,7 @@ impl Mirror {
         self.send_commit(repo, &commit.reference(), tip, id)
     }
 
-    /// Sends a commit, and finds out whether the reference is at it then.
+    /// Sends a commit, and finds out if the reference then points to it.
     pub(super) fn send_commit(
         &self,
         repo: &Repository,
@@ -197,7 +197,7 @@ impl Mirror {
         match self.send(repo, reference, tip, id)? {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
-            // The reference on the server shows whether the push succeeded. The text of a message does not.
+            // The server's reference shows if the push succeeded; the message text does not.
             PushAnswer::Rejected(why) => match self.remote_tip(repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
                 now if now == tip => {
@@ -239,7 +239,7 @@ impl Mirror {
         Ok(advertised.into_iter().find(|(name, _)| name == reference).map(|(_, id)| id))
     }
 
-    /// Returns the tip of a branch, with its objects in the mirror.
+    /// Returns the tip of a branch, and ensures that the mirror has its objects.
     pub(super) fn tip(&self, repo: &Repository, reference: &str) -> Result<Option<Oid>, Error> {
         let advertised = self.advertised(repo, Direction::Push)?;
         let tip = match advertised.iter().find(|(name, _)| name == reference).map(|(_, id)| *id) {
@@ -289,7 +289,7 @@ impl Mirror {
         let result = session.scope(|| {
             repo.reference(&outbox, commit, true, "wheelwright: report")?;
             let mut remote = repo.remote_anonymous(self.remote().url())?;
-            // Only a commit that begins the branch again does not follow the tip.
+            // Only a commit that restarts the branch does not follow the tip.
             let begins = tip.is_some() && repo.find_commit(commit)?.parent_count() == 0;
             let force = if begins { "+" } else { "" };
             remote.push(&[format!("{force}{outbox}:{reference}")], Some(&mut options))
@@ -314,13 +314,13 @@ impl Mirror {
     }
 }
 
-/// Adds what a server printed to the reason that it gives.
+/// Appends the output of a server to the reason.
 fn with_message(reason: &str, message: &str) -> String {
     if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") }
 }
 
-/// Returns true if the checks of a push may need commits of the branch that the mirror lacks: the reports at
-/// its tip, which are counted, and what follows the last push.
+/// Returns true if the checks of a push may need commits that the mirror lacks: the reports at the tip, which
+/// are counted, and the commits since the last push.
 fn lacks_commits(repo: &Repository, tip: Oid, commit: &Commit) -> Result<bool, git2::Error> {
     let boundary = Boundary::read(repo);
     if boundary.is_empty() {
@@ -348,8 +348,8 @@ pub(super) fn local_tip(repo: &Repository, reference: &str) -> Result<Option<Oid
 
 /// Moves a reference of a local repository from its tip to a commit. Without a tip, it creates the reference.
 ///
-/// It compares the reference with the zero id then, because libgit2 compares under the lock of the reference and
-/// looks for an existing one before that: two writers would both create it.
+/// To create it, it compares the reference with the zero id: libgit2 compares under the reference's lock, but
+/// checks for an existing reference before it locks, so two writers could both succeed.
 pub(super) fn swap(
     repo: &Repository,
     reference: &str,
@@ -361,7 +361,7 @@ pub(super) fn swap(
     swapped(moved, commit)
 }
 
-/// Reads the result of a change to a reference of a local repository.
+/// Converts the result of changing a reference of a local repository.
 fn swapped(moved: Result<git2::Reference<'_>, git2::Error>, commit: Oid) -> Result<Attempt, git2::Error> {
     match moved.map_err(|e| (e.code(), e)) {
         Ok(_) => Ok(Attempt::Pushed(commit)),
@@ -372,14 +372,14 @@ fn swapped(moved: Result<git2::Reference<'_>, git2::Error>, commit: Oid) -> Resu
     }
 }
 
-/// The answer of a server to a push.
+/// The response of a server to a push.
 enum PushAnswer {
-    /// It moved the branch.
+    /// The server moved the branch.
     Accepted,
-    /// The branch was at another commit than expected.
+    /// The branch was not at the expected commit.
     Stale,
-    /// It read the commit and did not move the branch.
+    /// The server read the commit but did not move the branch.
     Rejected(String),
-    /// The connection ended without an answer.
+    /// The connection ended without a response.
     Unknown(Error),
 }

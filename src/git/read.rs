@@ -12,27 +12,27 @@ use super::pack_limits::MAX_FILE_BYTES;
 use object::text;
 use object::tree::{Collision, FileTree};
 
-/// Limits of the commits that are read.
+/// Limits on the commits to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeLimits {
-    /// Directories, files, links and submodules.
+    /// The maximum number of directories, files, links and submodules.
     pub entries: usize,
-    /// Files and links.
+    /// The maximum number of files and links.
     pub files: usize,
-    /// Bytes of one file. Larger files are named in the tree and not read.
+    /// The maximum size of a file in bytes. Larger files are listed in the tree but not read.
     pub file_bytes: usize,
-    /// Bytes of all files together.
+    /// The maximum total size of the files in bytes.
     pub total_bytes: usize,
-    /// Directories inside directories.
+    /// The maximum nesting of directories.
     pub depth: usize,
-    /// Bytes of a path, or of the target of a link.
+    /// The maximum length in bytes of a path, or of a link's target.
     pub path_bytes: usize,
 }
 
 impl Default for TreeLimits {
-    /// Returns limits for a fleet, whose configuration is thousands of small files: up to 50,000 files, 8 MiB
-    /// each (etcd takes objects of 1.5 MiB) and 256 MiB together, and as many directories. Paths have the
-    /// limit of Linux.
+    /// Returns limits for a fleet, whose configuration is thousands of small files: up to 50,000 files with at
+    /// most 8 MiB each (etcd accepts objects of 1.5 MiB) and 256 MiB in total, and as many directories. Paths
+    /// have the limit of Linux.
     fn default() -> Self {
         Self {
             entries: 100_000,
@@ -45,12 +45,12 @@ impl Default for TreeLimits {
     }
 }
 
-/// The bytes of files by their ids, so that successive commits share what did not change.
+/// File contents by id, so that successive commits share unchanged files.
 pub(super) type Blobs = BTreeMap<Oid, Arc<[u8]>>;
 
 const MODE_LINK: i32 = 0o120_000;
 
-/// The reasons that end the reading of a commit early.
+/// The limits on reading a commit, and its cancellation.
 pub(super) struct Bounds<'a> {
     pub(super) limits: &'a TreeLimits,
     pub(super) cancel: &'a CancellationToken,
@@ -58,7 +58,7 @@ pub(super) struct Bounds<'a> {
     pub(super) url: &'a str,
 }
 
-/// Reads the tree of a commit, and replaces `known` by its blobs.
+/// Reads the tree of a commit, and replaces `known` with its blobs.
 pub(super) fn read(
     repo: &Repository,
     commit: Oid,
@@ -84,9 +84,9 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// Refuses commits with directories too deep in each other. A push reads the directories of all commits that
-/// the server names and the mirror has, one call of libgit2 inside the other. A directory is gone through once
-/// at each depth, so that trees that name each other end.
+/// Rejects commits with too deeply nested directories. libgit2's push recurses into the directories of all
+/// commits that the server advertises and the mirror has. Each directory is visited once per depth, so that
+/// this ends even for trees that reference each other.
 pub(super) fn refuse_deep(
     repo: &Repository,
     ids: impl Iterator<Item = Oid>,
@@ -159,8 +159,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Counts an entry. Directories count too: a few trees that name each other twice make 2^64 directories
-    /// without a file.
+    /// Counts an entry. Directories count too: a few trees that reference each other twice can form 2^64
+    /// directories without a file.
     fn count(&mut self) -> Result<(), Error> {
         if self.bounds.cancel.is_cancelled() {
             return Err(Error::Cancelled { url: self.bounds.url.to_owned(), received: 0 });
@@ -194,8 +194,8 @@ impl Reader<'_> {
         Ok(path)
     }
 
-    /// Notes a path if it collides with one before it. `paths` are those of its directory, by their folded
-    /// names.
+    /// Records a path if it collides with an earlier one. `paths` has the paths in its directory, keyed by
+    /// their folded names.
     fn compare(&mut self, path: &str, paths: &mut BTreeMap<String, String>) {
         let name = path.rsplit('/').next().unwrap_or(path);
         let first = paths.entry(fold(name)).or_insert_with(|| path.to_owned());
@@ -248,8 +248,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the size of a blob from its header. One that the mirror lacks was larger than a file may be, so the
-    /// server left it out.
+    /// Returns the size of a blob from its header. A missing blob was larger than the file limit, so the server
+    /// omitted it.
     fn size(&self, id: Oid) -> Result<usize, Error> {
         match self.odb.read_header(id) {
             Ok((size, _)) => Ok(size),
@@ -259,13 +259,12 @@ impl Reader<'_> {
     }
 }
 
-/// Checks the order of the names in a tree, which git's own checks demand (`git fsck`: `treeNotSorted`,
-/// `duplicateEntries`).
+/// Checks the order of names in a tree, as `git fsck` does (`treeNotSorted`, `duplicateEntries`).
 ///
-/// If two entries had one name, people could review one file while the other is applied.
+/// If two entries had the same name, people could review one file while the other is applied.
 #[derive(Default)]
 struct Order {
-    /// The last name; a directory sorts as if its name ended with `/`.
+    /// The last name. Directories sort as if their names ended with `/`.
     last: Vec<u8>,
     names: BTreeSet<Vec<u8>>,
 }
@@ -283,7 +282,7 @@ impl Order {
     }
 }
 
-/// Returns a name as a file system has it that folds case and Unicode forms, such as APFS.
+/// Returns a name as stored by a file system that folds case and Unicode forms, such as APFS.
 fn fold(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
@@ -291,8 +290,8 @@ fn fold(name: &str) -> String {
     DecomposingNormalizerBorrowed::new_nfd().normalize(&name.to_lowercase()).into_owned()
 }
 
-/// Returns whether a work tree could hold a name. git itself refuses other names, so only an attacker makes a
-/// commit with one.
+/// Returns true if a work tree could contain a name. git itself rejects other names, so only an attacker
+/// creates a commit with one.
 fn is_name(name: &str) -> bool {
     let plain: String = name
         .chars()

@@ -1,4 +1,4 @@
-//! The reference that is followed in a repository, and the commit that it points to.
+//! The reference to follow in a repository, and the commit that it points to.
 
 use std::fmt::{Display, Formatter};
 
@@ -8,30 +8,30 @@ use semver::{Version, VersionReq};
 use super::Error;
 use object::text;
 
-/// Number of existing names in a message about a missing one.
+/// The number of existing names in a message about a missing name.
 const NAMES_IN_HINT: usize = 5;
 
-/// The reference that is followed.
+/// The reference to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefSpec {
-    /// The commit that the remote has checked out, mostly the tip of its main branch.
+    /// The remote's HEAD, usually the tip of its default branch.
     Head,
     /// The tip of a branch.
     Branch(String),
     /// A tag, which should not move.
     Tag(String),
-    /// The highest tag that is a version within a range.
+    /// The highest version tag within a range.
     Semver(VersionReq),
     /// One commit.
     Commit(String),
 }
 
-/// The advertised reference that a [`RefSpec`] points to.
+/// The advertised reference that a [`RefSpec`] resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Full name of the reference.
+    /// The full name of the reference.
     pub(super) name: String,
-    /// The commit or annotated tag it points to.
+    /// The commit or annotated tag that it points to.
     pub(super) id: Oid,
 }
 
@@ -39,7 +39,7 @@ impl RefSpec {
     /// Follows a branch.
     ///
     /// # Errors
-    /// Returns [`Error::Ref`] if no branch can have that name.
+    /// Returns [`Error::Ref`] if the name is invalid for a branch.
     pub fn branch(name: &str) -> Result<Self, Error> {
         valid("branch", "refs/heads/", name).map(Self::Branch)
     }
@@ -47,25 +47,25 @@ impl RefSpec {
     /// Follows a tag.
     ///
     /// # Errors
-    /// Returns [`Error::Ref`] if no tag can have that name.
+    /// Returns [`Error::Ref`] if the name is invalid for a tag.
     pub fn tag(name: &str) -> Result<Self, Error> {
         valid("tag", "refs/tags/", name).map(Self::Tag)
     }
 
-    /// Follows the highest version within a range, as in `>=1.2, <2`.
+    /// Follows the highest version within a range, such as `>=1.2, <2`.
     ///
     /// # Errors
-    /// [`Error::Ref`] quotes what is wrong with the range.
+    /// Returns [`Error::Ref`] if the range is invalid.
     pub fn semver(range: &str) -> Result<Self, Error> {
         VersionReq::parse(range).map(Self::Semver).map_err(|e| {
             Error::Ref(format!("ref.semver {:?} is not a version range: {e}", text::plain(range, 60)))
         })
     }
 
-    /// Stays at a commit.
+    /// Pins a commit.
     ///
     /// # Errors
-    /// [`Error::Ref`] unless it is a whole commit id.
+    /// Returns [`Error::Ref`] unless `id` is a full commit id.
     pub fn commit(id: &str) -> Result<Self, Error> {
         match Oid::from_str(id) {
             Ok(_) if id.len() == 40 => Ok(Self::Commit(id.to_ascii_lowercase())),
@@ -81,7 +81,7 @@ impl RefSpec {
         }
     }
 
-    /// Finds the target among the advertised references, given as names with ids.
+    /// Resolves the target among the advertised references, given as names with ids.
     pub(super) fn resolve(&self, url: &str, advertised: &[(String, Oid)]) -> Result<Option<Target>, Error> {
         let exactly = |name: String| {
             let found = advertised.iter().find(|(n, _)| *n == name);
@@ -101,19 +101,19 @@ impl RefSpec {
         })
     }
 
-    /// Returns whether a range of versions led to a commit and does not any more: its tag moved or is gone. As
-    /// long as the tag is there, what the range leads to now is a higher version.
+    /// Returns true if a version range resolved to this commit before, but its tag has moved or is gone. If the
+    /// tag is still there, the range now resolves to a higher version.
     pub(super) fn has_lost(&self, commit: &str, advertised: &[(String, Oid)]) -> bool {
         let Self::Semver(range) = self else { return false };
-        // The commit of an annotated tag follows under the name of the tag and `^{}`.
+        // The commit of an annotated tag is advertised under the tag's name with the suffix `^{}`.
         let leads = |(name, id): &(String, Oid)| {
             id.to_string() == commit && version(range, name.strip_suffix("^{}").unwrap_or(name)).is_some()
         };
         !advertised.iter().any(leads)
     }
 
-    /// Returns whether a commit that does not descend from the last one is a rewind. Versions may be tagged
-    /// on any branch, and a commit is pinned on purpose.
+    /// Returns true if moving to a commit that does not descend from the last one is a rewind. Versions may be
+    /// tagged on any branch, and a commit is pinned on purpose.
     pub(super) fn guards_history(&self) -> bool {
         match self {
             Self::Head | Self::Branch(_) | Self::Tag(_) => true,
@@ -141,14 +141,13 @@ fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {
     Err(Error::Ref(format!("ref.{kind} {:?} is not a valid {kind} name", text::plain(name, 60))))
 }
 
-/// Returns the highest version in a range. Build metadata and a leading `v` do not count; of equal versions
-/// the name decides.
+/// Returns the highest version in a range. Ignores a leading `v`, and orders equal versions by name.
 fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
     let versions = advertised.iter().filter_map(|(name, id)| Some((version(range, name)?, name, id)));
     versions.max().map(|(_, name, id)| Target { name: name.clone(), id: *id })
 }
 
-/// Returns the version that a tag names, if the range has it.
+/// Returns the version of a tag, if it is within the range.
 fn version(range: &VersionReq, name: &str) -> Option<Version> {
     let tag = name.strip_prefix("refs/tags/")?;
     Version::parse(tag.strip_prefix('v').unwrap_or(tag)).ok().filter(|version| range.matches(version))

@@ -1,17 +1,17 @@
-//! Addresses of repositories, under a strict grammar.
+//! Addresses of repositories, with a strict grammar.
 
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use super::Error;
 
-/// Longest URL in bytes.
+/// The maximum length of a URL in bytes.
 const MAX_URL: usize = 2048;
 
-/// The address of a repository. It never carries a password.
+/// The address of a repository. It never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// The form that libgit2 reads.
+    /// The form for libgit2.
     url: String,
     transport: Transport,
 }
@@ -19,41 +19,40 @@ pub struct Remote {
 /// The way to reach a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
-    /// `https`, and on loopback `http` and `git`.
+    /// `https`; for loopback hosts also `http` and `git`.
     Net {
-        /// Host without brackets.
+        /// The host, without brackets.
         host: String,
     },
     /// `ssh`, also written `user@host:path`.
     Ssh {
-        /// Host without brackets.
+        /// The host, without brackets.
         host: String,
-        /// Port, 22 unless named.
+        /// The port; 22 by default.
         port: u16,
-        /// User, `git` unless named.
+        /// The user; `git` by default.
         user: String,
     },
-    /// A directory of this machine.
+    /// A directory on this machine.
     Local(PathBuf),
 }
 
 /// The host and port of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address<'a> {
-    /// Host without brackets.
+    /// The host, without brackets.
     pub(super) host: &'a str,
-    /// Port.
     pub(super) port: u16,
 }
 
 impl Remote {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// Valid forms are `https://host/path`, `ssh://[user@]host[:port]/path`, `user@host:path`, `file:///path`
-    /// and `/path`; on loopback also `http://` and `git://`, which cannot prove the identity of the server.
+    /// and `/path`. Loopback hosts also allow `http://` and `git://`, which cannot prove the server's identity.
     ///
     /// # Errors
-    /// [`Error::Url`] says why the address is refused.
+    /// Returns [`Error::Url`] with the reason if the address is rejected.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let refuse = |why: &str| Err(Error::Url(format!("the repository URL is refused: {why}")));
         if text.is_empty() || text.len() > MAX_URL {
@@ -134,7 +133,7 @@ impl Remote {
         }
     }
 
-    /// Returns the directory, if the repository is on this machine.
+    /// Returns the directory of a local repository.
     pub fn local(&self) -> Option<&Path> {
         match &self.transport {
             Transport::Local(path) => Some(path),
@@ -142,8 +141,8 @@ impl Remote {
         }
     }
 
-    /// Returns whether the address leads to this machine: a directory, or one of the protocols that are
-    /// allowed on loopback only. Not every user who may write a ConfigRepo may read such a repository.
+    /// Returns true if the address is on this machine: a directory, or a protocol that is only allowed on
+    /// loopback. Not every user who may write a ConfigRepo may read such a repository.
     pub fn is_local(&self) -> bool {
         self.local().is_some() || self.url.starts_with("http:") || self.url.starts_with("git:")
     }
@@ -155,7 +154,7 @@ impl Remote {
         Some(Address { host, port: port.unwrap_or(default_port) })
     }
 
-    /// Returns the host of a git server, with the port of https if there is one; `None` for a directory.
+    /// Returns the host of a git server, with the https port if there is one; `None` for a directory.
     pub fn host(&self) -> Option<String> {
         match &self.transport {
             Transport::Net { .. } => Some(self.authority().to_owned()),
@@ -165,13 +164,13 @@ impl Remote {
         }
     }
 
-    /// Returns the host, with the port if there is one, and with the user of ssh.
+    /// Returns the host with the port, if there is one, and the ssh user.
     pub(super) fn authority(&self) -> &str {
         let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
         rest.split_once('/').map_or(rest, |(authority, _)| authority)
     }
 
-    /// Returns the path on the server, from the first slash.
+    /// Returns the path on the server, including the first slash.
     pub(super) fn path(&self) -> &str {
         let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
         rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
@@ -181,13 +180,12 @@ impl Remote {
         &self.transport
     }
 
-    /// Returns the address in the form that libgit2 reads.
+    /// Returns the address in the form for libgit2.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns whether another address leads to the same path of the same host; protocol, port and user may
-    /// differ.
+    /// Returns true if another address has the same host and path. Protocol, port and user may differ.
     pub fn is_same_place(&self, other: &Self) -> bool {
         let place = |remote: &Self| {
             let path = remote.path().trim_matches('/').trim_end_matches(".git").to_owned();
@@ -199,7 +197,7 @@ impl Remote {
         place(self) == place(other)
     }
 
-    /// Returns the normalised address, which identifies the repository.
+    /// Returns the normalized address, which identifies the repository.
     pub fn identity(&self) -> String {
         let url = self.url.trim_end_matches('/');
         let url = url.strip_suffix(".git").unwrap_or(url);
@@ -247,7 +245,7 @@ fn is_path(path: &str) -> bool {
     !path.trim_matches('/').is_empty() && !path.starts_with('-')
 }
 
-/// Returns whether a host is the machine that names it. An IPv6 address comes without its brackets.
+/// Returns true if a host is this machine. An IPv6 address must have no brackets.
 pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -1,5 +1,5 @@
-//! What is checked of a branch before a report is pushed: it holds what was pushed last, and it has no more
-//! commits than allowed.
+//! Checks of a branch before a report is pushed: it contains the last push, and it does not exceed its commit
+//! limit.
 
 use git2::{Oid, Repository};
 
@@ -8,13 +8,13 @@ use super::report_history::{archive, archived, count};
 use super::shallow::WHOLE;
 use super::{Error, Mirror};
 
-/// Most beginnings of a branch that are gone through to find the last push.
+/// The maximum number of restarts of a branch to search for the last push.
 const MAX_BEGINNINGS: usize = 100;
 
 impl Mirror {
-    /// Returns whether a branch is to begin again: it has as many commits as it may have, and all are
-    /// reports. A branch with a commit of somebody else never begins again. A server that refuses is asked
-    /// again when the branch has twice as many commits, because each request leaves an archive there.
+    /// Returns true if a branch must be restarted: it has reached its commit limit, and all commits are
+    /// reports. A branch with other commits never restarts. If the server refuses, it is asked again when the
+    /// branch has twice as many commits, because each attempt leaves an archive on the server.
     pub(super) fn is_full(&self, repo: &Repository, tip: Oid, commit: &Commit) -> Result<bool, git2::Error> {
         let Commit { branch, history_limit: limit, .. } = commit;
         let mut counted = self.counted.borrow_mut();
@@ -24,7 +24,7 @@ impl Mirror {
         Ok(now.reports.is_some_and(is_asked))
     }
 
-    /// Refuses a branch that was deleted or rewritten since the last push, where the report stops then.
+    /// Rejects a branch that was deleted or rewritten since the last push, if the report must then stop.
     pub(super) fn check_last(
         &self,
         repo: &Repository,
@@ -43,7 +43,7 @@ impl Mirror {
         }
     }
 
-    /// Returns whether a branch has a commit, or had it before it began again.
+    /// Returns true if a branch contains a commit, or contained it before a restart.
     fn leads_to(&self, repo: &Repository, tip: Oid, branch: &str, commit: &str) -> Result<bool, Error> {
         let Ok(commit) = Oid::from_str(commit) else { return Ok(false) };
         let mut tip = tip;
@@ -58,7 +58,7 @@ impl Mirror {
             }
             tip = before;
         }
-        // Only reports begin again, so nothing shows that anybody rewrote the branch.
+        // A restart only drops reports, so nothing indicates that somebody rewrote the branch.
         Ok(true)
     }
 }

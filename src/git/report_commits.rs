@@ -1,8 +1,8 @@
-//! Commits of reports on a branch that is followed.
+//! Commits of reports on a followed branch.
 //!
 //! A report names the commit that a hub has seen. If each report were a commit to apply, it would cause the
-//! next report, of this hub or of another one, without end. The trailer of a report alone does not count: a
-//! commit that a person squashes may quote it.
+//! next report of this or another hub, endlessly. The trailer of a report alone does not count, because a
+//! squashed commit may quote it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -13,21 +13,21 @@ use tokio_util::sync::CancellationToken;
 use super::commit::{RECORD, read_record};
 use super::report_history::is_report;
 
-/// Most reports that are left out; a branch with more of them at its tip is followed as it is.
+/// The maximum number of reports to skip. A branch with more of them at its tip is followed as it is.
 const MAX_REPORTS: usize = 10_000;
-/// Most changed files and directories of a report, which has three for each of 1,500 workloads and some
-/// for clusters.
+/// The maximum number of changed files and directories in a report, which has three for each of 1,500 workloads
+/// and some for clusters.
 const MAX_CHANGES: usize = 10_000;
-/// Most directories above a file of a report.
+/// The maximum number of directories above a file of a report.
 const MAX_DEPTH: usize = 16;
-/// Most entries of the directories that two commits are compared in: those of a commit that is followed.
+/// The maximum number of directory entries in the comparison of two commits, the limit of a followed commit.
 const MAX_ENTRIES: usize = 100_000;
-/// Most entries of all comparisons: a second or two.
+/// The maximum number of entries in all comparisons, which take a second or two.
 const MAX_COMPARED: usize = 20_000_000;
 
-/// Returns the newest commit of a branch that is more than a report: the tip, or the first commit below it
-/// that changes other files than those of reports, or that was `accepted` before.
-/// A search that takes too long ends at the tip, as does a cancelled one.
+/// Returns the newest commit of a branch that is more than a report: the tip, or the first commit below it that
+/// changes files other than reports or that was `accepted` before. Returns the tip if the search takes too long
+/// or is canceled.
 pub(super) fn below_reports(
     repo: &Repository,
     tip: Oid,
@@ -52,7 +52,7 @@ pub(super) fn below_reports(
     Ok(tip)
 }
 
-/// Returns whether all files that differ between two commits are files of reports.
+/// Returns true if two commits differ only in files of reports.
 fn changes_reports_only(
     repo: &Repository,
     parent: &Commit<'_>,
@@ -86,11 +86,11 @@ fn changes_reports_only(
 /// The differences between two trees.
 #[derive(Default)]
 struct Changes {
-    /// The paths of files.
+    /// The paths of changed files.
     files: Vec<String>,
-    /// The number of files and directories.
+    /// The number of changed files and directories.
     entries: usize,
-    /// The number of entries of the directories that were compared.
+    /// The number of compared directory entries.
     compared: usize,
 }
 
@@ -98,14 +98,14 @@ fn is_tree(entry: &TreeEntry<'_>) -> bool {
     entry.kind() == Some(ObjectType::Tree)
 }
 
-/// Returns what git sorts an entry by: the name of a directory ends with a slash.
+/// Returns git's sort key of an entry: the name of a directory ends with a slash.
 fn sorts_as<'a>(entry: &'a TreeEntry<'_>) -> impl Iterator<Item = &'a u8> {
     entry.name_bytes().iter().chain(is_tree(entry).then_some(&b'/'))
 }
 
-/// Collects the differences between two directories; returns false where there are too many, or too many
-/// entries to compare. The entries of a directory have an order, so both are gone through once. Where others
-/// made a directory without this order, equal entries count as changes.
+/// Collects the differences between two directories. Returns false if there are too many differences or
+/// entries. Directories are sorted, so both are iterated once. If a directory is not sorted, equal entries may
+/// count as changes.
 fn find_changes(
     repo: &Repository,
     trees: [Option<&Tree<'_>>; 2],

@@ -1,46 +1,46 @@
-//! The history of a report branch, which the messages of its commits tell.
+//! The history of a report branch, as recorded in its commit messages.
 //!
-//! A branch that is long enough begins again with a commit without parents. The commits before it stay: the
-//! server keeps them below a reference outside of `refs/heads`, which no clone has, and a trailer of the new
-//! commit names the reference.
+//! A branch that is long enough restarts with a commit without parents. The earlier commits stay: the server
+//! keeps them under a reference outside of `refs/heads`, which clones do not fetch. A trailer of the new commit
+//! names the reference.
 
 use git2::{Oid, Repository};
 
 /// The trailer that names the process that wrote a report.
 const WRITER: &str = "Wheelwright-Writer: ";
 
-/// The trailer that names the reference of the commits before a commit without parents.
+/// The trailer that names the reference to the commits before a restart.
 const TRAILER: &str = "Wheelwright-Archive: ";
 
-/// Returns the reference that keeps a commit of a branch.
+/// Returns the reference that archives a commit of a branch.
 pub(super) fn archive(branch: &str, commit: Oid) -> String {
     format!("refs/wheelwright/archive/{branch}/{commit}")
 }
 
-/// Returns the message of a commit without parents.
+/// Returns the message of a commit that restarts a branch.
 pub(super) fn begin(message: &str, archive: &str) -> String {
     format!("{message}{TRAILER}{archive}\n")
 }
 
-/// Returns the message of a commit by a writer of reports.
+/// Returns the message of a commit by the writer of a report.
 pub(super) fn written_by(message: &str, writer: &str) -> String {
     format!("{message}{WRITER}{writer}\n")
 }
 
-/// Returns whether the message of a commit is that of a report.
+/// Returns true if the message of a commit is from a report.
 pub(super) fn is_report(commit: &git2::Commit<'_>) -> bool {
     commit.message().is_ok_and(|text| text.lines().any(|line| line.starts_with(WRITER)))
 }
 
-/// The commits of a branch, up to the tip that was looked at last.
+/// The commits of a branch, up to the last counted tip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     tip: Oid,
-    /// `None` if one of them is no report.
+    /// The number of commits; `None` if one of them is not a report.
     pub(super) reports: Option<usize>,
 }
 
-/// Counts the commits up to a tip; those up to the tip before are not read again.
+/// Counts the commits up to a tip. Commits up to the previous tip are not read again.
 pub(super) fn count(repo: &Repository, tip: Oid, before: Option<&Counted>) -> Result<Counted, git2::Error> {
     let (mut new, mut next) = (0_usize, Some(tip));
     while let Some(id) = next {
@@ -57,7 +57,7 @@ pub(super) fn count(repo: &Repository, tip: Oid, before: Option<&Counted>) -> Re
     Ok(Counted { tip, reports: Some(new) })
 }
 
-/// Returns the commit that a branch had before it began again.
+/// Returns the last commit of a branch before its restart.
 pub(super) fn archived(repo: &Repository, tip: Oid, branch: &str) -> Option<Oid> {
     let mut first = repo.find_commit(tip).ok()?;
     while let Ok(parent) = first.parent(0) {

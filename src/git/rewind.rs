@@ -1,24 +1,24 @@
-//! Steps to a commit that does not follow the one that was accepted last.
+//! Moves to a commit that does not descend from the last accepted one.
 
 use git2::{Oid, Repository};
 
 use super::{Error, RefSpec};
 
-/// The commits that a new commit is compared with.
+/// The commits to compare a new commit with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History<'a> {
-    /// The commit that was accepted last; the new commit must descend from it.
+    /// The last accepted commit; the new commit must descend from it.
     pub accepted: Option<&'a str>,
-    /// The rewind that a person allowed, as [`rewind`] names it.
+    /// The rewind that a person allowed, in the format of [`rewind`].
     pub allowed: Option<&'a str>,
 }
 
-/// Names the step from the accepted commit to one that does not descend from it.
+/// Returns the name of the move from the accepted commit to one that does not descend from it.
 pub fn rewind(from: &str, to: &str) -> String {
     format!("{from}..{to}")
 }
 
-/// Refuses a commit that does not descend from the accepted one, unless a person allowed exactly this step.
+/// Rejects a commit that does not descend from the accepted one, unless a person allowed exactly this move.
 pub(super) fn guard(
     repo: &Repository,
     want: &RefSpec,
@@ -26,8 +26,8 @@ pub(super) fn guard(
     history: History<'_>,
 ) -> Result<(), Error> {
     let Some(accepted) = history.accepted else { return Ok(()) };
-    // An accepted commit that the mirror does not hold cannot be an ancestor: the history of the new one is
-    // fetched until the accepted one is found.
+    // If the mirror lacks the accepted commit, it is not an ancestor: the new commit's history was fetched
+    // until the accepted one was found.
     let descends = Oid::from_str(accepted)
         .is_ok_and(|old| old == commit || repo.graph_descendant_of(commit, old).unwrap_or(false));
     // A tag must not move at all.
@@ -38,7 +38,7 @@ pub(super) fn guard(
     if fine { Ok(()) } else { guard_step(want, commit, history) }
 }
 
-/// Refuses another commit than the accepted one, unless a person allowed exactly this step.
+/// Rejects any commit except the accepted one, unless a person allowed exactly this move.
 pub(super) fn guard_step(want: &RefSpec, commit: Oid, history: History<'_>) -> Result<(), Error> {
     let (Some(from), to) = (history.accepted, commit.to_string()) else { return Ok(()) };
     if from == to || is_allowed(commit, history) {
@@ -47,7 +47,7 @@ pub(super) fn guard_step(want: &RefSpec, commit: Oid, history: History<'_>) -> R
     Err(Error::Rewound { what: want.to_string(), from: from.to_owned(), to })
 }
 
-/// Says that the history of a commit cannot be fetched, unless a person allowed the step to it without.
+/// Converts an error to [`Error::HistoryRefused`], unless a person allowed the move without the history.
 pub(super) fn history_refused(error: Error, want: &RefSpec, commit: Oid, history: History<'_>) -> Error {
     match (error, history.accepted) {
         (Error::Content(why), Some(from)) if !is_allowed(commit, history) => {
@@ -58,7 +58,7 @@ pub(super) fn history_refused(error: Error, want: &RefSpec, commit: Oid, history
     }
 }
 
-/// Returns true if a person allowed exactly the step from the accepted commit to another one.
+/// Returns true if a person allowed exactly the move from the accepted commit to this one.
 pub(super) fn is_allowed(commit: Oid, history: History<'_>) -> bool {
     let step = history.accepted.map(|from| rewind(from, &commit.to_string()));
     step.is_some() && history.allowed == step.as_deref()

@@ -1,8 +1,8 @@
-//! Fetches no more of a history than the checks of a commit read.
+//! Fetches no more of a history than the checks of a commit need.
 //!
-//! A first fetch brings one commit. If a check needs older ones, each further fetch deepens the history, and
-//! what it brought stays if a later one is interrupted. The file `shallow` of a mirror lists the commits whose
-//! parents it lacks (gitrepository-layout(5)); libgit2 reads these as commits without parents.
+//! The first fetch gets one commit. If a check needs older commits, each further fetch deepens the history, and
+//! keeps its result even if a later one is interrupted. The file `shallow` in a mirror lists the commits whose
+//! parents are missing (gitrepository-layout(5)). libgit2 treats these as commits without parents.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use git2::{ErrorClass, Oid, Repository};
 use super::report_history::is_report;
 use super::{Error, Mirror};
 
-/// The whole history, as git asks for it.
+/// The whole history, in git's notation.
 pub(super) const WHOLE: i32 = i32::MAX;
 
-/// Number of commits that a fetch asks for, from the tip, and each further one until the checks have what they
-/// need. A mirror that has the accepted commit needs the second only after more than one new commit.
+/// The number of commits to request from the tip, increased until the checks have what they need. A mirror that
+/// has the accepted commit only needs the second number after more than 16 new commits.
 const DEPTHS: [i32; 5] = [16, 128, 1_024, 8_192, WHOLE];
 
-/// The commits whose parents a mirror lacks.
+/// The commits whose parents are missing in a mirror.
 pub(super) struct Boundary(BTreeSet<Oid>);
 
 impl Boundary {
@@ -36,7 +36,7 @@ impl Boundary {
         self.0.is_empty()
     }
 
-    /// Returns true if commits may be missing that lead to `tip` and not to `base`.
+    /// Returns true if the mirror may lack ancestors of `tip` that are not ancestors of `base`.
     pub(super) fn cuts(&self, repo: &Repository, tip: Oid, base: Oid) -> Result<bool, git2::Error> {
         let mut walk = repo.revwalk()?;
         walk.push(tip)?;
@@ -51,7 +51,7 @@ impl Boundary {
         Ok(false)
     }
 
-    /// Returns true if the reports at the tip of a branch may go on below the boundary.
+    /// Returns true if the reports at the tip of a branch may continue below the boundary.
     pub(super) fn cuts_reports(&self, repo: &Repository, tip: Oid) -> Result<bool, git2::Error> {
         let mut commit = repo.find_commit(tip)?;
         while is_report(&commit) {
@@ -65,8 +65,8 @@ impl Boundary {
     }
 }
 
-/// Takes the commits off the boundary whose parents are in the repository: a commit that follows the one before
-/// arrives without the history of that one.
+/// Removes commits from the boundary whose parents are in the repository: a fetched child of an existing commit
+/// arrives without further history.
 pub(super) fn close(repo: &Repository) -> Result<(), Error> {
     let Boundary(roots) = Boundary::read(repo);
     let odb = repo.odb().map_err(|e| Error::cache(&e))?;
@@ -84,7 +84,7 @@ pub(super) fn close(repo: &Repository) -> Result<(), Error> {
     written.map_err(|e| Error::Cache(format!("{}: {e}", path.display())))
 }
 
-/// Returns the parents that a commit names, whether the repository has them or not.
+/// Returns the parents of a commit, including missing ones.
 fn parents(raw: &[u8]) -> Vec<Oid> {
     let head = raw.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
     let named = head.filter_map(|line| line.strip_prefix(b"parent "));
@@ -96,18 +96,18 @@ fn file(repo: &Repository) -> PathBuf {
 }
 
 impl Mirror {
-    /// Deepens the history of references while a check lacks commits. The check gets the repository as it is
-    /// after each fetch.
+    /// Deepens the history of references while a check lacks commits. The check gets the freshly opened
+    /// repository after each fetch.
     ///
     /// # Errors
-    /// As for [`Mirror::fetch`]. A mirror that cannot be read is created again.
+    /// See [`Mirror::fetch`]. Recreates a mirror that cannot be read.
     pub(super) fn deepen(
         &self,
         refspecs: &[String],
         lacks_commits: impl Fn(&Repository) -> Result<bool, git2::Error>,
     ) -> Result<(), Error> {
         for depth in DEPTHS {
-            // An open repository keeps the parents of commits as they were.
+            // An open repository caches the parents of commits.
             let repo = self.repository()?;
             match lacks_commits(&repo) {
                 Ok(false) => return Ok(()),
@@ -121,8 +121,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Fetches below the boundary. JGit sends the commits of the boundary twice then, and libgit2 refuses such
-    /// a pack. A first fetch has no boundary, so an empty mirror gets the same depth.
+    /// Fetches below the boundary. JGit sends the commits of the boundary twice, and libgit2 rejects such a
+    /// pack. A first fetch has no boundary, so the retry fetches the same depth into an empty mirror.
     fn download_deeper(&self, repo: &Repository, refspecs: &[String], depth: i32) -> Result<(), Error> {
         let session = self.session()?;
         match self.download_in(&session, repo, refspecs, depth) {

@@ -1,4 +1,4 @@
-//! The commits and the tag that must be signed.
+//! The commits and tags that must be signed.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Keyring, Refusal, object};
 use crate::git::Error;
 use object::Signed;
 
-/// Most commits that are verified at once. Each takes under a millisecond.
+/// The maximum number of commits to verify at once. Each takes less than a millisecond.
 const MAX_COMMITS: usize = 10_000;
 
 /// The objects that must be signed.
@@ -18,18 +18,18 @@ const MAX_COMMITS: usize = 10_000;
 pub enum SignedPart {
     /// The target of the reference: the annotated tag, or the commit.
     Tip,
-    /// Every commit that was not accepted before, and the annotated tag if there is one.
+    /// Every commit that is not accepted yet, and the annotated tag if there is one.
     Range,
 }
 
-/// The signatures that a fetch asks for.
+/// The signatures that a fetch requires.
 #[derive(Clone, Debug)]
 pub struct Verification {
-    /// The keys that are trusted.
+    /// The trusted keys.
     pub keys: Arc<Keyring>,
     /// The objects that must be signed.
     pub part: SignedPart,
-    /// The commit that was accepted last. It and those before it are not verified again.
+    /// The last accepted commit. It and its ancestors are not verified again.
     pub accepted: Option<String>,
     /// The time at which the keys must be valid.
     pub now: Timestamp,
@@ -39,14 +39,14 @@ pub struct Verification {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::git) struct RefTarget {
     pub(in crate::git) commit: Oid,
-    /// The annotated tag that leads to the commit, and the name it is served under.
+    /// The annotated tag that points to the commit, and the tag's name on the server.
     pub(in crate::git) tag: Option<(Oid, String)>,
 }
 
-/// Verifies the commit or tag that a reference points to, after the commit that was accepted last.
+/// Verifies the target of a reference, and with [`SignedPart::Range`] all commits since the accepted one.
 ///
 /// # Errors
-/// [`Error::NotVerified`] names the first commit or tag that is refused.
+/// [`Error::NotVerified`] names the first rejected commit or tag.
 pub(in crate::git) fn verify(
     repo: &Repository,
     subject: &RefTarget,
@@ -72,8 +72,8 @@ pub(in crate::git) fn verify(
     Ok(())
 }
 
-/// Returns the tip, and all commits that lead to it and not to the accepted one, oldest first. Without an
-/// accepted commit, the tip.
+/// Returns the tip and all its ancestors that are not ancestors of the accepted commit, oldest first. Without
+/// an accepted commit, returns the tip.
 fn commits(repo: &Repository, tip: Oid, accepted: Option<&str>) -> Result<Vec<Oid>, Error> {
     let failed = |e: git2::Error| Error::cache(&e);
     let known = accepted.and_then(|accepted| Oid::from_str(accepted).ok());
@@ -92,7 +92,7 @@ fn commits(repo: &Repository, tip: Oid, accepted: Option<&str>) -> Result<Vec<Oi
             )));
         }
     }
-    // After a rewind that a person allowed, the tip may lead to the accepted commit.
+    // After an allowed rewind, the tip may be an ancestor of the accepted commit.
     if commits.is_empty() {
         commits.push(tip);
     }

@@ -1,4 +1,4 @@
-//! The keys whose signatures are trusted, read from a Secret.
+//! The trusted keys for signatures, read from a Secret.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::object::Signed;
 use super::{Refusal, openpgp, ssh};
 use crate::git::Error;
 
-/// Keys that are trusted, and keys that are revoked.
+/// Trusted keys and revoked keys.
 ///
-/// | key of the Secret | for |
+/// | key of the Secret | content |
 /// |---|---|
 /// | names that end with `.asc` | OpenPGP: armored public keys and revocation certificates |
 /// | `allowed_signers` | SSH: as `gpg.ssh.allowedSignersFile` (ssh-keygen(1), ALLOWED SIGNERS) |
-/// | `revoked_keys` | SSH: public keys, one a line |
+/// | `revoked_keys` | SSH: public keys, one per line |
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keyring {
     openpgp: openpgp::Certificates,
@@ -28,8 +28,8 @@ impl Keyring {
     /// Reads the data of a Secret.
     ///
     /// # Errors
-    /// [`Error::Credentials`] names the key of the Secret that cannot be read, or says that there is none. A
-    /// key that is not understood is an error: it could be a revocation.
+    /// [`Error::Credentials`] names the invalid key of the Secret, or reports that there is none. An
+    /// unsupported key is an error, because it could be a revocation.
     pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
         let mut keys = Self::default();
         let mut digest = Sha256::new();
@@ -55,12 +55,12 @@ impl Keyring {
         Ok(keys)
     }
 
-    /// Identifies the content of the Secret.
+    /// Returns a digest of the Secret's content.
     pub(in crate::git) fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Returns who signed an object.
+    /// Returns the signer of an object.
     pub(super) fn verify(&self, signed: &Signed, now: Timestamp) -> Result<String, Refusal> {
         let armor = signed.signature.trim_start();
         if armor.starts_with("-----BEGIN SSH SIGNATURE-----") {

@@ -1,7 +1,8 @@
-//! Signatures of commits and annotated tags (gitformat-signature(5)): OpenPGP and SSH, verified and made.
+//! Signatures of commits and annotated tags (gitformat-signature(5)): verifies and creates OpenPGP and SSH
+//! signatures.
 //!
-//! Every check is strict: a key must be good now. The time that a signature claims does not count, because
-//! the signer chooses it. A revoked key never counts, for any reason of the revocation.
+//! All checks are strict: a key must be valid now. The time in a signature is ignored, because the signer
+//! chooses it. A revoked key is never accepted, for whatever reason it was revoked.
 
 mod history;
 mod keyring;

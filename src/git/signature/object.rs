@@ -1,21 +1,20 @@
-//! Splits the bytes of a signed object into the signed bytes and the signature.
+//! Splits a signed object into the signed bytes and the signature.
 
 use super::Refusal;
 
-/// The lines that begin a signature at the end of a tag.
+/// The lines that start a signature at the end of a tag.
 const BEGINS: [&str; 3] =
     ["-----BEGIN PGP SIGNATURE-----", "-----BEGIN PGP MESSAGE-----", "-----BEGIN SSH SIGNATURE-----"];
 
 /// A signed commit or tag.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Signed {
-    /// The exact bytes that are signed.
+    /// The exact signed bytes.
     pub(super) payload: Vec<u8>,
-    /// The armored signature.
     pub(super) signature: String,
 }
 
-/// Splits a commit. The signature is the header `gpgsig`, and everything else is signed.
+/// Splits a commit. The signature is the `gpgsig` header, and everything else is signed.
 pub(super) fn commit(raw: &[u8]) -> Result<Signed, Refusal> {
     let (header, message) = header_and_message(raw);
     let mut payload = Vec::with_capacity(raw.len());
@@ -44,7 +43,7 @@ pub(super) fn commit(raw: &[u8]) -> Result<Signed, Refusal> {
     signed(payload, signature.ok_or(Refusal::Unsigned)?)
 }
 
-/// Splits a tag. The signature is the end of the message, and everything before it is signed.
+/// Splits a tag. The signature is at the end of the message, and everything before it is signed.
 pub(super) fn tag(raw: &[u8], name: &str) -> Result<Signed, Refusal> {
     let (header, _) = header_and_message(raw);
     let mut headers = header.split(|byte| *byte == b'\n');
@@ -53,7 +52,7 @@ pub(super) fn tag(raw: &[u8], name: &str) -> Result<Signed, Refusal> {
     }
     let named = header.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"tag "));
     if named != Some(name.as_bytes()) {
-        // Otherwise a server could serve the signed tag of an old version as the tag of a new one.
+        // Otherwise, a server could serve the signed tag of an old version as the tag of a new one.
         let named = String::from_utf8_lossy(named.unwrap_or_default());
         return Err(Refusal::OtherName(object::text::plain(&named, 100)));
     }
@@ -71,7 +70,7 @@ pub(super) fn tag(raw: &[u8], name: &str) -> Result<Signed, Refusal> {
     signed(payload.to_vec(), signature.to_vec())
 }
 
-/// Returns the header, which ends before the first empty line, and the rest.
+/// Splits an object into the header, which ends before the first empty line, and the rest.
 fn header_and_message(raw: &[u8]) -> (&[u8], &[u8]) {
     let end = raw.windows(2).position(|pair| pair == b"\n\n").map_or(raw.len(), |at| at + 1);
     raw.split_at_checked(end).unwrap_or((raw, &[]))
@@ -82,8 +81,8 @@ fn signed(payload: Vec<u8>, signature: Vec<u8>) -> Result<Signed, Refusal> {
     Ok(Signed { payload, signature })
 }
 
-/// Refuses a signature for the other object format. git leaves its header out of the signed bytes, so the
-/// header could hide content.
+/// Rejects a signature for the other object format. git removes its header from the signed bytes, so the header
+/// could hide content.
 fn foreign_header() -> Refusal {
     Refusal::Unusable("it has a signature for a repository of another format".into())
 }

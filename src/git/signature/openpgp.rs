@@ -1,4 +1,4 @@
-//! OpenPGP signatures (RFC 9580), and the certificates of the signers.
+//! OpenPGP signatures (RFC 9580), and the signers' certificates.
 
 use std::io::{Cursor, Read as _};
 
@@ -17,18 +17,18 @@ use object::duration::later;
 
 const PUBLIC_KEY_END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
 const PUBLIC_KEY_BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
-/// Least bytes of the parameters of an RSA key: a modulus of 2048 bits and an exponent, with their lengths
-/// (NIST SP 800-131A).
+/// The minimum size of the parameters of an RSA key in bytes: a modulus of 2048 bits and an exponent, with
+/// their lengths (NIST SP 800-131A).
 const MIN_RSA_BYTES: usize = 2 + 256 + 2 + 1;
 
-/// The certificates that are trusted, and revocations outside of certificates.
+/// The trusted certificates, and separate revocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Certificates {
     keys: Vec<SignedPublicKey>,
     revocations: Vec<Signature>,
 }
 
-/// A key of a certificate that can have made a signature.
+/// A key of a certificate that may have made a signature.
 enum Candidate<'a> {
     Primary(&'a SignedPublicKey),
     Sub(&'a SignedPublicKey, &'a SignedPublicSubKey),
@@ -61,7 +61,7 @@ impl Certificates {
         Dearmor::new(Cursor::new(armored)).read_to_end(&mut binary).map_err(|e| e.to_string())?;
         let packets: Result<Vec<Packet>, _> = PacketParser::new(binary.as_slice()).collect();
         let packets = packets.map_err(failed)?;
-        // gpg writes a revocation as a block of its own.
+        // gpg exports a revocation as a separate block.
         if let [Packet::Signature(signature)] = packets.as_slice() {
             let revokes = [Some(SignatureType::KeyRevocation), Some(SignatureType::SubkeyRevocation)];
             if !revokes.contains(&signature.typ()) {
@@ -77,7 +77,7 @@ impl Certificates {
         if self.keys.len() == before { Err("it holds no public key".into()) } else { Ok(()) }
     }
 
-    /// Returns who signed an object.
+    /// Returns the signer of an object.
     pub(super) fn verify(&self, signed: &Signed, now: Timestamp) -> Result<String, Refusal> {
         let signature = read(&signed.signature)?;
         let named = name_of(&signature);
@@ -96,7 +96,7 @@ impl Certificates {
         Err(refusal)
     }
 
-    /// Returns the keys that the signature names as possible signers.
+    /// Returns the possible signers according to the signature.
     fn candidates(&self, signature: &Signature) -> impl Iterator<Item = Candidate<'_>> {
         let all = self.keys.iter().flat_map(|key| {
             let subkeys = key.public_subkeys.iter().map(move |subkey| Candidate::Sub(key, subkey));
@@ -108,14 +108,14 @@ impl Certificates {
         })
     }
 
-    /// Returns the copies of a key. A Secret may have an older one beside one that revokes the key or ends it
-    /// earlier, and all of them count.
+    /// Returns all copies of a key. A Secret may have an old copy next to one that revokes the key or makes it
+    /// expire earlier, and all of them apply.
     fn copies(&self, primary: &PublicKey) -> impl Iterator<Item = &SignedPublicKey> {
         let fingerprint = primary.fingerprint();
         self.keys.iter().filter(move |key| key.primary_key.fingerprint() == fingerprint)
     }
 
-    /// Checks that the key may sign, now and when it says it did.
+    /// Checks that the key may sign, both now and at the time in the signature.
     fn check(&self, candidate: &Candidate<'_>, signature: &Signature, now: Timestamp) -> Result<(), Refusal> {
         let signer = candidate.name();
         let (Candidate::Primary(certificate) | Candidate::Sub(certificate, _)) = candidate;
@@ -190,7 +190,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Reads the one signature of an armored block.
+/// Parses the only signature in an armored block.
 fn read(armored: &str) -> Result<Signature, Refusal> {
     let unusable = |e: &dyn std::fmt::Display| Refusal::Unusable(object::text::plain(&e.to_string(), 200));
     let mut armor = Dearmor::new(Cursor::new(armored));
@@ -237,7 +237,7 @@ fn check_algorithm(key: &impl KeyDetails) -> Result<(), &'static str> {
     }
 }
 
-/// Returns whether a signature names a key. A signature that names no key may be of any.
+/// Returns true if a signature names a key as its issuer. A signature without an issuer may be from any key.
 fn is_issuer(signature: &Signature, key: &impl KeyDetails) -> bool {
     let (ids, fingerprints) = (signature.issuer_key_id(), signature.issuer_fingerprint());
     ids.is_empty() && fingerprints.is_empty()
@@ -245,7 +245,7 @@ fn is_issuer(signature: &Signature, key: &impl KeyDetails) -> bool {
         || fingerprints.contains(&&key.fingerprint())
 }
 
-/// Returns the key that a signature names.
+/// Returns the name of a signature's key.
 fn name_of(signature: &Signature) -> String {
     match (signature.issuer_fingerprint().first(), signature.issuer_key_id().first()) {
         (Some(fingerprint), _) => format!("the OpenPGP key {fingerprint:X}"),
@@ -273,8 +273,8 @@ fn newest_self_signature(certificate: &SignedPublicKey) -> Option<&Signature> {
     newest(direct.chain(users))
 }
 
-/// Returns the newest valid signature that makes a key a subkey that may sign. The subkey agrees by a
-/// signature of its own.
+/// Returns the newest valid signature that binds a signing subkey to a primary key. The subkey must confirm
+/// this with its own signature.
 fn newest_binding<'a>(primary: &PublicKey, subkey: &'a SignedPublicSubKey) -> Option<&'a Signature> {
     let binds = |one: &&Signature| {
         one.typ() == Some(SignatureType::SubkeyBinding)
@@ -298,7 +298,7 @@ fn is_subkey_revocation(one: &Signature, primary: &impl VerifiesKeys, subkey: &S
         && one.verify_subkey_binding(primary, &subkey.key).is_ok()
 }
 
-/// A key that signatures of keys are checked with.
+/// A key that can verify signatures of other keys.
 trait VerifiesKeys: VerifyingKey + pgp::ser::Serialize {}
 impl<K: VerifyingKey + pgp::ser::Serialize> VerifiesKeys for K {}
 
@@ -310,7 +310,7 @@ fn timestamp(time: pgp::types::Timestamp) -> Timestamp {
     Timestamp::from_second(i64::from(time.as_secs())).unwrap_or(Timestamp::MAX)
 }
 
-/// Checks a time against a validity from `begin`; an absent or empty length means without end.
+/// Checks that a time is within a validity from `begin`. An absent or zero length means no end.
 fn within(
     signer: &str,
     begin: Timestamp,
@@ -318,7 +318,7 @@ fn within(
     now: Timestamp,
 ) -> Result<(), Refusal> {
     let signer = signer.to_owned();
-    // The clock of the signer may be ahead of ours.
+    // The signer's clock may be ahead of ours.
     let tolerated = begin.saturating_sub(CLOCK_DIFFERENCE).unwrap_or(Timestamp::MIN);
     if now < tolerated {
         return Err(Refusal::NotYetValid { signer, at: begin });
@@ -331,5 +331,5 @@ fn within(
     Ok(())
 }
 
-/// Longest difference between the clocks of a signer and of this machine.
+/// The maximum difference between the signer's clock and ours.
 const CLOCK_DIFFERENCE: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);

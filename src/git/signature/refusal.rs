@@ -1,26 +1,24 @@
-//! The reasons why a signature does not count.
-
 use jiff::Timestamp;
 
-/// The reason why a signature does not count.
+/// The reason for rejecting a signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no signature.
     #[error("it has no signature")]
     Unsigned,
-    /// There are several signatures, and another program could read another one of them.
+    /// There are several signatures, and another program could check a different one.
     #[error("it has more than one signature")]
     Several,
-    /// It cannot be read, or is of a kind that is not supported.
+    /// The signature is malformed or of an unsupported kind.
     #[error("its signature cannot be used: {0}")]
     Unusable(String),
-    /// No trusted key made it.
+    /// The signature is not from a trusted key.
     #[error("its signature is by {0}, which is none of the keys of spec.verify.secretRef")]
     UnknownKey(String),
-    /// It does not match the signed bytes.
+    /// The signature does not match the signed bytes.
     #[error("its signature claims to be by {0} and does not fit its content")]
     Invalid(String),
-    /// It was made for another purpose than git.
+    /// The signature was made for another purpose than git.
     #[error("its signature by {signer} is for {namespace:?}, not for \"git\"")]
     WrongNamespace {
         /// The key.
@@ -31,7 +29,7 @@ pub enum Refusal {
     /// The key is revoked.
     #[error("it is signed by {0}, which is revoked")]
     Revoked(String),
-    /// The key or the signature is not valid any more.
+    /// The key or the signature has expired.
     #[error("it is signed by {signer}, which expired at {at}")]
     Expired {
         /// The key.
@@ -39,7 +37,7 @@ pub enum Refusal {
         /// The end of its validity.
         at: Timestamp,
     },
-    /// The key or the signature is not valid yet.
+    /// The key or the signature is not yet valid.
     #[error("it is signed by {signer}, which is valid from {at} on")]
     NotYetValid {
         /// The key.
@@ -55,13 +53,13 @@ pub enum Refusal {
         /// The reason.
         why: String,
     },
-    /// The tag was made with another name.
+    /// The signed name of the tag is another one.
     #[error("its signed name is {0:?}")]
     OtherName(String),
 }
 
 impl Refusal {
-    /// Returns the CamelCase word for conditions, events and metrics.
+    /// Returns the CamelCase reason for conditions, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Unsigned => "SignatureMissing",

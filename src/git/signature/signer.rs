@@ -1,4 +1,4 @@
-//! The key that signs the commits of reports.
+//! The key that signs commits of reports.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Formatter};
@@ -17,11 +17,11 @@ use crate::git::Error;
 
 /// A private key.
 ///
-/// | key of the Secret | for |
+/// | key of the Secret | content |
 /// |---|---|
-/// | `ssh-privatekey` | SSH: a key in the format of OpenSSH |
+/// | `ssh-privatekey` | SSH: a key in OpenSSH format |
 /// | `openpgp.asc` | OpenPGP: an armored secret key |
-/// | `password` | the passphrase of either |
+/// | `password` | the passphrase for either key |
 #[derive(Clone, PartialEq)]
 pub struct CommitSigner(SigningSecret);
 
@@ -45,7 +45,7 @@ impl CommitSigner {
     /// Reads the data of a Secret.
     ///
     /// # Errors
-    /// [`Error::Credentials`] names the key of the Secret that cannot be used; never its value.
+    /// [`Error::Credentials`] names the invalid key of the Secret, but never its value.
     pub fn from_secret(data: &BTreeMap<String, ByteString>) -> Result<Self, Error> {
         let refuse =
             |why: &str| Error::Credentials(format!("the Secret of spec.report.signingKeyRef: {why}"));
@@ -69,12 +69,12 @@ impl CommitSigner {
             _ => return Err(refuse("it needs one of the keys ssh-privatekey and openpgp.asc, as text")),
         };
         let signer = Self(secret);
-        // A test signature finds a wrong passphrase early.
+        // A test signature detects a wrong passphrase early.
         signer.sign(b"", Timestamp::UNIX_EPOCH)?;
         Ok(signer)
     }
 
-    /// Signs a commit. If the type of the key allows it, the same commit gets the same signature.
+    /// Signs a commit. If the key type allows it, the same commit always gets the same signature.
     pub(in crate::git) fn sign(&self, payload: &[u8], time: Timestamp) -> Result<String, Error> {
         match &self.0 {
             SigningSecret::Ssh(key) => {
@@ -102,7 +102,7 @@ fn openpgp(
     payload: &[u8],
     time: Timestamp,
 ) -> Result<String, pgp::errors::Error> {
-    // The time of the commit may be older than the key, but a signature must not be.
+    // The commit may be older than the key, but the signature must not be.
     let seconds = u32::try_from(time.as_second()).unwrap_or(0).max(key.created_at().as_secs());
     let mut config = SignatureConfig::v4(SignatureType::Binary, key.algorithm(), HashAlgorithm::Sha512);
     let created = SubpacketData::SignatureCreationTime(pgp::types::Timestamp::from_secs(seconds));

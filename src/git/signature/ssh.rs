@@ -12,11 +12,11 @@ use super::object::Signed;
 
 /// The namespace of git's signatures.
 pub(super) const NAMESPACE: &str = "git";
-/// Least size of an RSA key (NIST SP 800-131A).
+/// The minimum size of an RSA key (NIST SP 800-131A).
 const MIN_RSA_BITS: u32 = 2048;
-/// The flag that a person touched the security key for the signature (OpenSSH, PROTOCOL.u2f).
+/// The flag for a touch of the security key (OpenSSH, PROTOCOL.u2f).
 const USER_PRESENT: u8 = 1;
-/// Bytes of flags and counter after such a signature.
+/// The size of flags and counter after such a signature, in bytes.
 const SECURITY_KEY_TRAILER: usize = 5;
 
 /// The allowed signers, and the revoked keys.
@@ -32,7 +32,7 @@ struct AllowedSigner {
     key: KeyData,
     valid_after: Option<Timestamp>,
     valid_before: Option<Timestamp>,
-    /// Whether the line is for signatures of git.
+    /// True if the line applies to signatures of git.
     is_for_git: bool,
 }
 
@@ -41,7 +41,7 @@ impl Signers {
         self.allowed.is_empty()
     }
 
-    /// Adds the lines of a file of allowed signers. An error names the line.
+    /// Adds the lines of an allowed signers file. Errors contain the line number.
     pub(super) fn allow(&mut self, text: &str) -> Result<(), String> {
         for (number, line) in lines(text) {
             self.allowed.push(AllowedSigner::parse(line).map_err(|why| format!("line {number}: {why}"))?);
@@ -49,7 +49,7 @@ impl Signers {
         Ok(())
     }
 
-    /// Adds public keys that are revoked. An error names the line.
+    /// Adds revoked public keys. Errors contain the line number.
     pub(super) fn revoke(&mut self, text: &str) -> Result<(), String> {
         for (number, line) in lines(text) {
             let key = PublicKey::from_openssh(line);
@@ -61,7 +61,7 @@ impl Signers {
         Ok(())
     }
 
-    /// Returns who signed an object.
+    /// Returns the signer of an object.
     pub(super) fn verify(&self, signed: &Signed, now: Timestamp) -> Result<String, Refusal> {
         let unusable = |why: String| Refusal::Unusable(why);
         let signature = SshSig::from_pem(signed.signature.trim()).map_err(|e| unusable(e.to_string()))?;
@@ -85,7 +85,7 @@ impl Signers {
         if self.revoked.contains(key) {
             return Err(Refusal::Revoked(name));
         }
-        // One valid line is enough; otherwise the last line gives the reason.
+        // One valid line is enough. Otherwise, the last line determines the reason.
         let mut refusal = Refusal::UnknownKey(name.clone());
         for signer in self.allowed.iter().filter(of_key) {
             match signer.check(&name, now) {
@@ -97,13 +97,13 @@ impl Signers {
     }
 }
 
-/// Returns the lines that are neither empty nor comments, with their numbers.
+/// Returns the non-empty lines without comments, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Refuses keys and hashes that are too weak, and signatures of security keys that nobody touched.
+/// Rejects weak keys and hashes, and signatures of security keys without a touch.
 fn check_strength(signature: &SshSig, signer: &str) -> Result<(), Refusal> {
     let refuse = |why: &str| Err(Refusal::NotForSigning { signer: signer.to_owned(), why: why.to_owned() });
     match signature.public_key() {
@@ -129,7 +129,7 @@ fn check_strength(signature: &SshSig, signer: &str) -> Result<(), Refusal> {
 }
 
 impl AllowedSigner {
-    /// Reads `principals [options] type key [comment]`.
+    /// Parses `principals [options] type key [comment]`.
     fn parse(line: &str) -> Result<Self, String> {
         let (principals, rest) = field(line);
         let mut signer = Self {
@@ -210,7 +210,7 @@ fn split_outside_quotes(text: &str, by: char) -> (&str, &str) {
     (text, "")
 }
 
-/// Reads `YYYYMMDD[HHMM[SS]][Z]`, always in UTC.
+/// Parses `YYYYMMDD[HHMM[SS]][Z]`, always in UTC.
 fn time(text: &str) -> Result<Timestamp, String> {
     let digits = text.strip_suffix('Z').unwrap_or(text);
     let padded = format!("{digits:0<14}");

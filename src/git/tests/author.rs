@@ -1,4 +1,4 @@
-//! A person who signs commits with git, gpg and ssh-keygen of the machine.
+//! A person who signs commits with the installed git, gpg and ssh-keygen.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use super::forge::Forge;
 use crate::git::{Error, History, Mirror, RefSpec, Verification};
 
-/// A repository with a work tree, and homes for gpg and ssh keys.
+/// A repository with a work tree, and directories for gpg and ssh keys.
 pub(super) struct Author {
     pub(super) forge: Forge,
     pub(super) gpg: Option<Agent>,
 }
 
-/// The home of a gpg, whose agent ends with it.
+/// A gpg home directory. Dropping it stops its agent.
 pub(super) struct Agent(PathBuf);
 
 impl Drop for Agent {
@@ -36,7 +36,7 @@ impl Author {
         author
     }
 
-    /// Sets a home for gpg.
+    /// Creates an author with a gpg home directory.
     pub(super) fn with_gpg() -> Self {
         let mut author = Self::new();
         let home = author.root().join("gpg");
@@ -79,14 +79,14 @@ impl Author {
         output
     }
 
-    /// Commits with further arguments of git, before `commit` and after it.
+    /// Commits with more arguments for git before and after `commit`.
     pub(super) fn commit(&self, before: &[&str], after: &[&str]) -> String {
         let commit = ["commit", "-q", "--allow-empty", "-m", "change"];
         self.work(&[before, &commit, after].concat());
         self.work(&["rev-parse", "HEAD"])
     }
 
-    /// Makes an SSH key. Returns the line of its public key.
+    /// Generates an SSH key, and returns its public key line.
     pub(super) fn ssh_key(&self, name: &str, kind: &[&str]) -> String {
         let path = self.root().join(name).display().to_string();
         self.run("ssh-keygen", &[&["-q", "-N", "", "-C", "", "-f", &path], kind].concat(), self.root());
@@ -106,7 +106,7 @@ impl Author {
         )
     }
 
-    /// Makes an OpenPGP key. Returns its fingerprint.
+    /// Generates an OpenPGP key, and returns its fingerprint.
     pub(super) fn gpg_key(&self, user: &str, algorithm: &str, further: &[&str], expires: &str) -> String {
         self.gpg(&[further, &["--quick-generate-key", user, algorithm, "sign", expires]].concat());
         let listed = self.gpg(&["--with-colons", "--list-keys", user]);

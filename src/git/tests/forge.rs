@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::git::{Credentials, Mirror, Remote, entry, process};
 
-/// A bare repository and a cache directory for mirrors of it.
+/// A bare repository, and a directory for caches of mirrors.
 pub(crate) struct Forge {
     dir: TempDir,
 }
@@ -34,7 +34,7 @@ impl Forge {
         self.dir.path().join("config.git")
     }
 
-    /// Returns the directory that the repository and the caches are in.
+    /// Returns the parent directory of the repository and the caches.
     pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().to_owned()
     }
@@ -47,7 +47,7 @@ impl Forge {
         format!("file://{}", self.path().display())
     }
 
-    /// Returns a mirror with its own cache, as another process would have.
+    /// Returns a mirror with its own cache, like another process.
     pub(super) fn mirror(&self, cache: &str, url: &str) -> Mirror {
         let cache = self.dir.path().join(cache);
         std::fs::create_dir_all(&cache).unwrap();
@@ -64,7 +64,7 @@ impl Forge {
         self.commit_on(parent, branch, files)
     }
 
-    /// Commits files on top of any commit, moving the branch there.
+    /// Commits files on top of any commit, and moves the branch there.
     pub(super) fn commit_on(&self, parent: Option<Oid>, branch: &str, files: &[(&str, &str)]) -> String {
         let repo = self.repo();
         let parent = parent.map(|id| repo.find_commit(id).unwrap());
@@ -83,7 +83,6 @@ impl Forge {
         commit.to_string()
     }
 
-    /// Deletes a branch.
     pub(super) fn forget(&self, branch: &str) {
         if let Ok(mut found) = self.repo().find_reference(&format!("refs/heads/{branch}")) {
             found.delete().unwrap();
@@ -101,7 +100,7 @@ impl Forge {
         Some(String::from_utf8(blob.content().to_vec()).unwrap())
     }
 
-    /// Returns the commits of a branch, newest first; fails on a merge commit.
+    /// Returns the commits of a branch, newest first. Panics on a merge commit.
     pub(super) fn history(&self, branch: &str) -> Vec<String> {
         let repo = self.repo();
         let mut next = self.tip(branch).map(|id| repo.find_commit(id).unwrap());
@@ -143,14 +142,14 @@ impl Forge {
     }
 }
 
-/// Commits a tree to the main branch, without parents.
+/// Commits a tree without parents to the main branch.
 pub(super) fn commit_tree(repo: &Repository, tree: Oid) {
     let me = git2::Signature::new("u", "u@x", &git2::Time::new(0, 0)).unwrap();
     let commit = repo.commit(None, &me, &me, "m", &repo.find_tree(tree).unwrap(), &[]).unwrap();
     repo.reference("refs/heads/main", commit, true, "").unwrap();
 }
 
-/// Writes a tree object byte by byte, which git itself never does.
+/// Writes a tree object byte by byte, without git's checks.
 pub(super) fn raw_tree(repo: &Repository, entries: &[(&str, &[u8], Oid)]) -> Oid {
     let mut bytes = Vec::new();
     for (mode, name, id) in entries {
@@ -201,7 +200,7 @@ impl Server {
         }
     }
 
-    /// Sends `bytes` again and again after `first`, with a pause after each.
+    /// Sends `first`, then `bytes` repeatedly with a pause after each.
     pub(super) fn endless(first: &'static [u8], bytes: &'static [u8], pause: Duration) -> Self {
         Self::start("git", "config.git", move |mut stream| {
             let _ = stream.read(&mut [0; 1024]);
@@ -213,12 +212,12 @@ impl Server {
         })
     }
 
-    /// Sends the length of a line of the protocol, and then one byte of the line at a time.
+    /// Sends the length of a protocol line, and then the line one byte at a time.
     pub(crate) fn trickling() -> Self {
         Self::endless(b"fff0", b"x", Duration::from_millis(50))
     }
 
-    /// Accepts connections and never sends a byte.
+    /// Accepts connections, but never sends a byte.
     pub(super) fn silent() -> Self {
         Self::start(
             "git",

@@ -15,7 +15,7 @@ use super::recorder::Recorder;
 use super::web::{App, Behaviour, Web};
 use crate::git::{Credentials, Egress, Error, History, Mirror, Provider, RefSpec, Remote, StatusRequest};
 
-/// Returns a new key, as GitHub lets it be downloaded, and its public half.
+/// Returns a new key, in the format that GitHub offers for download, and its public half.
 fn key(forge: &Forge, name: &str) -> (String, Vec<u8>) {
     let file = forge.root().join(name);
     let mut command = Command::new("ssh-keygen");
@@ -37,7 +37,7 @@ struct Server {
 }
 
 impl Server {
-    /// Returns a server that issues tokens of some lifetime to app 7, installation 42.
+    /// Returns a server that issues tokens with a given lifetime to app 7, installation 42.
     fn start(lifetime: i64) -> Self {
         let forge = Forge::new();
         let (key, public_key) = key(&forge, "app-key");
@@ -90,8 +90,8 @@ fn a_token_is_replaced_before_it_ends() {
     let later = |minutes| server.now + SignedDuration::from_mins(minutes);
     server.fetch(&mut mirror, &server.key, later(49)).unwrap();
     assert_eq!(server.issued(), 1);
-    // The clock of the server does not move, so it refuses the proof of an hour later. The test only needs
-    // that the proof is sent.
+    // The server's clock does not move, so it rejects the proof of an hour later. The test only needs the proof
+    // to be sent.
     let refused = server.fetch(&mut mirror, &server.key, later(51)).unwrap_err();
     assert_eq!((server.issued(), matches!(refused, Error::Auth { .. })), (2, true), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! Repositories of attackers: they are refused by name, within limits of time and memory.
+//! Repositories of attackers are rejected by name, within limits of time and memory.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::web::{Behaviour, Web};
 use crate::git::{Error, History, RefSpec};
 use object::tree::{Checkout, TreeEntry};
 
-/// Much longer than any of these tests takes, and much shorter than an attack would.
+/// Much longer than any of these tests takes, but much shorter than an attack would.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Fetches the main branch in a thread of its own, so that a fetch without end fails a test.
+/// Fetches the main branch in a separate thread, so that an endless fetch fails the test.
 fn fetch(forge: &Forge, url: &str) -> Result<std::sync::Arc<Checkout>, Error> {
     let (send, receive) = channel();
     let mut mirror = forge.mirror("hostile", url);
@@ -33,7 +33,7 @@ fn refusal(forge: &Forge, url: &str) -> String {
 fn a_tree_bomb_is_refused_before_it_is_walked() {
     let forge = Forge::new();
     let repo = forge.repo();
-    // Each tree holds the one below twice: 2^40 directories and no file.
+    // Each tree contains the one below twice: 2^40 directories and no file.
     let mut tree = raw_tree(&repo, &[]);
     for _ in 0..40 {
         tree = raw_tree(&repo, &[("40000", b"a", tree), ("40000", b"b", tree)]);
@@ -154,8 +154,7 @@ fn varint(mut value: usize) -> Vec<u8> {
     out
 }
 
-/// Puts a pack into a repository: a blob of 60 kB, and a delta of it that makes an object of many times its
-/// size.
+/// Adds a pack to a repository: a blob of 60 kB, and a delta that expands it to many times its size.
 fn plant_delta_bomb(forge: &Forge, repo: &Repository, times: usize) -> Oid {
     let base = vec![b'x'; 60_000];
     let base_id = Oid::hash_object(ObjectType::Blob, &base).unwrap();

@@ -1,4 +1,4 @@
-//! Report branches that others push to.
+//! Attacks on report branches that others push to.
 
 use super::forge::{Forge, raw_tree};
 use super::push::{BRANCH, QUICK, files, on_both};

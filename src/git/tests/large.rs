@@ -1,4 +1,4 @@
-//! Files that are too large to be read.
+//! Files that are too large to read.
 
 use super::forge::Forge;
 use super::push::{QUICK, files};
@@ -8,7 +8,7 @@ use object::tree::TreeEntry;
 
 /// More than the largest object of a pack.
 const LARGE: usize = 40 << 20;
-/// More than the largest file that is read, and less than the largest object of a pack.
+/// More than the largest file to read, but less than the largest object in a pack.
 const MEDIUM: usize = 9 << 20;
 const LEFT_OUT: TreeEntry = TreeEntry::Large { limit: 8 << 20 };
 
@@ -43,7 +43,7 @@ fn a_large_file_is_named_and_the_others_are_read() {
         }
         forge.commit("main", &[("large", &content.repeat(LARGE + 1))]);
     }
-    // The server could send it as a difference to the file that was left out.
+    // The server could send this as a delta to the omitted file.
     forge.commit("main", &[("large", &zeros[..MEDIUM / 2])]);
     for mirror in &mut mirrors {
         let checkout = mirror.fetch(&main(), History::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Notes on commits, as git itself shows them.
+//! Notes on commits, as shown by git.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn git_notes(forge: &Forge, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the number of commits of the notes.
+/// Returns the number of commits in the notes.
 fn versions(forge: &Forge) -> usize {
     let repo = forge.repo();
     let mut walk = repo.revwalk().unwrap();

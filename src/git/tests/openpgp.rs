@@ -5,13 +5,13 @@ use git2::Oid;
 use super::author::Author;
 use super::signature::{keys, refused, replace};
 
-/// Returns the unsigned part of a signature that names its key by the key id.
+/// Returns the unsigned part of a signature that names its key by key id.
 fn issuer(fingerprint: &str) -> Vec<u8> {
     let id = u64::from_str_radix(&fingerprint[24..], 16).unwrap();
     [&[9, 16][..], &id.to_be_bytes()].concat()
 }
 
-/// Puts a commit in the place of the tip whose signature names a further key by its key id.
+/// Replaces the tip with a commit whose signature also names another key by key id.
 fn with_key_id_of(author: &Author, signed: &str, key: &str, other: &str) -> String {
     let repo = author.forge.repo();
     let (signature, payload) = repo.extract_signature(&Oid::from_str(signed).unwrap(), None).unwrap();
@@ -27,8 +27,8 @@ fn with_key_id_of(author: &Author, signed: &str, key: &str, other: &str) -> Stri
     replace(author, &payload, &forged)
 }
 
-/// The key id of a signature is not signed, and 64 bits of a fingerprint collide. The fingerprint still names
-/// the key that signed.
+/// The key id in a signature is not signed, and 64 bits of a fingerprint can collide. The fingerprint still
+/// names the key that signed.
 #[test]
 fn every_key_that_a_signature_may_name_is_tried() {
     let author = Author::with_gpg();

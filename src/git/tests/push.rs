@@ -7,8 +7,8 @@ use crate::git::commit::{Written, write_commit};
 use crate::git::push::{Attempt, swap};
 use crate::git::{Commit, Error, LastPush, Mirror, Replaces, Retry};
 
-/// Retries soon, so that tests hardly wait. Without any wait, writers use up their attempts while another one
-/// holds the lock.
+/// Retries quickly, so that tests hardly wait. Without any wait, writers would use up their attempts while
+/// another one holds the lock.
 pub(super) const QUICK: Retry =
     Retry { attempts: 200, first: Duration::from_millis(1), longest: Duration::from_millis(20) };
 
@@ -136,7 +136,8 @@ fn a_deleted_or_replaced_branch_is_gone_on_from() {
     });
 }
 
-/// Has five writers push updates to one branch at the same time, and checks that each last one is there.
+/// Lets five writers push updates to one branch at the same time, and checks that the last update of each is
+/// there.
 fn race(forge: &Forge, open: &dyn Fn(&str) -> Mirror, updates: usize, retry: &Retry) {
     const WRITERS: usize = 5;
     std::thread::scope(|scope| {
@@ -308,8 +309,8 @@ fn a_connection_lost_after_the_branch_moved_is_success() {
 fn a_branch_that_always_moves_is_given_up_on() {
     let forge = Forge::new();
     forge.commit(BRANCH, &[("a", "1")]);
-    // During the hook of each push, another client moves the branch, and the server refuses the push by its
-    // own check.
+    // During each push, the hook moves the branch like another client, and the server's own check rejects the
+    // push.
     let script = "c=$(git commit-tree -p refs/heads/B -m other 'refs/heads/B^{tree}') && unset GIT_QUARANTINE_PATH && \
                   env -u GIT_QUARANTINE_PATH git update-ref refs/heads/B $c; exit 0";
     forge.hook("pre-receive", &format!("export GIT_AUTHOR_NAME=o GIT_AUTHOR_EMAIL=o@x GIT_COMMITTER_NAME=o GIT_COMMITTER_EMAIL=o@x\nunset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES\n{}", script.replace('B', BRANCH)));

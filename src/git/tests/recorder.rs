@@ -1,11 +1,10 @@
-//! An HTTP server that records requests and gives prepared answers.
+//! An HTTP server that records requests and returns prepared responses.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-/// A request as the server read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordedRequest {
     pub(crate) line: String,
@@ -13,14 +12,14 @@ pub(crate) struct RecordedRequest {
     pub(crate) body: String,
 }
 
-/// The server. Its thread ends with its last answer.
+/// The server. Its thread ends after its last response.
 pub(crate) struct Recorder {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl Recorder {
-    /// Starts a server that answers one request after the other: a status line, headers and a body.
+    /// Starts a server that returns one response after the other: a status line, headers and a body.
     pub(crate) fn start(answers: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
@@ -47,7 +46,7 @@ impl Recorder {
                 let (head, body) = answer.split_once("\n\n").unwrap_or((&answer, ""));
                 let head = head.replace('\n', "\r\n");
                 let length = body.len();
-                // A client that goes away is no failure of the server.
+                // A client may disconnect early.
                 let _ = write!(
                     stream.get_mut(),
                     "HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
@@ -57,7 +56,6 @@ impl Recorder {
         Self { address, seen }
     }
 
-    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap().clone()
     }

@@ -122,7 +122,7 @@ impl Advertisement {
 }
 
 impl PushedReference {
-    /// Returns whether a line, an id and a name, may be passed on. The negotiation of the push compares the
+    /// Returns true if a line, an id and a name, may be passed on. The negotiation of the push compares the
     /// id of its own reference before anything is walked.
     fn has(&self, line: &[u8]) -> bool {
         let Some((id, name)) = line.split_at_checked(ID) else { return false };

@@ -113,7 +113,7 @@ impl Proxy {
     }
 }
 
-/// Returns whether a list of names, addresses and networks has a host.
+/// Returns true if a list of names, addresses and networks has a host.
 fn is_excepted(list: &str, host: &str) -> bool {
     let list = list.replace("*.", ".");
     let all = Matcher::builder().all("http://proxy.invalid").no(list).build();

@@ -1,4 +1,4 @@
-//! Random bytes as signed objects and as keys.
+//! Fuzzes signed objects and keys.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ fn signed_commit(signature: &str) -> String {
     format!("{header}\ngpgsig {signature}\n\n{message}")
 }
 
-/// Returns a tag as git stores it. Its signature is of other bytes.
+/// Returns a tag as git stores it, with a signature of other bytes.
 fn signed_tag(signature: &str) -> String {
     format!("object 4b825dc642cb6eb9a060e54bf8d69288fbee4904\ntype commit\ntag v1\n\nm\n{signature}")
 }
@@ -50,7 +50,7 @@ fn any_bytes_are_a_signed_object_or_refused() {
     }
     let run = |bytes: &[u8]| {
         for signed in [commit(bytes), tag(bytes, "v1")].into_iter().flatten() {
-            // A changed signature may still be valid, if the change is outside of the signed bytes.
+            // A changed signature may still be valid if the change is outside of the signed bytes.
             let _ = KEYS.verify(&signed, now());
         }
     };
