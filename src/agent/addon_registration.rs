@@ -106,7 +106,7 @@ fn registrations(
     asked.filter(|asked| seen.insert(&asked.signer_name)).map(registration).collect()
 }
 
-/// How an add-on proves its identity.
+/// The proof of an add-on's identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {
     /// The driver in the status differs from the one that the agent uses.

@@ -27,6 +27,7 @@ const PAUSE: i64 = 60;
 /// The longest pause in seconds. GitHub's rate limit is hourly.
 const LONGEST_PAUSE: i64 = 3600;
 
+/// The API of a git service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     /// GitHub and GitHub Enterprise Server.
