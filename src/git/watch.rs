@@ -1,4 +1,4 @@
-//! Watches repositories on this machine, so that a change is fetched before the next poll.
+//! Watches local repositories, so that changes are fetched before the next poll.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ pub struct RefWatcher {
     _watcher: RecommendedWatcher,
 }
 
-/// Calls `changed` after each change of a reference of a local repository. Returns `None` if the remote is
-/// not on this machine or cannot be watched; the remote is polled then.
+/// Calls `changed` after each change of a reference in a local repository. Returns `None` if the remote is not
+/// local or cannot be watched. It is then polled.
 pub fn watch(remote: &Remote, changed: impl Fn() + Send + 'static) -> Option<RefWatcher> {
     process::set_up();
     let root = Repository::open(remote.local()?).ok()?.path().to_path_buf();
@@ -22,7 +22,7 @@ pub fn watch(remote: &Remote, changed: impl Fn() + Send + 'static) -> Option<Ref
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| match event {
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
         Ok(event) if !event.paths.iter().any(|path| is_reference(&within, path)) => {}
-        // An error may mean that events were lost, so it counts as a change.
+        // An error may mean lost events, so it counts as a change.
         Ok(_) | Err(_) => changed(),
     })
     .ok()?;

@@ -1,4 +1,4 @@
-//! Changes of people to the branch of a report.
+//! Changes by people to a report branch.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::forge::Forge;
 use super::push::{BRANCH, QUICK, files, on_both};
 use crate::git::{Commit, Error, LastPush};
 
-/// Returns a report that follows a commit, and stops where the branch does not hold it.
+/// Returns a report that follows a commit, and stops if the branch does not contain it.
 fn after(last: &str, content: &str) -> Commit {
     let last = LastPush { commit: last.to_owned(), previous: String::new(), recreates: false, adopts: false };
     Commit { last, ..files("", &[("x", content)]) }
@@ -81,12 +81,12 @@ fn a_branch_that_is_deleted_during_a_push_stops_reports_too() {
     assert_eq!(forge.tip(BRANCH), None);
 }
 
-/// Returns a report on a branch of at most three commits.
+/// Returns a report on a branch with a limit of three commits.
 fn short(directory: &str, content: &str) -> Commit {
     Commit { history_limit: 3, ..files(directory, &[("x", content)]) }
 }
 
-/// Returns the commits of a branch and of its archives, from the newest to the oldest, by the trailers.
+/// Returns the commits of a branch and its archives, newest first, following the trailers.
 fn whole_history(forge: &Forge) -> Vec<Vec<String>> {
     let mut histories = vec![forge.history(BRANCH)];
     loop {
@@ -137,7 +137,7 @@ fn a_branch_with_a_commit_of_a_person_never_begins_again() {
     });
 }
 
-/// Deletes an object that is in no pack.
+/// Deletes a loose object.
 fn lose(git_dir: PathBuf, id: &str) {
     std::fs::remove_file(git_dir.join("objects").join(&id[..2]).join(&id[2..])).unwrap();
 }

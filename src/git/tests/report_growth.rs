@@ -1,4 +1,4 @@
-//! The growth of a repository whose fleet changes all the time.
+//! The growth of a repository whose fleet changes constantly.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::git::{Commit, object_bytes};
 use engine::report::{self, FleetReport, Workload, WorkloadCluster};
 use engine::rollout::ClusterState;
 
-/// Most commits in ten minutes: one in 30 seconds.
+/// The maximum number of commits in ten minutes: one every 30 seconds.
 const COMMITS: usize = 20;
 
-/// Returns a fleet of three thousand clusters. A third of them changed since the commit before.
+/// Returns a fleet of three thousand clusters. A third of them have changed since the previous commit.
 fn fleet(commit: usize) -> FleetReport {
     let cluster = |i: usize| {
         let fails = (i + commit / 3) % 3 == commit % 3;

@@ -1,17 +1,17 @@
-//! Reports on branches that are followed, where no rule for branches prevents it.
+//! Reports on followed branches, without a rule that prevents it.
 
 use super::forge::{Forge, raw_tree};
 use super::push::{QUICK, files, on_both};
 use crate::git::{Commit, History, Mirror, RefSpec};
 
-/// Returns the commit that a hub gets from a branch after the one that it accepted.
+/// Returns the next commit that a hub gets from a branch after the accepted one.
 fn follow(mirror: &mut Mirror, branch: &str, accepted: Option<&str>) -> String {
     mirror.leaves_out_reports = true;
     let history = History { accepted, allowed: None };
     mirror.fetch(&RefSpec::Branch(branch.into()), history).unwrap().revision.clone()
 }
 
-/// Returns a report that tells what a hub has seen.
+/// Returns a report that names the commit that a hub has seen.
 fn report(branch: &str, directory: &str, seen: &str) -> Commit {
     let owner = format!("ConfigRepo {directory}");
     Commit { branch: branch.into(), owner, ..files(directory, &[("summary.json", seen), ("a/b.md", seen)]) }
@@ -69,7 +69,7 @@ fn a_report_that_was_accepted_before_stays_and_one_with_other_changes_is_followe
         assert_eq!(follow(&mut reads, "main", Some(&second)), second);
         assert_eq!(follow(&mut reads, "main", Some(&config)), config);
 
-        // A person squashes a report and a change into one commit, whose message quotes that of the report.
+        // A person squashes a report and a change into one commit, whose message quotes the report's message.
         let repo = forge.repo();
         let (person, report) = (forge.commit("main", &[("app.yaml", "2")]), second.parse().unwrap());
         let (person, report) =

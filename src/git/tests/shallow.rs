@@ -1,4 +1,4 @@
-//! Histories that are larger than what is fetched of them.
+//! Histories that are only partly fetched.
 
 use git2::Oid;
 
@@ -8,9 +8,9 @@ use super::push::{QUICK, files};
 use super::web::{Behaviour, Web};
 use crate::git::{Commit, Credentials, Error, History, LastPush, Mirror, RefSpec, Verification, rewind};
 
-/// Commits of a history, each with a file that no compression makes smaller.
+/// The number of commits in a history. Each has an incompressible file.
 const COMMITS: u32 = 60;
-/// Bytes of such a file.
+/// The size of such a file in bytes.
 const FILE: u32 = 50_000;
 
 fn noise(seed: u32) -> String {
@@ -26,7 +26,7 @@ fn long_history(branch: &str) -> (Forge, Vec<String>) {
     (forge, commits)
 }
 
-/// Returns a mirror of which a fetch ends before a whole history has arrived.
+/// Returns a mirror whose byte limit is too small for the whole history.
 fn limited(forge: &Forge, cache: &str, url: &str, credentials: Credentials) -> Mirror {
     let mut mirror = forge.mirror(cache, url);
     mirror.set_credentials(credentials).unwrap();

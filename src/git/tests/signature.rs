@@ -1,4 +1,4 @@
-//! Signatures that real git, gpg and ssh-keygen made, and their forgeries.
+//! Signatures by real git, gpg and ssh-keygen, and forgeries of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ fn an_ssh_signature_for_another_purpose_is_refused() {
     refused(author.fetch(allowed(&format!("u {key}"))), "SignatureInvalid", &parts);
 }
 
-/// Puts a commit with a signature in the place of the tip.
+/// Replaces the tip with a commit that has this signature.
 pub(super) fn replace(author: &Author, payload: &[u8], signature: &str) -> String {
     let payload = String::from_utf8(payload.to_vec()).unwrap();
     let folded = signature.trim_end().replace('\n', "\n ");
@@ -173,7 +173,7 @@ fn an_openpgp_key_that_is_expired_or_revoked_signs_nothing() {
     let earlier = Verification { now: trusted.now - SignedDuration::from_hours(1), ..trusted };
     refused(author.fetch(earlier), "SigningKeyRefused", &["is valid from"]);
 
-    // gpg makes the revocation with the key, and keeps its begin from being imported by mistake.
+    // gpg generates a revocation with each key, and breaks its first line against an accidental import.
     let path = author.root().join(format!("gpg/openpgp-revocs.d/{key}.rev"));
     let revocation = std::fs::read_to_string(path).unwrap().replace(":-----BEGIN", "-----BEGIN");
     let apart = keys(&[("a.asc", &public), ("z.asc", &revocation)]);
@@ -242,7 +242,7 @@ fn an_annotated_tag_is_signed_under_its_name() {
     let signing = format!("user.signingKey={}", author.root().join("key").display());
     author.work(&["-c", "gpg.format=ssh", "-c", &signing, "tag", "-s", "-m", "release", "v1.0.0"]);
     author.work(&["tag", "-a", "-m", "unsigned", "v2.0.0"]);
-    // A server gives the signed tag of the old version as that of a new one.
+    // The server serves the old version's signed tag as the new version's tag.
     let signed = author.work(&["rev-parse", "v1.0.0"]);
     author.work(&["update-ref", "refs/tags/v3.0.0", &signed]);
     let trusted = allowed(&format!("u {key}"));
@@ -292,7 +292,7 @@ fn a_commit_that_was_fetched_is_trusted_with_the_keys_that_it_was_verified_with(
     assert!(mirror.is_trusted(&commit), "it is verified again");
 }
 
-/// Returns a report that is signed with the key of a Secret.
+/// Returns a report that is signed with the key in a Secret.
 fn signed(branch: &str, secret: &[(&str, &str)], content: &str) -> Commit {
     let signer = Some(CommitSigner::from_secret(&data(secret)).unwrap());
     Commit { branch: branch.into(), signer, ..report(content) }

@@ -2,7 +2,7 @@ use super::push::{BRANCH, QUICK, files, on_both};
 use crate::git::Replaces::{self, Any, Last, Nothing};
 use crate::git::{Commit, Error, LastPush};
 
-/// Returns a report after the two commits that its hub pushed last.
+/// Returns a report with the last two pushed commits of its hub.
 fn by(writer: &str, replaces: Replaces, [previous, last]: [&str; 2], content: &str) -> Commit {
     let report = files("hub", &[("README.md", content)]);
     let last = LastPush { commit: last.into(), previous: previous.into(), ..report.last };
@@ -37,7 +37,7 @@ fn the_next_process_of_a_hub_goes_on_with_its_report() {
         forge.commit(BRANCH, &[("note", "of a person")]);
         let second = open("2").push(&by("2", Last, ["", &first], "b"), &QUICK).unwrap().unwrap();
         open("3").push(&by("3", Last, [&first, &second], "c"), &QUICK).unwrap().unwrap();
-        // The third process ends before it records its push.
+        // The third process ended before it recorded its push.
         open("4").push(&by("4", Last, [&first, &second], "d"), &QUICK).unwrap().unwrap();
         assert_eq!(forge.file(BRANCH, "hub/README.md").as_deref(), Some("d"));
     });

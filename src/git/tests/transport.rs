@@ -27,7 +27,7 @@ fn mirror(forge: &Forge, url: &str, credentials: Credentials) -> Mirror {
     mirror
 }
 
-/// Pushes a report that no compression makes smaller than half.
+/// Pushes a report that compresses to no less than half its size.
 fn push_counts_what_is_sent(mirror: &Mirror) {
     let noise: String = (0_u32..2_000).map(|i| format!("{:08x}", i.wrapping_mul(2_654_435_761))).collect();
     mirror.arrivals.take_sent();
@@ -321,7 +321,7 @@ fn a_pack_that_is_too_large_is_refused_while_it_arrives() {
     assert!(fetch(&mut mirror).is_ok());
 }
 
-/// Returns where the body of an answer begins.
+/// Returns the offset of an HTTP response's body.
 fn body(answer: &[u8]) -> usize {
     answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap() + 4
 }
@@ -332,7 +332,7 @@ fn a_pack_that_is_cut_changed_or_compressed_is_an_error_and_the_next_one_is_take
     let noise: String = (0_u32..20_000).map(|i| format!("{:08x}", i.wrapping_mul(2_654_435_761))).collect();
     let commit = forge.commit("main", &[("noise", &noise)]);
     let cut = |answer: Vec<u8>| answer[..answer.len() / 2].to_vec();
-    // The checksum ends the last packet line of the pack. Lines with progress may follow it.
+    // The checksum is at the end of the pack's last packet line. Lines with progress may follow it.
     let changed = |mut answer: Vec<u8>| {
         let (mut at, mut last) = (body(&answer), 0);
         while let Some(length) = answer.get(at..at + 4) {
@@ -342,7 +342,7 @@ fn a_pack_that_is_cut_changed_or_compressed_is_an_error_and_the_next_one_is_take
             }
             at += length.max(4);
         }
-        // The answer before the pack lists the commits without parents.
+        // The response before the pack lists the commits without parents.
         if last > 0 {
             answer[last] ^= 1;
         }
@@ -384,7 +384,7 @@ fn lines_of_the_protocol_that_are_malformed_are_an_error() {
     }
 }
 
-/// sshd for one connection at a time, and a key that it takes.
+/// An sshd that serves one connection at a time, and a key that it accepts.
 struct Sshd {
     server: Server,
     key: String,
@@ -398,7 +398,7 @@ impl Sshd {
         Self::with("", "")
     }
 
-    /// Starts it with further lines of its configuration, and a passphrase of the client's key.
+    /// Starts sshd with additional configuration lines, and a passphrase for the client's key.
     fn with(further: &str, passphrase: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
@@ -418,7 +418,7 @@ impl Sshd {
         std::fs::write(path("config"), config).unwrap();
         let file = path("config");
         let server = Server::start("ssh", "", move |stream| {
-            // A server run by root separates its privileges in this directory.
+            // A server run by root needs this directory for privilege separation.
             let _ = std::fs::create_dir_all("/run/sshd");
             let output = stream.try_clone().unwrap();
             let sshd = Command::new("/usr/sbin/sshd")

@@ -23,27 +23,25 @@ use super::forge::Forge;
 use crate::git::Credentials;
 use crate::pki::{Authority, Identity, Profile, Subject, Usage};
 
-/// A request as the server read it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Received {
     pub(super) line: String,
     pub(super) headers: BTreeMap<String, String>,
 }
 
-/// A GitHub App as the server knows it.
+/// A GitHub App from the server's view.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
-    /// Its public key (PKCS#1).
+    /// The public key (PKCS#1).
     pub(super) public_key: Vec<u8>,
-    /// Seconds that its tokens are valid, from `now`.
+    /// The lifetime of its tokens from `now`, in seconds.
     pub(super) lifetime: i64,
-    /// The time of the server.
+    /// The server's time.
     pub(super) now: jiff::Timestamp,
 }
 
 impl App {
-    /// Returns the number of the token that a request asks for, if its proof is that of app 7 and still
-    /// valid.
+    /// Returns the next token, if the request's proof is from app 7 and still valid.
     fn issues(&self, seen: &Received) -> Option<String> {
         let proof = seen.headers.get("authorization")?.strip_prefix("Bearer ")?;
         let (message, signature) = proof.rsplit_once('.')?;
@@ -62,32 +60,32 @@ impl App {
 /// The behaviour of the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
-    /// The names of its certificate.
+    /// The names in the certificate.
     pub(crate) names: Vec<&'static str>,
-    /// The value that `Authorization` must have.
+    /// The required value of `Authorization`.
     pub(crate) authorization: Option<String>,
-    /// Whether it asks for a certificate of the client.
+    /// True if the server requests a client certificate.
     pub(crate) client_certificate: bool,
-    /// The GitHub App that it issues tokens to.
+    /// The GitHub App that the server issues tokens to.
     pub(crate) app: Option<App>,
-    /// The URL that it redirects every request to.
+    /// The URL that every request is redirected to.
     pub(crate) redirect: Option<String>,
-    /// How long ago its certificate was issued, for an hour.
+    /// The age of the certificate, which is valid for an hour.
     pub(crate) issued_ago: Duration,
-    /// The path of a repository that it redirects to `/config.git`, and what comes before that path.
+    /// The path of a repository that redirects to `/config.git`, and the prefix of that path.
     pub(crate) moved: Option<(&'static str, String)>,
-    /// The status, further headers and the page that it answers every request with.
+    /// The status, additional headers and page of every response.
     pub(crate) refusal: Option<(u16, &'static str, &'static str)>,
-    /// A proxy adds a parameter to the type of an answer.
+    /// True if a proxy adds a parameter to the type of responses.
     pub(crate) charset: bool,
-    /// The status that it answers a push with.
+    /// The status of the response to a push.
     pub(crate) push_status: Option<u16>,
-    /// Changes an answer with a pack.
+    /// Changes a response that contains a pack.
     pub(crate) damage: Option<fn(Vec<u8>) -> Vec<u8>>,
 }
 
 impl Behaviour {
-    /// Returns the answer to a request that does not reach git.
+    /// Returns the response to a request that does not reach git.
     fn without_git(&self, seen: &Received) -> Option<String> {
         if let Some(to) = &self.redirect {
             return Some(format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
@@ -104,7 +102,7 @@ impl Behaviour {
     }
 }
 
-/// The server, until it is dropped.
+/// The server. It stops when dropped.
 pub(crate) struct Web {
     pub(crate) url: String,
     pub(super) address: SocketAddr,
@@ -141,7 +139,7 @@ impl Web {
                 let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
                 let (root, log, behaviour) = (root.clone(), Arc::clone(&log), behaviour.clone());
                 std::thread::spawn(move || {
-                    // A client that goes away is no failure of the server.
+                    // A client may disconnect early.
                     let _ = answer(StreamOwned::new(connection, stream), &root, &behaviour, &log);
                 });
             }
@@ -150,19 +148,19 @@ impl Web {
         Self { url, address, seen, authority, client, ending, thread: Some(thread) }
     }
 
-    /// Returns credentials that trust the server, and further keys of the Secret.
+    /// Returns credentials that trust the server, with more keys of the Secret.
     pub(super) fn credentials(&self, further: &[(&str, &str)]) -> Credentials {
         Credentials::from_secret(&self.secret(further)).unwrap()
     }
 
-    /// Returns the data of a Secret that trusts the server, and further keys of it.
+    /// Returns the data of a Secret that trusts the server, with more keys.
     pub(crate) fn secret(&self, further: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
         let authority = self.authority.certificate_pem();
         let data = [("ca.crt", authority.as_str())].into_iter().chain(further.iter().copied());
         data.map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec()))).collect()
     }
 
-    /// Returns the certificate of a client and its key, as keys of a Secret.
+    /// Returns a client certificate and its key, as keys of a Secret.
     pub(super) fn client_certificate(&self) -> [(&str, &str); 2] {
         [("tls.crt", &self.client.certificate), ("tls.key", &self.client.key)]
     }
@@ -254,7 +252,7 @@ fn answer(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    // The backend reads the whole request before it answers, so this does not block for ever.
+    // The backend reads the whole request before it answers, so this cannot deadlock.
     backend.stdin.take().unwrap().write_all(&body)?;
     let output = backend.wait_with_output()?.stdout;
     let end = output.windows(4).position(|part| part == b"\r\n\r\n").unwrap_or(output.len());
@@ -273,7 +271,7 @@ fn answer(
     out.flush()
 }
 
-/// Adds a parameter to the type of an answer.
+/// Adds a parameter to the type of a response.
 fn charset(head: &str) -> String {
     let with_charset = |line: &str| {
         let more = if line.starts_with("Content-Type:") { "; charset=utf-8" } else { "" };

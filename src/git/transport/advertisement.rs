@@ -1,33 +1,33 @@
-//! The list of references with which a server begins (gitprotocol-pack(5), "Reference Discovery").
+//! The server's list of references at the start (gitprotocol-pack(5), "Reference Discovery").
 
-/// The length of an id and the space after it.
+/// The length of an id and the following space.
 const ID: usize = 41;
 
-/// What libgit2 may know of the references of a server before it pushes. It walks the objects of every
-/// reference that the mirror has, without a limit, so it knows only those that were checked.
+/// The references that libgit2 may see before a push. It walks the objects of every reference that the mirror
+/// has, without a limit, so it only sees the checked ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::git) struct PushedReference {
-    /// The name of the reference that is pushed.
+    /// The name of the reference to push.
     pub(in crate::git) name: String,
     /// The commits whose objects were checked.
     pub(in crate::git) checked: Vec<String>,
 }
 
-/// Reads the list of references of a server.
+/// Parses a server's list of references.
 #[derive(Debug, Default)]
 pub(super) struct Advertisement {
-    /// Passes on the references of a push alone; `None` passes on all.
+    /// Passes on only the references for a push; `None` passes on all.
     only: Option<PushedReference>,
-    /// The beginning of a line of which more will arrive.
+    /// The start of an incomplete line.
     rest: Vec<u8>,
-    /// The capabilities of the server; `None` before the first reference, which has them after a NUL. The
-    /// rest of the list are names, which anybody chooses who may push.
+    /// The server's capabilities; `None` before the first reference, which has them after a NUL. The rest of
+    /// the list contains names that anybody with push access can choose.
     capabilities: Option<Vec<u8>>,
     has_reference: bool,
     is_over: bool,
 }
 
-/// Objects have names of SHA-256.
+/// The server's object ids are SHA-256.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct IsSha256;
 
@@ -36,10 +36,10 @@ impl Advertisement {
         Self { only, ..Self::default() }
     }
 
-    /// Takes the next bytes of the list, and returns those that libgit2 gets.
+    /// Takes the next bytes of the list, and returns the bytes for libgit2.
     ///
     /// # Errors
-    /// The server says that its objects have names of SHA-256.
+    /// Fails if the server's object ids are SHA-256.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<u8>, IsSha256> {
         let passes_all = self.only.is_none();
         if self.is_over || passes_all && self.capabilities.is_some() {
@@ -50,7 +50,7 @@ impl Advertisement {
         let (mut left, mut passed) = (arrived.as_slice(), Vec::new());
         while let Some(length) = left.first_chunk().map(length) {
             let Some(length) = length else {
-                // libgit2 refuses a line whose length is no number.
+                // libgit2 rejects a line with an invalid length.
                 self.is_over = true;
                 passed.extend_from_slice(left);
                 left = &[];
@@ -69,13 +69,13 @@ impl Advertisement {
         Ok(passed)
     }
 
-    /// Returns true if the server has named a capability.
+    /// Returns true if the server has a capability.
     pub(super) fn has(&self, capability: &[u8]) -> bool {
         let capabilities = self.capabilities.as_deref().unwrap_or_default();
         capabilities.split(u8::is_ascii_whitespace).any(|one| one == capability)
     }
 
-    /// Reads a line, with its length, and passes on what libgit2 gets of it.
+    /// Parses a line with its length, and passes on the part for libgit2.
     fn line(&mut self, line: &[u8], passed: &mut Vec<u8>) -> Result<(), IsSha256> {
         let content = line.get(4..).unwrap_or_default();
         let mut parts = content.splitn(2, |byte| *byte == 0);
@@ -98,7 +98,7 @@ impl Advertisement {
             return Ok(());
         };
         let Some(capabilities) = &self.capabilities else {
-            // A comment of http, or an error.
+            // An http comment or an error.
             if content.is_empty() || content.starts_with(b"#") || content.starts_with(b"ERR ") {
                 passed.extend_from_slice(line);
             }
@@ -122,21 +122,21 @@ impl Advertisement {
 }
 
 impl PushedReference {
-    /// Returns true if a line, an id and a name, may be passed on. The negotiation of the push compares the
-    /// id of its own reference before anything is walked.
+    /// Returns true if a line with an id and a name may be passed on. The push compares the id of its own
+    /// reference before it walks any objects.
     fn has(&self, line: &[u8]) -> bool {
         let Some((id, name)) = line.split_at_checked(ID) else { return false };
         name == self.name.as_bytes() || self.checked.iter().any(|one| one.as_bytes() == id.trim_ascii_end())
     }
 }
 
-/// Returns capabilities that libgit2 reads. It refuses a list that ends with the format of the objects, as
-/// go-git's does (`set_data` in its `smart_pkt.c`). SHA-1 is what it assumes without.
+/// Returns the capabilities without an object format at the end, as in go-git's list, because libgit2 rejects
+/// that (`set_data` in its `smart_pkt.c`). Its default is SHA-1.
 fn readable(capabilities: &[u8]) -> &[u8] {
     capabilities.trim_ascii_end().strip_suffix(b" object-format=sha1").unwrap_or(capabilities)
 }
 
-/// Returns the line that has the capabilities of a server without references.
+/// Returns the line with the capabilities of a server that has no references.
 fn none() -> Vec<u8> {
     [&[b'0'; ID - 1][..], b" capabilities^{}"].concat()
 }
@@ -151,7 +151,7 @@ pub(super) fn pkt(content: &[u8]) -> Vec<u8> {
     [length.as_bytes(), content, b"\n"].concat()
 }
 
-/// Returns the length of a line, with the four digits that say it. Those below four have no line.
+/// Returns the length of a line, including the four digits of the length. Values below four have no line.
 pub(super) fn length(digits: &[u8; 4]) -> Option<usize> {
     let length = usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     Some(length.max(digits.len()))
@@ -169,7 +169,7 @@ mod tests {
         format!("{:04x}{text}\n", text.len() + 5)
     }
 
-    /// Passes a list on in pieces of one size.
+    /// Passes on a list in pieces of one size.
     fn pass(only: Option<PushedReference>, list: &str, piece: usize) -> Result<String, IsSha256> {
         let mut advertisement = Advertisement::new(only);
         let pieces = list.as_bytes().chunks(piece).map(|bytes| advertisement.take(bytes));

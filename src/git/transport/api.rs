@@ -1,4 +1,4 @@
-//! One request to the API of a git service, under the limits of fetches and pushes.
+//! One request to the API of a git service, with the limits of fetches and pushes.
 
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
@@ -9,20 +9,19 @@ use super::client::{AGENT, exchange};
 use super::{Session, login};
 use crate::git::Error;
 
-/// Most bytes of an answer. A service repeats the status and its author.
+/// The maximum size of a response in bytes. A service repeats the status and its author.
 const MAX_ANSWER: usize = 256 << 10;
 
-/// The answer of a git service.
 pub(in crate::git) struct ApiResponse {
     pub(in crate::git) status: StatusCode,
     pub(in crate::git) headers: HeaderMap,
     pub(in crate::git) body: Bytes,
 }
 
-/// Sends a body to the remote of a session. `headers` are made with the token of the credentials.
+/// Sends a body to the remote of a session. `headers` gets the token in the credentials.
 ///
 /// # Errors
-/// The service does not answer, or the credentials have no token.
+/// The service does not respond, or the credentials have no token.
 pub(in crate::git) fn post(
     session: &Session,
     body: &str,

@@ -1,19 +1,19 @@
-//! The bytes that arrive from all servers at once. They are on disk before they belong to a mirror.
+//! The bytes in flight from all servers. They are on disk before they are part of a mirror.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most bytes that arrive at once: the other half of the volume of the chart is for mirrors.
+/// The maximum bytes in flight. The other half of the chart's volume is for mirrors.
 const MAX_ARRIVING_BYTES: u64 = 10 << 30;
 
-/// The answers that arrive.
+/// The responses in flight.
 ///
-/// From three quarters of the limit on, only answers smaller than the average go on. So a few large ones keep
-/// no small one out.
+/// Above three quarters of the limit, only responses smaller than the average may continue, so that a few large
+/// ones cannot block small ones.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     limit: u64,
-    /// The bytes of each session.
+    /// The received bytes of each session.
     sessions: Mutex<Sessions>,
 }
 
@@ -21,13 +21,13 @@ pub(crate) struct Arrivals {
 struct Sessions {
     bytes: BTreeMap<u64, u64>,
     next: u64,
-    /// The bytes that nobody has asked for yet.
+    /// The received bytes since the last [`Arrivals::take_count`].
     uncounted: u64,
-    /// The bytes that were sent to servers, and that nobody has asked for yet.
+    /// The sent bytes since the last [`Arrivals::take_sent`].
     uncounted_sent: u64,
 }
 
-/// One session among them.
+/// The share of one session.
 #[derive(Debug)]
 pub(super) struct Arrival {
     all: Arc<Arrivals>,
@@ -45,12 +45,12 @@ impl Arrivals {
         Self { limit, sessions: Mutex::default() }
     }
 
-    /// Returns how many bytes have arrived since the last call.
+    /// Returns the number of bytes received since the last call.
     pub(crate) fn take_count(&self) -> u64 {
         std::mem::take(&mut self.sessions.lock().unwrap_or_else(PoisonError::into_inner).uncounted)
     }
 
-    /// Returns how many bytes were sent since the last call.
+    /// Returns the number of bytes sent since the last call.
     pub(crate) fn take_sent(&self) -> u64 {
         std::mem::take(&mut self.sessions.lock().unwrap_or_else(PoisonError::into_inner).uncounted_sent)
     }
@@ -65,16 +65,16 @@ impl Arrivals {
 }
 
 impl Arrival {
-    /// Counts bytes that were sent. They have no limit.
+    /// Counts sent bytes, which are not limited.
     pub(super) fn sent(&self, bytes: u64) {
         let mut sessions = self.all.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.uncounted_sent = sessions.uncounted_sent.saturating_add(bytes);
     }
 
-    /// Counts bytes.
+    /// Counts received bytes.
     ///
     /// # Errors
-    /// The limit, if this session goes no further.
+    /// Returns the limit if this session must stop.
     pub(super) fn add(&self, bytes: u64) -> Result<(), u64> {
         let limit = self.all.limit;
         let mut sessions = self.all.sessions.lock().unwrap_or_else(PoisonError::into_inner);

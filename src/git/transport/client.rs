@@ -1,4 +1,4 @@
-//! One HTTP request over a connection of its own, to a git server or to the API of a git service.
+//! One HTTP request on a separate connection, to a git server or the API of a git service.
 
 use http::{Request, Response};
 use http_body_util::Full;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Proxy, Session, tls};
 use crate::git::{Error, Remote};
 
-/// The name of this client.
+/// The name of this client for servers.
 pub(super) const AGENT: &str = concat!("git/wheelwright-", env!("CARGO_PKG_VERSION"));
 
 /// Opens a connection and sends a request.
@@ -23,7 +23,6 @@ pub(super) async fn exchange(
     sender.send_request(request).await.map_err(|e| session.unreachable(e))
 }
 
-/// Opens a connection.
 async fn connect(session: &Session, remote: &Remote) -> Result<SendRequest<Full<Bytes>>, Error> {
     let is_https = remote.url().starts_with("https:");
     let default = if is_https { 443 } else { 80 };
@@ -31,7 +30,7 @@ async fn connect(session: &Session, remote: &Remote) -> Result<SendRequest<Full<
     if !is_https {
         return over(session, session.connect(address.host, address.port).await?).await;
     }
-    // The administrator sets the proxy of the environment; a Secret is trusted as little as the URL.
+    // The administrator controls the proxy in the environment. A Secret is trusted no more than the URL.
     let of_secret = session.credentials.proxy();
     let stream = match of_secret {
         Some(proxy) => proxy.connect(session, proxy.reach_as_repository(session).await?, address).await?,
@@ -49,8 +48,7 @@ async fn over(
 ) -> Result<SendRequest<Full<Bytes>>, Error> {
     let (sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|e| session.unreachable(e))?;
-    // The task ends with the answer or with the runtime of the session. Its failure is also the failure of
-    // the answer.
+    // The task ends with the response or the session's runtime. If the task fails, so does the response.
     tokio::spawn(connection);
     Ok(sender)
 }

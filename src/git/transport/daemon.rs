@@ -1,5 +1,5 @@
-//! git's own protocol (gitprotocol-pack(5), "Git Transport"). It authenticates nobody, so it is allowed on
-//! loopback only.
+//! git's own protocol (gitprotocol-pack(5), "Git Transport"). It has no authentication, so it is only allowed
+//! on loopback.
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

@@ -1,4 +1,4 @@
-//! A stream in both directions, for ssh and git's own protocol.
+//! A bidirectional stream, for ssh and git's own protocol.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use super::session::Part;
 use super::ssh::GitCommand;
 use crate::git::Error;
 
-/// The connection below a stream.
+/// The connection of a stream.
 pub(super) enum Wire {
     /// git's own protocol.
     Tcp(TcpStream),
@@ -23,7 +23,7 @@ pub(super) enum Wire {
 }
 
 impl Wire {
-    /// Reads the bytes that have arrived; none at the end.
+    /// Reads received bytes; none at the end.
     async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
         match self {
             Self::Tcp(stream) => stream.read(buffer).await.map_err(|e| session.unreachable(e)),
@@ -39,15 +39,15 @@ impl Wire {
     }
 }
 
-/// The stream that libgit2 reads and writes.
+/// The stream for libgit2.
 pub(super) struct Duplex {
     session: Arc<Session>,
     wire: Wire,
     part: Part,
     advertisement: Advertisement,
-    /// The part of the list or of the answer that libgit2 has not read yet.
+    /// The bytes of the list or the response that libgit2 has not read yet.
     rest: VecDeque<u8>,
-    /// The answer to a fetch; `None` for a push, whose answer has no pack.
+    /// The response to a fetch; `None` for a push, whose response has no pack.
     answer: Option<PackReader>,
 }
 
@@ -77,7 +77,7 @@ impl Read for Duplex {
                         return Ok(Some(length));
                     }
                 }
-                // Of a part, libgit2 may get nothing.
+                // The received bytes may contain nothing for libgit2 yet.
                 Ok((length == 0).then_some(0))
             })?;
             if let Some(length) = arrived {

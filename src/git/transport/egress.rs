@@ -1,40 +1,39 @@
 //! The hosts that repositories may be on.
 //!
-//! The author of a ConfigRepo names a host, and the operator connects to it from inside the cluster. Each
-//! name is resolved once, and the connection goes to the address that was checked, so that the name cannot
-//! resolve to another address in between.
+//! The author of a ConfigRepo chooses a host, and the operator connects to it from inside the cluster. Each
+//! name is resolved once, and the connection uses the checked address, so that the name cannot resolve to
+//! another address in between.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::git::Error;
 
-/// The hosts that connections may lead to.
+/// The hosts that connections may be opened to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Egress {
     /// All hosts.
     #[default]
     Anywhere,
-    /// Any host with a public address or, if hosts are named, those alone, which may have private
-    /// addresses.
+    /// Any host with a public address. If hosts are named, only those hosts, which may have private addresses.
     Hosts {
-        /// Names, such as `git.example.com`, and `*.example.com` for all below it.
+        /// Names, such as `git.example.com`, and patterns, such as `*.example.com` for its subdomains.
         names: Vec<String>,
-        /// Whether connections may lead to this machine.
+        /// True if connections to this machine are allowed.
         loopback: bool,
     },
 }
 
 impl Egress {
-    /// Checks the name of a host before it is resolved.
+    /// Checks a host name before it is resolved.
     ///
     /// # Errors
-    /// [`Error::Url`] names the flag that allows it.
+    /// Returns [`Error::Url`], which names the flag that allows the host.
     pub fn check_host(&self, host: &str) -> Result<(), Error> {
         match self {
             Self::Hosts { names, .. } if !names.is_empty() && !is_named(names, host) => Err(refuse(
                 &format!("{host} is none of the hosts that the operator's flag --git-hosts names"),
             )),
-            // A proxy resolves names, so only a literal address can be checked here.
+            // A proxy resolves names itself, so only literal addresses can be checked here.
             Self::Hosts { .. } => host.parse().map_or(Ok(()), |address| self.check_address(host, address)),
             Self::Anywhere => Ok(()),
         }
@@ -43,7 +42,7 @@ impl Egress {
     /// Checks an address of a host.
     ///
     /// # Errors
-    /// [`Error::Url`] says which kind of address it is.
+    /// Returns [`Error::Url`], which names the class of the address.
     pub(super) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Error> {
         let Self::Hosts { names, loopback } = self else { return Ok(()) };
         match address_class(address) {
@@ -76,16 +75,15 @@ fn is_named(names: &[String], host: &str) -> bool {
     })
 }
 
-/// The networks that an address belongs to (IANA's registries of special-purpose addresses).
+/// The class of an address (IANA's registries of special-purpose addresses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressClass {
     Public,
-    /// The networks of an organization or a cluster.
+    /// A network of an organization or a cluster.
     Private,
     /// This machine.
     Machine,
-    /// Link-local addresses, such as those of the metadata of a cloud, multicast groups, and reserved
-    /// addresses.
+    /// Link-local addresses, such as cloud metadata services, multicast groups, and reserved addresses.
     Special,
 }
 
@@ -101,7 +99,7 @@ fn reach_v4(address: Ipv4Addr) -> AddressClass {
     if address.is_loopback() {
         return AddressClass::Machine;
     }
-    // 100.64.0.0/10 is that of carriers, and of some clusters.
+    // 100.64.0.0/10 is used by carriers and some clusters.
     if address.is_private() || a == 100 && b & 0xc0 == 64 {
         return AddressClass::Private;
     }
@@ -120,7 +118,7 @@ fn reach_v6(address: Ipv6Addr) -> AddressClass {
     if first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfec0 {
         return AddressClass::Private;
     }
-    // Global unicast is 2000::/3, without Teredo (2001::/32), whose addresses embed another one.
+    // Global unicast is 2000::/3, except Teredo (2001::/32), whose addresses embed an IPv4 address.
     if first & 0xe000 == 0x2000 && (first, second) != (0x2001, 0) {
         AddressClass::Public
     } else {
@@ -128,8 +126,7 @@ fn reach_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// Returns the IPv4 address that an IPv6 address leads to: mapped, translated (64:ff9b::/96) or 6to4
-/// (2002::/16).
+/// Returns the IPv4 address embedded in an IPv6 address: mapped, translated (64:ff9b::/96) or 6to4 (2002::/16).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));

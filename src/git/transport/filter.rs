@@ -1,20 +1,20 @@
-//! Asks a server to leave large files out of a pack (gitprotocol-pack(5), "filter-request").
+//! Asks a server to omit large files from a pack (gitprotocol-pack(5), "filter-request").
 //!
-//! libgit2 knows no filters, so its requests are changed on their way.
+//! libgit2 does not support filters, so its requests are rewritten in transit.
 
 use std::borrow::Cow;
 
 use super::advertisement::{length, pkt};
 use crate::git::pack_limits::MAX_FILE_BYTES;
 
-/// The capability of a server that leaves out what a filter names.
+/// The server's capability to filter objects.
 pub(super) const FILTER: &[u8] = b"filter";
-/// The capability of a client that completes deltas with objects that it has. The server believes that it has the files
-/// that were left out, so a request with a filter goes without.
+/// The client's capability to complete deltas with its own objects. The server assumes that it has the omitted
+/// files, so a request with a filter must not use this.
 const THIN_PACK: &[u8] = b"thin-pack";
 const FLUSH: &[u8] = b"0000";
 
-/// Adds a filter for files that are too large to be read to a request for a pack. Any other request stays as it is.
+/// Adds a filter for files above the size limit to a request for a pack. Returns any other request unchanged.
 pub(super) fn without_large_files(request: &[u8]) -> Cow<'_, [u8]> {
     filtered(request).map_or(Cow::Borrowed(request), Cow::Owned)
 }
@@ -33,7 +33,7 @@ fn filtered(request: &[u8]) -> Option<Vec<u8>> {
     loop {
         let (line, after) = next()?;
         if line == FLUSH {
-            // A filter leaves out files of at least its size.
+            // The filter omits files of at least this size.
             let filter = format!("filter blob:limit={}", MAX_FILE_BYTES + 1);
             return Some([&out, &*pkt(filter.as_bytes()), line, after].concat());
         }

@@ -1,8 +1,7 @@
-//! git over https: one request for the list of references, and one for each further part
-//! (gitprotocol-http(5)).
+//! git over https: one request for the list of references, and one for each further step (gitprotocol-http(5)).
 //!
-//! The transport follows redirects of the list of references within the host, as git does. A redirect to
-//! another host leads to one that the configuration does not name.
+//! The transport follows redirects of the list of references on the same host, like git. It rejects a redirect
+//! to another host, because the configuration does not name that host.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -21,13 +20,13 @@ use super::session::Part;
 use super::{Session, login};
 use crate::git::Error;
 
-/// Most bytes of a request. A report is far smaller.
+/// The maximum size of a request. A report is far smaller.
 const MAX_REQUEST: usize = 64 << 20;
 
-/// Most redirects that are followed.
+/// The maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
 
-/// One request and its answer. libgit2 writes the request first, and then reads the answer.
+/// One request and its response. libgit2 writes the request first, and then reads the response.
 pub(super) struct Exchange {
     session: Arc<Session>,
     command: &'static str,
@@ -36,9 +35,9 @@ pub(super) struct Exchange {
     request: Vec<u8>,
     body: Option<Incoming>,
     advertisement: Advertisement,
-    /// The answer to a fetch; `None` for others, which have no pack.
+    /// The response to a fetch; `None` for others, which have no pack.
     answer: Option<PackReader>,
-    /// The part of the answer that arrived and was not read yet.
+    /// Received bytes of the response that are not read yet.
     rest: Bytes,
 }
 
@@ -115,8 +114,8 @@ impl Write for Exchange {
     }
 }
 
-/// Sends a request, and again with a new token of the GitHub App if the server refuses the one that was
-/// requested earlier. Returns the body of the answer.
+/// Sends a request. If the server rejects a GitHub App token that was issued earlier, retries once with a new
+/// token. Returns the body of the response.
 async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Result<Incoming, Error> {
     let body = Bytes::from(body);
     let has_token = session.credentials.github_app().is_some_and(|app| app.login().is_some());
@@ -134,7 +133,7 @@ async fn send(session: &Session, part: Part, command: &str, body: Vec<u8>) -> Re
     check(session, answer, &format!("application/x-{command}-{kind}")).await
 }
 
-/// Asks for the list of references where redirects lead to.
+/// Follows redirects of the list of references.
 async fn follow(
     session: &Session,
     command: &str,
@@ -150,7 +149,7 @@ async fn follow(
     Err(session.unreachable("it redirects again and again"))
 }
 
-/// Sends a request over a connection of its own. A token that the server refuses is not used again.
+/// Sends a request on a new connection. Drops a token that the server rejects.
 async fn send_once(
     session: &Session,
     part: Part,
@@ -183,7 +182,7 @@ async fn send_once(
     Ok(answer)
 }
 
-/// Returns the body of an answer of a git server.
+/// Checks the response of a git server, and returns its body.
 async fn check(session: &Session, answer: Response<Incoming>, expected: &str) -> Result<Incoming, Error> {
     let (head, body) = answer.into_parts();
     if head.status.is_redirection() {
@@ -197,7 +196,7 @@ async fn check(session: &Session, answer: Response<Incoming>, expected: &str) ->
     if !kind.eq_ignore_ascii_case(expected) {
         return Err(session.unreachable("its answer is not that of a git server over HTTP"));
     }
-    // The request accepts no encoding, so an encoded answer is refused.
+    // The request accepts no encoding, so an encoded response is invalid.
     match header(&head.headers, CONTENT_ENCODING) {
         "" | "identity" => Ok(body),
         encoding => Err(session.unreachable(format!("it encodes its answer as {encoding:?}"))),

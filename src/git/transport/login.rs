@@ -1,4 +1,4 @@
-//! The login at a git server: the credentials of the Secret, or a token that is requested with them.
+//! The login for a git server: the credentials in the Secret, or a token requested with them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,17 +14,17 @@ use super::client::{AGENT, exchange};
 use crate::git::Error;
 use crate::git::github::GithubApp;
 
-/// Most bytes of an answer with a token. GitHub lists the permissions in it.
+/// The maximum size of a response with a token. GitHub lists the permissions in it.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// The answer to a request for a token.
+/// The response to a request for a token.
 #[derive(Deserialize)]
 struct Issued {
     token: String,
     expires_at: Timestamp,
 }
 
-/// Returns the value of the header `Authorization`, if there are credentials.
+/// Returns the value of the `Authorization` header, if there are credentials.
 pub(super) async fn authorization(session: &Session) -> Result<Option<String>, Error> {
     let Some(app) = session.credentials.github_app() else { return Ok(session.credentials.authorization()) };
     if app.login().is_none() {
@@ -44,7 +44,7 @@ pub(super) async fn token(session: &Session) -> Result<String, Error> {
     app.token().ok_or_else(|| session.unreachable("its token ends too soon"))
 }
 
-/// Asks for a token.
+/// Requests a token.
 async fn issue(session: &Session, app: &GithubApp) -> Result<(), Error> {
     let issuer = app.issuer();
     let refused = |why: String| Error::Auth { url: issuer.to_string(), why };

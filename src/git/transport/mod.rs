@@ -1,12 +1,12 @@
-//! The connections under libgit2: https, ssh and git's own protocol, over crates in Rust.
+//! The connections for libgit2: https, ssh and git's own protocol, implemented with Rust crates.
 //!
-//! libgit2 speaks the protocol of fetch and push. Its bytes come from here, so redirects, time-outs, byte
-//! limits, proxies, certificates, host keys and cancellation are decided here. libgit2's own transports
-//! read references without limit, follow redirects before they compare hosts, and notice a cancellation only
-//! between packets.
+//! libgit2 implements the protocol of fetch and push, but gets its bytes from here. This module therefore
+//! controls redirects, timeouts, byte limits, proxies, certificates, host keys and cancellation. libgit2's own
+//! transports read references without a limit, follow redirects before they compare hosts, and only notice a
+//! cancellation between packets.
 //!
-//! A [`Session`] is one connection or a few in a row, for one fetch or push. libgit2 calls the transport in
-//! the thread of the operation, so a session is found in that thread.
+//! A [`Session`] is one or more successive connections, for one fetch or push. libgit2 calls the transport on
+//! the operation's thread, so a session is thread-local.
 
 mod advertisement;
 mod api;

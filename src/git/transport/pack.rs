@@ -1,47 +1,47 @@
-//! Checks the sizes of the objects of a pack while the pack arrives (gitformat-pack(5)).
+//! Checks the sizes of a pack's objects while the pack arrives (gitformat-pack(5)).
 //!
-//! libgit2 limits the result of a delta, but not its base: a pack of 2 MiB can hold a base of 2 GiB.
+//! libgit2 limits the result of a delta, but not its base: a pack of 2 MiB can contain a base of 2 GiB.
 //!
-//! A line may end with a line feed, and JGit and go-git end all of theirs with one (gitprotocol-common(5),
-//! "pkt-line Format"). libgit2 refuses `shallow` and `unshallow` lines that do (`shallow_pkt` in its
-//! `smart_pkt.c`), so it gets them without.
+//! Lines may end with a line feed, and JGit and go-git end all lines with one (gitprotocol-common(5), "pkt-line
+//! Format"). libgit2 rejects `shallow` and `unshallow` lines with a line feed (`shallow_pkt` in its
+//! `smart_pkt.c`), so this module removes it.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::git::pack_limits::{MAX_OBJECT_BYTES, MAX_PACK_OBJECTS};
 
-/// The band of a pack in an answer (gitprotocol-pack(5), "Packfile Data").
+/// The band of the pack in a response (gitprotocol-pack(5), "Packfile Data").
 const PACK_BAND: u8 = 1;
 const HEADER_BYTES: usize = 12;
-/// Bytes of an object name.
+/// The size of an object id in bytes.
 const NAME_BYTES: usize = 20;
 const OFS_DELTA: u8 = 6;
 const REF_DELTA: u8 = 7;
 
-/// Reads the answer to a request for a pack. Its lines of one band carry the pack.
+/// Parses the response to a request for a pack. One band of its lines contains the pack.
 #[derive(Debug)]
 pub(super) struct PackReader {
-    /// The digits of the length of the next line that have arrived.
+    /// The digits of the next line's length that have arrived.
     length: Vec<u8>,
-    /// Bytes of the line that are still to come.
+    /// The number of bytes that are missing in the line.
     rest: usize,
     line: Line,
     pack: Pack,
 }
 
-/// The line that the next byte belongs to.
+/// The kind of the current line.
 #[derive(Debug)]
 enum Line {
-    /// No byte of it has arrived.
+    /// No byte has arrived yet.
     Start,
-    /// It has a part of the pack.
+    /// It contains a part of the pack.
     Pack,
-    /// It may name a commit of the boundary. It is passed on when all of it has arrived.
+    /// It may name a commit on the boundary. It is passed on once it is complete.
     Shallow(Vec<u8>),
     Other,
 }
 
-/// A pack, object by object.
+/// The state of parsing a pack.
 #[derive(Debug)]
 struct Pack {
     state: State,
@@ -54,15 +54,15 @@ struct Pack {
 enum State {
     /// The signature, the version and the number of objects.
     Header(Vec<u8>),
-    /// The type and the size of an object; `shift` is that of the next seven bits.
+    /// The type and the size of an object. `shift` applies to the next seven bits.
     Size { kind: u8, size: u64, shift: u32 },
-    /// How far back the base of a delta is.
+    /// The distance to the base of a delta.
     Offset,
-    /// The name of the base of a delta, with the bytes that are still to come.
+    /// The id of a delta's base, with the number of missing bytes.
     Name(usize),
-    /// The object.
+    /// The compressed object.
     Data,
-    /// The checksum and any bytes after it; libgit2 checks them.
+    /// The checksum and any bytes after it, which libgit2 checks.
     End,
 }
 
@@ -72,7 +72,8 @@ impl PackReader {
         Self { length: Vec::new(), rest: 0, line: Line::Start, pack }
     }
 
-    /// Takes the next bytes of the answer, and returns those that libgit2 gets. An error says what is wrong.
+    /// Takes the next bytes of the response, and returns the bytes for libgit2. The error describes the invalid
+    /// part.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<Vec<u8>, String> {
         let mut passed = Vec::with_capacity(bytes.len());
         while let Some((first, after)) = bytes.split_first() {
@@ -115,7 +116,7 @@ impl PackReader {
         Ok(passed)
     }
 
-    /// Takes a digit of the length of a line.
+    /// Takes a digit of a line's length.
     fn begin_line(&mut self, digit: u8, passed: &mut Vec<u8>) -> Result<(), String> {
         if self.length.len() == 4 {
             self.length.clear();
@@ -124,7 +125,7 @@ impl PackReader {
         if self.length.len() == 4 {
             let digits = std::str::from_utf8(&self.length).ok();
             let length = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
-            // A length below four marks a boundary without content; libgit2 checks these.
+            // A length below four is a boundary without content, which libgit2 checks.
             self.rest = length.ok_or("a line without a length")?.saturating_sub(4);
             self.line = Line::Start;
             if self.rest == 0 {
@@ -135,7 +136,7 @@ impl PackReader {
     }
 }
 
-/// Returns a line with its length, and without the line feed at its end.
+/// Returns a line with its length, but without its line feed.
 fn without_line_feed(line: &[u8]) -> Vec<u8> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     [format!("{:04x}", line.len() + 4).as_bytes(), line].concat()
@@ -197,7 +198,7 @@ impl Pack {
         Ok(())
     }
 
-    /// Begins with the first object.
+    /// Starts the first object.
     fn begin(&mut self, objects: u32) -> Result<(), String> {
         if objects as usize > MAX_PACK_OBJECTS {
             return Err(format!("{objects} objects, and {MAX_PACK_OBJECTS} are allowed"));
@@ -207,7 +208,7 @@ impl Pack {
         Ok(())
     }
 
-    /// Unpacks a part of an object, to find its end. Returns the bytes after it.
+    /// Decompresses a part of an object to find its end. Returns the bytes after it.
     fn inflate<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], String> {
         let (read, made) = (self.inflate.total_in(), self.inflate.total_out());
         let mut scratch = [0; 16 << 10];

@@ -1,4 +1,4 @@
-//! HTTP proxies, through which https reaches its server (RFC 9110, section 9.3.6, CONNECT).
+//! HTTP proxies for https (RFC 9110, section 9.3.6, CONNECT).
 
 use std::net::Ipv6Addr;
 
@@ -14,10 +14,9 @@ use super::Session;
 use crate::git::Error;
 use crate::git::remote::Address;
 
-/// Longest answer of a proxy.
+/// The maximum size of a proxy's response.
 const MAX_ANSWER: usize = 8192;
 
-/// A proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::git) struct Proxy {
     host: String,
@@ -27,7 +26,7 @@ pub(in crate::git) struct Proxy {
 }
 
 impl Proxy {
-    /// Reads `http://[user:password@]host[:port]`. User and password may be percent-encoded.
+    /// Parses `http://[user:password@]host[:port]`. User and password may be percent-encoded.
     pub(in crate::git) fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let (login, authority) =
@@ -43,11 +42,12 @@ impl Proxy {
         is_host.then(|| Self { host: address.unwrap_or(host).to_owned(), port, login })
     }
 
-    /// Returns the proxy that the environment names for a host (`HTTPS_PROXY` or `ALL_PROXY`, but for the
-    /// hosts of `NO_PROXY`).
+    /// Returns the proxy for a host from the environment (`HTTPS_PROXY` or `ALL_PROXY`, except for hosts in
+    /// `NO_PROXY`).
     ///
     /// # Errors
-    /// The value is no proxy of this kind. Nothing goes past a proxy that an administrator has set.
+    /// Fails if the value is not a proxy of this kind. Connections must not bypass a proxy that an
+    /// administrator has set.
     pub(super) fn of_environment(host: &str) -> Result<Option<Self>, String> {
         let variable = |name: &str| {
             let value = std::env::var(name).or_else(|_| std::env::var(name.to_lowercase())).ok();
@@ -64,13 +64,13 @@ impl Proxy {
         })
     }
 
-    /// Connects to the proxy that the administrator sets.
+    /// Connects to a proxy that the administrator has set.
     pub(super) async fn reach(&self, session: &Session) -> Result<TcpStream, Error> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
         stream.map_err(|e| session.unreachable(format!("proxy {}:{}: {e}", self.host, self.port)))
     }
 
-    /// Connects to the proxy that a Secret names. It must be on a host that repositories may be on.
+    /// Connects to a proxy from a Secret. It must be on a host that repositories may be on.
     pub(super) async fn reach_as_repository(&self, session: &Session) -> Result<TcpStream, Error> {
         session.connect(&self.host, self.port).await.map_err(|error| match error {
             Error::Unreachable { why, .. } => {
@@ -80,7 +80,7 @@ impl Proxy {
         })
     }
 
-    /// Opens a tunnel to an address, over a connection to the proxy.
+    /// Opens a tunnel to an address through a connection to the proxy.
     pub(super) async fn connect(
         &self,
         session: &Session,
@@ -97,7 +97,7 @@ impl Proxy {
         request.push_str("\r\n");
         stream.write_all(request.as_bytes()).await.map_err(|e| failed(e.to_string()))?;
         let mut answer = Vec::new();
-        // Bytes after the answer belong to the server, so the answer is read byte by byte.
+        // Bytes after the response belong to the server, so read the response byte by byte.
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() > MAX_ANSWER {
                 return Err(failed("its answer is too long".into()));
@@ -113,7 +113,7 @@ impl Proxy {
     }
 }
 
-/// Returns true if a list of names, addresses and networks has a host.
+/// Returns true if a list of names, addresses and networks contains a host.
 fn is_excepted(list: &str, host: &str) -> bool {
     let list = list.replace("*.", ".");
     let all = Matcher::builder().all("http://proxy.invalid").no(list).build();

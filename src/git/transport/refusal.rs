@@ -1,4 +1,4 @@
-//! Answers of HTTP servers that do not answer git: redirects and refusals, with their words.
+//! HTTP responses that are not from git: redirects and rejections, with their text.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use hyper::body::Incoming;
 use super::Session;
 use crate::git::Error;
 
-/// Most bytes of a page that are read.
+/// The maximum number of bytes to read from a page.
 const MAX_PAGE: usize = 16 << 10;
-/// The wait that a server with too many requests gets if it names none.
+/// The pause for a server with too many requests that requests no specific pause.
 const PAUSE: Duration = Duration::from_mins(1);
-/// Longest wait that a server may name.
+/// The longest pause that a server may request.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
-/// The end of the address of a list of references.
+/// The end of the URL of a list of references.
 const LIST: &str = "/info/refs";
 
 /// Returns the text of a header; empty if there is none.
@@ -25,10 +25,10 @@ pub(super) fn header(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns the path of the repository that a redirect leads to, on the same host.
+/// Returns the path of the repository in a redirect on the same host.
 ///
 /// # Errors
-/// The redirect leads to another host, which the configuration does not name, or to no repository.
+/// The redirect points to another host, which the configuration does not name, or not to a repository.
 pub(super) fn redirected(session: &Session, headers: &HeaderMap) -> Result<String, Error> {
     let location = header(headers, LOCATION);
     let address = location.split(['?', '#']).next().unwrap_or_default();
@@ -48,7 +48,7 @@ pub(super) fn redirected(session: &Session, headers: &HeaderMap) -> Result<Strin
     Err(session.unreachable(format!("it redirects to {repository:?}; if that is right, make it the URL")))
 }
 
-/// Returns the error of a status other than 200.
+/// Returns the error for a status other than 200.
 pub(super) async fn refusal(session: &Session, head: &Parts, body: Incoming) -> Error {
     let (status, url) = (head.status, session.remote.to_string());
     let words = words(&head.headers, body).await.map(|words| format!(": {words}")).unwrap_or_default();
@@ -68,7 +68,7 @@ pub(super) async fn refusal(session: &Session, head: &Parts, body: Incoming) -> 
     }
 }
 
-/// Returns what a page says: its text, or the title of HTML.
+/// Returns the message of a page: its text, or the title of HTML.
 async fn words(headers: &HeaderMap, body: Incoming) -> Option<String> {
     let page = Limited::new(body, MAX_PAGE).collect().await.ok()?.to_bytes();
     let page = String::from_utf8_lossy(&page);

@@ -1,16 +1,17 @@
-//! The reason of a server that cannot unpack what is pushed (gitprotocol-pack(5), "Report Status").
+//! The error of a server that cannot unpack a push (gitprotocol-pack(5), "Report Status").
 //!
-//! libgit2 reads the line with the reason and drops it.
+//! libgit2 parses this line but drops the reason.
 
 use super::advertisement::length;
 
-/// The band of the report in an answer with bands.
+/// The band of the report, if the response has bands.
 const REPORT_BAND: u8 = 1;
 
-/// Most bytes of an answer that are kept. The reason comes first in a report, after what hooks print.
+/// The maximum number of bytes to keep of a response. The reason is at the start of the report, after the
+/// output of hooks.
 pub(super) const MAX_ANSWER: usize = 64 << 10;
 
-/// Returns the reason in an answer to a push; `None` if the server unpacked it, or has not said so.
+/// Returns the reason in the response to a push; `None` if the server unpacked it, or has not reported it.
 pub(super) fn unpack_failure(answer: &[u8]) -> Option<String> {
     let banded: Vec<u8> =
         lines(answer).filter_map(|line| line.strip_prefix(&[REPORT_BAND])).flat_map(<[u8]>::to_vec).collect();

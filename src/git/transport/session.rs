@@ -20,24 +20,24 @@ use super::filter::{FILTER, without_large_files};
 use super::report_status;
 use crate::git::{Credentials, Error, Remote};
 
-/// Limits of the connections of one fetch or push.
+/// Limits on the connections of one fetch or push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportLimits {
-    /// Longest wait for a connection.
+    /// The maximum wait for a connection.
     pub connect: Duration,
-    /// Longest wait for the next bytes of a server.
+    /// The maximum wait for the next bytes from a server.
     pub idle: Duration,
-    /// Longest time of a connection. It ends servers that keep sending and never finish.
+    /// The maximum total time. It stops servers that keep sending and never finish.
     pub total: Duration,
-    /// Bytes of the list of references.
+    /// The maximum bytes of the list of references.
     pub advertisement_bytes: u64,
-    /// Bytes of everything that a server sends.
+    /// The maximum bytes of all responses.
     pub bytes: u64,
 }
 
 impl Default for TransportLimits {
-    /// Returns limits for 100,000 references of 160 bytes, and a pack of 2 GiB: the configuration of a hub is
-    /// far smaller, however long its history is.
+    /// Returns limits for 100,000 references of 160 bytes, and a pack of 2 GiB. The configuration of a hub is
+    /// far smaller, even with a long history.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -50,7 +50,7 @@ impl Default for TransportLimits {
 }
 
 thread_local! {
-    /// The session of the operation that runs in this thread.
+    /// The session of the operation on this thread.
     static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
 }
 
@@ -59,16 +59,16 @@ thread_local! {
 pub(super) enum Part {
     /// The list of references.
     Advertisement,
-    /// The answer to a request: a pack, or the result of a push.
+    /// The response to a request: a pack, or the result of a push.
     PackReader,
 }
 
 /// The limits of a session.
 pub(in crate::git) struct SessionLimits<'a> {
     pub(in crate::git) transport: TransportLimits,
-    /// The addresses that it may connect to.
+    /// The addresses that the session may connect to.
     pub(in crate::git) egress: Egress,
-    /// The bytes that arrive from all servers at once.
+    /// Limits the bytes in flight from all servers.
     pub(in crate::git) arrivals: &'a Arc<Arrivals>,
 }
 
@@ -80,28 +80,28 @@ pub(in crate::git) struct Session {
     pub(super) limits: TransportLimits,
     egress: Egress,
     cancel: CancellationToken,
-    /// Runs the connections, in the thread of the operation.
+    /// Runs the connections on the operation's thread.
     runtime: Runtime,
     ends: Instant,
     received: [AtomicU64; 2],
-    /// The bytes of `received` among those of all sessions.
+    /// The share of `received` in the bytes of all sessions.
     arrival: Arrival,
     failure: Mutex<Option<Error>>,
-    /// Whether the server can leave large files out, and whether it is asked to.
+    /// True if the server can omit large files, and if it is asked to.
     can_filter: AtomicBool,
     is_filtered: AtomicBool,
     pushed: OnceLock<PushedReference>,
-    /// The path that a redirect led to.
+    /// The path after a redirect.
     path: Mutex<Option<String>>,
-    /// The beginning of the answer to a push.
+    /// The start of the response to a push.
     push_answer: Mutex<Vec<u8>>,
 }
 
 impl Session {
-    /// Begins a session.
+    /// Starts a session.
     ///
     /// # Errors
-    /// Returns [`Error::Cache`] if the system has no resources for it.
+    /// Returns [`Error::Cache`] if the system is out of resources.
     pub(in crate::git) fn new(
         remote: Remote,
         credentials: Credentials,
@@ -133,10 +133,10 @@ impl Session {
         }))
     }
 
-    /// Runs an operation of libgit2 whose connections belong to this session. [`Session::explain`] says why
-    /// it failed.
+    /// Runs an operation of libgit2 whose connections use this session. [`Session::explain`] returns the reason
+    /// for a failure.
     pub(in crate::git) fn scope<T>(self: &Arc<Self>, operation: impl FnOnce() -> T) -> T {
-        /// Ends the scope also when the operation panics.
+        /// Ends the scope even if the operation panics.
         struct Leave;
         impl Drop for Leave {
             fn drop(&mut self) {
@@ -153,7 +153,7 @@ impl Session {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Returns the error of an operation: the failure of the connection if there is one.
+    /// Returns the error of an operation: the connection's failure if there is one.
     pub(in crate::git) fn explain(&self, error: &git2::Error) -> Error {
         let failure = self.failure.lock().expect("no thread panics while it holds the failure").clone();
         match failure {
@@ -166,13 +166,13 @@ impl Session {
         }
     }
 
-    /// Returns true if a connection has failed, and so not libgit2.
+    /// Returns true if a connection failed, rather than libgit2.
     pub(in crate::git) fn has_failed(&self) -> bool {
         self.failure.lock().expect("no thread panics while it holds the failure").is_some()
     }
 
-    /// Asks the server to leave out large files from now on, if it can and its pack was refused. Returns true if the
-    /// operation is to be repeated.
+    /// Asks the server to omit large files from now on, if it can and its pack was rejected. Returns true if
+    /// the operation must be repeated.
     pub(in crate::git) fn leaves_out_large_files(&self, error: &git2::Error) -> bool {
         let mut failure = self.failure.lock().expect("no thread panics while it holds the failure");
         let is_refused = failure
@@ -186,7 +186,7 @@ impl Session {
         begins
     }
 
-    /// Returns what the server gets of a request.
+    /// Returns the request for the server.
     pub(super) fn request<'r>(&self, bytes: &'r [u8]) -> Cow<'r, [u8]> {
         match self.is_filtered.load(Ordering::Relaxed) {
             true => without_large_files(bytes),
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Hides the credentials in a text of a server.
+    /// Redacts the credentials in a server's text.
     pub(in crate::git) fn hide(&self, text: &str) -> String {
         self.credentials.hide(text)
     }
@@ -204,7 +204,7 @@ impl Session {
         Error::Cancelled { url: self.remote.to_string(), received: bytes >> 20 }
     }
 
-    /// Checks the name of a host that is not connected to directly.
+    /// Checks the name of a host that is only reached through a proxy.
     pub(super) fn check_host(&self, host: &str) -> Result<(), Error> {
         self.egress.check_host(host)
     }
@@ -216,7 +216,7 @@ impl Session {
         self.connect_to(host, addresses).await
     }
 
-    /// Connects to the first address of a host that may be connected to and answers.
+    /// Connects to the first allowed address of a host that answers.
     async fn connect_to(
         &self,
         host: &str,
@@ -236,7 +236,7 @@ impl Session {
         Err(failure)
     }
 
-    /// Returns an error for a server that cannot be reached or understood.
+    /// Returns an error for a server that is unreachable or responds incorrectly.
     pub(super) fn unreachable(&self, why: impl std::fmt::Display) -> Error {
         Error::unreachable(self.remote.url(), &self.hide(&why.to_string()))
     }
@@ -244,16 +244,16 @@ impl Session {
     /// Waits for one step of a connection, within the limits.
     ///
     /// # Errors
-    /// The failure, which [`Session::explain`] repeats.
+    /// Returns the failure, which [`Session::explain`] repeats.
     pub(super) fn wait<T>(&self, step: impl Future<Output = Result<T, Error>>) -> io::Result<T> {
         self.wait_within(self.limits.idle, step)
     }
 
-    /// Waits for the next bytes of an answer. That to a push may take as long as the session: the hooks of the
-    /// server run before it.
+    /// Waits for the next bytes of a response. The response to a push may take as long as the session, because
+    /// the server's hooks run first.
     ///
     /// # Errors
-    /// As for [`Session::wait`].
+    /// See [`Session::wait`].
     pub(super) fn wait_for_answer<T>(
         &self,
         is_push: bool,
@@ -275,7 +275,7 @@ impl Session {
         result.map_err(|failure| self.fail(failure))
     }
 
-    /// Keeps a failure, which [`Session::explain`] repeats.
+    /// Stores a failure for [`Session::explain`].
     pub(super) fn fail(&self, failure: Error) -> io::Error {
         let text = failure.to_string();
         let mut first = self.failure.lock().expect("no thread panics while it holds the failure");
@@ -283,15 +283,15 @@ impl Session {
         io::Error::other(text)
     }
 
-    /// Waits for a connection and the answer to its first request, as long as both limits together allow.
+    /// Waits for a connection and the response to its first request, within both limits.
     ///
     /// # Errors
-    /// As for [`Session::wait`].
+    /// See [`Session::wait`].
     pub(super) fn wait_to_connect<T>(&self, step: impl Future<Output = Result<T, Error>>) -> io::Result<T> {
         self.wait(self.limit_connect(step))
     }
 
-    /// Ends a step that takes longer than a connection may.
+    /// Applies the connection's time limit to a step.
     pub(super) async fn limit_connect<T>(
         &self,
         step: impl Future<Output = Result<T, Error>>,
@@ -307,37 +307,37 @@ impl Session {
         path.as_deref().unwrap_or(self.remote.path()).trim_end_matches('/').to_owned()
     }
 
-    /// Sends further requests to the path that a redirect led to.
+    /// Sends further requests to the path of a redirect.
     pub(super) fn follow(&self, path: String) {
         *self.path.lock().expect("no thread panics while it holds the path") = Some(path);
     }
 
-    /// Keeps a part of the answer to a push.
+    /// Stores a part of the response to a push.
     pub(super) fn keep_push_answer(&self, bytes: &[u8]) {
         let mut answer = self.push_answer.lock().expect("no thread panics while it holds the answer");
         let room = report_status::MAX_ANSWER - answer.len();
         answer.extend(bytes.iter().take(room));
     }
 
-    /// Returns why the server could not unpack what was pushed.
+    /// Returns the reason if the server could not unpack the push.
     pub(in crate::git) fn unpack_failure(&self) -> Option<String> {
         let answer = self.push_answer.lock().expect("no thread panics while it holds the answer");
         report_status::unpack_failure(&answer).map(|reason| self.hide(&reason))
     }
 
-    /// Runs a request to its answer, as long as the limits allow.
+    /// Runs a request until its response, within the limits.
     ///
     /// # Errors
-    /// The failure of the request.
+    /// Returns the failure of the request.
     pub(super) fn run<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.wait_to_connect(request)
             .map_err(|error| self.explain(&git2::Error::from_str(&error.to_string())))
     }
 
-    /// Counts bytes that arrived.
+    /// Counts received bytes.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if they are more than allowed.
+    /// Returns [`Error::Content`] if a limit is exceeded.
     pub(super) fn count(&self, part: Part, bytes: usize) -> Result<(), Error> {
         let [advertisement, answer] = &self.received;
         let (counter, limit, what) = match part {
@@ -363,30 +363,30 @@ impl Session {
         )))
     }
 
-    /// Counts bytes that are sent.
+    /// Counts sent bytes.
     pub(super) fn sent(&self, bytes: usize) {
         self.arrival.sent(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// Returns an error for an answer that is refused.
+    /// Returns an error for an invalid response.
     pub(super) fn refuse(&self, why: &str) -> Error {
         Error::Content(format!("{} sends a pack that is refused: {why}", self.remote))
     }
 
-    /// Shows libgit2 only what it needs to know of the references before a push.
+    /// Limits the references that libgit2 sees before a push.
     pub(in crate::git) fn pushes(&self, reference: PushedReference) {
         self.pushed.get_or_init(|| reference);
     }
 
-    /// Returns the reader of the list of references of a connection.
+    /// Returns a parser for the list of references of a connection.
     pub(super) fn advertisement(&self) -> Advertisement {
         Advertisement::new(self.pushed.get().cloned())
     }
 
-    /// Takes the next bytes of a list of references, and returns those that libgit2 gets.
+    /// Takes the next bytes of a list of references, and returns the bytes for libgit2.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if the repository has a format that libgit2 does not read.
+    /// Returns [`Error::Content`] if libgit2 does not support the repository's object format.
     pub(super) fn pass(&self, advertisement: &mut Advertisement, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let passed = advertisement.take(bytes).map_err(|IsSha256| Error::sha256(self.remote.url()))?;
         self.can_filter.fetch_or(advertisement.has(FILTER), Ordering::Relaxed);

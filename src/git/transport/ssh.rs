@@ -16,26 +16,26 @@ use crate::git::known_hosts::{HostKeyMatch, KnownHosts};
 use crate::git::remote::Transport;
 use object::text;
 
-/// Longest text of a server that an error quotes.
+/// The maximum length of the stored error output of a server.
 const MAX_STDERR: usize = 4096;
 
-/// Longest text of a server in a message, in characters.
+/// The maximum length of quoted server text, in characters.
 const QUOTED: usize = 300;
 
-/// Exit statuses of a shell that does not find or run a command.
+/// Exit statuses of a shell that cannot find or run a command.
 const NO_COMMAND: [u32; 2] = [126, 127];
 
 /// An authenticated connection.
 type Connection = Handle<HostKey>;
 
-/// Compares the key of the server with `known_hosts`. There is no trust on first use.
+/// Checks the server's key against `known_hosts`. There is no trust on first use.
 struct HostKey {
     known_hosts: KnownHosts,
     host: String,
     port: u16,
 }
 
-/// Why a connection failed.
+/// The reason for a failed connection.
 #[derive(Debug)]
 enum SshError {
     HostKey(&'static str),
@@ -66,27 +66,27 @@ impl Handler for HostKey {
     }
 }
 
-/// A git command that runs on the server.
+/// A running git command on the server.
 pub(super) struct GitCommand {
     channel: Channel<Msg>,
-    /// Bytes that arrived and were not read yet.
+    /// Received bytes that are not read yet.
     rest: Vec<u8>,
-    /// The words of the server on standard error.
+    /// The server's standard error output.
     stderr: String,
-    /// True once the command has begun to answer.
+    /// True once the command has sent output.
     has_answered: bool,
     /// Keeps the connection open.
     _connection: Connection,
 }
 
 impl GitCommand {
-    /// Reads the bytes that have arrived; none at the end.
+    /// Reads received bytes; none at the end.
     pub(super) async fn read(&mut self, buffer: &mut [u8], session: &Session) -> Result<usize, Error> {
         let Self { channel, rest, stderr, has_answered, .. } = self;
         while rest.is_empty() {
             match channel.wait().await {
                 Some(ChannelMsg::Data { data }) => {
-                    // gitea prints an empty line before it refuses.
+                    // gitea prints an empty line before it rejects access.
                     *has_answered |= !data.trim_ascii().is_empty();
                     rest.extend_from_slice(&data);
                 }
@@ -94,7 +94,7 @@ impl GitCommand {
                     stderr.push_str(&String::from_utf8_lossy(&data));
                 }
                 Some(ChannelMsg::ExitStatus { exit_status }) if exit_status != 0 => {
-                    // The other messages of the server may follow the status.
+                    // Other messages from the server may follow the status.
                     while let Some(message) = channel.wait().await {
                         if let ChannelMsg::ExtendedData { data, .. } = message
                             && stderr.len() < MAX_STDERR
@@ -124,8 +124,8 @@ impl GitCommand {
     }
 }
 
-/// Returns the error of a command that ended. Services know each key, and refuse the repository in the command
-/// before it answers.
+/// Returns the error of a command that has ended. Hosting services accept any registered key, and only reject
+/// access to the repository in the command, before it sends output.
 fn failed(session: &Session, status: u32, stderr: &str, has_answered: bool) -> Error {
     let words = stderr.trim();
     let why = if words.is_empty() { "it gives no reason" } else { words };
@@ -136,7 +136,8 @@ fn failed(session: &Session, status: u32, stderr: &str, has_answered: bool) -> E
     Error::Auth { url: session.remote.to_string(), why: text::plain(&session.hide(&why), QUOTED) }
 }
 
-/// Reads the private key of the Secret. Unlocking it takes time, which does not count as time to connect.
+/// Reads the private key in the Secret. Decrypting it takes time, which does not count towards the connection's
+/// limit.
 pub(super) fn private_key(session: &Session) -> Result<PrivateKey, Error> {
     let (key, passphrase) = session.credentials.ssh_key();
     decode_secret_key(key, passphrase).map_err(|error| {
@@ -151,7 +152,6 @@ pub(super) fn private_key(session: &Session) -> Result<PrivateKey, Error> {
     })
 }
 
-/// Runs a command on the server.
 pub(super) async fn connect(session: &Session, command: &str, key: PrivateKey) -> Result<GitCommand, Error> {
     let Transport::Ssh { host, port, user } = session.remote.transport() else {
         return Err(session.unreachable("it is not an ssh address"));
@@ -198,8 +198,8 @@ async fn authenticate(
     }
 }
 
-/// Asks for host keys of the types on record, so that a server with several keys uses a known one. SHA-1 is
-/// never accepted.
+/// Requests host keys of known types, so that a server with several keys uses a known one. SHA-1 is never
+/// accepted.
 fn preferred(known_hosts: &KnownHosts, host: &str, port: u16) -> Preferred {
     let types = known_hosts.key_types(host, port);
     let is_known = |algorithm: &&Algorithm| match algorithm {

@@ -1,4 +1,4 @@
-//! The table of transports that libgit2 calls.
+//! The transports that libgit2 calls.
 
 use std::io;
 use std::sync::{Arc, Once};
@@ -13,13 +13,12 @@ use super::http::Exchange;
 use super::pack::PackReader;
 use super::{Session, daemon, ssh};
 
-/// Makes libgit2 use our transports.
 pub(in crate::git) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for (scheme, rpc) in [("https", true), ("http", true), ("ssh", false), ("git", false)] {
-            // A scheme can be registered once, and this fails only without memory; libgit2 then has no
-            // transport for it.
+            // A scheme can be registered once, and this only fails without memory. libgit2 then has no
+            // transport for the scheme.
             #[expect(
                 unsafe_code,
                 reason = "changes a C table; `Once` runs it before any other call of ours into libgit2"
@@ -41,8 +40,8 @@ struct Connections {
 }
 
 impl SmartSubtransport for Connections {
-    /// Begins an exchange. For https each is a request of its own; ssh and git have one stream for both
-    /// halves of an operation.
+    /// Starts an exchange. With https, each is a separate request. ssh and git use one stream for both halves
+    /// of an operation.
     fn action(&self, _: &str, service: Service) -> Result<Box<dyn SmartSubtransportStream>, Git2Error> {
         let session = Arc::clone(&self.session);
         let command = match service {

@@ -1,4 +1,4 @@
-//! TLS to git servers.
+//! TLS for git servers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 use super::Session;
 use crate::git::{Credentials, Error};
 
-/// Proves the identity of a server over a connection.
+/// Opens a TLS connection, and verifies the server's identity.
 pub(super) async fn connect(
     session: &Session,
     stream: TcpStream,
@@ -31,7 +31,7 @@ pub(super) async fn connect(
     })
 }
 
-/// Returns what is wrong with the certificate of a server, and what to do.
+/// Returns the problem with a server's certificate, with advice.
 fn certificate_problem(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer => "its certificate was issued by an unknown authority; put the \
@@ -42,8 +42,8 @@ fn certificate_problem(why: &CertificateError) -> String {
     }
 }
 
-/// Returns the authorities of the Secret if it names some, else those of the machine; and the certificate of
-/// the client.
+/// Returns a configuration with the client certificate, and with the authorities in the Secret, or the
+/// machine's if it has none.
 fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
     let refuse = |key: &str, why: &dyn std::fmt::Display| {
         Error::Credentials(format!("key {key} of the Secret cannot be used: {why}"))
@@ -76,7 +76,7 @@ fn config(credentials: &Credentials) -> Result<ClientConfig, Error> {
     builder.with_client_auth_cert(chain, key).map_err(|e| refuse("tls.crt", &e))
 }
 
-/// Returns the certificate authorities of the machine, read once.
+/// Returns the machine's certificate authorities, which are read once.
 fn machine_authorities() -> &'static Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     ROOTS.get_or_init(|| {

@@ -5,8 +5,7 @@ use flate2::{Compression, write::ZlibEncoder};
 use super::*;
 use crate::fuzz::Target;
 
-/// Returns an answer of a git server with one pack: the parts of objects, each a head and what is packed
-/// after it.
+/// Returns a git server's response with a pack. Each object is a header and compressed content.
 fn answer(objects: &[(&[u8], &[u8])]) -> Vec<u8> {
     let mut pack = b"PACK\0\0\0\x02".to_vec();
     pack.extend(u32::try_from(objects.len()).unwrap().to_be_bytes());
@@ -52,7 +51,7 @@ fn any_bytes_are_an_answer_with_a_pack_or_refused() {
     }
     let run = |bytes: &[u8]| {
         let whole = PackReader::new().take(bytes);
-        // The reader gives the same result however the bytes are split.
+        // The result does not depend on how the bytes are split.
         let mut reader = PackReader::new();
         let parts: Result<Vec<_>, _> = bytes.chunks(7).map(|part| reader.take(part)).collect();
         assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");

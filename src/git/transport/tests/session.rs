@@ -11,7 +11,7 @@ fn session(egress: Egress) -> Arc<Session> {
     Session::new(remote, Credentials::default(), limits, CancellationToken::new()).unwrap()
 }
 
-/// A server of names may give other addresses each time, and several at once.
+/// A DNS server may return different addresses each time, and several at once.
 #[test]
 fn a_name_leads_to_no_address_that_is_forbidden_whatever_it_resolves_to() {
     const NAME: &str = "git.example.com";
