@@ -1,4 +1,4 @@
-//! Logs each commit that is applied as a whole: what it did to the objects of the hub, and how long that took.
+//! Logs each fully applied commit: its effect on the hub's objects, and its duration.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,26 +12,25 @@ use api::names;
 use object::Key;
 use reconcile::{Action, Caches, View as _};
 
-/// The controller that applies commits.
 const CONTROLLER: &str = "config-repo";
 
-/// The commits that are being applied, by ConfigRepo.
+/// The commits being applied, by ConfigRepo.
 #[derive(Default)]
 pub(super) struct AppliedLog(Mutex<BTreeMap<Key, Applying>>);
 
-/// What was done for a ConfigRepo since its last commit was applied.
+/// The work for a ConfigRepo since its last commit was applied.
 #[derive(Default)]
 struct Applying {
-    /// The commit that was fetched last.
+    /// The last fetched commit.
     commit: String,
-    /// When the work for it began.
+    /// The time at which the work for it started.
     began: Option<Timestamp>,
     /// The caches at that time.
     before: Option<Caches>,
     created: usize,
     changed: usize,
     deleted: usize,
-    /// The commit and the digest of the objects that were applied last.
+    /// The last applied commit, and the digest of its objects.
     last: Option<(String, String)>,
 }
 
@@ -62,7 +61,7 @@ impl AppliedLog {
         let checkout = source.as_ref().and_then(|source| source.checkout.as_ref());
         let Some(commit) = checkout.map(|checkout| checkout.revision.as_str()) else { return };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A process that starts does not log again what an earlier one applied.
+        // A new process does not log again what an earlier one applied.
         let start = || Applying { last: applied(caches, key), ..Applying::default() };
         let applying = all.entry(key.clone()).or_insert_with(start);
         if applying.commit != commit {
@@ -70,20 +69,20 @@ impl AppliedLog {
                 Applying { commit: commit.to_owned(), last: applying.last.take(), ..Applying::default() };
         }
         applying.began.get_or_insert(began);
-        // A clone shares all objects.
+        // Cheap: a clone shares all objects.
         applying.before.get_or_insert_with(|| caches.clone());
         change(applying);
     }
 }
 
 impl Applying {
-    /// Counts a write that succeeded.
+    /// Counts a successful write.
     fn count(&mut self, action: &Action) {
         match action {
             Action::Apply { object, dry_run: false, .. }
                 if object.annotations().contains_key(names::CONFIG_REPO_ANNOTATION) =>
             {
-                // A watch may have reported the object already, so the caches of now do not tell.
+                // A watch may already have reported the object, so compare with the earlier caches.
                 let before =
                     self.before.as_ref().and_then(|before| before.observed(&object.reference()).ok()?);
                 match before {
@@ -101,7 +100,8 @@ impl Applying {
         }
     }
 
-    /// Logs the commit if the ConfigRepo says that it is applied now. A commit that is applied in part goes on.
+    /// Logs the commit if the ConfigRepo now reports it as applied. Keeps counting if it is only partly
+    /// applied.
     fn reconciled(&mut self, key: &Key, caches: &Caches, now: Timestamp) {
         let Some(repo) = caches.get::<ConfigRepo>(key).ok().flatten() else { return };
         let applied = applied(caches, key);
@@ -122,7 +122,7 @@ impl Applying {
     }
 }
 
-/// Returns the commit that a ConfigRepo has applied last, with the digest of its objects.
+/// Returns the last applied commit of a ConfigRepo, with the digest of its objects.
 fn applied(caches: &Caches, key: &Key) -> Option<(String, String)> {
     let repo = caches.get::<ConfigRepo>(key).ok().flatten()?;
     let applied = repo.status.as_ref()?.applied.as_ref()?;

@@ -1,4 +1,4 @@
-//! The reports of an operator that ends.
+//! The last reports of an operator that stops.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tracing::warn;
 use crate::shell::{Handle, Leadership, now};
 use controllers::hub::report::{self, ReportController};
 
-/// Time limit for the last reports. The next leader pushes what is not pushed by then.
+/// The time limit for the last reports. The next leader pushes the rest.
 const LAST_REPORTS: Duration = Duration::from_secs(5);
 
-/// Pushes the reports that wait for their interval or for further changes, while this process still leads.
+/// Pushes the reports that wait for their interval or for more changes, while this process is still the leader.
 pub(super) async fn push(handle: Handle, leadership: Option<Leadership>) {
     let caches = handle.caches();
     let push = async {
-        // A plan that panics is logged where it panics.
+        // A panic in a plan is already logged.
         let planned = spawn_blocking(move || report::last_reports(&caches, now())).await.unwrap_or_default();
         join_all(planned.into_iter().map(|(key, plan)| {
             let handle = &handle;

@@ -22,33 +22,33 @@ pub use run::run;
 
 /// The options of an operator.
 pub struct OperatorOptions {
-    /// The hub.
+    /// The client for the hub.
     pub hub: kube::Client,
-    /// The controllers that run.
+    /// The controllers to run.
     pub controllers: EnabledControllers,
-    /// The election to win before any write; without one the operator must be the only one.
+    /// The election to win before any write. Without one, this must be the only operator.
     pub election: Option<LeaderCandidate>,
-    /// The address that serves health and metrics.
+    /// The address for health and metrics.
     pub listen: Option<SocketAddr>,
-    /// The receiver of webhooks of git servers.
+    /// The receiver for webhooks from git servers.
     pub receiver: Option<ReceiverOptions>,
     /// The conversion webhook, if this operator serves it.
     pub webhook: Option<webhook::WebhookOptions>,
-    /// The namespace of the operator. It holds the authorities of custom signers that name no other one.
+    /// The operator's namespace, and the default namespace for authorities of custom signers.
     pub namespace: String,
-    /// Whether the operator publishes clusters as ClusterProfiles.
+    /// True if the operator publishes clusters as ClusterProfiles.
     pub cluster_profiles: bool,
-    /// Argo CD, if the operator serves one on the hub.
+    /// Argo CD, if the hub has one that the operator supports.
     pub argo_cd: Option<ArgoCd>,
     /// The options of fetches.
     pub sources: source::SourceOptions,
-    /// The collector of traces, if there is one.
+    /// The collector for traces, if any.
     pub traces: Option<traces::TraceOptions>,
 }
 
 impl OperatorOptions {
-    /// Returns the options of the only operator of a hub, with all controllers and no server. ConfigRepos may
-    /// name repositories of this machine.
+    /// Returns the options for the only operator of a hub, with all controllers and no server. ConfigRepos may
+    /// use repositories on this machine.
     pub fn new(hub: kube::Client, cache: impl Into<PathBuf>) -> Self {
         Self {
             hub,
@@ -70,31 +70,31 @@ impl OperatorOptions {
     }
 }
 
-/// Argo CD on the hub.
+/// The settings for Argo CD on the hub.
 pub struct ArgoCd {
-    /// Its namespace.
+    /// The namespace of Argo CD.
     pub namespace: String,
-    /// Whether the operator writes the secrets by which it knows clusters.
+    /// True if the operator writes Argo CD's cluster secrets.
     pub cluster_secrets: bool,
-    /// The ManagedServiceAccount with whose tokens it reaches clusters; empty if it does not connect.
+    /// The ManagedServiceAccount whose tokens Argo CD uses to reach clusters; empty if it does not connect.
     pub account: String,
-    /// Whether the operator puts its Applications into works.
+    /// True if the operator wraps Argo CD's Applications in works.
     pub pull_model: bool,
 }
 
 /// One of several operators.
 pub struct LeaderCandidate {
-    /// Its election.
+    /// The election.
     pub election: Election,
-    /// The hub, for all that the leader alone does: a client that sends nothing without the leadership.
+    /// The client for the leader's work. It sends nothing without leadership.
     pub leader: kube::Client,
 }
 
 impl LeaderCandidate {
-    /// Makes a candidate. The election has its own connection, so that no renewal waits for other requests.
+    /// Creates a candidate. The election has its own connection, so that no renewal waits for other requests.
     ///
     /// # Errors
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     pub fn new(hub: &kube::Config, options: ElectionOptions) -> Result<Self, kube::Error> {
         let election = Election::new(shell::client(hub.clone())?, options);
         let leader = shell::leader_client(hub.clone(), election.leadership())?;

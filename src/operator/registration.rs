@@ -9,27 +9,27 @@ use crate::serve::{self, Listen};
 use crate::shell::{self, Shell, ShellOptions};
 use controllers::registration_operator::OperatorImage;
 
-/// The kind from which a registration operator installs.
+/// The kind that a registration operator installs from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
-    /// Klusterlet, on a managed cluster.
+    /// A Klusterlet, on a managed cluster.
     Klusterlet,
-    /// ClusterManager, on a hub.
+    /// A ClusterManager, on a hub.
     ClusterManager,
 }
 
 /// The options of a registration operator.
 pub struct RegistrationOptions {
-    /// The cluster.
+    /// The client for the cluster.
     pub cluster: kube::Client,
-    /// The kind from which it installs.
+    /// The kind to install from.
     pub component: Component,
-    /// The image of what it installs where the object names none; that of this version, of no registry, where
-    /// absent.
+    /// The image to install if the object names none. `None` means the image of this version, without a
+    /// registry.
     pub image: Option<String>,
-    /// The election to win before any write; without one the operator must be the only one.
+    /// The election to win before any write. Without one, this must be the only operator.
     pub election: Option<LeaderCandidate>,
-    /// The address that serves health and metrics.
+    /// The address for health and metrics.
     pub listen: Option<Listen>,
 }
 
@@ -53,7 +53,7 @@ pub async fn run(options: RegistrationOptions, stop: CancellationToken) {
             Component::ClusterManager => controllers::cluster_manager(register),
         }
     });
-    // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
+    // Stops everything below when leadership is lost. That is not a requested stop, so `stop` is not canceled.
     let over = stop.child_token();
     if let Some(at) = listen {
         let (over, (_, seen)) = (over.clone(), watch::channel(Ok(shell.handle())));

@@ -1,4 +1,4 @@
-//! Runs the parts of the operator beside one another.
+//! Runs the parts of the operator concurrently.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::serve::receiver::{self, ReceiverOptions};
 use crate::shell::{self, Election, Shell, ShellOptions};
 use reconcile::Scope;
 
-/// Limit of the webhook deliveries that wait, of 1 MiB at most each.
+/// The maximum number of queued webhook deliveries, which have at most 1 MiB each.
 const MAX_DELIVERIES: usize = 32;
 
-/// How long the end of an operator waits for the last spans.
+/// The time limit for sending the last spans when an operator stops.
 const FLUSH: Duration = Duration::from_secs(3);
 
 /// Runs until `stop`, or until leadership is lost.
@@ -73,7 +73,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
         let stop = CancellationToken::new();
         (stop.clone(), tokio::spawn(exporter.run(stop)))
     });
-    // Ends everything below when leadership is lost. That is no requested stop, so `stop` stays as it is.
+    // Stops everything below when leadership is lost. That is not a requested stop, so `stop` is not canceled.
     let over = stop.child_token();
     if let Some(address) = listen {
         tokio::spawn(serve(address, handle.clone(), over.clone()));
@@ -100,8 +100,7 @@ pub async fn run(options: OperatorOptions, stop: CancellationToken) {
     }
 }
 
-/// Returns the shell with the controllers of the hub, that of ClusterProfiles if asked, and those of Argo CD
-/// if it is on the hub.
+/// Returns the shell with the hub's controllers, optionally with those for ClusterProfiles and Argo CD.
 fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>, cluster_profiles: bool) -> Shell {
     let (scope, cluster_secrets, pull_model) = match argo_cd {
         Some(ArgoCd { namespace, cluster_secrets, account, pull_model }) => {
@@ -123,14 +122,13 @@ fn shell_with(options: ShellOptions, argo_cd: Option<ArgoCd>, cluster_profiles: 
     })
 }
 
-/// Serves health and metrics.
 async fn serve(address: SocketAddr, handle: shell::Handle, over: CancellationToken) {
     if let Err(error) = crate::serve::serve(address, handle, over).await {
         error!(%address, %error, "cannot serve health and metrics");
     }
 }
 
-/// Receives webhooks of git servers.
+/// Receives webhooks from git servers.
 async fn receive(receiver: ReceiverOptions, webhooks: source::Webhooks, over: CancellationToken) {
     let address = receiver.listen;
     let (sender, deliveries) = mpsc::channel(MAX_DELIVERIES);

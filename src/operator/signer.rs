@@ -1,8 +1,8 @@
-//! Signs certificates of the signers that the templates of add-ons name, with the authorities that they name.
+//! Signs certificates for the custom signers in add-on templates, with the authorities that the templates name.
 //!
-//! A request is signed when it is approved and the template allows it, whichever client approved it. The
-//! certificate is for clients only and has the subject of the registration. It ends when the request asks,
-//! but at most a day from now, and not after its authority. See docs/hazards.md#any-subject.
+//! A request is signed once it is approved, by whichever client, and if the template allows it. The certificate
+//! is for clients only and has the subject of the registration. It expires when the request says, but at most a
+//! day from now, and not after its authority. See docs/hazards.md#any-subject.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,21 +25,21 @@ use object::Metadata as _;
 use object::duration::{doubled, later};
 use reconcile::{Event, EventType, Query, View as _};
 
-/// Time between two reads of the caches, which send no request.
+/// The interval between cache reads, which send no request.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time to wait after the first attempt: the secret of the authority may be created later. It doubles with
-/// each further attempt.
+/// The wait after the first attempt, because the authority's secret may be created later. It doubles with each
+/// attempt.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// Longest time to wait.
+/// The longest wait.
 const LAST_RETRY: SignedDuration = SignedDuration::from_mins(10);
-/// The life of a certificate whose request asks for none, and the longest one; as OCM's.
+/// The default and maximum lifetime of a certificate, as in OCM.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// The attempts to sign one request.
 #[derive(Default)]
 struct Attempts {
     count: u32,
-    /// The wait for the next one.
+    /// The wait for the next attempt.
     wait: Option<WallClockWait>,
 }
 
@@ -51,7 +51,7 @@ impl Attempts {
     }
 }
 
-/// Signs until `stop`. `namespace` holds the authorities of registrations that name none.
+/// Signs until `stop`. `namespace` is the default namespace for authorities.
 pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, stop: CancellationToken) {
     let mut attempts: BTreeMap<String, Attempts> = BTreeMap::new();
     let events = EventRecorder::new(client.clone(), "addon-signer");
@@ -81,14 +81,14 @@ pub(super) async fn run(client: kube::Client, shell: Handle, namespace: String, 
     }
 }
 
-/// Returns the event about the add-on whose agent waits for a certificate.
+/// Returns the event for the add-on whose agent waits for a certificate.
 fn failed(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn, error: &str) -> Event {
     let (name, signer) = (request.name(), &request.spec.signer_name);
     let message = format!("cannot sign the certificate request {name} for {signer}: {error}");
     Event::new(addon, EventType::Warning, "SigningFailed", "Sign", message)
 }
 
-/// Returns whether a request is approved, and has neither a certificate nor a failure.
+/// Returns true if a request is approved, but has neither a certificate nor a failure.
 fn waits(request: &CertificateSigningRequest) -> bool {
     let status = request.status.as_ref();
     let has = |type_: &str| {
@@ -128,7 +128,7 @@ async fn sign(
     signed.map(drop).map_err(|error| message(&error))
 }
 
-/// Returns the certificate for a request that may be signed.
+/// Returns the certificate for a request, if it may be signed.
 fn certify(
     authority: &Authority,
     request: &CertificateSigningRequest,

@@ -1,8 +1,8 @@
-//! The disk space of all mirrors together.
+//! Limits the disk space of all mirrors.
 //!
-//! Each mirror has a limit of its own, and whoever may create ConfigRepos may name any number of
-//! repositories. If the mirrors take too much, the one that was used least recently is deleted. Its
-//! repository is fetched from the beginning the next time.
+//! Each mirror has its own limit, but anybody who may create ConfigRepos may use any number of repositories. If
+//! the mirrors exceed the total limit, the least recently used mirror is deleted. The next fetch of its
+//! repository starts from scratch.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use tracing::{info, warn};
 
 use crate::git::{Mirror, object_bytes};
 
-/// Most bytes of all mirrors: half of the volume of the chart. The other half is for the packs that arrive
+/// The maximum size of all mirrors: half of the chart's volume. The other half is for packs in flight
 /// ([`Arrivals`](crate::git::Arrivals)).
 const MAX_CACHE_BYTES: u64 = 10 << 30;
 
-/// A mirror that one operation uses at a time; `None` before it is opened, and after it was deleted.
+/// A mirror that one operation uses at a time; `None` until it is opened, and after it was deleted.
 pub(super) type SharedMirror = Arc<tokio::sync::Mutex<Option<Mirror>>>;
 
-/// The mirrors of a directory.
+/// The mirrors in a directory.
 pub(super) struct Cache {
     dir: PathBuf,
     limit: u64,
@@ -27,16 +27,16 @@ pub(super) struct Cache {
     mirrors: Mutex<Option<CachedMirrors>>,
 }
 
-/// By directory.
+/// Mirrors by directory.
 type CachedMirrors = BTreeMap<PathBuf, CachedMirror>;
 
 #[derive(Default)]
 struct CachedMirror {
-    /// The bytes at the end of the last operation.
+    /// The size after the last operation, in bytes.
     bytes: u64,
-    /// Grows with each operation on any mirror; 0 if this process has not used the mirror.
+    /// Increases with each operation on any mirror; 0 if this process has not used the mirror.
     used: u64,
-    /// Its lock is held during an operation; `None` if this process has not used the mirror.
+    /// Locked during an operation; `None` if this process has not used the mirror.
     shared: Option<SharedMirror>,
 }
 
@@ -45,7 +45,7 @@ impl Cache {
         Self { dir: dir.to_owned(), limit: MAX_CACHE_BYTES, mirrors: Mutex::default() }
     }
 
-    /// Records that an operation on a mirror begins. The caller holds the lock of the mirror.
+    /// Records the start of an operation on a mirror, which the caller has locked.
     pub(super) fn begin(&self, dir: &Path, shared: &SharedMirror) {
         self.with(|mirrors| {
             let used = mirrors.values().map(|mirror| mirror.used).max().unwrap_or_default() + 1;
@@ -54,7 +54,8 @@ impl Cache {
         });
     }
 
-    /// Records the size of a mirror after an operation, and deletes other mirrors if all take too much.
+    /// Records the size of a mirror after an operation, and deletes other mirrors if the total exceeds the
+    /// limit.
     pub(super) fn end(&self, dir: &Path) {
         let bytes = object_bytes(dir);
         self.with(|mirrors| {
@@ -73,7 +74,7 @@ impl Cache {
         for (_, dir) in oldest {
             let Some(mirror) = mirrors.get(&dir).filter(|_| total > self.limit) else { return };
             let shared = mirror.shared.clone();
-            // An operation holds the lock.
+            // An operation has locked it.
             let Ok(mut held) = shared.as_ref().map(|shared| shared.try_lock()).transpose() else { continue };
             held.iter_mut().for_each(|held| **held = None);
             if let Err(error) = std::fs::remove_dir_all(&dir)
@@ -100,7 +101,7 @@ impl Cache {
     }
 }
 
-/// Adds the mirrors below a directory.
+/// Adds the mirrors in a directory, recursively.
 fn find(dir: &Path, found: &mut CachedMirrors) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -1,4 +1,4 @@
-//! Sets the statuses of commits at git services, or as notes.
+//! Sets commit statuses at git services, or as notes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use api::gitops::v1alpha1::ProviderType;
 use object::Key;
 use reconcile::{Answer, CommitStatus, Outcome};
 
-/// The git services, and those that want no requests for a while.
+/// The git services, including those that are rate limiting.
 pub(super) struct CommitStatuses {
     mirrors: Arc<Mirrors>,
-    /// Until when a service wants no requests with a token, by the Secret and the address.
+    /// The end of a service's rate limit for a token, by the Secret and the address.
     paused: Mutex<BTreeMap<(Key, String), Timestamp>>,
-    /// The last status that a service has taken, by ConfigRepo and without its description. The hub records
-    /// it later, and that write may lose a race.
+    /// The last status that a service has accepted, by ConfigRepo and without its description. The hub records
+    /// it later, and that write may fail with a conflict.
     taken: Mutex<BTreeMap<Key, CommitStatus>>,
 }
 
@@ -30,12 +30,11 @@ impl CommitStatuses {
         Self { mirrors, paused: Mutex::default(), taken: Mutex::default() }
     }
 
-    /// Sets a status.
     pub(super) async fn set(&self, status: CommitStatus) -> Outcome {
         self.set_once(status, now()).await.map(|()| Answer::Nothing).map_err(|error| failure(&error))
     }
 
-    /// Sets a status, unless the service has taken it from this process before.
+    /// Sets a status, unless the service has already accepted it from this process.
     async fn set_once(&self, status: CommitStatus, now: Timestamp) -> Result<(), Error> {
         let state = CommitStatus { description: String::new(), ..status.clone() };
         let taken = || self.taken.lock().expect("no task panics while it holds the map");
@@ -77,7 +76,7 @@ impl CommitStatuses {
         sent
     }
 
-    /// Writes a status into the note of its commit.
+    /// Writes a status to the note of its commit.
     async fn push_note(&self, status: CommitStatus, now: Timestamp) -> Result<(), Error> {
         let CommitStatus { repo, provider: _, address, url, secret, commit, context, state, description } =
             status;
@@ -94,7 +93,7 @@ impl CommitStatuses {
         self.mirrors.unless_paused((Some(secret), url), pushed).await
     }
 
-    /// Refuses a request to a service that wants none yet.
+    /// Rejects a request to a service that is rate limiting.
     fn check_pause(&self, service: &(Key, String), url: &str, now: Timestamp) -> Result<(), Error> {
         let mut paused = self.paused.lock().expect("no task panics while it holds the map");
         paused.retain(|_, until| *until > now);

@@ -24,20 +24,20 @@ use object::duration::{self, later};
 use object::{Key, Seed};
 use reconcile::{Query, Source, SourceFailure, SourceIdentity, View};
 
-/// Longest time between two looks at the ConfigRepos, whose edits ask for fetches.
+/// The interval between checks for edits of ConfigRepos that request a fetch.
 const TICK: SignedDuration = SignedDuration::from_millis(500);
-/// Wait after a local change until the fetch: a push changes several references.
+/// The delay between a local change and the fetch, because a push changes several references.
 const LOCAL_CHANGE_DELAY: SignedDuration = SignedDuration::from_millis(100);
-/// Limit of the pending changes of repositories on this machine. A push makes a few.
+/// The maximum number of queued changes of local repositories. A push causes a few.
 const LOCAL_CHANGES: usize = 1024;
-/// The wait after the first failure; it doubles with each further one, up to the interval.
+/// The wait after the first failure. It doubles with each failure, up to the interval.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(2);
-/// Limit of the pending hints; each ConfigRepo needs one.
+/// The maximum number of queued hints. Each ConfigRepo needs one.
 const MAX_HINTS: usize = 1024;
-/// Shortest interval, and shortest time between two fetches that webhooks ask for; a shorter one counts as
-/// this one.
+/// The minimum interval, and the minimum time between two fetches that webhooks request. Shorter intervals are
+/// rounded up.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
-/// The interval of a spec with an interval that cannot be read.
+/// The interval if the one in the spec is invalid.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 /// Fetches and pushes for one hub.
@@ -45,36 +45,36 @@ pub struct SourceController {
     mirrors: Arc<Mirrors>,
     hub: kube::Client,
     tracer: Option<Arc<Tracer>>,
-    /// The ConfigRepos that a webhook names, which are fetched at once.
+    /// The ConfigRepos in webhooks, which are fetched at once.
     hints: (mpsc::Sender<Key>, mpsc::Receiver<Key>),
 }
 
 /// The state of one repository between fetches.
 #[derive(Default)]
 struct RepoState {
-    /// The identity of the source. The state starts anew when a ConfigRepo follows another reference.
+    /// The identity of the source. The state is reset when a ConfigRepo follows another reference.
     identity: SourceIdentity,
     due: Option<Timestamp>,
-    /// Time at which the last fetch began.
+    /// The start of the last fetch.
     began: Option<Timestamp>,
-    /// When a webhook first asked for the next fetch.
+    /// The time when a webhook first requested the next fetch.
     hinted: Option<Timestamp>,
     running: Option<RunningFetch>,
     failures: u32,
-    /// The time until which the server wants no requests.
+    /// The end of the server's rate limit.
     paused: Option<Timestamp>,
-    /// The trigger of the last fetch; a different one asks for another fetch.
+    /// The trigger of the last fetch. A different trigger requests another fetch.
     trigger: FetchTrigger,
     source: Source,
     watcher: Option<RefWatcher>,
-    /// Asks for a fetch when a Secret changes that may mend the last one.
+    /// Requests a fetch when a Secret changes that may fix the last one.
     secrets: Option<AbortOnDropHandle<()>>,
 }
 
-/// A fetch that is cancelled when no task awaits its result.
+/// A running fetch. It is canceled when no task awaits its result.
 struct RunningFetch {
     task: AbortHandle,
-    /// When a webhook asked for it.
+    /// The time when a webhook requested it.
     hinted: Option<Timestamp>,
 }
 
@@ -113,14 +113,14 @@ impl FetchTrigger {
 struct Fetched {
     key: Key,
     source: Source,
-    /// Time for which the server wants no requests.
+    /// The pause that the server requested.
     pause: Option<Duration>,
-    /// [`RepoState::secrets`].
+    /// See [`RepoState::secrets`].
     secrets: Option<AbortOnDropHandle<()>>,
 }
 
 impl SourceController {
-    /// Returns a controller that reads credentials from a hub.
+    /// Returns a controller that reads credentials from the hub.
     pub(in crate::operator) fn new(
         hub: kube::Client,
         options: SourceOptions,
@@ -130,13 +130,13 @@ impl SourceController {
         Self { mirrors, hub, tracer, hints: mpsc::channel(MAX_HINTS) }
     }
 
-    /// Returns the receiver of webhooks. With an election, all candidates receive them.
+    /// Returns the receiver for webhooks. With an election, all candidates receive them.
     pub(crate) fn webhooks(&self, leadership: Option<Leadership>) -> Webhooks {
         let (hub, mirrors, hints) = (self.hub.clone(), Arc::clone(&self.mirrors), self.hints.0.clone());
         Webhooks { hub, mirrors, hints, leadership }
     }
 
-    /// Returns the function by which the shell pushes.
+    /// Returns the function that the shell calls to push.
     pub fn push(&self) -> PushFn {
         let mirrors = Arc::clone(&self.mirrors);
         Arc::new(move |push| {
@@ -145,7 +145,7 @@ impl SourceController {
         })
     }
 
-    /// Returns the function by which the shell sets the statuses of commits.
+    /// Returns the function that the shell calls to set commit statuses.
     pub fn commit_status(&self) -> CommitStatusFn {
         let statuses = Arc::new(CommitStatuses::new(Arc::clone(&self.mirrors)));
         Arc::new(move |status| {
@@ -221,14 +221,14 @@ impl SourceController {
 }
 
 impl RepoState {
-    /// Returns when the next fetch is due; `None` if it is due now. It is if the last one began later than
-    /// now, because the clock was set back since.
+    /// Returns when the next fetch is due; `None` if it is due now, or if the clock was set back to before the
+    /// last fetch.
     fn rests_until(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.began.unwrap_or(Timestamp::MIN);
         self.due.filter(|until| !WallClockWait { since, until: *until }.is_over(now))
     }
 
-    /// Asks for a fetch now, or soon if the last one has just begun.
+    /// Requests a fetch now, or soon if the last one has just started.
     fn hint(&mut self, now: Timestamp) {
         let rest = |began: Timestamp| later(began, SHORTEST_INTERVAL);
         let at = self.began.filter(|began| *began <= now).map_or(now, rest).max(now);
@@ -237,16 +237,16 @@ impl RepoState {
     }
 }
 
-/// Watches a repository on this machine that may be fetched.
+/// Watches a local repository, if local repositories are allowed.
 fn watch_local(mirrors: &Mirrors, repo: &ConfigRepo, changed: &mpsc::Sender<Key>) -> Option<RefWatcher> {
     let (changed, key) = (changed.clone(), Key::of(repo));
     watch(&mirrors.remote(&repo.spec.url).ok()?, move || {
-        // If the queue of changes is full, the fetch at the next interval finds this one.
+        // If the queue is full, the next scheduled fetch finds the change.
         let _ = changed.try_send(key.clone());
     })
 }
 
-/// Drops the states and sources of ConfigRepos that do not exist any more.
+/// Drops the states and sources of deleted ConfigRepos.
 fn drop_deleted(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &[Arc<ConfigRepo>]) {
     let exist: BTreeSet<Key> = repos.iter().map(|repo| Key::of(&**repo)).collect();
     for key in states.keys().filter(|key| !exist.contains(key)) {
@@ -255,14 +255,14 @@ fn drop_deleted(handle: &Handle, states: &mut BTreeMap<Key, RepoState>, repos: &
     states.retain(|key, _| exist.contains(key));
 }
 
-/// Ends a fetch that panicked, so that the repository is fetched again.
+/// Cleans up after a fetch that panicked, so that the repository is fetched again.
 fn fetch_panicked(
     handle: &Handle,
     mirrors: &Mirrors,
     states: &mut BTreeMap<Key, RepoState>,
     error: &JoinError,
 ) {
-    // A fetch is aborted when its state is dropped, so no task waits for it.
+    // A fetch is aborted when its state is dropped, so nothing waits for it.
     if error.is_cancelled() {
         return;
     }
@@ -279,8 +279,8 @@ fn fetch_panicked(
     finish(handle, mirrors, states, fetched);
 }
 
-/// Fetches a repository. If this is not the first fetch that fails, and a Secret may mend it, `changed`
-/// receives the ConfigRepo when one of its Secrets has changed since this fetch began.
+/// Fetches a repository. If fetches keep failing and a Secret may fix them, sends the ConfigRepo to `changed`
+/// when one of its Secrets has changed since this fetch began.
 async fn fetch(
     mirrors: Arc<Mirrors>,
     repo: Arc<ConfigRepo>,
@@ -288,7 +288,7 @@ async fn fetch(
     changed: mpsc::Sender<Key>,
 ) -> Fetched {
     let key = Key::of(&*repo);
-    // After the first failure, the wait for the next fetch is short.
+    // After the first failure, the wait for the next fetch is short anyway.
     let versions = match &before.failure {
         Some(_) => mirrors.secrets.versions(&repo).await,
         None => Vec::new(),
@@ -317,14 +317,14 @@ async fn fetch(
     }
 }
 
-/// Draws the seed of a ConfigRepo that has none; `None` if the system has no randomness.
+/// Generates the entropy of a ConfigRepo without a seed; `None` if the system has no randomness.
 fn entropy() -> Option<Seed> {
     let mut bytes = [0; 32];
     pki::fill_random(&mut bytes).ok()?;
     Some(Seed { bytes, time: now() })
 }
 
-/// Returns the error, and the hint that needs a name of the hub API.
+/// Returns the message of an error, including hints that name the hub API.
 pub(crate) fn message(error: &git::Error) -> String {
     match error {
         git::Error::Rewound { from, to, .. } | git::Error::HistoryRefused { from, to, .. } => {
@@ -335,7 +335,7 @@ pub(crate) fn message(error: &git::Error) -> String {
     }
 }
 
-/// Makes the first spans of a commit, unless the last fetch brought the same one.
+/// Creates the first spans of a commit, unless the last fetch returned the same commit.
 fn trace(tracer: Option<&Tracer>, handle: &Handle, states: &BTreeMap<Key, RepoState>, fetched: &Fetched) {
     let (Some(tracer), Some(one)) = (tracer, states.get(&fetched.key)) else { return };
     let commit = |source: &Source| source.checkout.as_ref().map(|checkout| checkout.revision.clone());
@@ -347,7 +347,7 @@ fn trace(tracer: Option<&Tracer>, handle: &Handle, states: &BTreeMap<Key, RepoSt
     }
 }
 
-/// Passes on the result of a fetch, and schedules the next.
+/// Publishes the result of a fetch, and schedules the next fetch.
 fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoState>, fetched: Fetched) {
     let Fetched { key, source, pause, secrets } = fetched;
     let Some(one) = states.get_mut(&key).filter(|one| one.identity == source.identity) else { return };
@@ -372,7 +372,7 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
         failures => duration::doubled(FIRST_RETRY, interval.max(FIRST_RETRY), failures),
     };
     one.paused = pause.and_then(|pause| now().checked_add(pause).ok());
-    // A change that came during the fetch keeps its time.
+    // A change during the fetch keeps its due time.
     one.due = one.due.or_else(|| now().checked_add(wait).ok()).max(one.paused);
     let commit = |source: &Source| source.checkout.as_ref().map(|checkout| checkout.revision.clone());
     if commit(&one.source) != commit(&source) {
@@ -387,8 +387,8 @@ fn finish(handle: &Handle, mirrors: &Mirrors, states: &mut BTreeMap<Key, RepoSta
     handle.source_changed(&key, source);
 }
 
-/// Returns an interval that is shorter by up to a tenth, which follows from the name. ConfigRepos that were
-/// created together are not fetched together for ever.
+/// Returns an interval that is shorter by up to a tenth, depending on the name. ConfigRepos that were created
+/// together are therefore not always fetched together.
 fn spread(key: &Key, interval: SignedDuration) -> SignedDuration {
     interval - duration::spread(&key.to_string(), interval / 10)
 }

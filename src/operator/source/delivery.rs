@@ -1,4 +1,4 @@
-//! Reads the webhook of a git server: verifies it over its raw bytes, and only then parses it.
+//! Parses webhooks from git servers, but only after verifying their raw bytes.
 //!
 //! | server | proof | header |
 //! |---|---|---|
@@ -15,11 +15,11 @@ use serde_json::Value;
 use crate::git::Remote;
 use api::gitops::v1alpha1::GitRef;
 
-/// Least bytes of a secret: a shorter one can be found by trying.
+/// The minimum length of a secret in bytes. A shorter one can be guessed.
 const MIN_SECRET: usize = 16;
 
-/// The headers with an HMAC, from the one that counts first, and whether its value starts with the name of
-/// the hash.
+/// The headers with an HMAC in order of precedence. The bool is true if the value starts with the name of the
+/// hash.
 const SIGNATURES: [(&str, bool); 5] = [
     ("x-hub-signature-256", true),
     ("x-gitea-signature", false),
@@ -29,7 +29,7 @@ const SIGNATURES: [(&str, bool); 5] = [
 ];
 const TOKEN: &str = "x-gitlab-token";
 
-/// The fields of a body that hold URLs of the repository, over all servers.
+/// The fields of a body with URLs of the repository, for all servers.
 const URLS: [&str; 15] = [
     "/url",
     "/repository/clone_url",
@@ -48,14 +48,14 @@ const URLS: [&str; 15] = [
     "/project/web_url",
 ];
 
-/// The content of a verified delivery. It only starts a fetch: the operator applies none of it.
+/// The content of a verified delivery. It only triggers a fetch: the operator applies none of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Notice {
     urls: Vec<String>,
     refs: Vec<String>,
 }
 
-/// Verifies and reads a delivery. The error says why it is ignored.
+/// Verifies and parses a delivery. The error is the reason to ignore it.
 pub(super) fn open(headers: &HeaderMap, body: &[u8], secret: &[u8]) -> Result<Notice, &'static str> {
     if secret.len() < MIN_SECRET {
         return Err("the token of the Secret has less than 16 bytes");
@@ -65,7 +65,7 @@ pub(super) fn open(headers: &HeaderMap, body: &[u8], secret: &[u8]) -> Result<No
     Ok(Notice { urls: urls(&body), refs: refs(&body) })
 }
 
-/// Compares in constant time. The first known header of the request decides.
+/// Compares in constant time. The first known header in the request decides.
 fn verify(headers: &HeaderMap, body: &[u8], secret: &[u8]) -> Result<(), &'static str> {
     let key = hmac::Key::new(HMAC_SHA256, secret);
     for (name, has_prefix) in SIGNATURES {
@@ -111,8 +111,8 @@ fn items<'a>(body: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> 
 }
 
 impl Notice {
-    /// Returns whether a repository and reference may have changed. A delivery that names no reference
-    /// concerns all.
+    /// Returns true if a repository and reference may have changed. A delivery without a reference applies to
+    /// all.
     pub(super) fn concerns(&self, url: &str, reference: &GitRef) -> bool {
         let Ok(ours) = Remote::parse(url) else { return false };
         let is_ours = |url: &String| Remote::parse(url).is_ok_and(|theirs| theirs.is_same_place(&ours));
@@ -124,7 +124,7 @@ impl Notice {
             ("", tag) => name.strip_prefix("refs/tags/") == Some(tag),
             _ => name.starts_with("refs/tags/"),
         };
-        // A commit id names a commit that does not change.
+        // A pinned commit does not change.
         commit.is_empty()
             && self.urls.iter().any(is_ours)
             && (self.refs.is_empty() || self.refs.iter().any(is_followed))

@@ -1,9 +1,8 @@
-//! Failures of pushes and commit statuses, by the retry that they need.
+//! Maps failures of pushes and commit statuses to the retry that they need.
 
 use crate::git::Error;
 use reconcile::{Failure, FailureKind};
 
-/// Returns the failure of a write to a git server.
 pub(super) fn failure(error: &Error) -> Failure {
     let kind = match error {
         Error::PushRejected { .. }
@@ -18,7 +17,7 @@ pub(super) fn failure(error: &Error) -> Failure {
         | Error::HistoryRefused { .. }
         | Error::NotVerified { .. }
         | Error::NotOurs { .. } => FailureKind::Invalid,
-        // The report is one field, and another hub owns it.
+        // Another hub owns the report, like a field.
         Error::Fenced { .. } => FailureKind::FieldConflict,
         Error::PushContended { .. } => FailureKind::Conflict,
         Error::BranchDeleted { .. } | Error::BranchRewritten { .. } => FailureKind::NotFound,

@@ -1,23 +1,24 @@
-//! The places for concurrent fetches, so that a few slow remotes delay no other repository.
+//! Limits concurrent fetches, so that a few slow remotes do not delay other repositories.
 //!
-//! A fetch takes a place of its namespace and one of the hub for its first seconds, and then one of the few
-//! that a namespace has for slow fetches. A server that trickles makes a fetch as long as the limit allows,
-//! and whoever may create ConfigRepos may name any number of such servers: a fetch that finds no place for
-//! slow ones keeps the first place of its namespace, and delays that namespace alone.
+//! For its first seconds, a fetch takes a place of its namespace and a place of the hub. After that, it takes
+//! one of the namespace's few places for slow fetches. A server that trickles makes a fetch as long as the time
+//! limit, and anybody who may create ConfigRepos may use any number of such servers. A fetch that finds no slow
+//! place therefore keeps the first place of its namespace, and delays only that namespace.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Number of concurrent fetches in their first seconds. Those that last longer mostly wait for their server.
+/// The maximum number of concurrent fetches in their first seconds. Longer fetches mostly wait for their
+/// server.
 pub(super) const MAX_CONCURRENT_FETCHES: usize = 4;
 
-/// Number of concurrent fetches of one namespace in their first seconds. It leaves a place to the others at
-/// any time.
+/// The maximum number of concurrent fetches of one namespace in their first seconds. It always leaves a place
+/// for other namespaces.
 pub(super) const MAX_NAMESPACE_FETCHES: usize = MAX_CONCURRENT_FETCHES - 1;
 
-/// Number of concurrent fetches of one namespace after their first seconds. Each has a thread.
+/// The maximum number of slow concurrent fetches of one namespace. Each has a thread.
 const MAX_SLOW_FETCHES: usize = 8;
 
 /// The places of one operator.
@@ -44,7 +45,7 @@ impl FetchPlaces {
         Self { hub: Arc::new(Semaphore::new(MAX_CONCURRENT_FETCHES)), namespaces: Mutex::default() }
     }
 
-    /// Waits for a place of the namespace, and then for one of the hub. Both are first come, first served.
+    /// Waits for a place of the namespace, then for a place of the hub. Both are first come, first served.
     pub(super) async fn take(&self, namespace: &str) -> FetchPlace {
         let places = self.of(namespace);
         let first = Arc::clone(&places.first).acquire_owned().await;
@@ -66,7 +67,7 @@ impl FetchPlaces {
 }
 
 impl FetchPlace {
-    /// Hands the place of the hub to the next fetch, and that of the namespace if it has a place for a slow
+    /// Releases the place of the hub, and the first place of the namespace if it has a free place for a slow
     /// fetch.
     pub(super) fn hand_on(&mut self) {
         self.hub = None;

@@ -1,4 +1,4 @@
-//! One mirror for each remote and purpose, with its credentials.
+//! The mirrors, one for each remote and purpose, with their credentials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,56 +27,55 @@ use object::tree::Checkout;
 use object::{Key, hex};
 use reconcile::{Answer, Outcome, Push, Source};
 
-/// Longest time of a whole fetch or push, and longest wait for others on the same remote. The first fetch of
-/// a large repository takes seconds.
+/// The time limit for a fetch or push, and for waiting for other operations on the same remote. The first fetch
+/// of a large repository takes seconds.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Time limit for the end of a cancelled operation. It checks for its cancellation at every entry of a tree
-/// and at every answer.
+/// The time for a canceled operation to end. It checks for cancellation at every tree entry and response.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limit of operations on one remote that do not end. Each of them holds a thread until the process ends.
+/// The maximum number of operations on one remote that do not end. Each occupies a thread until the process
+/// ends.
 const MAX_ABANDONED: usize = 3;
 
-/// Time after which a fetch counts as slow and hands its place to the next one. A fetch that brings nothing
-/// new takes less than a second.
+/// The time after which a fetch counts as slow and releases its place. A fetch without changes takes less than
+/// a second.
 const TURN: Duration = Duration::from_secs(10);
 
 /// The options of fetches and pushes.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
-    /// The directory for mirrors of repositories. Its content may be deleted while the operator does not run.
+    /// The directory for mirrors. Its content may be deleted while the operator is not running.
     pub cache: PathBuf,
-    /// Whether a ConfigRepo may name a repository of this machine.
+    /// True if ConfigRepos may use repositories on this machine.
     pub local_repositories: bool,
-    /// The hosts that a ConfigRepo may name, such as `*.example.com`; if empty, all with a public address.
+    /// The hosts that ConfigRepos may use, such as `*.example.com`. If empty, all hosts with a public address.
     pub hosts: Vec<String>,
 }
 
-/// The purpose of a mirror. The purposes share no mirror, so that a slow push does not hold up a fetch.
+/// The purpose of a mirror. Each purpose has its own mirror, so that a slow push does not delay a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
     Read,
     Write,
 }
 
-/// Namespaces share no mirrors: a client that knows a commit of a private repository is not thereby allowed
-/// to read it.
+/// Namespaces do not share mirrors, because a client that knows a commit of a private repository may still not
+/// be allowed to read it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MirrorKey {
     pub(super) purpose: Purpose,
     pub(super) namespace: String,
-    /// [`Remote::identity`].
+    /// See [`Remote::identity`].
     pub(super) remote: String,
 }
 
-/// The mirror that is in use, and those of operations that do not end.
+/// The current mirror, and abandoned mirrors of operations that do not end.
 #[derive(Default)]
 struct Slot {
     mirror: SharedMirror,
     abandoned: Vec<SharedMirror>,
-    /// Counts the mirrors that were abandoned, so that none gets the directory of one that a thread still
-    /// writes to.
+    /// The number of abandoned mirrors, so that no new mirror gets a directory that a thread still writes to.
     generation: usize,
 }
 
@@ -86,7 +85,7 @@ pub(super) struct FetchError {
     pub(super) error: Error,
 }
 
-/// A server, by its URL and the Secret with which it is asked.
+/// A server, identified by its URL and the Secret for it.
 pub(super) type AskedServer = (Option<Key>, String);
 
 /// The mirrors of one operator.
@@ -97,19 +96,19 @@ pub(super) struct Mirrors {
     places: FetchPlaces,
     pub(super) cache: Arc<Cache>,
     pub(super) arrivals: Arc<Arrivals>,
-    /// Names this process in reports. A process ends when it has lost its leadership.
+    /// The name of this process in reports. A process ends when it loses its leadership.
     writer: String,
-    /// The places with a report of this process: remote, branch, directory and owner. Once it has written
-    /// there, a report of another process is that of another hub with the same identity.
+    /// The places where this process has pushed a report: remote, branch, directory and owner. If another
+    /// process's report is there later, it is from another hub with the same identity.
     pushed: Mutex<BTreeSet<(String, String, String, String)>>,
-    /// Until when a server wants no pushes, and what it said.
+    /// The rate limits of servers for pushes, and their errors.
     paused: Mutex<BTreeMap<AskedServer, (Instant, Error)>>,
     longest: Duration,
     turn: Duration,
     grace: Duration,
 }
 
-/// Returns a name that no other process has.
+/// Returns a unique name for this process.
 fn process_name() -> String {
     let mut random = [0; 8];
     let filled = pki::fill_random(&mut random).is_ok();
@@ -134,13 +133,13 @@ impl Mirrors {
         }
     }
 
-    /// Returns the addresses that connections may lead to.
+    /// Returns the addresses that connections may be opened to.
     pub(super) fn egress(&self) -> Egress {
         let SourceOptions { cache: _, local_repositories, hosts } = &self.options;
         Egress::Hosts { names: hosts.clone(), loopback: *local_repositories }
     }
 
-    /// Reads the address of a repository.
+    /// Parses the address of a repository.
     pub(super) fn remote(&self, url: &str) -> Result<Remote, Error> {
         let remote = Remote::parse(url)?;
         if remote.is_local() && !self.options.local_repositories {
@@ -152,8 +151,8 @@ impl Mirrors {
         Ok(remote)
     }
 
-    /// Fetches the commit that a ConfigRepo follows. If the server refuses the credentials and the Secret has
-    /// others by then, it is asked once more.
+    /// Fetches the commit that a ConfigRepo follows. If the server rejects the credentials and the Secret has
+    /// changed since, retries once.
     pub(super) async fn fetch(
         &self,
         repo: &ConfigRepo,
@@ -200,7 +199,7 @@ impl Mirrors {
             mirror.fetch(&want, history).map_err(|error| {
                 let held = last.as_ref().map(|last| last.revision.clone()).or(accepted.clone());
                 let kept = held.filter(|held| mirror.is_trusted(held)).and_then(|held| {
-                    // After a restart, the cache may still hold the commit that was accepted last.
+                    // After a restart, the cache may still have the last accepted commit.
                     last.or_else(|| mirror.checkout(&held).ok().flatten())
                 });
                 FetchError { kept, error }
@@ -210,7 +209,6 @@ impl Mirrors {
         .unwrap_or_else(|error| Err(failed(error)))
     }
 
-    /// Pushes a report.
     pub(super) async fn push(&self, push: Push) -> Outcome {
         let server = (push.secret.clone(), push.url.clone());
         let pushed =
@@ -218,7 +216,7 @@ impl Mirrors {
         Ok(pushed.map_or(Answer::Nothing, Answer::Commit))
     }
 
-    /// Writes to a server, or repeats its last refusal if it wants no requests yet.
+    /// Writes to a server, or repeats its last error while it is rate limiting.
     pub(super) async fn unless_paused<T>(
         &self,
         server: AskedServer,
@@ -269,12 +267,11 @@ impl Mirrors {
         Ok(pushed)
     }
 
-    /// Runs a blocking operation on the mirror of a remote: one at a time, and for [`OPERATION_TIMEOUT`] at
-    /// most.
+    /// Runs a blocking operation on a remote's mirror: one at a time, for at most [`OPERATION_TIMEOUT`].
     ///
-    /// An operation waits for its mirror before it takes the places for fetches. So a slow remote holds
-    /// those of one fetch at most, and the first ones for [`TURN`] at most, unless its namespace has many.
-    /// The operation is cancelled when its caller goes away.
+    /// An operation waits for its mirror before it takes the places for a fetch. A slow remote therefore
+    /// occupies the places of at most one fetch, and the first places for at most [`TURN`], unless its
+    /// namespace has many slow fetches. If the caller is dropped, the operation is canceled.
     pub(super) async fn with_mirror<T: Send + 'static>(
         &self,
         key: MirrorKey,
@@ -300,7 +297,7 @@ impl Mirrors {
         let mut task = spawn_blocking(move || -> Result<T, Error> {
             let mirror_dir = Mirror::directory(&dir, &remote);
             cache.begin(&mirror_dir, &in_use);
-            // A mirror that a panic leaves behind is opened again.
+            // A mirror left behind by a panic is reopened.
             let mut mirror = match held.take() {
                 Some(mut mirror) => {
                     mirror.set_credentials(credentials)?;
@@ -330,7 +327,7 @@ impl Mirrors {
             return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         }
         cancel.cancel();
-        // The error of the operation says more than that it was late.
+        // The operation's own error is more specific than a timeout.
         if let Ok(done) = timeout(self.grace, task).await {
             return done.unwrap_or_else(|panic| Err(Error::Cache(panic.to_string())));
         }
@@ -338,8 +335,7 @@ impl Mirrors {
         Err(Error::Abandoned { url })
     }
 
-    /// Returns the mirror of a key and the directory for it; `None` if too many operations on the remote do
-    /// not end.
+    /// Returns the mirror for a key and its directory; `None` if too many operations on the remote do not end.
     fn slot(&self, key: &MirrorKey) -> Option<(SharedMirror, PathBuf)> {
         let mut slots = self.slots.lock().expect("no task panics while it holds the map");
         let slot = slots.entry(key.clone()).or_default();
@@ -356,7 +352,7 @@ impl Mirrors {
         Some((Arc::clone(&slot.mirror), dir))
     }
 
-    /// Abandons a mirror to the operation that does not end.
+    /// Leaves a mirror to an operation that does not end.
     fn abandon(&self, key: &MirrorKey, mirror: &SharedMirror) {
         let mut slots = self.slots.lock().expect("no task panics while it holds the map");
         let slot = slots.entry(key.clone()).or_default();
@@ -366,7 +362,7 @@ impl Mirrors {
         }
     }
 
-    /// Returns the signatures that the commits of a ConfigRepo must have.
+    /// Returns the required signatures for commits of a ConfigRepo.
     async fn verification(
         &self,
         namespace: &str,
@@ -378,10 +374,10 @@ impl Mirrors {
     }
 }
 
-/// Returns the signatures that commits after the accepted one must have, with the keys of a Secret.
+/// Returns the required signatures for commits after the accepted one, with the keys in a Secret.
 ///
 /// # Errors
-/// A key of the Secret cannot be read.
+/// A key in the Secret is invalid.
 pub(crate) fn verification(
     verify: &Verify,
     secret: &SecretData,
@@ -390,13 +386,13 @@ pub(crate) fn verification(
     let Verify { mode, secret_ref: _, unknown: _ } = verify;
     let part = match mode {
         VerifyMode::Tip => SignedPart::Tip,
-        // An unknown mode means the safest one.
+        // An unknown mode is treated as the safest one.
         VerifyMode::Range | VerifyMode::Other(_) => SignedPart::Range,
     };
     Ok(Verification { keys: Arc::new(Keyring::from_secret(secret)?), part, accepted, now: now() })
 }
 
-/// Returns the reference that a ConfigRepo follows, unless no reference can have that name.
+/// Returns the reference that a ConfigRepo follows, if its name is valid.
 pub(crate) fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     match (of.commit.as_str(), of.semver.as_str(), of.tag.as_str(), of.branch.as_str()) {
         ("", "", "", "") => RefSpec::branch("main"),
@@ -407,8 +403,8 @@ pub(crate) fn ref_spec(of: &GitRef) -> Result<RefSpec, Error> {
     }
 }
 
-/// Returns the commit that was accepted last from the same reference of the same URL, and the rewind that a
-/// person allowed.
+/// Returns the last accepted commit from the same reference of the same URL, and the rewind that a person
+/// allowed.
 pub(crate) fn history(repo: &ConfigRepo, before: &Source) -> (Option<String>, Option<String>) {
     let (url, reference) = (&repo.spec.url, repo.spec.r#ref.name());
     let status = repo.status.as_ref();

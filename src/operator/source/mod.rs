@@ -1,9 +1,9 @@
-//! The source controller: keeps the [`Source`](reconcile::Source) of every `ConfigRepo` fresh, and pushes
+//! The source controller: keeps the [`Source`](reconcile::Source) of every `ConfigRepo` up to date, and pushes
 //! reports.
 //!
 //! A repository is fetched when its interval has passed, when a local repository changes, when its spec or an
-//! annotation asks for a fetch, and after a failure with growing waits, which a change of its Secrets ends.
-//! The controllers decide what a commit means.
+//! annotation requests it, and after a failure. Waits after failures grow until one of its Secrets changes. The
+//! controllers decide what a commit means.
 
 mod cache;
 mod commit_status;

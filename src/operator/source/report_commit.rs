@@ -1,10 +1,11 @@
-//! The commit of a report.
+//! Builds the commit of a report.
 
 use crate::git::{Commit, CommitSigner, LastPush, Replaces};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, RewrittenPolicy};
 use reconcile::{Push, ReportTakeover};
 
-/// Returns the commit of a report. A process that `has_pushed` there takes over what a person says.
+/// Returns the commit of a report. If the process `has_pushed`, it may only replace other reports as a person
+/// allowed.
 pub(super) fn report_commit(
     push: Push,
     has_pushed: bool,

@@ -1,7 +1,7 @@
 //! Reads the Secrets of ConfigRepos.
 //!
-//! A Secret is read from the API server each time, so that a change counts from the next operation on. None
-//! is watched: the role of the operator lets it read a Secret, and not list those of a namespace.
+//! Secrets are read from the API server each time, so that a change takes effect at the next operation. They
+//! are not watched: the operator's role allows it to read a Secret, but not to list a namespace's Secrets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use api::gitops::v1alpha1::ConfigRepo;
 use controllers::random_values;
 use object::{Key, Seed};
 
-/// Time between two looks at the Secrets of a ConfigRepo whose fetch they may mend. 100 such ConfigRepos cost
-/// the hub 10 requests a second.
+/// The interval between checks of the Secrets that may fix a ConfigRepo's fetch. 100 such ConfigRepos cost the
+/// hub 10 requests per second.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// The values of a Secret by their keys.
+/// The values in a Secret by key.
 pub(super) type SecretData = BTreeMap<String, ByteString>;
 
 /// The Secrets of a hub.
@@ -35,10 +35,10 @@ impl Secrets {
         Self { hub, look: LOOK }
     }
 
-    /// Reads credentials; those of no Secret prove nothing.
+    /// Reads credentials. Without a Secret, they are empty.
     ///
     /// # Errors
-    /// Returns [`Error::Credentials`] if the Secret cannot be read or used.
+    /// Returns [`Error::Credentials`] if the Secret cannot be read or is invalid.
     pub(super) async fn credentials(&self, secret: Option<&Key>) -> Result<Credentials, Error> {
         match secret {
             Some(secret) => Ok(Credentials::from_secret(&self.read(secret).await?)?.at(now())),
@@ -46,7 +46,7 @@ impl Secrets {
         }
     }
 
-    /// Reads credentials again that a server refused; `None` if they are the same.
+    /// Rereads credentials that a server rejected; `None` if they are unchanged.
     pub(super) async fn replaced(&self, secret: Option<&Key>, refused: &Credentials) -> Option<Credentials> {
         let read = self.credentials(secret).await.ok()?;
         (read != *refused).then_some(read)
@@ -55,13 +55,13 @@ impl Secrets {
     /// Reads the data of a Secret.
     ///
     /// # Errors
-    /// Returns [`Error::Credentials`] if it cannot be read.
+    /// Returns [`Error::Credentials`] if the Secret cannot be read.
     pub(super) async fn read(&self, key: &Key) -> Result<SecretData, Error> {
         Ok(self.get(key).await?.data.unwrap_or_default())
     }
 
-    /// Returns the versions of the Secrets that a fetch of a ConfigRepo reads; `None` for one that cannot be
-    /// read.
+    /// Returns the resource versions of the Secrets that a ConfigRepo's fetch reads; `None` for a Secret that
+    /// cannot be read.
     pub(super) async fn versions(&self, repo: &ConfigRepo) -> Vec<Option<String>> {
         let namespace = repo.metadata.namespace.clone().unwrap_or_default();
         let verify = repo.spec.verify.as_ref().map(|verify| &verify.secret_ref);
@@ -73,7 +73,7 @@ impl Secrets {
         versions
     }
 
-    /// Waits until the Secrets that a fetch of a ConfigRepo reads have other versions.
+    /// Waits until the Secrets that a ConfigRepo's fetch reads have other resource versions.
     pub(super) async fn changed(&self, repo: &ConfigRepo, versions: &[Option<String>]) {
         loop {
             sleep(self.look).await;
@@ -83,8 +83,8 @@ impl Secrets {
         }
     }
 
-    /// Reads the seed of a ConfigRepo whose charts draw random values; `None` if there is none yet. `before` is the seed
-    /// that was read last, which counts while the hub does not answer.
+    /// Reads the seed of a ConfigRepo whose charts use random values; `None` if there is none yet. `before` is
+    /// the last seed, which is used while the hub does not answer.
     pub(super) async fn seed(
         &self,
         repo: &ConfigRepo,

@@ -1,4 +1,4 @@
-//! Starts fetches after the webhooks of git servers.
+//! Starts fetches on webhooks from git servers.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use api::names;
 use object::Key;
 use object::names::{is_dns_label, is_dns_subdomain};
 
-/// Number of deliveries that are checked together, so that a flood of forged ones costs the hub little.
+/// The maximum number of concurrent checks, so that a flood of forged deliveries costs the hub little.
 const MAX_CONCURRENT_DELIVERIES: usize = 4;
-/// The key of the Secret.
+/// The key in the Secret.
 const TOKEN: &str = "token";
 
 /// Receives deliveries, and decides which ConfigRepos to fetch.
@@ -56,7 +56,7 @@ impl Webhooks {
 
     async fn handle(&self, delivery: &Delivery) -> Result<(), String> {
         let Delivery { repo, headers, body } = delivery;
-        // The paths of requests contain the names.
+        // The names become part of request paths.
         if !is_dns_label(&repo.namespace) || !is_dns_subdomain(&repo.name) {
             return Err("no ConfigRepo can have that name".into());
         }
@@ -72,7 +72,7 @@ impl Webhooks {
         let notice = delivery::open(headers, body, &token.0)?;
         let listed = timeout(REQUEST_TIMEOUT, repos.list(&ListParams::default())).await;
         let listed = listed.map_err(|_| "the hub does not answer")?.map_err(|e| message(&e))?;
-        // One webhook of a server serves all ConfigRepos that use the same Secret.
+        // One webhook of a server serves all ConfigRepos with the same Secret.
         let concerned = listed.iter().filter(|one| {
             one.spec.webhook.as_ref().is_some_and(|other| other.secret_ref.name == secret_ref.name)
                 && notice.concerns(&one.spec.url, &one.spec.r#ref)
@@ -86,8 +86,8 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Requests a fetch: directly if this process fetches, else with an annotation. That of people would also
-    /// end the fights of the ConfigRepo.
+    /// Requests a fetch: directly if this process fetches, otherwise with an annotation. It does not use the
+    /// annotation for people, which would also end the fights of the ConfigRepo.
     async fn hint(&self, repo: Key, repos: &Api<ConfigRepo>) -> Result<(), String> {
         if self.leadership.as_ref().is_none_or(Leadership::holds) {
             return self.hints.try_send(repo).map_err(|_| "too many fetches are pending".into());

@@ -1,7 +1,7 @@
-//! Sends spans to a collector over OTLP/HTTP with protobuf bodies.
+//! Exports spans to a collector over OTLP/HTTP with protobuf bodies.
 //!
-//! Nothing waits for a collector: spans that find the queue full, and batches that the collector does not
-//! take, are lost, and the log says so.
+//! Nothing waits for a collector. If the queue is full or the collector rejects a batch, the spans are dropped,
+//! and this is logged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,16 +30,16 @@ use super::message::{
 };
 use api::names::OPERATOR;
 
-/// Limit of the spans that wait. A rollout to 1,000 clusters makes about 6,000 in all.
+/// The maximum number of queued spans. A rollout to 1,000 clusters creates about 6,000 in total.
 const QUEUE: usize = 8192;
-/// Limit of the spans of a request; about 300 bytes each.
+/// The maximum number of spans in a request, of about 300 bytes each.
 const BATCH: usize = 512;
-/// How long a batch waits for more spans.
+/// The time that a batch waits for more spans.
 const DELAY: Duration = Duration::from_secs(1);
-/// Time limit of a request, the default of the specification.
+/// The timeout of a request, the default in the specification.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The address of a collector, and what is sent along with spans.
+/// The address of a collector, and the attributes of the spans.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
     endpoint: Uri,
@@ -47,7 +47,7 @@ pub struct TraceOptions {
     resource: BTreeMap<String, String>,
 }
 
-/// The variables of the specification of OpenTelemetry that are read.
+/// The supported environment variables of the OpenTelemetry specification.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -56,11 +56,11 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 impl TraceOptions {
-    /// Reads the options from the base URL of a collector, if a flag gives one, and from the environment.
-    /// `None` if neither names a collector.
+    /// Reads the options from the environment, with the base URL from a flag if given. Returns `None` without a
+    /// collector.
     ///
     /// # Errors
-    /// A value cannot be read, or the environment asks for another protocol.
+    /// A value is invalid, or the environment requests another protocol.
     pub fn read(
         endpoint: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
@@ -82,7 +82,7 @@ impl TraceOptions {
         }
         let mut headers = HeaderMap::new();
         for (name, value) in pairs(HEADERS, &variable(HEADERS).unwrap_or_default())? {
-            // No message shows the value, which may be a secret.
+            // No message contains the value, which may be confidential.
             let wrong = || anyhow!("{HEADERS}: {name} is no header");
             let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
             value.set_sensitive(true);
@@ -98,7 +98,7 @@ impl TraceOptions {
     }
 }
 
-/// Reads `key=value,key=value`, with values that are percent-encoded.
+/// Parses `key=value,key=value` with percent-encoded values.
 fn pairs(name: &str, text: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts
@@ -112,7 +112,7 @@ fn pairs(name: &str, text: &str) -> anyhow::Result<BTreeMap<String, String>> {
         .collect()
 }
 
-/// The queue of the spans.
+/// The queue of spans to export.
 #[derive(Clone)]
 pub(super) struct SpanQueue {
     pub(super) spans: mpsc::Sender<Span>,
@@ -127,18 +127,18 @@ impl SpanQueue {
     }
 }
 
-/// Sends the spans of a queue.
+/// Exports the spans in a queue.
 pub(crate) struct Exporter {
     options: TraceOptions,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     spans: mpsc::Receiver<Span>,
     lost: Arc<AtomicU64>,
-    /// The last request failed.
+    /// True if the last request failed.
     is_failing: bool,
 }
 
 impl Exporter {
-    /// Returns a queue and what sends it.
+    /// Returns a queue and its exporter.
     pub(super) fn new(options: TraceOptions) -> (SpanQueue, Self) {
         let (sender, spans) = mpsc::channel(QUEUE);
         let lost = Arc::<AtomicU64>::default();
@@ -154,7 +154,7 @@ impl Exporter {
         (queue, Self { options, client, spans, lost, is_failing: false })
     }
 
-    /// Sends spans until `stop`, and then those that wait.
+    /// Exports spans until `stop`, and then the queued ones.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         loop {
             let first = tokio::select! {

@@ -1,5 +1,5 @@
-//! The messages of OTLP 1.x that carry spans (`opentelemetry/proto/trace/v1/trace.proto`), with the fields
-//! that are used here.
+//! The OTLP 1.x messages for spans (`opentelemetry/proto/trace/v1/trace.proto`), with the fields that are used
+//! here.
 
 /// The body of `POST /v1/traces`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -42,7 +42,6 @@ pub(super) struct InstrumentationScope {
     pub(super) version: String,
 }
 
-/// One piece of work.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Span {
     /// 16 bytes.
@@ -68,7 +67,7 @@ pub(super) struct Span {
     pub(super) status: Option<Status>,
 }
 
-/// The side of a call on which the work is done.
+/// The side of a call that the span is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub(super) enum SpanKind {
@@ -86,7 +85,6 @@ pub(super) struct Status {
     pub(super) code: i32,
 }
 
-/// Whether the work failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub(super) enum StatusCode {
@@ -94,7 +92,6 @@ pub(super) enum StatusCode {
     Error = 2,
 }
 
-/// An attribute.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct KeyValue {
     #[prost(string, tag = "1")]
@@ -103,10 +100,10 @@ pub(super) struct KeyValue {
     pub(super) value: Option<AnyValue>,
 }
 
-/// The value of an attribute; only strings are used.
+/// The value of an attribute. Only strings are used.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AnyValue {
-    /// A member of a `oneof`, which is present even if it is empty.
+    /// A member of a `oneof`, which is encoded even if it is empty.
     #[prost(string, optional, tag = "1")]
     pub(super) string_value: Option<String>,
 }

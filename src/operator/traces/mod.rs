@@ -1,8 +1,8 @@
-//! Traces of the way of a commit, for collectors of OpenTelemetry.
+//! Traces of a commit's path, for OpenTelemetry collectors.
 //!
-//! The id of a trace is the begin of the commit id, so that every process finds it without a message from
-//! another one. All operators that fetch a commit put their spans into one trace, before and after a restart.
-//! Without an endpoint nothing here runs.
+//! The id of a trace is the start of the commit id, so that every process can derive it without communication.
+//! All operators that fetch a commit put their spans into one trace, before and after a restart. Without an
+//! endpoint, nothing here runs.
 
 mod export;
 mod message;

@@ -1,8 +1,9 @@
-//! The spans of an operator: a fetch is the first span of a commit, and all that the controllers do for it
-//! are its children. Only the webhook that asked for the fetch comes before it.
+//! The spans of an operator. The fetch is the first span of a commit, and all work of the controllers for it is
+//! below the fetch. Only the webhook that requested the fetch comes before it.
 //!
-//! The commit of an object on the hub is the one that its ConfigRepo applies, or has applied last. So the
-//! writes of a rollout that a later commit of the same repository overtakes belong to the later commit.
+//! An object on the hub belongs to the commit that its ConfigRepo is applying, or has applied last. If a later
+//! commit of the same repository overtakes a rollout, the rollout's writes therefore belong to the later
+//! commit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,32 +24,31 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Kind};
 use reconcile::{Act, Action, Caches, Failure, FailureKind, Outcome, Source, View as _};
 
-/// Makes spans of the operator's work for commits.
+/// Creates spans for the operator's work on commits.
 pub(crate) struct Tracer {
     queue: SpanQueue,
-    /// Makes the span ids of this process differ from those of others.
+    /// Makes span ids unique across processes.
     seed: [u8; 16],
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The commits whose application has begun, by ConfigRepo.
+    /// The commits being applied, by ConfigRepo.
     applying: BTreeMap<Key, Applying>,
-    /// The traces of the reconciliations that have written, by `reconcile_id`.
+    /// The traces of reconciliations that have written, by `reconcile_id`.
     written: BTreeMap<u64, TraceContext>,
-    /// Counts the spans that nothing else names.
+    /// Numbers the spans that have no other id.
     count: u64,
 }
 
-/// A commit that is being applied.
 struct Applying {
     commit: String,
-    /// The commit that was applied before it.
+    /// The commit that was applied before.
     before: Option<String>,
 }
 
-/// The place of a span in a trace.
+/// The position of a span in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TraceContext {
     trace_id: Vec<u8>,
@@ -59,13 +59,13 @@ struct TraceContext {
 
 /// The times of a fetch.
 pub(crate) struct FetchTimes {
-    /// When a webhook asked for it, if one did.
+    /// The time when a webhook requested it, if one did.
     pub(crate) hinted: Option<Timestamp>,
     pub(crate) began: Timestamp,
     pub(crate) ended: Timestamp,
 }
 
-/// A span without its place.
+/// A span without its position.
 struct Work {
     id: Vec<u8>,
     name: String,
@@ -77,17 +77,17 @@ struct Work {
 }
 
 impl Tracer {
-    /// Returns a tracer and what sends its spans.
+    /// Returns a tracer, and the exporter for its spans.
     pub(crate) fn new(options: TraceOptions) -> (Self, Exporter) {
         let (queue, exporter) = Exporter::new(options);
         let mut seed = [0; 16];
-        // Without random bytes, ids of two processes may be equal, which spoils a picture and nothing else.
+        // Without random bytes, ids of two processes may collide, which only garbles a trace.
         let _ = SystemRandom::new().fill(&mut seed);
         (Self { queue, seed, state: Mutex::default() }, exporter)
     }
 
-    /// Makes the first spans of a commit that has just been fetched. A commit that an earlier process fetched
-    /// gets no others.
+    /// Creates the first spans of a newly fetched commit. A commit that an earlier process fetched gets no new
+    /// ones.
     pub(crate) fn fetched(&self, repo: &ConfigRepo, source: &Source, times: FetchTimes) {
         let FetchTimes { hinted, began, ended } = times;
         let Some(commit) = source.checkout.as_ref().map(|checkout| checkout.revision.as_str()) else {
@@ -111,7 +111,7 @@ impl Tracer {
         self.add(&TraceContext { parent, ..first }, work);
     }
 
-    /// Makes a span of an activity that a commit caused.
+    /// Creates a span for an activity that a commit caused.
     pub(crate) fn observe(&self, activity: &Activity<'_>) {
         let Activity { caches, began, ended, kind } = activity;
         let (began, ended) = (*began, *ended);
@@ -142,7 +142,7 @@ impl Tracer {
         }
     }
 
-    /// Makes a span of a write, as a child of its reconciliation.
+    /// Creates a span for a write, as a child of its reconciliation.
     fn acted(&self, context: TraceContext, activity: &Activity<'_>, act: &Act, outcome: &Outcome) {
         let (verb, object) = match act.action() {
             Action::Apply { dry_run: true, .. } => return,
@@ -171,8 +171,8 @@ impl Tracer {
         });
     }
 
-    /// Remembers the commit if the write is one of an object of it. The status of the ConfigRepo names the
-    /// commit only after all of them.
+    /// Records the commit if this writes one of its objects. The status of the ConfigRepo names the commit only
+    /// after all of its objects are written.
     fn applies(&self, caches: &Caches, act: &Act) {
         let Action::Apply { object, dry_run: false, .. } = act.action() else { return };
         let is_of_commit = object.annotations().contains_key(names::CONFIG_REPO_ANNOTATION);
@@ -186,7 +186,7 @@ impl Tracer {
         });
     }
 
-    /// Returns the place of the spans of a controller's key; `None` if no commit is known to cause them.
+    /// Returns the position for spans of a controller's key; `None` if they belong to no known commit.
     fn context(&self, caches: &Caches, controller: &str, key: &Key) -> Option<TraceContext> {
         let repo = match controller {
             "config-repo" | "report" | "commit-status" => key.clone(),
@@ -206,7 +206,7 @@ impl Tracer {
         TraceContext::of(&found, &commit)
     }
 
-    /// Returns the commit that a ConfigRepo applies or has applied last.
+    /// Returns the commit that a ConfigRepo is applying or has applied last.
     fn commit(&self, key: &Key, repo: &ConfigRepo) -> Option<String> {
         let applied = applied(repo);
         self.lock(|state| match state.applying.get(key) {
@@ -218,7 +218,7 @@ impl Tracer {
     fn add(&self, context: &TraceContext, work: Work) {
         let TraceContext { trace_id, parent, commit, repo } = context;
         let Work { id, name, kind, began, ended, mut attributes, status } = work;
-        // The name of the conventions of OpenTelemetry.
+        // The attribute name in OpenTelemetry's semantic conventions.
         attributes.push(KeyValue::new("vcs.ref.head.revision", commit));
         attributes.push(KeyValue::new("wheelwright.config_repo", repo.to_string()));
         let nanoseconds = |time: Timestamp| u64::try_from(time.as_nanosecond()).unwrap_or_default();
@@ -229,7 +229,7 @@ impl Tracer {
             name,
             kind: kind.into(),
             start_time_unix_nano: nanoseconds(began),
-            // A clock that was set back must not make a span end before it began.
+            // If the clock was set back, the span must still not end before its start.
             end_time_unix_nano: nanoseconds(ended.max(began)),
             attributes,
             status,
@@ -254,8 +254,7 @@ impl Tracer {
 }
 
 impl TraceContext {
-    /// Returns the place below the first span of a commit; `None` if the id of the commit has less than 16
-    /// bytes.
+    /// Returns the position below the first span of a commit; `None` if the commit id has less than 16 bytes.
     fn of(repo: &ConfigRepo, commit: &str) -> Option<Self> {
         let digits = commit.get(..32)?;
         let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
@@ -273,7 +272,7 @@ fn span_id(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 fn status(failure: &Failure) -> Option<Status> {
-    // A conflict is the usual way to learn of a newer object.
+    // A conflict is the usual sign of a newer object.
     let is_error = failure.kind != FailureKind::Conflict;
     is_error.then(|| Status { message: failure.message.clone(), code: StatusCode::Error.into() })
 }

@@ -1,4 +1,4 @@
-//! The definitions with several versions, and the webhook that converts between them.
+//! The definitions with several versions, and the webhook that converts between these.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use tracing::{info, warn};
 use super::{Failure, failed};
 use api::crds;
 
-/// The other webhooks that convert definitions, by the name of the definition, as they were logged last.
+/// The last logged other webhooks that convert definitions, by the name of the definition.
 #[derive(Default)]
 pub(super) struct Others(BTreeMap<String, String>);
 
 impl Others {
-    /// Records which other webhook converts a definition, if any. Returns false if that is what was recorded.
+    /// Records the other webhook that converts a definition, if any. Returns false if nothing has changed.
     fn record(&mut self, definition: &str, webhook: Option<&String>) -> bool {
         let before = match webhook {
             Some(webhook) => self.0.insert(definition.to_owned(), webhook.clone()),
@@ -59,7 +59,7 @@ pub(super) async fn ensure(
     Ok(())
 }
 
-/// Returns the address of another webhook that converts a definition.
+/// Returns the address of another webhook that already converts a definition.
 fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<String> {
     let held = definition.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
     let place = |config: &WebhookClientConfig| {
@@ -70,7 +70,7 @@ fn other(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -
     (place(held) != place(webhook)).then(|| place(held))
 }
 
-/// Returns the change of a definition, as a JSON patch of the version that was read.
+/// Returns the change of a definition, as a JSON patch that tests for the version that was read.
 fn change(definition: &CustomResourceDefinition, webhook: &WebhookClientConfig) -> Option<Value> {
     let mut wanted = definition.clone();
     crds::convert_by(&mut wanted, webhook.clone());

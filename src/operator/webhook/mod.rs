@@ -1,8 +1,8 @@
-//! Converts between the versions of OCM's add-on kinds for a Kubernetes API server.
+//! Serves the conversion webhook for the versions of OCM's add-on kinds.
 //!
-//! Every replica serves, whether or not it leads. They share one certificate in a Secret, and each of them
-//! renews it and writes its authority into the definitions if no other replica has. A definition that another
-//! webhook converts stays as it is.
+//! Every replica serves it, not only the leader. All replicas share one certificate in a Secret. Each renews it
+//! and writes its authority to the definitions if no other replica has done so. A definition with another
+//! webhook stays unchanged.
 
 mod definitions;
 mod options;
@@ -22,10 +22,10 @@ use api::names::WEBHOOK;
 
 pub use options::{WebhookAddress, WebhookOptions};
 
-/// Time between two checks of the certificate and the definitions. A replica that renews the certificate
-/// leaves the others 30 days.
+/// The interval between checks of the certificate and the definitions. Replicas that did not renew the
+/// certificate have 30 days to load it.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// Time to wait after a failure.
+/// The wait after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Serves until `stop`.
@@ -50,7 +50,7 @@ pub(super) async fn run(client: kube::Client, options: WebhookOptions, stop: Can
     );
 }
 
-/// Keeps the certificate and the definitions until `stop`.
+/// Keeps the certificate and the definitions up to date until `stop`.
 async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving, stop: &CancellationToken) {
     let mut others = Others::default();
     loop {
@@ -68,14 +68,14 @@ async fn keep(client: &kube::Client, options: &WebhookOptions, serving: &Serving
     }
 }
 
-/// The error of an attempt, for the log.
+/// The message of a failed attempt, for the log.
 type Failure = String;
 
 fn failed(attempt: &'static str) -> impl Fn(kube::Error) -> Failure {
     move |error| format!("cannot {attempt}: {}", crate::shell::message(&error))
 }
 
-/// Renews the certificate, writes its authorities into the definitions, and then serves with it.
+/// Renews the certificate, writes its authorities to the definitions, and then serves with it.
 async fn reconcile(
     client: &kube::Client,
     options: &WebhookOptions,

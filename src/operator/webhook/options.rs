@@ -9,10 +9,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use crate::serve::conversion::PATH;
 
-/// The address at which API servers reach the webhook.
+/// The address of the webhook for API servers.
 #[derive(Clone, Debug)]
 pub enum WebhookAddress {
-    /// A Service of the operator's namespace, port 443.
+    /// A Service in the operator's namespace, port 443.
     Service(String),
     /// `https://host:port`, without a path.
     Url(String),
@@ -21,16 +21,16 @@ pub enum WebhookAddress {
 /// The options of the webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
-    /// The address that it listens on.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// The address at which API servers reach it.
+    /// The address for API servers.
     pub address: WebhookAddress,
     /// The namespace of the Secret with the certificate, and of the Service.
     pub namespace: String,
 }
 
 impl WebhookOptions {
-    /// Returns the name that the certificate is for.
+    /// Returns the host name in the certificate.
     pub(super) fn host(&self) -> String {
         match &self.address {
             WebhookAddress::Service(name) => format!("{name}.{}.svc", self.namespace),

@@ -6,14 +6,13 @@ use crate::operator::source::mirrors::Mirrors;
 use crate::operator::source::mirrors::tests::{key, mirrors, repo, repository};
 use reconcile::Source;
 
-/// Returns the directories of all mirrors.
 fn dirs(cache: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeMap::new();
     find(cache, &mut found);
     found.into_keys().collect()
 }
 
-/// Returns the URLs of three repositories, and the directories of their mirrors.
+/// Returns the URLs of three repositories, and their mirror directories.
 fn repositories(dir: &Path) -> [(String, PathBuf); 3] {
     ["a", "b", "c"].map(|name| {
         std::fs::create_dir(dir.join(name)).unwrap();

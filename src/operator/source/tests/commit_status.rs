@@ -12,7 +12,7 @@ use crate::git::tests::recorder::Recorder;
 use api::gitops::v1alpha1::CommitState;
 use reconcile::FailureKind;
 
-/// Starts a hub that answers requests for a Secret with these tokens, one after the other.
+/// Starts a hub that returns a Secret with these tokens, one per request.
 fn hub(tokens: &[&str]) -> Recorder {
     let answer = |token: &&str| {
         let data = json!({"token": STANDARD.encode(token)});

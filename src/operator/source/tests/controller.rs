@@ -97,7 +97,7 @@ async fn a_secret_that_changes_after_fetches_were_refused_has_the_repository_fet
     let (forge, dir) = (Forge::new(), tempfile::tempdir().unwrap());
     forge.commit("main", &[("a", "1")]);
     let first = "first222";
-    // The version, the credentials, the same again after the refusal, and two looks.
+    // The version, the credentials, both again after the rejection, and two checks.
     let (web, hub) = rotated(&forge, &[first, first, first, first, "second22"]);
     let mut mirrors = mirrors_of(&hub.address.to_string(), dir.path(), true);
     mirrors.secrets.look = Duration::from_millis(1);

@@ -10,7 +10,7 @@ fn hex(body: &[u8], secret: &[u8]) -> String {
     tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A server with its header and its body for a push to `main`.
+/// A server's header, and its body for a push to `main`.
 struct Server {
     name: &'static str,
     header: &'static str,

@@ -19,7 +19,7 @@ use api::gitops::v1alpha1::{BranchDeletedPolicy, ConfigRepoStatus, Revision, Rew
 use object::Key;
 use reconcile::{FailureKind, ReportTakeover};
 
-/// Returns a hub that is never asked: no ConfigRepo here has a Secret.
+/// Returns mirrors whose hub gets no requests, because no ConfigRepo here has a Secret.
 pub(in crate::operator::source) fn mirrors(cache: &Path, local_repositories: bool) -> Mirrors {
     mirrors_of("127.0.0.1:1", cache, local_repositories)
 }
@@ -63,7 +63,7 @@ async fn a_slow_remote_delays_no_other_repository() {
         let (mirrors, repo) = (Arc::clone(&mirrors), repo("slow", &slow));
         waiting.spawn(async move { mirrors.fetch(&repo, &Source::default()).await.is_ok() });
     }
-    // The slow fetches are under way when the server has a connection.
+    // The slow fetches are running once the server has a connection.
     let _connection = tokio::task::spawn_blocking(move || silent.accept().unwrap()).await.unwrap();
     let fast = repo("fast", &url);
     let fetched = timeout(Duration::from_secs(20), mirrors.fetch(&fast, &Source::default())).await;
@@ -71,7 +71,7 @@ async fn a_slow_remote_delays_no_other_repository() {
     assert!(waiting.try_join_next().is_none(), "the others still wait");
 }
 
-/// Begins the fetches of trickling servers, each of its own URL, until `connected` of them are under way.
+/// Starts fetches from trickling servers, each with another URL, until `connected` of them are running.
 async fn trickle(
     mirrors: &Arc<Mirrors>,
     namespaces: &[&str],
@@ -195,7 +195,7 @@ async fn an_operator_does_not_follow_a_report_on_its_branch() {
     assert_eq!(fetched.revision, commit);
 }
 
-/// Returns a git server that takes the token `second22` only, and a hub whose Secret has one token after the
+/// Returns a git server that only accepts the token `second22`, and a hub whose Secret has one token after the
 /// other.
 pub(in crate::operator::source) fn rotated(forge: &Forge, tokens: &[&str]) -> (Web, Recorder) {
     let authorization = Some(format!("Basic {}", STANDARD.encode("git:second22")));
@@ -248,7 +248,7 @@ pub(in crate::operator::source) fn with_secret(url: &str) -> ConfigRepo {
 async fn a_secret_that_changes_counts_from_the_next_fetch_and_the_next_push_on() {
     let forge = Forge::new();
     let commit = forge.commit("main", &[("a", "1")]);
-    // What is refused is read again, and the same as before.
+    // Rejected credentials are read again, and may be unchanged.
     let (first, second) = ("first222", "second22");
     let (web, hub) = rotated(&forge, &[first, first, first, first, second, second]);
     let dir = tempfile::tempdir().unwrap();
@@ -390,7 +390,7 @@ fn history_is_that_of_the_same_reference_of_the_same_url() {
             ..Revision::default()
         };
         repo.status = Some(ConfigRepoStatus { seen: Some(revision), ..ConfigRepoStatus::default() });
-        // An edit of another field makes the status older than the spec.
+        // An edit of another field makes the spec newer than the status.
         repo.metadata.generation = Some(7);
         history(&repo, &Source::default()).0
     };

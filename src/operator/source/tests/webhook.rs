@@ -10,7 +10,7 @@ use super::*;
 
 const SECRET: &str = "0123456789abcdef";
 
-/// Returns a hub with one ConfigRepo, `fleet/a`, that writes down the paths it is asked for.
+/// Returns a hub with one ConfigRepo, `fleet/a`, that records the requested paths.
 fn hub(paths: Arc<Mutex<Vec<String>>>) -> Client {
     let repo = json!({
         "apiVersion": "gitops.wheelwright.dev/v1alpha1",

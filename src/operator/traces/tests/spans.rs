@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-/// Returns the spans of the fetch of a commit, which a webhook may have asked for at a second.
+/// Returns the spans of a commit's fetch, optionally requested by a webhook at a given second.
 fn fetched(hinted: Option<i64>) -> Vec<Span> {
     let (sender, mut queued) = mpsc::channel(8);
     let queue = SpanQueue { spans: sender, lost: Arc::default() };
