@@ -2,7 +2,8 @@
 //! Management.
 //!
 //! This package acts: it talks to git servers, API servers and people. The crates under `crates/` decide.
-//! ARCHITECTURE.md says which module and which crate may use which, and `tests/tidy/` holds them to it.
+//! ARCHITECTURE.md lists the dependencies that are allowed between modules and crates, and `tests/tidy/`
+//! enforces them.
 
 pub mod agent;
 pub mod apiserver;
@@ -13,7 +14,7 @@ pub mod operator;
 pub mod pki;
 pub mod serve;
 
-/// `crates/shell/`; within this package it has the path of a module.
+/// The crate in `crates/shell/`, re-exported like a module.
 pub use ::shell;
 
 #[cfg(test)]

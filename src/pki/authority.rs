@@ -1,4 +1,4 @@
-//! A certificate authority: one key, one self-signed certificate, and the leaf certificates it issues.
+//! A certificate authority: a key, a self-signed certificate, and the leaf certificates that it issues.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -28,10 +28,10 @@ use x509_cert::time::{Time, Validity};
 use super::signing_key::SigningKey;
 use super::{CertificateRequest, Error, KeyPair, Subject, fill_random};
 
-/// How long an authority's own certificate is good: ten years, as kubeadm's.
+/// The lifetime of an authority's own certificate: ten years, as in kubeadm.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 3600);
-/// A certificate is valid from five minutes before it was made, for clocks that run behind; as
-/// kube-controller-manager signs.
+/// Certificates are valid from five minutes before they are issued, for clocks that are behind, as in
+/// kube-controller-manager.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 
 /// A certificate authority.
@@ -59,7 +59,7 @@ pub enum Usage {
     Client,
 }
 
-/// The content of a leaf certificate beside its key.
+/// The content of a leaf certificate except its key.
 #[derive(Clone, Debug)]
 pub struct Profile<'a> {
     /// The subject.
@@ -68,11 +68,11 @@ pub struct Profile<'a> {
     pub names: &'a [&'a str],
     /// The use.
     pub usage: Usage,
-    /// The time for which it is valid.
+    /// The lifetime.
     pub lifetime: Duration,
 }
 
-/// Everything of a certificate but its issuer and signature.
+/// Everything in a certificate except its issuer and signature.
 struct Body {
     subject: Name,
     public_key: SubjectPublicKeyInfoOwned,
@@ -82,7 +82,7 @@ struct Body {
 }
 
 impl Authority {
-    /// Makes a new authority with a new key.
+    /// Creates an authority with a new key.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -106,10 +106,10 @@ impl Authority {
         Ok(Self { certificate: body.sign(subject, &key)?, key })
     }
 
-    /// Reads an authority back from its certificate and key.
+    /// Loads an authority from its certificate and key.
     ///
     /// # Errors
-    /// Fails if one of them cannot be read, or the key is not the certificate's.
+    /// Fails if one of them is invalid, or the key does not belong to the certificate.
     pub fn load(identity: &Identity) -> Result<Self, Error> {
         let attempt = "load a certificate authority";
         let key = SigningKey::from_pem(&identity.key)?;
@@ -137,10 +137,10 @@ impl Authority {
         self.certificate.to_der().expect("a certificate that was read or made can be written")
     }
 
-    /// Makes a key and a certificate for it.
+    /// Generates a key, and issues a certificate for it.
     ///
     /// # Errors
-    /// Fails if the system has no randomness, or a name cannot be written.
+    /// Fails if the system has no randomness, or a name cannot be encoded.
     pub fn issue(&self, profile: &Profile<'_>, now: Timestamp) -> Result<Identity, Error> {
         let key = KeyPair::generate()?;
         let Profile { subject, names, usage, lifetime } = profile;
@@ -150,8 +150,8 @@ impl Authority {
         Ok(Identity { certificate: self.certify(body)?, key: key.to_pem() })
     }
 
-    /// Signs a request, as kube-controller-manager signs approved ones: subject and DNS names as asked,
-    /// usages as given here.
+    /// Signs a request, as kube-controller-manager signs approved requests: with the requested subject and DNS
+    /// names, but with the given usages.
     ///
     /// # Errors
     /// Fails if the key cannot sign.
@@ -168,7 +168,7 @@ impl Authority {
         self.certify(Body { subject, public_key, from: now, lifetime, extensions })
     }
 
-    /// Returns the extensions of a leaf.
+    /// Returns the extensions of a leaf certificate.
     fn extensions(&self, usages: &[Usage], names: &[&str]) -> Result<Vec<Extension>, Error> {
         let authority_key = AuthorityKeyIdentifier {
             key_identifier: Some(self.key_id()?),
@@ -187,15 +187,15 @@ impl Authority {
         Ok(extensions)
     }
 
-    /// Returns when the certificate of the authority ends. No certificate that it signs should end later.
+    /// Returns when the authority's certificate expires. Certificates that it signs should not expire later.
     ///
     /// # Errors
-    /// Fails if the certificate has a time that cannot be read.
+    /// Fails if the certificate contains an invalid time.
     pub fn expires(&self) -> Result<Timestamp, Error> {
         Ok(super::Certificate::from_der(&self.certificate_der())?.not_after)
     }
 
-    /// Returns the identifier of the authority's key from its certificate, because clients compare the two.
+    /// Returns the identifier of the authority's key as in its certificate, because clients compare the two.
     fn key_id(&self) -> Result<OctetString, Error> {
         let own = &self.certificate.tbs_certificate;
         match own.get::<SubjectKeyIdentifier>().map_err(Error::of("name a key"))? {
@@ -224,7 +224,7 @@ impl Body {
         let attempt = "write a certificate";
         let mut serial = [0u8; 16];
         fill_random(&mut serial)?;
-        // The number is positive, and always of full length.
+        // The number must be positive, and always has full length.
         serial[0] = (serial[0] & 0x7f) | 0x40;
         let until = self.from.checked_add(self.lifetime).unwrap_or(Timestamp::MAX);
         let from = self.from.checked_sub(BACKDATE).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -245,7 +245,7 @@ impl Body {
     }
 }
 
-/// Writes a time by RFC 5280, 4.1.2.5: two-digit years through 2049, four digits from then on.
+/// Encodes a time as in RFC 5280, 4.1.2.5: two-digit years through 2049, four digits after that.
 fn time(at: Timestamp) -> Result<Time, Error> {
     let since_epoch = Duration::from_secs(u64::try_from(at.as_second()).unwrap_or_default());
     let short = UtcTime::from_unix_duration(since_epoch).map(Time::UtcTime);
@@ -253,7 +253,6 @@ fn time(at: Timestamp) -> Result<Time, Error> {
     short.or_else(long).map_err(Error::of("write a time"))
 }
 
-/// Returns an extension with its value.
 pub(super) fn extension<E: AssociatedOid + Encode>(value: &E, critical: bool) -> Result<Extension, Error> {
     let attempt = "write an extension";
     let der = value.to_der().map_err(Error::of(attempt))?;
@@ -261,7 +260,7 @@ pub(super) fn extension<E: AssociatedOid + Encode>(value: &E, critical: bool) ->
     Ok(Extension { extn_id: E::OID, critical, extn_value })
 }
 
-/// Returns DNS names and IP addresses as an extension; `None` without any.
+/// Returns the extension for DNS names and IP addresses; `None` without any.
 pub(super) fn alternative_names(names: &[&str]) -> Result<Option<SubjectAltName>, Error> {
     let name = |name: &&str| match name.parse::<IpAddr>() {
         Ok(ip) => Ok(GeneralName::from(ip)),
@@ -271,8 +270,8 @@ pub(super) fn alternative_names(names: &[&str]) -> Result<Option<SubjectAltName>
     Ok((!names.is_empty()).then_some(SubjectAltName(names)))
 }
 
-/// Returns the identifier of a key by RFC 7093, method 1: the leftmost 160 bits of the SHA-256 of the whole
-/// public key info.
+/// Returns the identifier of a key by RFC 7093, method 1: the leftmost 160 bits of the SHA-256 of the public
+/// key info.
 fn key_id(key: &SubjectPublicKeyInfoOwned) -> Result<OctetString, Error> {
     let attempt = "name a key";
     let digest = sha2::Sha256::digest(key.to_der().map_err(Error::of(attempt))?);
@@ -336,9 +335,8 @@ mod tests {
         verifier.verify_client_cert(&leaf, &[], at).unwrap();
     }
 
-    /// Made by `openssl req -x509 -days 36500 -nodes -subj /CN=ca`, with `-newkey rsa:2048`, `-newkey ec
-    /// -pkeyopt ec_paramgen_curve:P-384` and `-newkey ed25519`; the second RSA key is the first one in PKCS
-    /// #1.
+    /// Created with `openssl req -x509 -days 36500 -nodes -subj /CN=ca`, with `-newkey rsa:2048`, `-newkey ec
+    /// -pkeyopt ec_paramgen_curve:P-384` and `-newkey ed25519`. The second RSA key is the first one in PKCS #1.
     #[test]
     fn authorities_of_others_sign_with_keys_of_any_type() {
         let certificate = include_str!("tests/rsa-ca.crt");

@@ -1,4 +1,4 @@
-//! Reads certificates.
+//! Parses certificates.
 
 use std::net::IpAddr;
 
@@ -12,29 +12,29 @@ use x509_cert::time::Time;
 
 use super::{Error, Subject};
 
-/// The subject, the names and the validity of a certificate. Nothing is verified.
+/// The subject, the names and the validity of a certificate, without verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// The identity that it speaks for.
+    /// The identity of its holder.
     pub subject: Subject,
-    /// The DNS names and IP addresses that it is for.
+    /// The DNS names and IP addresses of its holder.
     pub names: Vec<String>,
-    /// When it becomes valid.
+    /// The start of its validity.
     pub not_before: Timestamp,
-    /// When it expires.
+    /// The end of its validity.
     pub not_after: Timestamp,
 }
 
 impl Certificate {
-    /// Reads a certificate in DER.
+    /// Parses a certificate in DER.
     ///
     /// # Errors
-    /// Fails if the bytes are no certificate.
+    /// Fails if the bytes are not a certificate.
     pub fn from_der(der: &[u8]) -> Result<Self, Error> {
         let attempt = "read a certificate";
         let parsed = x509_cert::Certificate::from_der(der).map_err(Error::of(attempt))?.tbs_certificate;
         let time = |time: Time| Timestamp::try_from(time.to_system_time()).map_err(Error::of(attempt));
-        // It is for no name that cannot be read.
+        // Names that cannot be parsed are ignored.
         let names = parsed.get().ok().flatten().map(|(_, SubjectAltName(names))| names).unwrap_or_default();
         Ok(Self {
             names: names.iter().filter_map(text).collect(),
@@ -44,17 +44,17 @@ impl Certificate {
         })
     }
 
-    /// Reads the first certificate of a text in PEM.
+    /// Parses the first certificate in PEM text.
     ///
     /// # Errors
-    /// Fails if there is none.
+    /// Fails if there is none, or it is invalid.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let der = CertificateDer::from_pem_slice(text.as_bytes()).map_err(Error::of("read a certificate"))?;
         Self::from_der(&der)
     }
 }
 
-/// Returns a DNS name or IP address as text.
+/// Formats a DNS name or IP address.
 fn text(name: &GeneralName) -> Option<String> {
     match name {
         GeneralName::DnsName(name) => Some(name.to_string()),

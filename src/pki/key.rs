@@ -24,7 +24,7 @@ impl std::fmt::Debug for KeyPair {
 }
 
 impl KeyPair {
-    /// Makes a new key.
+    /// Generates a key.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -33,10 +33,10 @@ impl KeyPair {
         Self::read(pkcs8.map_err(Error::of("make a key"))?.as_ref().to_vec())
     }
 
-    /// Reads a key in PEM (PKCS #8).
+    /// Parses a key in PEM (PKCS #8).
     ///
     /// # Errors
-    /// Fails if the text is no such key.
+    /// Fails if the text is not such a key.
     pub fn from_pem(text: &str) -> Result<Self, Error> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(Error::of("read a key"))?;
         Self::read(der.secret_pkcs8_der().to_vec())
@@ -69,7 +69,7 @@ impl KeyPair {
         }
     }
 
-    /// Returns how [`KeyPair::sign`] signs.
+    /// Returns the algorithm of [`KeyPair::sign`].
     pub(super) fn signature_algorithm() -> AlgorithmIdentifierOwned {
         AlgorithmIdentifierOwned { oid: ECDSA_WITH_SHA_256, parameters: None }
     }

@@ -1,10 +1,10 @@
-//! Keys and X.509 certificates: an authority that issues them, requests for them, the identity they carry.
+//! Keys and X.509 certificates: an authority that issues them, requests for them, and the identities in them.
 //!
-//! The structures and their encoding are those of `x509-cert`, whose names keep several values of one type: a
-//! Kubernetes identity has an organisation for each of its groups. Keys and signatures are those of `ring`,
-//! which the TLS library uses too, so there is one implementation of each algorithm in the binary; signatures
-//! of requests are verified by the algorithms of the TLS library. The builder of `x509-cert` is not used,
-//! because it takes the signature traits of another family of crates. Chains are verified by the TLS library.
+//! Structures and encoding come from `x509-cert`, whose names can have several values of one type: a Kubernetes
+//! identity has an organization for each of its groups. Keys and signatures come from `ring`, like those of the
+//! TLS library, so that the binary has only one implementation of each algorithm. The TLS library verifies
+//! certificate chains and the signatures of requests. This module does not use the builder of `x509-cert`,
+//! because that requires the signature traits of other crates.
 
 mod authority;
 mod certificate;
@@ -19,7 +19,7 @@ pub use key::KeyPair;
 pub use request::{CertificateRequest, request};
 pub use subject::Subject;
 
-/// A certificate, key or request that cannot be read or made.
+/// A failure to parse or create a certificate, key or request.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {attempt}: {why}")]
 pub struct Error {
@@ -32,16 +32,16 @@ impl Error {
         Self { attempt, why: why.to_string() }
     }
 
-    /// Makes an error from the attempt and the text of the cause, for [`Result::map_err`].
+    /// Creates an error from the attempt and the text of the cause, for [`Result::map_err`].
     fn of<E: std::fmt::Display>(attempt: &'static str) -> impl FnOnce(E) -> Self {
         move |why| Self::new(attempt, why)
     }
 }
 
-/// Fills bytes from the randomness of the system.
+/// Fills a buffer with random bytes from the system.
 ///
 /// # Errors
-/// Fails if the system has none.
+/// Fails if the system has no randomness.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     use ring::rand::SecureRandom as _;
     let filled = ring::rand::SystemRandom::new().fill(bytes);

@@ -1,4 +1,4 @@
-//! Writes and reads certificate signing requests.
+//! Creates and parses certificate signing requests.
 
 use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -18,20 +18,20 @@ use super::{Error, KeyPair, Subject};
 /// A signing request with a verified signature.
 #[derive(Clone, Debug)]
 pub struct CertificateRequest {
-    /// The subject that the request asks for.
+    /// The requested subject.
     pub subject: Subject,
-    /// The DNS names asked for.
+    /// The requested DNS names.
     pub dns_names: Vec<String>,
-    /// Whether it asks for alternative names that are not DNS names.
+    /// True if it requests alternative names other than DNS names.
     pub has_other_names: bool,
     pub(super) name: x509_cert::name::Name,
     pub(super) public_key: SubjectPublicKeyInfoOwned,
 }
 
-/// Writes a request in PEM: what an agent sends in `CertificateSigningRequest.spec.request`.
+/// Creates a request in PEM, for `CertificateSigningRequest.spec.request`.
 ///
 /// # Errors
-/// Fails if a name cannot be written or the key cannot sign.
+/// Fails if a name cannot be encoded or the key cannot sign.
 pub fn request(key: &KeyPair, subject: &Subject, dns_names: &[&str]) -> Result<String, Error> {
     let attempt = "write a certificate request";
     let mut attributes = Attributes::new();
@@ -51,10 +51,10 @@ pub fn request(key: &KeyPair, subject: &Subject, dns_names: &[&str]) -> Result<S
 }
 
 impl CertificateRequest {
-    /// Reads a request and checks that its sender holds the key.
+    /// Parses a request, and checks that its sender has the key.
     ///
     /// # Errors
-    /// Fails if the text is not exactly one request in PEM, or its signature is wrong.
+    /// Fails if the text is not exactly one request in PEM, or its signature is invalid.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let attempt = "read a certificate request";
         let blocks = CertificateSigningRequestDer::pem_slice_iter(text.as_bytes());
@@ -77,15 +77,15 @@ impl CertificateRequest {
     }
 }
 
-/// Verifies the signature over the parsed request: one that was parsed otherwise than it was written does not
-/// pass.
+/// Verifies the signature over the re-encoded request, so that it fails if the request was parsed differently
+/// than written.
 fn verify(request: &CertReq) -> Result<(), Error> {
     let attempt = "read a certificate request";
     let CertReq { info, algorithm, signature } = request;
     let message = info.to_der().map_err(Error::of(attempt))?;
     let (used, of_key) = (algorithm.to_der(), info.public_key.algorithm.to_der());
     let (used, of_key) = (used.map_err(Error::of(attempt))?, of_key.map_err(Error::of(attempt))?);
-    // An identifier of the TLS library is the content of the sequence, without its two bytes of header.
+    // The TLS library's identifiers are the content of the sequence, without its two header bytes.
     let is = |id: &[u8], der: &[u8]| der.get(2..) == Some(id);
     let mut fitting = rustls::crypto::ring::default_provider()
         .signature_verification_algorithms
@@ -99,7 +99,7 @@ fn verify(request: &CertReq) -> Result<(), Error> {
     Err(Error::new(attempt, "its signature is not that of its key"))
 }
 
-/// Returns the alternative names that a request asks for.
+/// Returns the requested alternative names.
 fn requested_names(info: &CertReqInfo) -> Result<Vec<GeneralName>, x509_cert::der::Error> {
     let mut names = Vec::new();
     for attribute in info.attributes.iter().filter(|attribute| attribute.oid == ExtensionReq::OID) {
@@ -130,7 +130,7 @@ mod tests {
         );
     }
 
-    /// Made by `openssl req -newkey rsa:2048 -subj /O=one/O=two/CN=someone -addext
+    /// Created with `openssl req -newkey rsa:2048 -subj /O=one/O=two/CN=someone -addext
     /// subjectAltName=DNS:x.example.io,IP:10.0.0.1`.
     #[test]
     fn a_request_of_another_tool_with_an_rsa_key_is_read() {
@@ -169,7 +169,7 @@ mod tests {
                     );
                 }
             }
-            // Nobody signs a changed request, so its parts are parsed without the signature.
+            // Changed requests have no valid signature, so parse the parts directly.
             if let Ok(request) = decode::<CertReq>(bytes) {
                 let _ = (requested_names(&request.info), Subject::of_name(&request.info.subject));
             }

@@ -1,5 +1,5 @@
-//! The private key of a certificate authority: ours are ECDSA, and those of others are of any type that the
-//! TLS library signs with.
+//! The private key of a certificate authority. Our own keys are ECDSA; foreign keys are of any type that the
+//! TLS library can sign with.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) struct SigningKey {
 }
 
 impl SigningKey {
-    /// Reads a key in PEM: PKCS #8, PKCS #1 or SEC1.
+    /// Parses a key in PEM: PKCS #8, PKCS #1 or SEC1.
     pub(super) fn from_pem(pem: &str) -> Result<Self, Error> {
         let attempt = "read a key";
         let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(Error::of(attempt))?;
@@ -43,14 +43,14 @@ impl SigningKey {
         &self.pem
     }
 
-    /// Returns whether it is the key of a certificate.
+    /// Returns true if it is the private key for this public key.
     pub(super) fn is_of(&self, public_key: &SubjectPublicKeyInfoOwned) -> bool {
         use x509_cert::der::Encode as _;
         let own = self.key.public_key();
         own.is_some_and(|own| public_key.to_der().is_ok_and(|der| der == own.as_ref()))
     }
 
-    /// Returns how [`SigningKey::sign`] signs.
+    /// Returns the algorithm of [`SigningKey::sign`].
     pub(super) fn algorithm(&self) -> Result<AlgorithmIdentifierOwned, Error> {
         let (oid, parameters) = match self.signer()?.scheme() {
             SignatureScheme::ECDSA_NISTP256_SHA256 => (ECDSA_WITH_SHA_256, None),

@@ -1,5 +1,3 @@
-//! The subject of a certificate.
-
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::der::asn1::{Any, Ia5StringRef, PrintableStringRef, SetOfVec, Utf8StringRef};
 use x509_cert::der::oid::ObjectIdentifier;
@@ -8,19 +6,20 @@ use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
 
 use super::Error;
 
-/// The subject of a certificate: the common name is the user, the organisations are the groups.
+/// The subject of a certificate. In Kubernetes, the common name is the user, and the organizations are the
+/// groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// CN: the user name.
     pub common_name: String,
     /// O: the groups.
     pub organizations: Vec<String>,
-    /// OU: carried, but without meaning to an API server.
+    /// OU: preserved, but ignored by API servers.
     pub organizational_units: Vec<String>,
 }
 
 impl Subject {
-    /// Returns a user and its groups.
+    /// Returns the subject for a user with its groups.
     pub fn new(common_name: impl Into<String>, organizations: &[&str]) -> Self {
         let organizations = organizations.iter().map(|o| (*o).to_owned()).collect();
         Self { common_name: common_name.into(), organizations, organizational_units: Vec::new() }
@@ -38,8 +37,8 @@ impl Subject {
         }
     }
 
-    /// Returns a distinguished name with one attribute a set, organisations first, as OpenSSL and Go write
-    /// them.
+    /// Returns a distinguished name with one attribute per set, organizations first, as OpenSSL and Go write
+    /// it.
     pub(super) fn to_name(&self) -> Result<Name, Error> {
         let Self { common_name, organizations, organizational_units } = self;
         let groups = organizations.iter().map(|value| (O, value));
@@ -55,7 +54,7 @@ impl Subject {
     }
 }
 
-/// Returns the text of an attribute, in one of the forms that clients write.
+/// Returns the text of an attribute, in one of the string types that clients use.
 fn text(attribute: &AttributeTypeAndValue) -> Option<String> {
     let value = &attribute.value;
     let utf8 = || Some(value.decode_as::<Utf8StringRef<'_>>().ok()?.as_str().to_owned());

@@ -1,4 +1,4 @@
-//! Accepts connections, a limited number at once.
+//! Accepts a limited number of concurrent connections.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,21 +11,21 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// A TLS handshake that takes longer is given up, so that silent clients soon make room.
+/// The timeout of a TLS handshake, so that silent clients soon make room.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time to wait when no connection can be accepted: file descriptors come back when others end.
+/// The wait if a connection cannot be accepted. File descriptors are released when other connections end.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How many connections are open at once.
+/// The maximum number of open connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
-    /// In all. Further ones wait.
+    /// In total. Further connections wait.
     pub(super) most: usize,
-    /// From one address. Further ones are closed, so that one client keeps nobody else out.
+    /// From one address. Further connections are closed, so that one client cannot lock out others.
     pub(super) of_one: usize,
 }
 
-/// Runs `connection` for each connection until `stop`, which ends the open ones too.
+/// Runs `connection` for each connection until `stop`, which also ends the open connections.
 pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     limits: ConnectionLimits,
@@ -63,12 +63,12 @@ pub(super) async fn accept<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// The open connections, by address.
+/// The number of open connections by address.
 #[derive(Clone, Default)]
 struct OpenConnections(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
 impl OpenConnections {
-    /// Returns a place of an address; `None` if it has as many connections as it may have.
+    /// Returns a place for an address; `None` if the address has reached its limit.
     fn place(&self, address: IpAddr, most: usize) -> Option<OpenConnection> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(address).or_default();
@@ -79,7 +79,7 @@ impl OpenConnections {
     }
 }
 
-/// The place of an open connection, until it is dropped.
+/// The place of an open connection, released on drop.
 struct OpenConnection {
     sources: OpenConnections,
     address: IpAddr,

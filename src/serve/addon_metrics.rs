@@ -1,5 +1,5 @@
-//! The metrics of add-ons beside those of their rollouts: on how many clusters they work, and how many keep
-//! them until a removal is approved.
+//! The metrics of add-ons except rollouts: the number of clusters where they work, and where they stay until a
+//! removal is approved.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ struct ByAddOn {
     addon: String,
 }
 
-/// Registers on how many clusters each add-on is available. Those that leave their clusters do not count.
+/// Registers the number of clusters on which each add-on is available. Add-ons that are being removed do not
+/// count.
 pub(super) fn register(registry: &mut Registry, addons: &[Arc<ManagedClusterAddOn>]) {
     let clusters = Family::<ByAvailability, Gauge>::default();
     for addon in addons.iter().filter(|addon| !addon.is_terminating()) {
@@ -39,7 +40,8 @@ pub(super) fn register(registry: &mut Registry, addons: &[Arc<ManagedClusterAddO
     registry.register("addon_clusters", help, clusters);
 }
 
-/// Registers on how many clusters the removal of each add-on waits, by the records of the policies.
+/// Registers the number of clusters that wait for the removal of each add-on, according to the policies'
+/// status.
 pub(super) fn register_removals(registry: &mut Registry, policies: &[Arc<RolloutPolicy>]) {
     let held = Family::<ByAddOn, Gauge>::default();
     let statuses = policies.iter().filter_map(|policy| policy.status.as_ref());

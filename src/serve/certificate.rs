@@ -1,7 +1,8 @@
-//! The certificate of a server in a Secret that all of its replicas share.
+//! A server certificate in a Secret that all replicas share.
 //!
-//! The authority lives for ten years and the certificate for ninety days. A replica that finds one of them
-//! near its end makes a new one. If two replicas do so at once, one wins, and the other one reads the result.
+//! The authority is valid for ten years, and the certificate for ninety days. A replica that finds one of them
+//! close to expiry creates a new one. If two replicas do so at once, one wins, and the other one reads its
+//! result.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,30 +18,30 @@ use crate::shell::{message, now};
 use object::duration::later;
 
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
-/// A certificate is renewed when it has this long left, and an authority when it would end before a
-/// certificate that it signs.
+/// A certificate is renewed when less than this is left. An authority is renewed before it could expire earlier
+/// than a certificate that it signs.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(30 * 24);
 const AUTHORITY_RENEWAL: SignedDuration = SignedDuration::from_hours(180 * 24);
 
-/// The Secret of a server, and the names that its certificate is for.
+/// The Secret of a server, and the names in its certificate.
 #[derive(Clone, Debug)]
 pub struct ServerSecret {
-    /// Namespace of the Secret.
+    /// The namespace of the Secret.
     pub namespace: String,
-    /// Name of the Secret, and of the authority.
+    /// The name of the Secret and of the authority.
     pub name: String,
-    /// The names that clients use for the server, at least one.
+    /// The names under which clients reach the server, at least one.
     pub hosts: Vec<String>,
 }
 
 /// The content of the Secret, in PEM.
 pub struct StoredCertificate {
-    /// The authorities that a client trusts: the present one first, then the one before it.
+    /// The authorities for clients to trust: the current one first, then the previous one.
     pub authorities: String,
     authority_key: String,
     /// The certificate.
     pub certificate: String,
-    /// Its key.
+    /// The private key.
     pub key: String,
 }
 
@@ -66,13 +67,13 @@ impl StoredCertificate {
         entries.into_iter().map(|(name, text)| (name.to_owned(), bytes(text))).collect()
     }
 
-    /// Returns whether the certificate is for these hosts and is not due for renewal.
+    /// Returns true if the certificate has these hosts and is not due for renewal.
     fn is_fresh(&self, hosts: &[String], now: Timestamp) -> bool {
         let lasts = |pem: &str, left: SignedDuration| {
             let certificate = Certificate::from_pem(pem);
             certificate.is_ok_and(|one| now.saturating_add(left).is_ok_and(|then| one.not_after > then))
         };
-        // An address has several spellings.
+        // Normalize IP addresses, which can be written in several ways.
         let spelt = |host: &String| host.parse::<IpAddr>().map_or_else(|_| host.clone(), |ip| ip.to_string());
         let is_for = |pem: &str| {
             let names = Certificate::from_pem(pem).map(|one| one.names);
@@ -89,7 +90,7 @@ impl StoredCertificate {
         Authority::load(&identity).ok()
     }
 
-    /// Returns the successor of `before`: a new certificate, and a new authority if the present one ends too
+    /// Returns the successor of `before`: a new certificate, and a new authority if the current one expires too
     /// soon.
     fn renew(before: Option<&Self>, secret: &ServerSecret, now: Timestamp) -> Result<Self, Error> {
         let lasts = |pem: &str| {
@@ -118,31 +119,30 @@ impl StoredCertificate {
     }
 }
 
-/// Returns the end of the certificate that a Secret of a server holds (`tls.crt`); `None` where it cannot be
-/// read.
+/// Returns the expiry of the certificate in a server's Secret (`tls.crt`); `None` if it cannot be parsed.
 pub fn certificate_end(secret: &Secret) -> Option<Timestamp> {
     let pem = std::str::from_utf8(&secret.data.as_ref()?.get("tls.crt")?.0).ok()?;
     Some(Certificate::from_pem(pem).ok()?.not_after)
 }
 
-/// Returns the first certificate of a text in PEM.
+/// Returns the first certificate in PEM text.
 fn first(text: &str) -> &str {
     const END: &str = "-----END CERTIFICATE-----\n";
     text.find(END).and_then(|at| text.get(..at + END.len())).unwrap_or_default()
 }
 
-/// Returns whether a Secret has a certificate of another program, such as cert-manager: this one writes its
-/// authority beside it.
+/// Returns true if the Secret has another program's certificate, for example from cert-manager. Our own Secrets
+/// also contain the authority's key.
 fn is_foreign(secret: &Secret) -> bool {
     let has = |name: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(name));
     (has("tls.crt") || has("tls.key")) && !has("ca.key")
 }
 
-/// Reads the Secret, and makes or renews its content if needed.
+/// Reads the Secret, and creates or renews its content if needed.
 ///
 /// # Errors
-/// The API server refuses a read or a write, the Secret is of another program, or no certificate can be
-/// made. The text names the attempt.
+/// The API server rejects a read or write, the Secret belongs to another program, or creating the certificate
+/// fails. The text names the attempt.
 pub async fn ensure(client: &kube::Client, secret: &ServerSecret) -> Result<StoredCertificate, String> {
     let name = &secret.name;
     let failed = |attempt: &'static str| {

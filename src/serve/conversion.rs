@@ -1,9 +1,9 @@
-//! Converts the objects of API servers between the versions of OCM's add-on kinds, over HTTPS.
+//! Converts objects between the versions of OCM's add-on kinds for API servers, over HTTPS.
 //!
-//! An API server sends every object of a list, or of a page of one, in one request. If one object is refused,
-//! it shows nothing of the list. It does not authenticate, so any client that reaches the port may convert
-//! objects of its own. The webhook therefore reads and keeps nothing else, and bounds the memory of all
-//! requests together. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
+//! An API server sends all objects of a list, or of one of its pages, in one request. If the webhook rejects
+//! one object, the whole list fails. API servers do not authenticate, so any client that reaches the port may
+//! convert its own objects. The webhook therefore reads and stores nothing else, and bounds the memory of all
+//! requests. Upstream: `ConversionReview` of `apiextensions.k8s.io/v1`.
 
 use std::convert::Infallible;
 use std::fmt::Formatter;
@@ -34,31 +34,31 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::accept::{ConnectionLimits, HANDSHAKE_TIMEOUT, accept};
 use super::tls::{self, Serving};
 
-/// Largest request: 3,000 add-ons of 5 kB. An object has 1.5 MiB at most in etcd.
+/// The maximum size of a request: 3,000 add-ons of 5 kB. In etcd, an object has at most 1.5 MiB.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
-/// Largest answer. Objects grow little: the fields of both versions are the same but for a few.
+/// The maximum size of a response. Objects grow little, because both versions have almost the same fields.
 const MAX_RESPONSE_BYTES: usize = 24 << 20;
-/// Bytes of all requests that are read or wait, and of all answers that are written.
+/// The maximum bytes of all requests that are being read or waiting, and of all responses being written.
 const IN_FLIGHT: usize = 32 << 20;
-/// Largest object, in bytes of JSON.
+/// The maximum size of an object, in bytes of JSON.
 const LARGEST_OBJECT: usize = 2 << 20;
-/// Most maps in one object: each takes 650 bytes of memory, however short its text is. A reference to an
-/// object has 30 bytes of text at least, so no object that etcd takes has more.
+/// The maximum number of maps in an object. Each takes 650 bytes of memory, however short its text is. A
+/// reference to an object has at least 30 bytes of text, so no object that fits in etcd has more.
 const MOST_MAPS: usize = 60_000;
-/// Requests that are converted at once: each may take 200 MiB for one object.
+/// The maximum number of concurrent conversions. Each may need 200 MiB for one object.
 const AT_ONCE: usize = 1;
-/// Connections at once: an API server opens one for each request that waits for an answer, and keeps idle
-/// ones. An API server has one address.
+/// The maximum number of connections. An API server opens one for each pending request, keeps idle ones, and
+/// has one address.
 const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 256 };
-/// The bytes that a connection buffers, over all connections 16 MiB.
+/// The buffer of a connection in bytes; 16 MiB for all connections.
 const BUFFER: usize = 64 << 10;
-/// Longest time in which a body arrives.
+/// The maximum time for a body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time in which a client reads an answer.
+/// The maximum time for a client to read a response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// An API server waits 30 s for a webhook at most.
+/// API servers wait at most 30 s for a webhook.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// A connection takes no request that comes later. API servers open a new one.
+/// A connection accepts no requests after this time. API servers then open a new one.
 const LIFE: Duration = Duration::from_secs(60);
 
 /// The path of the webhook.
@@ -67,7 +67,7 @@ pub const PATH: &str = "/convert";
 /// Serves [`PATH`] until `stop`.
 ///
 /// # Errors
-/// TLS cannot be set up.
+/// Setting up TLS fails.
 pub async fn serve(
     listener: TcpListener,
     serving: Arc<Serving>,
@@ -82,12 +82,12 @@ pub async fn serve(
     Ok(())
 }
 
-/// The limits of all requests together.
+/// The limits on all requests.
 #[derive(Clone)]
 struct Limits {
-    /// Bytes, of [`IN_FLIGHT`].
+    /// The bytes out of [`IN_FLIGHT`].
     bytes: Arc<Semaphore>,
-    /// Conversions, of [`AT_ONCE`].
+    /// The conversions out of [`AT_ONCE`].
     reviews: Arc<Semaphore>,
 }
 
@@ -98,7 +98,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Waits until so many bytes may be held.
+    /// Waits until this many bytes are available.
     async fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, StatusCode> {
         let bytes = u32::try_from(bytes).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
         let permit = Arc::clone(&self.bytes).acquire_many_owned(bytes).await;
@@ -110,7 +110,7 @@ impl Limits {
 struct InFlightBytes {
     bytes: Vec<u8>,
     permit: OwnedSemaphorePermit,
-    /// Tells that an answer is written: it is dropped then.
+    /// Cancels its token when the response is written and dropped.
     written: Option<DropGuard>,
 }
 
@@ -120,14 +120,14 @@ impl AsRef<[u8]> for InFlightBytes {
     }
 }
 
-/// Answers the requests of one connection. A connection that breaks or is too slow is closed.
+/// Answers the requests on one connection. Closes a connection that breaks or is too slow.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, limits: Limits) {
     if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         requests(stream, limits).await;
     }
 }
 
-/// Answers the requests of one stream, until a client is too slow.
+/// Answers the requests on one stream, until a client is too slow.
 async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, limits: Limits) {
     let unread = CancellationToken::new();
     let of_answers = unread.clone();
@@ -148,7 +148,7 @@ async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     unread.run_until_cancelled(life).await;
 }
 
-/// Answers a request. `unread` is cancelled when the answer is not written in time.
+/// Answers a request. `unread` is canceled if the response is not written in time.
 async fn answer(request: Request<Body>, limits: &Limits, unread: CancellationToken) -> Response {
     if (request.method(), request.uri().path()) != (&Method::POST, PATH) {
         return StatusCode::NOT_FOUND.into_response();
@@ -169,14 +169,14 @@ async fn answer(request: Request<Body>, limits: &Limits, unread: CancellationTok
     }
 }
 
-/// Returns the answer to a body, which counts as in flight until it is written.
+/// Returns the response to a body, which counts as in flight until it is written.
 async fn reviewed(body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCode> {
     let request =
         timeout(BODY_TIMEOUT, read(body, limits)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
     let review = Arc::clone(&limits.reviews).acquire_owned().await;
     let review = review.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    // The conversion of a long list would block the thread. The task owns both permits, because it goes on
-    // when nobody waits for it any more.
+    // Converting a long list would block the thread. The task owns both permits, because it continues even if
+    // the caller is dropped.
     let converted = tokio::task::spawn_blocking(move || (convert(&request.bytes), review));
     let (bytes, review) = converted.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
     let bytes = bytes?;
@@ -198,7 +198,7 @@ async fn read(mut body: Body, limits: &Limits) -> Result<InFlightBytes, StatusCo
     Ok(held)
 }
 
-/// The request of an API server.
+/// The request from an API server.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review<'a> {
@@ -243,7 +243,7 @@ enum ConversionResult {
     Failure { message: String },
 }
 
-/// Returns the answer to the text of a review.
+/// Returns the response to the text of a review.
 fn convert(review: &[u8]) -> Result<Vec<u8>, StatusCode> {
     let bad = |_| StatusCode::BAD_REQUEST;
     let Review { api_version, kind, request } = serde_json::from_slice(review).map_err(bad)?;
@@ -259,7 +259,7 @@ fn convert(review: &[u8]) -> Result<Vec<u8>, StatusCode> {
     if answer.len() > MAX_RESPONSE_BYTES { Err(StatusCode::PAYLOAD_TOO_LARGE) } else { Ok(answer) }
 }
 
-/// Converts the objects of a list one by one, so that only one at a time is parsed in memory.
+/// Converts the objects in a list one by one, so that only one at a time is parsed in memory.
 struct Objects<'a> {
     desired_api_version: &'a str,
 }
@@ -299,12 +299,12 @@ fn convert_one(text: &str, api_version: &str) -> Result<Box<RawValue>, String> {
     serde_json::value::to_raw_value(&converted).map_err(|why| format!("{name}: {why}"))
 }
 
-/// Counts the maps of a valid JSON text.
+/// Counts the maps in valid JSON text.
 fn maps(text: &str) -> usize {
     let (mut count, mut quoted, mut bytes) = (0, false, text.bytes());
     while let Some(byte) = bytes.next() {
         match byte {
-            // An escaped quote ends no string.
+            // An escaped quote does not end a string.
             b'\\' => _ = bytes.next(),
             b'"' => quoted = !quoted,
             b'{' if !quoted => count += 1,

@@ -1,4 +1,4 @@
-//! Answers probes, and what people and Prometheus ask.
+//! Answers probes, metrics scrapes and debugging requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::shell::{Handle, now};
 use controllers::hub::placement;
 use object::Key;
 
-/// The state of the routes. Whoever reaches the port may ask, so what takes a processor and memory for
-/// as long as the fleet is large is done once at a time.
+/// The state of the routes. Anybody who reaches the port may send requests, so work whose cost grows with the
+/// fleet runs once at a time.
 #[derive(Clone)]
 pub(super) struct HealthRoutes {
     running: Running,
@@ -27,12 +27,13 @@ pub(super) struct HealthRoutes {
     explaining: ReadQueue,
 }
 
-/// Most requests that read, or wait until another one has read: those of a few Prometheus servers.
+/// The maximum number of running and waiting reads, enough for a few Prometheus servers.
 const QUEUE: usize = 4;
-/// Longest wait for the place. Prometheus gives a scrape ten seconds by default.
+/// The maximum wait for a turn. Prometheus' default timeout for a scrape is ten seconds.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// A place for one request at a time, and a short queue before it: the servers of a pair scrape alike.
+/// Lets one request read at a time, with a short queue, because paired Prometheus servers scrape at the same
+/// time.
 #[derive(Clone)]
 struct ReadQueue {
     queue: Arc<Semaphore>,
@@ -45,7 +46,7 @@ impl ReadQueue {
     }
 }
 
-/// Writes the metrics of a process.
+/// Formats the metrics of a process.
 type MetricsOf = fn(&Handle) -> Result<String, fmt::Error>;
 
 impl HealthRoutes {
@@ -54,7 +55,7 @@ impl HealthRoutes {
     }
 }
 
-/// Runs `read` on a thread of its own when nobody else is there.
+/// Runs `read` on a separate thread once no other read is running.
 async fn alone(place: &ReadQueue, read: impl FnOnce() -> Response + Send + 'static) -> Response {
     let Ok(queued) = Arc::clone(&place.queue).try_acquire_owned() else {
         return unavailable("several such requests are answered now; ask again");
@@ -71,7 +72,7 @@ async fn alone(place: &ReadQueue, read: impl FnOnce() -> Response + Send + 'stat
     read.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// Adds the routes of every process.
+/// Adds the routes that every process has.
 pub(super) fn health(routes: Router<HealthRoutes>) -> Router<HealthRoutes> {
     routes.route("/livez", get(live)).route("/readyz", get(ready)).route("/metrics", get(metrics_page))
 }
@@ -84,7 +85,8 @@ fn unavailable(why: &str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
 }
 
-/// Says whether the process should go on. One without a shell does: it has not joined its hub yet.
+/// Returns an error if the process should be restarted. A process without a shell is live: it has not joined
+/// its hub yet.
 pub(super) async fn live(State(health): State<HealthRoutes>) -> Response {
     match handle(&health.running) {
         Ok(handle) if !handle.is_live() => unavailable("the dispatcher has not run for a minute"),
@@ -114,7 +116,7 @@ async fn metrics_page(State(health): State<HealthRoutes>) -> Response {
     alone(&health.reading, read).await
 }
 
-/// Returns what `wheelwright explain placement --output json` prints.
+/// Returns the output of `wheelwright explain placement --output json`.
 pub(super) async fn explain(
     State(health): State<HealthRoutes>,
     Path((namespace, name)): Path<(String, String)>,

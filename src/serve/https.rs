@@ -15,18 +15,18 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{ConnectionLimits, HANDSHAKE_TIMEOUT, accept};
 use super::tls::{self, Serving};
 
-/// Connections at once. A browser has one for each open page, and a few more while it loads one. All may
-/// come from one address, that of a proxy.
+/// The maximum number of connections. A browser has one for each open page, and a few more while it loads one.
+/// All may come from one address, a proxy's.
 pub(crate) const BROWSERS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 256 };
-/// Longest time in which the head of a request arrives.
+/// The maximum time for the head of a request to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// The bytes that a connection buffers: a head with a token of 16 KiB, over all connections 16 MiB.
+/// The buffer of a connection in bytes: a head with a token of 16 KiB. All connections use at most 16 MiB.
 const BUFFER: usize = 64 << 10;
 
-/// Serves routes until `stop`, one request a connection. Routes limit the time in which they read bodies.
+/// Serves routes until `stop`, with one request per connection. Routes limit the time for reading bodies.
 ///
 /// # Errors
-/// TLS cannot be set up.
+/// Setting up TLS fails.
 pub(crate) async fn serve(
     listener: TcpListener,
     serving: Arc<Serving>,
@@ -40,14 +40,14 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Answers the request of a connection over TLS.
+/// Answers the request on a TLS connection.
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
     if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         answer(stream, routes).await;
     }
 }
 
-/// Answers the request of a connection. A connection that breaks is closed.
+/// Answers the request on a connection. Closes a connection that breaks.
 pub(super) async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, routes: Router) {
     let mut builder = hyper_util::server::conn::auto::Builder::new(hyper_util::rt::TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);

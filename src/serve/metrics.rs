@@ -1,4 +1,4 @@
-//! The metrics of a process: those of its shell, and the state of the fleet as the caches have it.
+//! The metrics of a process: its shell's metrics, and the state of the fleet in the caches.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use reconcile::{Query, Read, ReadErrorReason, View as _};
 use super::addon_metrics;
 use crate::shell::{Handle, now};
 
-/// The prefix of the names of all metrics.
+/// The prefix of all metric names.
 const PREFIX: &str = "wheelwright";
 
-/// Returns the metrics of an operator in the OpenMetrics text format. Those of the fleet are there when its
-/// kinds have been read, which a leader has done. Only an operator says whether it leads: an agent that said
-/// so would hide that the hub has no leader.
+/// Returns the metrics of an operator in the OpenMetrics text format. The fleet's metrics are included once the
+/// leader has read its kinds. Only operators report whether they lead: an agent that did would hide that the
+/// hub has no leader.
 ///
 /// # Errors
 /// Never in practice: writing to a string does not fail.
@@ -37,10 +37,10 @@ pub(super) fn of_operator(handle: &Handle) -> Result<String, fmt::Error> {
     text(&registry)
 }
 
-/// Returns the metrics of an agent, or of an operator of registrations.
+/// Returns the metrics of an agent, or of a registration operator.
 ///
 /// # Errors
-/// Never in practice, as above.
+/// Never in practice: writing to a string does not fail.
 pub(super) fn of_agent(handle: &Handle) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
     register_build(&mut registry);
@@ -59,7 +59,8 @@ struct ByVersion {
     version: &'static str,
 }
 
-/// A series of a cluster. A Prometheus of several hubs tells them apart by the label `cluster`.
+/// The labels of a cluster's series. A Prometheus for several hubs distinguishes the hubs by the label
+/// `cluster`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByManagedCluster {
     managed_cluster: String,
@@ -95,7 +96,6 @@ fn count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Registers the version of the program.
 fn register_build(registry: &mut Registry) {
     let build = Family::<ByVersion, Gauge>::default();
     build.get_or_create(&ByVersion { version: env!("CARGO_PKG_VERSION") }).set(1);
@@ -109,7 +109,7 @@ fn register_fleet(registry: &mut Registry, overview: &Read<Overview>) {
             register(registry, overview);
             false
         }
-        // The controllers that read the fleet are left out.
+        // The controllers that read the fleet are disabled.
         Err(error) if error.reason == ReadErrorReason::NotWatched => return,
         Err(_) => true,
     };

@@ -1,5 +1,5 @@
-//! Serves health and metrics to the cluster that the process runs on, receives webhooks over HTTPS, and
-//! converts objects for API servers.
+//! Serves health and metrics to the process's cluster, receives webhooks over HTTPS, and converts objects for
+//! API servers.
 
 mod accept;
 mod addon_metrics;
@@ -25,10 +25,10 @@ use self::accept::{ConnectionLimits, accept};
 use self::health::{HealthRoutes, explain, health, live};
 use crate::shell::Handle;
 
-/// Connections at once: those of probes and of a few Prometheus servers.
+/// The maximum number of connections, for probes and a few Prometheus servers.
 const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 256, of_one: 16 };
 
-/// The shell that runs now, or the reason why none does.
+/// The running shell, or the reason if there is none.
 pub type Running = watch::Receiver<Result<Handle, String>>;
 
 /// An address for health and metrics.
@@ -36,8 +36,8 @@ pub type Running = watch::Receiver<Result<Handle, String>>;
 pub struct Listen {
     /// The address.
     pub address: SocketAddr,
-    /// Whether it is served over TLS, with a certificate that is made at the start and that nobody knows. The
-    /// probes of a kubelet take any.
+    /// True to serve TLS, with a certificate generated at the start that no client can verify. Probes of a
+    /// kubelet accept any certificate.
     pub tls: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Listen {
 /// `stop`.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// Listening on the address fails.
 pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken) -> std::io::Result<()> {
     let (_, running) = watch::channel(Ok(handle));
     let placements = Router::new().route("/debug/placements/{namespace}/{name}", get(explain));
@@ -56,9 +56,9 @@ pub async fn serve(address: SocketAddr, handle: Handle, stop: CancellationToken)
 /// Serves `/livez`, `/readyz` and `/metrics` of an agent until `stop`.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// Listening on the address fails.
 pub async fn serve_agent(at: Listen, running: Running, stop: CancellationToken) -> std::io::Result<()> {
-    // The second path is that of OCM's agents.
+    // OCM's agents have this path too.
     let healthz = Router::new().route("/healthz", get(live));
     listen(at, health(healthz).with_state(HealthRoutes::of(running, metrics::of_agent)), stop).await
 }

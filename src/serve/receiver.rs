@@ -1,7 +1,7 @@
-//! Receives the webhooks of git servers over HTTPS, and passes them on unread.
+//! Receives webhooks from git servers over HTTPS, and passes them on unread.
 //!
-//! The response says only that a delivery arrived. It is the same whether or not the ConfigRepo exists, has a
-//! webhook, and the signature is right. It is sent before any lookup, so its time reveals nothing either.
+//! The response only confirms that a delivery arrived. It is the same whether or not the ConfigRepo exists, has
+//! a webhook, and the signature is valid. It is sent before any lookup, so its timing reveals nothing either.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -29,17 +29,17 @@ use tracing::{info, warn};
 use super::accept::{ConnectionLimits, HANDSHAKE_TIMEOUT, accept};
 use object::Key;
 
-/// Largest body. A push of a thousand commits has about half of it; what is larger is found by the next
-/// fetch.
+/// The maximum size of a body. A push of a thousand commits has about half of it. A fetch at the next interval
+/// finds larger pushes.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// Connections at once, and so bodies in memory: 32 MiB.
+/// The maximum number of connections, and therefore of bodies in memory: 32 MiB.
 const CONNECTIONS: ConnectionLimits = ConnectionLimits { most: 32, of_one: 8 };
-/// Longest time of a connection with its one request.
+/// The maximum duration of a connection with its one request.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
-/// The time in which a source may make [`PER_SOURCE`] requests.
+/// The window in which a source may make [`PER_SOURCE`] requests.
 const WINDOW: Duration = Duration::from_secs(10);
 const PER_SOURCE: u32 = 100;
-/// Sources that are counted; the requests of others are refused until the window ends.
+/// The maximum number of counted sources. Requests from other sources are rejected until the window ends.
 const SOURCES: usize = 4096;
 
 /// The address and the certificate of the receiver.
@@ -47,21 +47,21 @@ const SOURCES: usize = 4096;
 pub struct ReceiverOptions {
     /// The address.
     pub listen: SocketAddr,
-    /// File with the certificate, in PEM. The certificate and the key are read for every connection, so that
-    /// new ones count at once.
+    /// The file with the certificate, in PEM. The certificate and the key are read for every connection, so
+    /// that replacing them takes effect at once.
     pub certificate: PathBuf,
-    /// File with the key, in PEM.
+    /// The file with the key, in PEM.
     pub key: PathBuf,
 }
 
-/// A request that has not been verified.
+/// An unverified request.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// The ConfigRepo that the path names.
+    /// The ConfigRepo in the path.
     pub repo: Key,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, as it was sent.
+    /// The unmodified body.
     pub body: Bytes,
 }
 
@@ -70,7 +70,7 @@ struct Receiver {
     sources: Mutex<Sources>,
 }
 
-/// The requests of the present window, by source.
+/// The requests in the current window, by source.
 struct Sources {
     began: Instant,
     requests: BTreeMap<IpAddr, u32>,
@@ -93,7 +93,7 @@ impl Sources {
 /// Serves `/webhooks/{namespace}/{name}` until `stop`.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// Listening on the address fails.
 pub async fn serve(
     options: ReceiverOptions,
     deliveries: mpsc::Sender<Delivery>,
@@ -105,7 +105,7 @@ pub async fn serve(
     accept(listener, CONNECTIONS, stop, move |stream, peer| {
         let (options, routes) = (options.clone(), routes.clone().layer(Extension(peer.ip())));
         async move {
-            // A connection that breaks or is too slow is closed.
+            // Closes a connection that breaks or is too slow.
             let _ = timeout(CONNECTION_TIMEOUT, connection(stream, &options, routes)).await;
         }
     })
@@ -113,7 +113,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Answers the one request of a connection.
+/// Answers the only request on a connection.
 async fn connection(stream: TcpStream, options: &ReceiverOptions, routes: Router) {
     let config = match tls(options) {
         Ok(config) => config,

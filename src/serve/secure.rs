@@ -1,4 +1,4 @@
-//! Serves routes over TLS with a certificate of its own.
+//! Serves routes over TLS with a self-signed certificate.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::{CONNECTIONS, https};
 use crate::pki::{Authority, Profile, Subject, Usage};
 use crate::shell::now;
 
-/// Life of the certificate. Nobody checks it, so it outlives the process.
+/// The lifetime of the certificate. Nobody checks it, so it outlives the process.
 const LIFETIME: Duration = Duration::from_hours(24 * 365 * 5);
 
 /// Serves until `stop`.
 ///
 /// # Errors
-/// No certificate can be made.
+/// Creating the certificate fails.
 pub(super) async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) -> io::Result<()> {
     let made = now();
     let profile = Profile {

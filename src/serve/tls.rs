@@ -1,4 +1,4 @@
-//! TLS for servers whose certificate changes while they run.
+//! TLS for servers whose certificate changes at run time.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,16 +9,15 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
-/// The certificate that a server shows now; there is none at first, and a later one replaces it while
-/// connections go on.
+/// The current certificate of a server. It is initially empty, and can be replaced without closing connections.
 #[derive(Debug, Default)]
 pub struct Serving(RwLock<Option<Arc<CertifiedKey>>>);
 
 impl Serving {
-    /// Shows a certificate and its key, both in PEM, from now on.
+    /// Presents a certificate and its key, both in PEM, from now on.
     ///
     /// # Errors
-    /// The certificate or the key cannot be read, or they do not belong together.
+    /// The certificate or the key is invalid, or they do not belong together.
     pub fn show(&self, certificate: &str, key: &str) -> Result<(), rustls::Error> {
         let general = |error: rustls::pki_types::pem::Error| rustls::Error::General(error.to_string());
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<_, _>>();
@@ -36,10 +35,10 @@ impl ResolvesServerCert for Serving {
     }
 }
 
-/// Accepts TLS with the certificate that is shown; without one, no handshake succeeds.
+/// Returns a TLS acceptor with the current certificate. Without one, handshakes fail.
 ///
 /// # Errors
-/// TLS cannot be set up.
+/// Setting up TLS fails.
 pub(super) fn acceptor(serving: Arc<Serving>) -> Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

@@ -63,9 +63,9 @@ fn any_bytes_are_a_conversion_review_or_refused() {
     let run = |bytes: &[u8]| {
         let Ok(answer) = convert(bytes) else { return };
         let answer: Value = serde_json::from_slice(&answer).unwrap();
-        // A text that nobody reads may be no Unicode.
+        // Skipped text may be invalid Unicode.
         let Ok(review) = serde_json::from_slice::<Value>(bytes) else { return };
-        // A list is a struct for serde too, so some reviews have no field of this name.
+        // serde also deserializes a struct from a list, so some reviews have no field of this name.
         let objects = review["request"]["objects"].as_array().map(Vec::len);
         let converted = answer["response"]["convertedObjects"].as_array().map_or(0, Vec::len);
         let is_success = answer["response"]["result"]["status"] == "Success";

@@ -31,7 +31,7 @@ async fn a_process_whose_loop_is_stuck_for_a_minute_is_not_alive() {
     let mut run = pin!(shell.run(CancellationToken::new()));
     assert!(timeout(Duration::from_secs(1), &mut run).await.is_err());
     assert_eq!(asked("/livez", running.clone()).await.0, StatusCode::OK);
-    // Nobody polls the loop.
+    // The loop is not polled.
     advance(Duration::from_secs(61)).await;
     let (status, why) = asked("/livez", running).await;
     assert_eq!((status, why.contains("for a minute")), (StatusCode::SERVICE_UNAVAILABLE, true), "{why}");
@@ -50,7 +50,7 @@ async fn an_agent_does_not_say_that_the_hub_has_a_leader() {
         !agent.contains("wheelwright_leader") && agent.contains("wheelwright_fetch_duration_seconds"),
         "{agent}"
     );
-    // With `--leader-elect=false` it has no election either, and writes.
+    // With `--leader-elect=false`, it has no election either, but writes.
     assert!(operator.contains("wheelwright_leader 1"), "{operator}");
 }
 

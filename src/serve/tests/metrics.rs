@@ -1,4 +1,4 @@
-//! The list of all metrics in the docs.
+//! Checks the list of all metrics in the docs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -66,7 +66,7 @@ fn fleet() -> Overview {
     }
 }
 
-/// Returns an add-on on four clusters, one of which it leaves.
+/// Returns an add-on on four clusters. It is being removed from one of them.
 fn addons() -> Vec<Arc<ManagedClusterAddOn>> {
     let addon = |metadata: Value, available: Option<&str>| {
         let condition = available.map(|status| {
@@ -86,14 +86,14 @@ fn addons() -> Vec<Arc<ManagedClusterAddOn>> {
     ]
 }
 
-/// Returns a policy whose budget holds the removal of an add-on from four clusters.
+/// Returns a policy whose budget blocks the removal of an add-on from four clusters.
 fn policy() -> Arc<RolloutPolicy> {
     let status = json!({"removals": [{"addOn": "msa", "held": 4}]});
     let policy = json!({"metadata": {"name": "p"}, "spec": {}, "status": status});
     Arc::new(serde_json::from_value(policy).unwrap())
 }
 
-/// Returns every metric, with values.
+/// Returns every metric with values.
 fn all() -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     register_build(&mut registry);
@@ -148,7 +148,7 @@ fn a_fleet_that_cannot_be_read_is_told_unless_nothing_reads_it() {
     }
 }
 
-/// Returns the names of the labels of a metric, without those of histograms.
+/// Returns the label names of a metric, without those of histograms.
 fn labels(text: &str, name: &str) -> BTreeSet<String> {
     let samples = text.lines().filter(|line| !line.starts_with('#') && line.starts_with(name));
     let inside = samples.filter_map(|line| line.split_once('{')?.1.split_once('}').map(|(labels, _)| labels));
