@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fleet::Id;
 
-/// The clusters that changed, each once at its latest change, so that the log never grows beyond the fleet.
+/// A log of changed clusters. It has only the latest change of each, so that it never grows beyond the fleet.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
     latest: BTreeMap<u64, Id>,
@@ -13,7 +13,6 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Records a change.
     pub(super) fn record(&mut self, id: Id) {
         self.now += 1;
         if let Some(earlier) = self.changed_at.insert(id, self.now) {
@@ -22,7 +21,7 @@ impl ChangeLog {
         self.latest.insert(self.now, id);
     }
 
-    /// Returns the number of changes so far. [`ChangeLog::since`] takes it as a moment.
+    /// Returns the number of changes so far, for use with [`ChangeLog::since`].
     pub fn now(&self) -> u64 {
         self.now
     }

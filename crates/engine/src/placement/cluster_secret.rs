@@ -1,4 +1,4 @@
-//! The secrets by which Argo CD knows clusters.
+//! The Secrets with which Argo CD registers clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,31 +11,31 @@ use api::names::argo::ARGO_SECRET_TYPE_LABEL;
 use api::names::{MANAGED_SERVICE_ACCOUNT_LABEL, PLACEMENTS_ANNOTATION};
 use object::{Key, Metadata as _};
 
-/// The address and credentials with which Argo CD reaches a cluster.
+/// The address and credentials with which Argo CD connects to a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterAccess {
-    /// Address of its API server.
+    /// The address of the API server.
     server: String,
-    /// Token and authority; `None` where Argo CD does not connect.
+    /// The token and certificate authority; `None` if Argo CD does not connect.
     config: Option<String>,
 }
 
 impl ClusterAccess {
-    /// The values of a secret.
+    /// The keys of the Secret's data.
     pub const VALUES: [&str; 3] = ["name", "server", "config"];
 
-    /// Returns the access of the pull model, where Argo CD does not connect: argocd-pull-integration uses
-    /// this address too. It is none that the cluster chooses, because Argo CD takes its own credentials for
+    /// Returns the access for the pull model, in which Argo CD does not connect. The address is the same as in
+    /// argocd-pull-integration. The cluster must not choose it, because Argo CD uses its own credentials for
     /// some addresses.
     pub fn none(cluster: &str) -> Self {
         Self { server: format!("https://{cluster}-control-plane:6443"), config: None }
     }
 
-    /// Returns the access with the token of a ManagedServiceAccount. `authority` is the authority of the
-    /// server, as PEM in base64; without it, the authority of the account counts.
+    /// Returns the access with the token of a ManagedServiceAccount. `authority` is the server's certificate
+    /// authority, as base64-encoded PEM. It defaults to the authority of the account.
     ///
     /// # Errors
-    /// The address is none that a cluster may choose, or the Secret has no token of such an account.
+    /// Fails if a cluster may not choose the address, or if the Secret has no token of such an account.
     pub fn with_token(server: &str, authority: Option<&str>, account: &Secret) -> Result<Self, String> {
         if let Some(why) = refusal(server) {
             return Err(format!("the address {server:?} of the cluster {why}"));
@@ -58,7 +58,7 @@ impl ClusterAccess {
         Ok(Self { server: server.to_owned(), config: Some(config) })
     }
 
-    /// Returns the secret of a cluster for the placements of a namespace that select it.
+    /// Returns the Secret of a cluster for the placements in a namespace that select it.
     pub fn secret(&self, namespace: &str, cluster: &str, placements: &BTreeSet<String>) -> Secret {
         let values =
             [("name", Some(cluster)), ("server", Some(&self.server)), ("config", self.config.as_deref())];
@@ -80,19 +80,20 @@ impl ClusterAccess {
         }
     }
 
-    /// Returns the address of its API server.
+    /// Returns the address of the API server.
     pub fn server(&self) -> &str {
         &self.server
     }
 }
 
-/// Returns the name of the secret of a cluster.
+/// Returns the name of a cluster's Secret.
 pub fn cluster_secret_name(cluster: &str) -> String {
     format!("{cluster}-cluster-secret")
 }
 
-/// Returns why Argo CD should not connect to an address that a cluster tells of itself. For the address of
-/// its own cluster it takes its own credentials, so an application for the cluster would reach the hub.
+/// Returns the reason that Argo CD must not connect to an address that a cluster reports for itself. Argo CD
+/// uses its own credentials for the address of its own cluster, so an application for the cluster would reach
+/// the hub.
 fn refusal(server: &str) -> Option<&'static str> {
     let Some(rest) = server.strip_prefix("https://") else { return Some("is not https") };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();

@@ -1,5 +1,4 @@
-//! Decides the writes from the selection: groups the members, divides them into slices, and publishes the
-//! difference.
+//! Turns the selection into writes: groups the members, divides them into slices, and publishes the difference.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +21,10 @@ use super::status;
 use api::cluster::v1beta1::{ClusterDecision, PlacementDecision};
 use object::duration::later;
 
-/// Decides the writes, given the clusters whose published decisions are not the wanted ones.
+/// Decides the writes for the clusters whose published decisions are out of date.
 ///
-/// `unsettled` is `None` if every slice is known to be up to date; then only scores may have to be written.
+/// `unsettled` is `None` if every slice is known to be up to date. In that case only scores may need to be
+/// written.
 pub(super) fn decide(
     cycle: &Cycle<'_>,
     input: &ScheduleInput<'_>,
@@ -57,7 +57,7 @@ pub(super) fn decide(
     schedule
 }
 
-/// Returns since when decisions that are ordered by score may be written because of scores alone; `None` if
+/// Returns the time from which changed scores alone may rewrite decisions that are ordered by score; `None` if
 /// no score changed.
 fn refresh_scores_at(
     cycle: &Cycle<'_>,
@@ -81,19 +81,19 @@ fn entries(decision: &PlacementDecision) -> &[ClusterDecision] {
     decision.status.as_ref().map(|status| status.decisions.as_slice()).unwrap_or_default()
 }
 
-/// A layout that is being computed.
+/// A layout in progress.
 struct LayoutBuilder<'a> {
     cycle: &'a Cycle<'a>,
     input: &'a ScheduleInput<'a>,
     selection: &'a CycleSelection,
     removals: BTreeMap<Id, ClusterRemoval>,
-    /// Whether to write entries where only the scores changed.
+    /// True to rewrite entries of which only the scores changed.
     refreshes: bool,
     ranges: OnceCell<Vec<Range>>,
 }
 
 impl LayoutBuilder<'_> {
-    /// Divides the clusters that should be published into slices.
+    /// Divides the clusters to publish into slices.
     fn lay_out(&self, unsettled: &[Id]) -> Vec<Slice> {
         let Cycle { policy, published, .. } = *self.cycle;
         let members: Vec<DecidedCluster> = self
@@ -101,7 +101,7 @@ impl LayoutBuilder<'_> {
             .into_iter()
             .map(|id| DecidedCluster { id, group: self.group(id) })
             .collect();
-        // Clusters that wait for the place of a leaving cluster do not make groups larger.
+        // Clusters that wait for a leaving cluster's place do not increase the group size.
         let places = policy.wanted.map_or(usize::MAX, |wanted| wanted.max(published.len()));
         let request = LayoutInput {
             placement: self.input.placement.metadata.name.as_deref().unwrap_or_default(),
@@ -113,8 +113,7 @@ impl LayoutBuilder<'_> {
         lay_out(&request, &published.slices)
     }
 
-    /// Returns the clusters that should be published, in order: clusters that arrive, then clusters that stay
-    /// or leave later.
+    /// Returns the clusters to publish, in order: first arriving clusters, then those that stay or leave later.
     fn members(&self, unsettled: &[Id]) -> Vec<Id> {
         let Cycle { policy, fleet, published, .. } = *self.cycle;
         let arriving = unsettled.iter().copied();
@@ -132,7 +131,7 @@ impl LayoutBuilder<'_> {
         members
     }
 
-    /// Returns the group of a cluster; a leaving cluster stays in the group it is published in.
+    /// Returns the group of a cluster. A leaving cluster stays in its published group.
     fn group(&self, id: Id) -> usize {
         let Cycle { policy, fleet, published, .. } = *self.cycle;
         match (self.removals.contains_key(&id), fleet.attributes(id)) {
@@ -144,7 +143,7 @@ impl LayoutBuilder<'_> {
         }
     }
 
-    /// Fills the writes that lead to the slices, and the events about them.
+    /// Adds the writes that produce the slices, and their events.
     fn publish(&self, slices: &[Slice], schedule: &mut Schedule) {
         let Cycle { policy, fleet, published, now, .. } = *self.cycle;
         let positions: BTreeMap<&str, usize> =
@@ -172,7 +171,7 @@ impl LayoutBuilder<'_> {
         }
     }
 
-    /// Returns whether the published entries of a slice differ from the wanted ones.
+    /// Returns true if the published entries of a slice differ from the desired ones.
     fn differs(&self, slice: &Slice, position: Option<&usize>) -> bool {
         let published = position.and_then(|at| self.cycle.published.slices.get(*at));
         let Some(published) = published.filter(|published| published.is_written) else { return true };
@@ -203,7 +202,7 @@ impl LayoutBuilder<'_> {
         }
     }
 
-    /// Returns the ranges that scores are relative to. Without a ranking they are measured only when an entry
+    /// Returns the ranges to which scores are relative. Without a ranking, they are measured only when an entry
     /// is written.
     fn ranges(&self) -> &[Range] {
         if self.cycle.policy.is_ranked() {

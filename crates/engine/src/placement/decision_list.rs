@@ -1,5 +1,5 @@
-//! The list of a ClusterDecision. The generator of an Argo CD ApplicationSet makes one application for each
-//! entry.
+//! The list of a ClusterDecision, from which the generator of an Argo CD ApplicationSet creates one application
+//! per entry.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,25 @@ use sha2::{Digest as _, Sha256};
 use api::gitops::v1alpha1::{ClusterDecisionStatus, HeldDecisions};
 use object::hex;
 
-/// Most clusters that leave a list at once without an approval: the larger of a number and a percentage.
+/// The maximum number of clusters that may leave a list at once without an approval: the larger of a number and
+/// a percentage.
 const BUDGET: (usize, usize) = (5, 5);
-/// Most held clusters that a status names.
+/// The maximum number of held clusters listed in a status.
 const LISTED: usize = 10;
-/// Most bytes of a list: etcd takes requests of 1.5 MiB.
+/// The maximum size of a list. etcd accepts requests of 1.5 MiB.
 const MAX_BYTES: usize = 1_000_000;
 
-/// The entry of a cluster: values by name.
+/// The entry of a cluster: values by key.
 pub type DecisionEntry = BTreeMap<String, String>;
 
-/// Returns the next list, from the wanted entries by cluster and the list that is published.
+/// Returns the next list, given the desired entries by cluster and the published list.
 ///
-/// Argo CD removes the applications of a cluster that leaves the list. So if more clusters leave than the
-/// budget allows, or if the list would become empty, they stay in it until `approved` names exactly them. An
-/// approval counts once.
+/// Argo CD removes the applications of a cluster that leaves the list. If more clusters leave than the budget
+/// allows, or if the list would become empty, they stay listed until `approved` matches exactly this set. An
+/// approval counts only once.
 ///
 /// # Errors
-/// The list is too large for an object.
+/// Fails if the list is too large for an object.
 pub fn decision_list(
     wanted: BTreeMap<String, DecisionEntry>,
     published: Option<&ClusterDecisionStatus>,

@@ -1,4 +1,4 @@
-//! The events about the writes of a placement, in the words of Open Cluster Management.
+//! The events for the writes of a placement, with OCM's messages.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::schedule::PlacementEvent;
 use super::select::CycleSelection;
 use api::cluster::v1beta1::Placement;
 
-/// Length of a list of clusters in an event, as in Open Cluster Management.
+/// The maximum length of a list of clusters in an event, as in OCM.
 const MAX_TEXT: usize = 1000;
 
 /// The input of the events.
@@ -22,7 +22,7 @@ pub(super) struct EventSource<'a> {
     pub ranges: &'a [Range],
 }
 
-/// Returns the events about writes, each message once.
+/// Returns the events for the writes, without duplicate messages.
 pub(super) fn events(source: &EventSource<'_>, steps: &[Vec<DecisionWrite>]) -> Vec<PlacementEvent> {
     let meta = &source.placement.metadata;
     let (placement, namespace) =
@@ -81,8 +81,8 @@ impl EventSource<'_> {
         self.selection.feasible(self.cycle.fleet)
     }
 
-    /// Names the clusters whose scores expired; of several prioritizers the last one counts, as in Open
-    /// Cluster Management.
+    /// Returns a message that names the clusters with expired scores. As in OCM, only the last such prioritizer
+    /// counts.
     fn expired_scores(&self) -> Option<String> {
         let weights = self.cycle.policy.weights.iter().enumerate().rev();
         let mut warnings = weights.filter_map(|(at, weighted)| {
@@ -97,14 +97,14 @@ impl EventSource<'_> {
         warnings.next()
     }
 
-    /// Lists the totals of the feasible clusters, in the order of names.
+    /// Returns the total scores of the feasible clusters, by name.
     fn totals(&self) -> String {
         let total = |id| total(self.cycle, self.ranges, id).value;
         shortened(self.feasible().map(|id| format!("{}:{} ", self.cycle.fleet.name(id), total(id))))
     }
 }
 
-/// Joins as many words as fit an event.
+/// Joins as many words as fit in an event.
 fn shortened(words: impl Iterator<Item = String>) -> String {
     let mut text = String::new();
     for word in words {

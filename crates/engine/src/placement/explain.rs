@@ -1,4 +1,4 @@
-//! The explanation of a placement, cluster by cluster. It is computed on request, without the cache.
+//! Explains a placement cluster by cluster. Explanations are computed on request, without the cache.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
@@ -17,8 +17,7 @@ use super::schedule::{Schedule, schedule};
 use super::select::{CycleSelection, select};
 use super::sets::SetMembers;
 
-/// The decisions of a placement, stage by stage. Results and scores are those of Open Cluster Management's
-/// debug server.
+/// The decisions of a placement, stage by stage. Results and scores match OCM's debug server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -26,19 +25,19 @@ pub struct Explanation {
     pub placement: String,
     /// The clusters that pass each filter, in order.
     pub filtered_pipeline_results: Vec<Filtered>,
-    /// The scores each prioritizer gives.
+    /// The scores from each prioritizer.
     pub prioritize_results: Vec<Prioritized>,
-    /// Totals, the best first.
+    /// The total scores, best first.
     pub aggregated_scores: Vec<Aggregated>,
-    /// Why the spec cannot be followed.
+    /// The reason that the spec is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why the placement is not scheduled.
+    /// The reason that the placement is not scheduled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<String>,
-    /// The sets the placement selects from.
+    /// The cluster sets from which the placement selects.
     pub cluster_sets: Vec<String>,
-    /// How many clusters it wants; every feasible one where absent.
+    /// The number of requested clusters; absent for all feasible clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number_of_clusters: Option<usize>,
     /// The conditions: type, status, reason and message.
@@ -51,7 +50,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Filtered {
-    /// The filters so far.
+    /// The filters up to this point.
     pub name: String,
     /// The clusters.
     pub filtered_clusters: Vec<String>,
@@ -60,21 +59,21 @@ pub struct Filtered {
 /// The scores of a prioritizer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Prioritized {
-    /// The prioritizer.
+    /// The name of the prioritizer.
     pub name: String,
-    /// The factor of its scores.
+    /// The weight of its scores.
     pub weight: i32,
-    /// Score by cluster.
+    /// The scores by cluster.
     pub scores: BTreeMap<String, i64>,
 }
 
-/// A cluster's total.
+/// The total score of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Aggregated {
-    /// The cluster.
+    /// The name of the cluster.
     pub cluster_name: String,
-    /// The total.
+    /// The total score.
     pub score: i64,
 }
 
@@ -82,60 +81,60 @@ pub struct Aggregated {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExplanation {
-    /// The cluster.
+    /// The name of the cluster.
     pub cluster_name: String,
-    /// Whether it is selected, or what removed it.
+    /// The state: selected, or what prevents the selection.
     pub state: SchedulingState,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub why: String,
-    /// The decision it is published in.
+    /// The PlacementDecision in which the cluster is published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// Its rank among the feasible clusters, from 1, where clusters are ranked.
+    /// The rank among the feasible clusters, from 1, if clusters are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
-    /// The score of each prioritizer that has one, in the order of their names.
+    /// The scores from prioritizers that have one, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
-    /// The prioritizers without a valid score for it, and why; the cluster comes after all clusters with
-    /// valid scores.
+    /// The prioritizers without a valid score for the cluster, and the reasons. Such a cluster ranks after all
+    /// clusters with valid scores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unscored: Vec<String>,
-    /// Sum of scores times weights.
+    /// The sum of the weighted scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
-    /// When the first toleration that it needs ends; absent where none ends.
+    /// The time at which the first toleration that it needs expires, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerated_until: Option<Timestamp>,
 }
 
-/// The state of a cluster in a placement. The order is the one in which people are shown them: decided
-/// clusters first, then the others, the closest first.
+/// The state of a cluster in a placement, in display order: decided clusters first, then the others, the closest
+/// to a selection first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum SchedulingState {
-    /// It is selected, and in a decision.
+    /// The cluster is selected and in a decision.
     #[default]
     Selected,
-    /// It is selected, and not in a decision yet.
+    /// The cluster is selected but not in a decision yet.
     Arriving,
-    /// The spec cannot be followed, so its decision stays.
+    /// The spec is invalid, so the decision is kept.
     Kept,
-    /// It is in a decision, and not selected any more.
+    /// The cluster is in a decision but no longer selected.
     Leaving,
-    /// It is feasible, and others rank higher.
+    /// The cluster is feasible, but others rank higher.
     Outranked,
-    /// It has a taint that the placement does not tolerate.
+    /// The cluster has a taint that the placement does not tolerate.
     TaintToleration,
-    /// It does not match the predicates.
+    /// The cluster does not match the predicates.
     Predicate,
-    /// It is in none of the cluster sets.
+    /// The cluster is in none of the cluster sets.
     Outside,
-    /// It does not exist, or is being deleted.
+    /// The cluster does not exist, or is being deleted.
     Gone,
 }
 
 impl SchedulingState {
-    /// Returns the word for it.
+    /// Returns the name of the state.
     fn as_str(self) -> &'static str {
         match self {
             Self::Selected => "Selected",
@@ -158,7 +157,7 @@ impl Display for SchedulingState {
 }
 
 impl Explanation {
-    /// Returns the clusters of each state that there is, by rank and then by name.
+    /// Returns the clusters by state, each group sorted by rank and then by name.
     pub fn by_state(&self) -> BTreeMap<SchedulingState, Vec<&ClusterExplanation>> {
         let mut by_state: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for explained in &self.clusters {
@@ -171,7 +170,7 @@ impl Explanation {
     }
 }
 
-/// Says why the cluster has its state, and where it stands among the others.
+/// Prints the reason for the state, and the rank of the cluster.
 impl Display for ClusterExplanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { cluster_name: _, state: _, why, decision, rank, scores, unscored, total, tolerated_until } =
@@ -195,7 +194,7 @@ impl Display for ClusterExplanation {
     }
 }
 
-/// Explains what [`schedule`](super::schedule()) does with the same input.
+/// Explains the result of [`schedule`](super::schedule()) for the same input.
 pub fn explain(input: &ScheduleInput<'_>, now: Timestamp) -> Explanation {
     let published = Published::read(input.decisions, input.fleet);
     let sets = input.sets();
@@ -264,7 +263,7 @@ fn explain_cycle(cycle: &Cycle<'_>, selection: &CycleSelection, mut explanation:
     explanation
 }
 
-/// Returns the clusters whose decisions stay because the spec cannot be followed.
+/// Returns the clusters whose decisions are kept because the spec is invalid.
 fn kept(input: &ScheduleInput<'_>, published: &Published) -> Vec<ClusterExplanation> {
     let explained = |id: Id| {
         Some(ClusterExplanation {
@@ -320,7 +319,7 @@ fn tolerated_until(cycle: &Cycle<'_>, id: Id) -> Option<Timestamp> {
     taint::check(&policy.tolerations, taints, published.contains(id), now).ok()?.until
 }
 
-/// Returns the filter that removed a cluster, or the reason why it is selected.
+/// Returns the filter that removed a cluster, or the reason that it is selected.
 fn reason(
     cycle: &Cycle<'_>,
     selection: &CycleSelection,

@@ -1,8 +1,8 @@
-//! The input that all placements share: the clusters, their scores, and the number of decisions that name
-//! each.
+//! The input that all placements share: the clusters, their scores, and the number of decisions that name each
+//! cluster.
 //!
-//! A fleet takes every change and records which clusters changed, so that a placement that was scheduled
-//! before asks only for later changes.
+//! A fleet applies every change and records which clusters changed. A placement that was scheduled before needs
+//! to look only at later changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use api::cluster::v1alpha1::AddOnPlacementScore;
 use api::cluster::v1beta1::PlacementDecision;
 use object::Metadata as _;
 
-/// The number of removed clusters below which a fleet is not renumbered.
+/// The number of removed clusters up to which a fleet is not renumbered.
 const MANY_REMOVED: usize = 1024;
 
-/// The number of a cluster in its fleet; a name keeps its number until [`Fleet::renumber`].
+/// The number of a cluster in its fleet. A name keeps its number until [`Fleet::renumber`].
 pub type Id = u32;
 
-/// Clusters by number and by name.
+/// The clusters by number and by name.
 #[derive(Debug, Default)]
 pub struct Fleet {
     members: Vec<FleetMember>,
     ids: BTreeMap<Arc<str>, Id>,
-    /// The number of clusters by the number of decisions that name them.
+    /// The number of clusters for each number of decisions.
     histogram: BTreeMap<u32, u32>,
-    /// How many clusters were removed since the last renumbering.
+    /// The number of clusters removed since the last renumbering.
     removed: usize,
-    /// Clusters that changed, or have changed scores.
+    /// The clusters that changed or have changed scores.
     pub changes: ChangeLog,
-    /// Clusters for which the number of decisions changed.
+    /// The clusters for which the number of decisions changed.
     pub uses: ChangeLog,
 }
 
@@ -85,13 +85,12 @@ impl Fleet {
         self.changes.record(id);
     }
 
-    /// Returns whether so many clusters were removed that [`Fleet::renumber`] pays.
+    /// Returns true if enough clusters were removed for [`Fleet::renumber`] to pay off.
     pub fn should_renumber(&self) -> bool {
         self.removed > MANY_REMOVED.max(self.members.len() / 2)
     }
 
-    /// Numbers the clusters anew and forgets names that no object mentions; every [`Id`] given before is
-    /// invalid afterwards.
+    /// Renumbers the clusters and drops names that no object mentions. All existing [`Id`]s become invalid.
     pub fn renumber(&mut self) {
         let old = std::mem::take(self);
         self.histogram = old.histogram;
@@ -106,7 +105,7 @@ impl Fleet {
         }
     }
 
-    /// Replaces the scores of one add-on for one cluster.
+    /// Replaces one AddOnPlacementScore of a cluster.
     pub fn set_score(&mut self, old: Option<&AddOnPlacementScore>, new: Option<Arc<AddOnPlacementScore>>) {
         let Some(namespace) = new.as_deref().or(old).and_then(|score| score.metadata.namespace.clone())
         else {
@@ -121,7 +120,7 @@ impl Fleet {
         self.changes.record(id);
     }
 
-    /// Replaces a decision of any placement.
+    /// Replaces a PlacementDecision of any placement.
     pub fn set_decision(&mut self, old: Option<&PlacementDecision>, new: Option<&PlacementDecision>) {
         let mut difference: BTreeMap<&str, i64> = BTreeMap::new();
         for (decision, sign) in [(old, -1), (new, 1)] {
@@ -173,48 +172,48 @@ impl Fleet {
         id
     }
 
-    /// Returns the number of a name that some object mentioned.
+    /// Returns the number of a name that has been mentioned by an object.
     pub fn id(&self, name: &str) -> Option<Id> {
         self.ids.get(name).copied()
     }
 
-    /// Returns every number, in the order of names.
+    /// Returns all numbers, in name order.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + '_ {
         self.ids.values().copied()
     }
 
-    /// Returns how many numbers there are.
+    /// Returns the number of clusters, including removed ones.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Returns whether there are no numbers.
+    /// Returns true if [`Fleet::len`] is 0.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Returns the name of a number; empty for one that was never given.
+    /// Returns the name of a cluster; empty for an unknown number.
     pub fn name(&self, id: Id) -> &str {
         self.members.get(id as usize).map(|member| &*member.name).unwrap_or_default()
     }
 
-    /// Returns a cluster that exists.
+    /// Returns the cluster with a number, if it exists.
     pub fn cluster(&self, id: Id) -> Option<&Arc<ManagedCluster>> {
         self.members.get(id as usize)?.cluster.as_ref().map(|(cluster, _)| cluster)
     }
 
-    /// Returns the attributes of a cluster that exists.
+    /// Returns the attributes of the cluster with a number, if it exists.
     pub fn attributes(&self, id: Id) -> Option<&ClusterAttributes> {
         self.members.get(id as usize)?.cluster.as_ref().map(|(_, attributes)| attributes)
     }
 
-    /// Returns a cluster's scores of one name.
+    /// Returns the scores of a cluster in the AddOnPlacementScore of the given name.
     pub(crate) fn scores(&self, id: Id, resource: &str) -> Option<&AddOnPlacementScore> {
         let scores = &self.members.get(id as usize)?.scores;
         scores.iter().find(|score| score.metadata.name.as_deref() == Some(resource)).map(|score| &**score)
     }
 
-    /// Returns all scores of a cluster that are valid, as expressions see them.
+    /// Returns all valid scores of a cluster, in the form for expressions.
     pub(crate) fn valid_scores(&self, id: Id, now: Timestamp) -> BTreeMap<String, Vec<(String, i32)>> {
         let scores = self.members.get(id as usize).map(|member| member.scores.as_slice()).unwrap_or_default();
         let valid = scores.iter().filter_map(|score| {
@@ -226,20 +225,20 @@ impl Fleet {
         valid.collect()
     }
 
-    /// Returns the first moment at which a score that is valid now becomes invalid.
+    /// Returns the first moment at which a currently valid score becomes invalid.
     pub(crate) fn scores_until(&self, id: Id, now: Timestamp) -> Option<Timestamp> {
         let scores = self.members.get(id as usize).map(|member| member.scores.as_slice()).unwrap_or_default();
         let ends = scores.iter().filter_map(|score| Some(score.status.as_ref()?.valid_until.as_ref()?.0));
         ends.filter(|until| *until >= now).min().map(first_invalid)
     }
 
-    /// Returns how many entries of decisions name a cluster.
+    /// Returns the number of decision entries that name a cluster.
     pub(crate) fn used(&self, id: Id) -> u32 {
         self.members.get(id as usize).map(|member| member.used).unwrap_or_default()
     }
 
-    /// Returns the largest number of entries that name one cluster, without the entries of one placement,
-    /// given by cluster.
+    /// Returns the largest number of entries that name one cluster, excluding one placement's own entries, which
+    /// are given by cluster.
     pub(crate) fn most_used(&self, own: impl Iterator<Item = (Id, u32)>) -> u32 {
         let mut levels: BTreeMap<u32, u32> = BTreeMap::new();
         let mut most_of_own = 0;

@@ -1,23 +1,23 @@
-//! The scheduling cycle with a cache: the same answers as [`schedule`](super::schedule()), computed from the
-//! changes.
+//! The scheduling cycle with a cache. It gives the same results as [`schedule`](super::schedule()), but computes
+//! them from the changes.
 //!
 //! # States
 //! Every stage has an inbox of clusters, in [`Inboxes`]. [`IncrementalSchedule::receive`] compares the input
-//! with the one before and puts the clusters it concerns into the first inbox; each stage takes its inbox and
-//! fills the next:
+//! with the previous one and puts the affected clusters into the first inbox. Each stage processes its inbox and
+//! fills the next one:
 //!
 //! ```text
 //! changes ─▶ evaluate ─▶ rank ─▶ compare ─▶ unsettled ─▶ decide
 //! ```
 //!
-//! A stage that cannot finish leaves the rest in its inbox, and the stages after it do not run. So if an
-//! inbox is empty, the results of its stage are those of a full cycle. When the spec or the sets change, all
-//! results are dropped and all clusters are visited.
+//! A stage that cannot finish leaves the remaining clusters in its inbox, and later stages do not run. If an
+//! inbox is empty, the results of its stage therefore equal those of a full cycle. A change of the spec or the
+//! sets drops all results and visits all clusters.
 //!
 //! # Cost
-//! A changed cluster is evaluated and scored again, found in the ranking by binary search, and compared with
-//! the published decisions; no other cluster is visited. Only a change that concerns all clusters visits all:
-//! another spec, another set, another scale.
+//! A changed cluster is evaluated, scored, found in the ranking by binary search, and compared with the
+//! published decisions. No other cluster is visited. Only changes that affect all clusters visit all of them: a
+//! new spec, set or scale.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,11 +37,11 @@ use super::sets::SetMembers;
 use super::status;
 use api::cluster::v1beta1::{PlacementDecision, PlacementSpec};
 
-/// If at most this many clusters changed, or one in this many of the ranking, each gets its new rank on its
-/// own. If more changed, the whole ranking is sorted, which costs less.
+/// If at most this many clusters changed, or one in this many of the ranking, they are re-ranked individually.
+/// Otherwise, sorting the whole ranking is cheaper.
 const FEW: usize = 32;
 
-/// The cached results of one placement between two cycles.
+/// The cached results for one placement.
 #[derive(Debug, Default)]
 pub struct IncrementalSchedule {
     received: Option<Received>,
@@ -51,18 +51,18 @@ pub struct IncrementalSchedule {
     costs: Costs,
     deadlines: Deadlines,
     reported: Reported,
-    /// The clusters with a decision that is not as it should be.
+    /// The clusters whose decisions are out of date.
     unsettled: BTreeSet<Id>,
 }
 
-/// The parts of the last cycle's input that the next cycle compares.
+/// The parts of the last input that the next cycle compares.
 #[derive(Debug)]
 struct Received {
     spec: PlacementSpec,
     policy: Result<Arc<SchedulingPolicy>, Misconfigured>,
     sets: Arc<[SetMembers]>,
     decisions: Vec<Arc<PlacementDecision>>,
-    /// The moments of the fleet's logs.
+    /// The positions in the fleet's logs.
     changes: u64,
     uses: u64,
 }
@@ -73,17 +73,17 @@ struct Inboxes {
     evaluate: Inbox,
     rank: Inbox,
     compare: Inbox,
-    /// Whether slices must be laid out even if every cluster is settled: the published ones changed, or
-    /// writes are on their way.
+    /// True if slices must be laid out even if every cluster is settled, because the published slices changed or
+    /// writes are pending.
     lay_out: bool,
 }
 
-/// Clusters that a stage has to visit.
+/// The clusters that a stage has to visit.
 #[derive(Debug)]
 enum Inbox {
-    /// These clusters, in any order, perhaps repeated.
+    /// These clusters, in any order, possibly with duplicates.
     Listed(Vec<Id>),
-    /// Every cluster of the fleet.
+    /// All clusters in the fleet.
     All,
 }
 
@@ -115,7 +115,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the clusters out, each once.
+    /// Removes and returns the clusters, without duplicates.
     fn take(&mut self, fleet: &Fleet) -> Vec<Id> {
         self.dedup();
         match std::mem::take(self) {
@@ -126,7 +126,7 @@ impl Inbox {
 }
 
 impl IncrementalSchedule {
-    /// Schedules the placement, as [`schedule`](super::schedule()) would.
+    /// Schedules the placement like [`schedule`](super::schedule()).
     pub fn schedule(&mut self, input: &ScheduleInput<'_>, now: Timestamp) -> Schedule {
         let (policy, sets) = self.receive(input, now);
         let published = std::mem::take(&mut self.published);
@@ -151,7 +151,7 @@ impl IncrementalSchedule {
         }
     }
 
-    /// Compares the input with the one before and puts the changed clusters into the inboxes.
+    /// Compares the input with the previous one and puts the affected clusters into the inboxes.
     fn receive(
         &mut self,
         input: &ScheduleInput<'_>,
@@ -190,7 +190,7 @@ impl IncrementalSchedule {
         found
     }
 
-    /// Parses the published decisions; returns the clusters that were added or removed.
+    /// Parses the published decisions. Returns the clusters that were added or removed.
     fn receive_decisions(&mut self, input: &ScheduleInput<'_>) -> Vec<Id> {
         let before = std::mem::replace(&mut self.published, Published::read(input.decisions, input.fleet));
         self.inboxes.lay_out = true;
@@ -199,11 +199,11 @@ impl IncrementalSchedule {
         came.chain(went).collect()
     }
 
-    /// Passes clusters through the filters.
+    /// Passes the clusters through the filters.
     ///
     /// # Errors
-    /// Refuses the placement once its expressions take too many steps; clusters that were not evaluated stay
-    /// in the inbox.
+    /// Fails if the placement's expressions take too many steps. Clusters that were not evaluated stay in the
+    /// inbox.
     fn evaluate(&mut self, cycle: &Cycle<'_>, max_steps: u64) -> Result<(), Misconfigured> {
         self.selection.grow(cycle.fleet.len());
         let is_all = matches!(self.inboxes.evaluate, Inbox::All);
@@ -223,11 +223,11 @@ impl IncrementalSchedule {
         self.inboxes.evaluate.add(clusters.split_off(evaluated));
         let is_whole = is_all && matches!(&self.inboxes.evaluate, Inbox::Listed(rest) if rest.is_empty());
         self.inboxes.rank.append(if is_whole { Inbox::All } else { Inbox::Listed(clusters) });
-        // The next stages do not run after a refusal, and their inbox must not grow with every cycle.
+        // After a refusal the next stages do not run, and their inbox must not grow with every cycle.
         check_cost(self.costs.total, max_steps).inspect_err(|_| self.inboxes.rank.dedup())
     }
 
-    /// Scores clusters and keeps the ranking in order.
+    /// Scores the clusters and updates the ranking.
     fn rank(&mut self, cycle: &Cycle<'_>) {
         if !cycle.policy.is_ranked() {
             self.inboxes.compare.append(std::mem::take(&mut self.inboxes.rank));
@@ -264,12 +264,12 @@ impl IncrementalSchedule {
         }
         self.inboxes.compare.add(clusters);
         if !cycle.policy.spread.is_empty() {
-            // A cluster may be in another domain than before without another rank.
+            // A cluster may move to another domain without a change of rank.
             let before = std::mem::take(&mut self.selection.spread);
             self.selection.spread = self.selection.select_spread(cycle);
             self.inboxes.compare.add(before.symmetric_difference(&self.selection.spread).copied());
         } else if moved > 0 {
-            // Each move shifts the edge of the selection by one at most.
+            // Each move shifts the edge of the selection by at most one.
             let ranking = &self.selection.ranking;
             let wanted = cycle.policy.wanted.unwrap_or(usize::MAX).min(ranking.len());
             let edge = wanted.saturating_sub(moved)..wanted.saturating_add(moved).min(ranking.len());
@@ -277,7 +277,7 @@ impl IncrementalSchedule {
         }
     }
 
-    /// Measures the ranges that scores are relative to; returns whether they changed.
+    /// Measures the ranges to which scores are relative. Returns true if they changed.
     fn measure(&mut self, cycle: &Cycle<'_>, clusters: &[Id]) -> bool {
         let ranges = self.reported.measure(cycle, &self.selection, clusters);
         let changed = ranges != self.selection.ranges;
@@ -292,8 +292,8 @@ impl IncrementalSchedule {
         self.unsettled = clusters.into_iter().filter(|id| self.selection.is_unsettled(cycle, *id)).collect();
     }
 
-    /// Returns whether a change of a cluster may concern the placement: its `facts` before or after, and
-    /// whether they differ.
+    /// Returns true if a change of a cluster may affect the placement. `attributes` are those before or after
+    /// the change; `differs` is true if the two are different.
     pub fn concerns(&self, fleet: &Fleet, attributes: &ClusterAttributes, differs: bool) -> bool {
         let Some(received) = &self.received else { return true };
         let Ok(policy) = &received.policy else { return false };
@@ -301,13 +301,13 @@ impl IncrementalSchedule {
             && received.sets.iter().any(|set| set.may_contain(attributes))
             && (policy.predicates.is_empty()
                 || policy.predicates.iter().any(|predicate| predicate.could_match(attributes))
-                // The condition distinguishes empty sets from sets whose clusters match no predicate. So the
-                // first and the last cluster of the sets concern the placement. At most the clusters that
-                // changed since then have come or gone.
+                // The condition distinguishes empty sets from sets without a matching cluster. The first and
+                // last cluster in the sets therefore affect the placement. The number of clusters that came or
+                // went is at most the number of changes.
                 || self.selection.in_sets() as u64 <= fleet.changes.now() - received.changes)
     }
 
-    /// Returns whether scores of this name may concern the placement.
+    /// Returns true if scores of this name may affect the placement.
     pub fn reads_score(&self, name: &str) -> bool {
         match self.received.as_ref().map(|received| &received.policy) {
             Some(Ok(policy)) => policy.reads_score(name),
@@ -321,7 +321,7 @@ fn is_same(before: &[Arc<PlacementDecision>], now: &[Arc<PlacementDecision>]) ->
     before.len() == now.len() && before.iter().zip(now).all(|(before, now)| Arc::ptr_eq(before, now))
 }
 
-/// The steps that expressions took.
+/// The steps taken by expressions.
 #[derive(Debug, Default)]
 struct Costs {
     steps: BTreeMap<Id, u64>,
@@ -346,7 +346,7 @@ impl Costs {
     }
 }
 
-/// When clusters must be evaluated again although no object changes.
+/// The times at which clusters must be reevaluated without a change of any object.
 #[derive(Debug, Default)]
 struct Deadlines {
     by_cluster: BTreeMap<Id, Timestamp>,

@@ -1,10 +1,10 @@
-//! The group stage: divides the members into decision groups and slices, and moves no member without need.
+//! The group stage: divides the members into decision groups and slices, with as few moves as possible.
 //!
-//! A first layout is that of Open Cluster Management: named groups in order, then the rest, each
-//! cut into decision groups of at most the group size, each decision group cut into slices of 100, slices
-//! numbered from 1. Afterwards a cluster keeps its slice for as long as it belongs to the named group;
-//! arrivals fill holes; a decision group or a slice is dissolved when the others have room for all of it; a
-//! named group that becomes empty keeps its place.
+//! The first layout is OCM's. Named groups come in order, then the remaining clusters. Each is cut into decision
+//! groups of at most the group size, and each decision group into slices of 100, numbered from 1. Afterwards, a
+//! cluster keeps its slice as long as it belongs to the named group, and new clusters fill gaps. A decision
+//! group or slice is dissolved when the others have room for all its clusters. A named group that becomes empty
+//! keeps its position.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
@@ -12,54 +12,55 @@ use std::num::NonZeroUsize;
 use super::fleet::Id;
 use super::published::PublishedSlice;
 
-/// Most clusters in one slice.
+/// The maximum number of clusters in a slice.
 pub(crate) const SLICE: usize = 100;
 
-/// A cluster that should be in the decisions.
+/// A cluster that belongs in the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DecidedCluster {
     /// The cluster.
     pub id: Id,
-    /// The position of its named group, or the number of named groups for a cluster in none.
+    /// The index of its named group, or the number of named groups if it is in none.
     pub group: usize,
 }
 
-/// The wanted division.
+/// The desired layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LayoutInput<'a> {
-    /// Name of the placement, which the objects are named after.
+    /// The name of the placement, from which object names are derived.
     pub placement: &'a str,
     /// The named groups, in order.
     pub groups: &'a [String],
-    /// Largest size of a decision group.
+    /// The maximum size of a decision group.
     pub size: NonZeroUsize,
-    /// The clusters that should be in the decisions, in the order in which they arrive.
+    /// The clusters that belong in the decisions, in order of arrival.
     pub members: &'a [DecidedCluster],
-    /// How many of them may be added beyond those that replace one that leaves the same slice.
+    /// The number of clusters that may be added beyond replacements for clusters that leave the same slice.
     pub spare: usize,
 }
 
-/// A PlacementDecision as it should be.
+/// A desired PlacementDecision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Name of the object.
+    /// The name of the object.
     pub name: String,
-    /// Index of its decision group.
+    /// The index of its decision group.
     pub index: u32,
-    /// Name of its named group.
+    /// The name of its named group.
     pub group: String,
-    /// The clusters in it.
+    /// The clusters in the slice.
     pub members: Vec<Id>,
 }
 
-/// A slice while it is filled.
+/// A slice that is being filled.
 #[derive(Default)]
 struct SliceDraft<'a> {
     published: Option<&'a PublishedSlice>,
     members: Vec<Id>,
-    /// Members that move elsewhere. They leave only after they have arrived, so until then they take up room.
+    /// The number of members that move to another slice. They leave only after they have arrived, so until then
+    /// they take up room.
     moving: usize,
-    /// Members that leave the placement. Each makes room for one newcomer in the same write.
+    /// The number of members that leave the placement. Each makes room for one newcomer in the same write.
     leaving: usize,
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn lay_out(request: &LayoutInput<'_>, published: &[PublishedSlice]) -
     name_slices(request.placement, &layout.order, published, groups)
 }
 
-/// The published slices, with the members that may stay where they are.
+/// The published slices, with the members that may keep their places.
 struct PreviousLayout<'a> {
     /// The decision groups of each named group.
     drafts: BTreeMap<usize, BTreeMap<u32, GroupDraft<'a>>>,
@@ -138,7 +139,7 @@ impl<'a> PreviousLayout<'a> {
                     None => draft.leaving += 1,
                 }
             }
-            // A slice without an index belongs to the group of the slice before it.
+            // A slice without an index belongs to the group of the preceding slice.
             let index = slice.index.or_else(|| last_index.get(&group).copied());
             if let Some(index) = index {
                 last_index.insert(group, index);
@@ -164,17 +165,17 @@ fn size(group: &GroupDraft<'_>) -> usize {
     group.iter().map(|slice| slice.members.len()).sum()
 }
 
-/// The state of filling the named groups one after the other.
+/// The state while filling the named groups one by one.
 struct Layout {
     group_size: usize,
     order: BTreeMap<Id, usize>,
     was_published: BTreeSet<Id>,
-    /// How many newcomers may still be added.
+    /// The number of newcomers that may still be added.
     spare: usize,
 }
 
 impl Layout {
-    /// Divides the clusters of one named group into decision groups of at most the group size, and these into
+    /// Divides the clusters in one named group into decision groups of at most the group size, and these into
     /// slices.
     fn fill<'a>(&mut self, previous: BTreeMap<u32, GroupDraft<'a>>, wanted: &[Id]) -> Vec<GroupDraft<'a>> {
         let mut groups: Vec<GroupDraft<'a>> = previous.into_values().collect();
@@ -218,7 +219,7 @@ impl Layout {
     }
 }
 
-/// Takes the members beyond the group size from the last slices of a decision group.
+/// Removes the members in excess of the group size from the last slices of a decision group.
 fn shrink(group: &mut GroupDraft<'_>, group_size: usize) {
     let mut excess = size(group).saturating_sub(group_size);
     for slice in group.iter_mut().rev() {
@@ -230,7 +231,7 @@ fn shrink(group: &mut GroupDraft<'_>, group_size: usize) {
     }
 }
 
-/// Puts clusters into the slices of a decision group that have room, then into new ones.
+/// Puts clusters into slices of a decision group with room, then into new slices.
 fn fill_slices(group: &mut GroupDraft<'_>, mut arrivals: VecDeque<Id>) {
     for slice in group.iter_mut() {
         let room = slice.remaining_capacity().min(arrivals.len());
@@ -242,7 +243,7 @@ fn fill_slices(group: &mut GroupDraft<'_>, mut arrivals: VecDeque<Id>) {
     }
 }
 
-/// Dissolves the last slice of a decision group for as long as the others have room for all of it.
+/// Dissolves the last slice of a decision group while the others have room for all its clusters.
 fn compact(group: &mut GroupDraft<'_>) {
     while group.len() > 1 {
         let Some((last, others)) = group.split_last() else { break };
@@ -254,7 +255,7 @@ fn compact(group: &mut GroupDraft<'_>) {
     }
 }
 
-/// Numbers the groups and names the slices that are new.
+/// Numbers the groups and names the new slices.
 fn name_slices(
     placement: &str,
     order: &BTreeMap<Id, usize>,
@@ -283,8 +284,8 @@ pub(super) fn slice_name(placement: &str, number: u32) -> String {
     format!("{placement}-decision-{number}")
 }
 
-/// Returns the number at the end of a slice's name. The scheduler did not make objects with other names: it
-/// moves their clusters to other slices and deletes the objects.
+/// Returns the number at the end of a slice's name; `None` for objects that the scheduler did not create. Their
+/// clusters move to other slices, and the objects are deleted.
 fn number(placement: &str, name: &str) -> Option<u32> {
     let digits = name.strip_prefix(placement)?.strip_prefix("-decision-")?;
     digits.parse().ok().filter(|number: &u32| *number > 0 && number.to_string() == digits)

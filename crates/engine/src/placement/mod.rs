@@ -1,7 +1,7 @@
-//! The placement scheduler: selects the clusters of a Placement and decides the PlacementDecisions that
-//! publish them.
+//! The placement scheduler: selects the clusters of a Placement and decides the PlacementDecisions that publish
+//! them.
 //!
-//! A scheduling cycle has five stages, each a pure function in a file of its own:
+//! A scheduling cycle has five stages, each a pure function in a separate file:
 //!
 //! | stage | file | question |
 //! |---|---|---|
@@ -11,12 +11,11 @@
 //! | group | `layout` | which cluster is in which slice of which decision group? |
 //! | publish | [`publish`], `status`, `events` | which writes lead there? |
 //!
-//! [`schedule`] runs all of them over all clusters. An [`IncrementalSchedule`] keeps the results of the first
-//! three for one placement and computes only what changed; it must give the same answer, and the tests
+//! [`schedule`] runs all stages over all clusters. An [`IncrementalSchedule`] caches the results of the first
+//! three stages for one placement and computes only what changed. It must give the same results, and the tests
 //! compare the two.
 //!
-//! The results are those of Open Cluster Management, except where those are unsafe: see
-//! `docs/design/placement.md`.
+//! The results match OCM's, except where those are unsafe; see `docs/design/placement.md`.
 
 mod changes;
 pub mod cluster_secret;

@@ -1,4 +1,4 @@
-//! The spec of a placement, parsed and checked.
+//! The spec of a placement, parsed and validated.
 
 use std::num::NonZeroUsize;
 
@@ -15,55 +15,55 @@ use api::cluster::v1beta1::{
     SpreadPolicy, Toleration,
 };
 
-/// Longest name that fits the label on decisions.
+/// The maximum length of a name that fits in a label of the decisions.
 const MAX_NAME: usize = 63;
 
-/// A spec that cannot be followed. The decisions stay as they are until it can.
+/// An invalid spec. The decisions are kept until it is fixed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{plugin}:{message}")]
 pub struct Misconfigured {
-    /// The filter that refused it, as Open Cluster Management names it; empty for everything else.
+    /// The filter that rejected the spec, by OCM's name; empty for everything else.
     pub plugin: &'static str,
     /// The problem.
     pub message: String,
 }
 
 impl Misconfigured {
-    /// Returns a refusal by a filter, or by none in particular.
+    /// Returns a rejection by the given filter, or by none.
     pub fn new(plugin: &'static str, message: impl Into<String>) -> Self {
         Self { plugin, message: message.into() }
     }
 }
 
-/// The spec of a placement, in the terms of the engine.
+/// The parsed spec of a placement.
 #[derive(Debug)]
 pub struct SchedulingPolicy {
-    /// How many clusters it wants; every feasible one where absent.
+    /// The number of requested clusters; `None` for all feasible clusters.
     pub wanted: Option<usize>,
-    /// A cluster must match one of them; an empty list matches every cluster.
+    /// The predicates, one of which must match. An empty list matches every cluster.
     pub predicates: Vec<Predicate>,
-    /// The taints it tolerates.
+    /// The tolerated taints.
     pub tolerations: Vec<Toleration>,
-    /// The prioritizers that count, with their weights.
+    /// The active prioritizers with their weights.
     pub weights: Vec<Weighted>,
-    /// The constraints by which the clusters are spread.
+    /// The constraints for spreading clusters over domains.
     pub spread: Vec<Constraint>,
     /// The named groups.
     pub groups: Groups,
-    /// The largest size of a decision group.
+    /// The maximum size of a decision group.
     pub group_size: GroupSize,
-    /// Whether decisions are ordered by score.
+    /// True if decisions are ordered by score.
     pub by_score: bool,
-    /// How often scores alone may change decisions that are ordered by them.
+    /// The minimum interval at which scores alone may change decisions that are ordered by them.
     pub score_interval: SignedDuration,
 }
 
-/// The named groups. Groups of one name are one group, because published decisions hold only the name.
+/// The named groups. Groups with the same name are merged, because published decisions contain only the name.
 #[derive(Debug)]
 pub struct Groups {
     /// The names, in order.
     pub names: Vec<String>,
-    /// The position of a group and the clusters in it; the first matcher that matches counts.
+    /// The matchers with the positions of their groups. The first match counts.
     members: Vec<(usize, Matcher)>,
 }
 
@@ -83,13 +83,13 @@ impl Groups {
         Ok(all)
     }
 
-    /// Returns the position of a cluster's group, or the number of groups for a cluster in none.
+    /// Returns the position of a cluster's group, or the number of groups if it is in none.
     pub fn of(&self, attributes: &ClusterAttributes) -> usize {
         let first = self.members.iter().find(|(_, matcher)| matcher.matches(attributes));
         first.map_or(self.names.len(), |(position, _)| *position.min(&self.names.len()))
     }
 
-    /// Returns the position of a group by its name; the clusters in no group are named by the empty name.
+    /// Returns the position of a group by name. The empty name stands for clusters in no group.
     pub fn named(&self, name: &str) -> Option<usize> {
         if name.is_empty() {
             Some(self.names.len())
@@ -99,17 +99,17 @@ impl Groups {
     }
 }
 
-/// The largest size of a group.
+/// The maximum size of a decision group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupSize {
-    /// A number of clusters; 0 or less means all.
+    /// A number of clusters; 0 or less is unlimited.
     Count(i64),
     /// A percentage of the clusters, rounded up.
     Percent(i64),
 }
 
 impl GroupSize {
-    /// Returns the size for a number of selected clusters.
+    /// Returns the size for the given number of selected clusters.
     pub fn of(self, selected: usize) -> NonZeroUsize {
         let all = i64::try_from(selected).unwrap_or(i64::MAX);
         let size = match self {
@@ -122,10 +122,10 @@ impl GroupSize {
 }
 
 impl SchedulingPolicy {
-    /// Reads and checks a spec. Every part is checked, even one that no cluster would reach.
+    /// Parses and validates a spec. Every part is validated, even parts that no cluster would reach.
     ///
     /// # Errors
-    /// Refuses the first invalid part, in the order in which Open Cluster Management finds it.
+    /// Returns the first invalid part, in the order in which OCM finds it.
     pub fn read(spec: &PlacementSpec) -> Result<Self, Misconfigured> {
         let PlacementSpec {
             // Read by `ScheduleInput::eligible`.
@@ -172,10 +172,10 @@ impl SchedulingPolicy {
         })
     }
 
-    /// Checks the name of a placement, which decisions carry as a label.
+    /// Validates the name of a placement, which is a label of its decisions.
     ///
     /// # Errors
-    /// Refuses a name that is longer than the value of a label may be.
+    /// Fails if the name is longer than a label value may be.
     pub(crate) fn check_name(name: &str) -> Result<(), Misconfigured> {
         if name.len() <= MAX_NAME {
             return Ok(());
@@ -187,19 +187,19 @@ impl SchedulingPolicy {
         ))
     }
 
-    /// Returns whether there are CEL expressions, which may read every field of a cluster.
+    /// Returns true if there are CEL expressions, which may read every field of a cluster.
     pub(crate) fn has_expressions(&self) -> bool {
         self.predicates.iter().any(Predicate::has_expressions)
     }
 
-    /// Returns whether a score of this name counts.
+    /// Returns true if scores of this name affect the placement.
     pub fn reads_score(&self, name: &str) -> bool {
         let reads = |score: &ScoreKey| score.resource == name;
         self.has_expressions()
             || self.weights.iter().any(|weighted| weighted.add_on.as_ref().is_some_and(reads))
     }
 
-    /// Returns whether scores decide which clusters are selected, or in which order.
+    /// Returns true if scores determine the selection or order of clusters.
     pub(crate) fn is_ranked(&self) -> bool {
         self.wanted.is_some() || self.by_score || !self.spread.is_empty()
     }

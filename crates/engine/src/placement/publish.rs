@@ -1,8 +1,8 @@
-//! The publish stage: writes decisions in an order in which a reader always sees every cluster.
+//! The publish stage: orders the writes so that a reader always sees every cluster.
 //!
-//! A cluster that moves is written to its new slice before it is taken from the old one. Objects are deleted
-//! last. Labels move one group index at a time, upwards from the lowest when indexes grow and downwards from
-//! the highest when they shrink. So no new gap appears between indexes.
+//! A moving cluster is written to its new slice before it is removed from the old one. Objects are deleted last.
+//! Labels move one group index at a time: upwards from the lowest when indexes grow, and downwards from the
+//! highest when they shrink. This avoids new gaps between indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,49 +11,49 @@ use super::layout::Slice;
 use super::published::PublishedSlice;
 use api::cluster::v1beta1::ClusterDecision;
 
-/// One write to one PlacementDecision.
+/// A write to one PlacementDecision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DecisionWrite {
-    /// Create it, with its labels and without clusters.
+    /// Creates the decision with its labels, but without clusters.
     Create(DecisionLabels),
-    /// Replace its clusters.
+    /// Replaces the clusters of the decision.
     Decide {
-        /// Name of the object.
+        /// The name of the object.
         name: String,
-        /// Its clusters.
+        /// The new clusters.
         decisions: Vec<ClusterDecision>,
     },
-    /// Change its group.
+    /// Changes the group of the decision.
     Label(DecisionLabels),
-    /// Delete it.
+    /// Deletes the decision.
     Delete {
-        /// Name of the object.
+        /// The name of the object.
         name: String,
     },
 }
 
-/// A PlacementDecision and the group its labels say.
+/// A PlacementDecision and the group in its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionLabels {
-    /// Name of the object.
+    /// The name of the object.
     pub name: String,
-    /// Index of the group.
+    /// The index of the group.
     pub index: u32,
-    /// Name of the group.
+    /// The name of the group.
     pub group: String,
 }
 
-/// A wanted slice.
+/// A desired slice.
 #[derive(Clone, Copy, Debug)]
 pub struct DesiredSlice<'a> {
     /// The slice.
     pub slice: &'a Slice,
-    /// Whether its entries differ from the published ones.
+    /// True if its entries differ from the published ones.
     pub changed: bool,
 }
 
-/// Returns the writes that turn published slices into the wanted ones; `entry` returns the published entry of
-/// a member.
+/// Returns the writes that turn published slices into the desired ones; `entry` returns the published entry of a
+/// member.
 pub fn publish(
     fleet: &Fleet,
     published: &[PublishedSlice],
@@ -118,8 +118,8 @@ fn plain(fleet: &Fleet, id: Id) -> ClusterDecision {
 mod tests {
     use super::*;
 
-    /// Checks the indexes that readers see after every step, where slices of one cluster go from these
-    /// indexes to those.
+    /// Checks the indexes that readers see after every step while slices of one cluster move between the given
+    /// indexes.
     fn check(moves: &[(Option<u32>, Option<u32>)]) {
         let name = |i: usize| format!("p-decision-{i}");
         let id = |i: usize| Id::try_from(i).unwrap();

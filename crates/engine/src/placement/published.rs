@@ -11,24 +11,24 @@ use api::cluster::v1beta1::PlacementDecision;
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL};
 use object::Metadata as _;
 
-/// The prefix of the reason of a decision that is about to be removed; the time at which the cluster began to
-/// leave follows.
+/// The prefix of the reason in a decision entry that is about to be removed. The time at which the cluster
+/// started to leave follows.
 pub(super) const LEAVING: &str = "leaving since ";
 
-/// One published PlacementDecision: a slice of a decision group.
+/// A published PlacementDecision, which is a slice of a decision group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublishedSlice {
     /// The name of the object.
     pub name: String,
-    /// The index of its group; absent where the label is not a number.
+    /// The index of its group; absent if the label is not a number.
     pub index: Option<u32>,
     /// The name of its group.
     pub group: String,
-    /// Whether its list of clusters was ever written.
+    /// True if its list of clusters was ever written.
     pub is_written: bool,
     /// Its clusters.
     pub members: Vec<Id>,
-    /// The reasons of entries that have one.
+    /// The nonempty reasons of entries.
     pub reasons: BTreeMap<Id, String>,
 }
 
@@ -56,16 +56,16 @@ impl PublishedSlice {
 pub(super) struct Published {
     /// The slices, in the order of [`ScheduleInput::decisions`](super::ScheduleInput::decisions).
     pub slices: Vec<PublishedSlice>,
-    /// The position of the first slice that names a cluster.
+    /// The position of the first slice that contains a cluster.
     positions: BTreeMap<Id, u32>,
-    /// The number of entries that name a cluster, where it is more than one.
+    /// The number of entries for a cluster, if it is more than one.
     repeated: BTreeMap<Id, u32>,
-    /// The times since when clusters are leaving, as their entries say.
+    /// The times at which clusters started to leave, from their entries.
     pub leaving: BTreeMap<Id, Timestamp>,
 }
 
 impl Published {
-    /// Parses decisions.
+    /// Parses the published decisions.
     pub(super) fn read(decisions: &[Arc<PlacementDecision>], fleet: &Fleet) -> Self {
         let mut published = Self::default();
         for (position, decision) in (0..).zip(decisions) {
@@ -86,7 +86,7 @@ impl Published {
         published
     }
 
-    /// Returns whether a cluster is in the decisions.
+    /// Returns true if a cluster is in the decisions.
     pub(super) fn contains(&self, id: Id) -> bool {
         self.positions.contains_key(&id)
     }

@@ -1,4 +1,4 @@
-//! The prioritize stage: the total score of a feasible cluster, and the order of totals.
+//! The prioritize stage: the total score of each feasible cluster, and the order of totals.
 
 use std::cmp::Reverse;
 
@@ -8,12 +8,12 @@ use super::fleet::Id;
 use super::input::Cycle;
 use super::prioritizer::{Range, Score, ScoreInput, Weighted};
 
-/// The place of a feasible cluster in the ranking: smaller keys come first, equal ones in the order of names.
+/// The sort key of a feasible cluster. Smaller keys come first, and equal keys are sorted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RankKey {
-    /// Clusters with taints better avoided come after all others.
+    /// Clusters with taints to avoid come after all others.
     pub avoid: bool,
-    /// Clusters without a valid score come after those that have one.
+    /// Clusters without a valid score come after clusters with one.
     pub is_unscored: bool,
     /// Higher totals come first.
     pub total: Reverse<i32>,
@@ -23,9 +23,9 @@ pub(super) struct RankKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Total {
     pub value: i32,
-    /// Whether the score of an add-on is missing or has expired.
+    /// True if the score of an add-on is missing or has expired.
     pub is_unscored: bool,
-    /// The first moment at which a score that is valid now is not.
+    /// The first moment at which a currently valid score becomes invalid.
     pub until: Option<Timestamp>,
 }
 
@@ -35,7 +35,7 @@ impl Total {
     }
 }
 
-/// Returns the score each weighted prioritizer gives a cluster, on the measured ranges.
+/// Returns the score that each weighted prioritizer gives a cluster, relative to the measured ranges.
 pub(super) fn scores<'a>(
     cycle: &'a Cycle<'a>,
     ranges: &'a [Range],

@@ -1,4 +1,4 @@
-//! The removal of clusters from the decisions, and its time.
+//! The removal of clusters from the decisions, and its timing.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use super::select::CycleSelection;
 use super::sets::SetMembers;
 use object::duration::later;
 
-/// How long a cluster must be unselected before it leaves the decisions.
+/// The time that a cluster must be unselected before it leaves the decisions.
 pub(super) const SETTLE: SignedDuration = SignedDuration::from_secs(10);
 
 /// The removal of a published cluster that is no longer selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClusterRemoval {
-    /// Its decision goes now.
+    /// The decision is removed now.
     Now,
-    /// Its decision stays until [`SETTLE`] after this time, and says so.
+    /// The decision is kept until [`SETTLE`] after this time, with a reason that says so.
     Since(Timestamp),
 }
 
 impl ClusterRemoval {
-    /// Returns when the decision goes.
+    /// Returns the time at which the decision is removed, if it is later.
     pub(super) fn ends(self) -> Option<Timestamp> {
         match self {
             Self::Now => None,
@@ -33,9 +33,9 @@ impl ClusterRemoval {
     }
 }
 
-/// Returns the removal of every unsettled cluster that is published and not selected.
+/// Returns the removals of unsettled clusters that are published but not selected.
 ///
-/// While the members of a set are unknown, no cluster leaves for being in no set.
+/// While the members of a set are unknown, no cluster is removed for being outside all sets.
 pub(super) fn removals(
     cycle: &Cycle<'_>,
     selection: &CycleSelection,
@@ -63,7 +63,7 @@ fn removal(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id) -> ClusterRemo
     if removal.ends().is_some_and(|end| cycle.now < end) { removal } else { ClusterRemoval::Now }
 }
 
-/// Returns since when a cluster is not selected: since its taint was added, else since now.
+/// Returns the time since which a cluster is not selected: when its taint was added, or else now.
 fn unselected_since(cycle: &Cycle<'_>, selection: &CycleSelection, id: Id) -> Timestamp {
     if selection.result(id) != FilterResult::Tainted {
         return cycle.now;

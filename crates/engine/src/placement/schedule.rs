@@ -1,4 +1,4 @@
-//! One full scheduling cycle over all clusters: the definition of the decisions of a placement.
+//! One full scheduling cycle over all clusters, which defines the decisions of a placement.
 
 use std::collections::BTreeSet;
 
@@ -16,28 +16,28 @@ use api::cluster::v1beta1::PlacementStatus;
 /// The writes for a placement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
-    /// Writes to its decisions, in steps; a step begins when the one before is finished.
+    /// The writes to its decisions, in steps. A step starts after the previous one has finished.
     pub steps: Vec<Vec<DecisionWrite>>,
-    /// Its status, once the steps are done.
+    /// The status after the steps.
     pub status: PlacementStatus,
     /// The events to record.
     pub events: Vec<PlacementEvent>,
-    /// When to schedule again although no object changes.
+    /// The time to schedule again if no object changes.
     pub wake_at: Option<Timestamp>,
 }
 
 /// An event about a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementEvent {
-    /// Whether a person should look.
+    /// True if a person should look.
     pub is_warning: bool,
     /// The reason.
     pub reason: &'static str,
     /// The action.
     pub action: &'static str,
-    /// The decision that was written.
+    /// The name of the decision that was written.
     pub decision: String,
-    /// A sentence.
+    /// The message, as a sentence.
     pub message: String,
 }
 

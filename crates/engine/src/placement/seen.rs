@@ -1,11 +1,11 @@
-//! What placements see of a cluster.
+//! The fields of a cluster that placements read.
 
 use super::prioritizer;
 use api::cluster::v1::ManagedCluster;
 use object::Metadata as _;
 
-/// A cluster as placements without CEL expressions see it: two states are equal if no predicate and no
-/// prioritizer tells them apart.
+/// A view of a cluster for placements without CEL expressions. Two views are equal if no predicate or
+/// prioritizer can distinguish them.
 pub struct SeenCluster<'a>(pub &'a ManagedCluster);
 
 impl PartialEq for SeenCluster<'_> {

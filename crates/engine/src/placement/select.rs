@@ -1,4 +1,4 @@
-//! The results of filtering and prioritizing all clusters, and the selection.
+//! The results of filtering and prioritizing all clusters, and the resulting selection.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,13 +13,13 @@ use super::prioritizer::{Range, measure};
 use super::rank::{RankKey, total};
 use super::spread::spread;
 
-/// The results for one cluster; small, because there is one for every cluster and placement.
+/// The results for one cluster. This is small, because there is one for every cluster and placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Candidate {
     result: FilterResult,
-    /// Whether the cluster has taints better avoided.
+    /// True if the cluster has taints to avoid.
     avoid: bool,
-    /// Its key in the ranking, if it is ranked.
+    /// The sort key, if the cluster is ranked.
     key: Option<RankKey>,
 }
 
@@ -27,22 +27,22 @@ struct Candidate {
 #[derive(Debug, Default)]
 pub(super) struct CycleSelection {
     candidates: Vec<Candidate>,
-    /// The number of clusters by the stage they reached.
+    /// The number of clusters by the furthest stage that they reached.
     counts: [usize; FilterResult::COUNT],
-    /// The ranges that scores are relative to, by weighted prioritizer; empty without a ranking.
+    /// The ranges to which scores are relative, by weighted prioritizer; empty without a ranking.
     pub ranges: Vec<Range>,
     /// The feasible clusters, best first; empty without a ranking.
     pub ranking: Vec<Id>,
-    /// The selected clusters if there are spread constraints; else empty.
+    /// The selected clusters if there are spread constraints; otherwise empty.
     pub spread: BTreeSet<Id>,
-    /// The time at which a cluster must be evaluated again, although no object changes.
+    /// The time at which a cluster must be reevaluated without a change of any object.
     pub deadline: Option<Timestamp>,
 }
 
 /// Filters, ranks and selects all clusters.
 ///
 /// # Errors
-/// Refuses a placement whose expressions take more than `max_steps` for all clusters together.
+/// Fails if the expressions of the placement take more than `max_steps` for all clusters together.
 pub(super) fn select(cycle: &Cycle<'_>, max_steps: u64) -> Result<CycleSelection, Misconfigured> {
     let mut selection = CycleSelection::default();
     selection.grow(cycle.fleet.len());
@@ -65,7 +65,7 @@ pub(super) fn select(cycle: &Cycle<'_>, max_steps: u64) -> Result<CycleSelection
     Ok(selection)
 }
 
-/// Refuses expressions that take too many steps.
+/// Fails if expressions take too many steps.
 pub(super) fn check_cost(steps: u64, max_steps: u64) -> Result<(), Misconfigured> {
     if steps <= max_steps {
         return Ok(());
@@ -74,7 +74,7 @@ pub(super) fn check_cost(steps: u64, max_steps: u64) -> Result<(), Misconfigured
 }
 
 impl CycleSelection {
-    /// Makes room for the clusters of a fleet.
+    /// Extends the results to the size of the fleet.
     pub(super) fn grow(&mut self, clusters: usize) {
         let new = clusters.saturating_sub(self.candidates.len());
         if let Some(gone) = self.counts.get_mut(FilterResult::Gone as usize) {
@@ -83,7 +83,7 @@ impl CycleSelection {
         self.candidates.resize(clusters, Candidate::default());
     }
 
-    /// Records the stage that a cluster reached; its place in the ranking stays until it is ranked again.
+    /// Records the stage that a cluster reached. It keeps its place in the ranking until it is ranked again.
     pub(super) fn record(&mut self, id: Id, evaluation: &Evaluation) {
         let Some(candidate) = self.candidates.get_mut(id as usize) else { return };
         if let Some(count) = self.counts.get_mut(candidate.result as usize) {
@@ -96,10 +96,10 @@ impl CycleSelection {
         }
     }
 
-    /// Scores and sorts every feasible cluster, and reports until when its scores are valid.
+    /// Scores and sorts all feasible clusters, and reports the expiry of their scores to `valid`.
     pub(super) fn rank(&mut self, cycle: &Cycle<'_>, mut valid: impl FnMut(Id, Option<Timestamp>)) {
         self.candidates.iter_mut().for_each(|candidate| candidate.key = None);
-        // The clusters come in the order of names, which the stable sort keeps among equals.
+        // The clusters are in name order, which the stable sort preserves for equal keys.
         let mut keys: Vec<(RankKey, Id)> = Vec::with_capacity(self.count(FilterResult::Feasible));
         for id in cycle.fleet.ids() {
             let Some(candidate) = self.candidates.get_mut(id as usize) else { continue };
@@ -112,13 +112,13 @@ impl CycleSelection {
             }
         }
         keys.sort_by_key(|(key, _)| *key);
-        // A collection of the sorted keys would keep their allocation, which is three times as large.
+        // Collecting the sorted keys in place would keep their allocation, which is three times as large.
         self.ranking = Vec::with_capacity(keys.len());
         self.ranking.extend(keys.iter().map(|(_, id)| *id));
     }
 
-    /// Moves one cluster to its place in the ranking. Returns whether the place changed, and until when its
-    /// scores are valid.
+    /// Moves one cluster to its place in the ranking. Returns true if the place changed, and the expiry of its
+    /// scores.
     pub(super) fn rerank(&mut self, cycle: &Cycle<'_>, id: Id) -> (bool, Option<Timestamp>) {
         let Some(candidate) = self.candidates.get(id as usize).copied() else { return (false, None) };
         let total = (candidate.result == FilterResult::Feasible).then(|| total(cycle, &self.ranges, id));
@@ -142,7 +142,7 @@ impl CycleSelection {
         (true, until)
     }
 
-    /// Finds the place of a key in the ranking, or where it would be.
+    /// Finds the position of a key in the ranking, or its insertion point.
     fn position(&self, fleet: &Fleet, key: RankKey, id: Id) -> Result<usize, usize> {
         self.ranking.binary_search_by(|other| self.compare(fleet, *other, key, id))
     }
@@ -152,8 +152,7 @@ impl CycleSelection {
         ranked_key.cmp(&Some(key)).then_with(|| fleet.name(ranked).cmp(fleet.name(id)))
     }
 
-    /// Returns the clusters the spread constraints select from the ranking; none where there are no
-    /// constraints.
+    /// Returns the clusters that the spread constraints select from the ranking; empty without constraints.
     pub(super) fn select_spread(&self, cycle: &Cycle<'_>) -> BTreeSet<Id> {
         if cycle.policy.spread.is_empty() {
             return BTreeSet::new();
@@ -162,22 +161,22 @@ impl CycleSelection {
         spread(ranked, &cycle.policy.spread, cycle.policy.wanted)
     }
 
-    /// Returns the stage that a cluster reached.
+    /// Returns the furthest stage that a cluster reached.
     pub(super) fn result(&self, id: Id) -> FilterResult {
         self.candidates.get(id as usize).map(|candidate| candidate.result).unwrap_or_default()
     }
 
-    /// Returns whether a cluster passed all filters.
+    /// Returns true if a cluster passed all filters.
     pub(super) fn is_feasible(&self, id: Id) -> bool {
         self.result(id) == FilterResult::Feasible
     }
 
-    /// Returns the clusters that passed all filters, in the order of names.
+    /// Returns the clusters that passed all filters, by name.
     pub(super) fn feasible<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = Id> + 'a {
         fleet.ids().filter(|id| self.is_feasible(*id))
     }
 
-    /// Returns whether a cluster should be in the decisions.
+    /// Returns true if a cluster belongs in the decisions.
     pub(super) fn is_selected(&self, cycle: &Cycle<'_>, id: Id) -> bool {
         if !self.is_feasible(id) {
             return false;
@@ -189,7 +188,7 @@ impl CycleSelection {
         }
     }
 
-    /// Returns whether a ranked cluster is among the best `wanted`.
+    /// Returns true if a ranked cluster is among the best `wanted`.
     fn is_among(&self, fleet: &Fleet, id: Id, wanted: usize) -> bool {
         let Some(last) = wanted.checked_sub(1) else { return false };
         let Some(last) = self.ranking.get(last) else { return true };
@@ -197,7 +196,7 @@ impl CycleSelection {
         key.is_some_and(|key| self.compare(fleet, *last, key, id) != Ordering::Less)
     }
 
-    /// Returns how many clusters should be in the decisions.
+    /// Returns the number of clusters that belong in the decisions.
     pub(super) fn selected(&self, policy: &SchedulingPolicy) -> usize {
         let feasible = self.count(FilterResult::Feasible);
         if policy.spread.is_empty() {
@@ -207,17 +206,17 @@ impl CycleSelection {
         }
     }
 
-    /// Returns how many clusters reached exactly this stage.
+    /// Returns the number of clusters whose furthest stage is `result`.
     pub(super) fn count(&self, result: FilterResult) -> usize {
         self.counts.get(result as usize).copied().unwrap_or_default()
     }
 
-    /// Returns how many clusters are in the sets.
+    /// Returns the number of clusters in the sets.
     pub(super) fn in_sets(&self) -> usize {
         self.candidates.len() - self.count(FilterResult::Gone) - self.count(FilterResult::Outside)
     }
 
-    /// Returns whether the published decision of a cluster is not the wanted one.
+    /// Returns true if the published decision of a cluster is out of date.
     pub(super) fn is_unsettled(&self, cycle: &Cycle<'_>, id: Id) -> bool {
         let selected = self.is_selected(cycle, id);
         let Some(slice) = cycle.published.slice_of(id) else { return selected };

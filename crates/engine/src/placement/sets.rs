@@ -5,24 +5,24 @@ use api::cluster::v1beta2::{ClusterSelector, ManagedClusterSet, ManagedClusterSe
 use api::names::CLUSTER_SET_LABEL;
 use object::{Metadata as _, Selector};
 
-/// How the members of a set are chosen.
+/// The rule that determines the members of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetMembers {
-    /// By the label that names the set.
+    /// The label that names the set.
     Labelled(String),
-    /// By a selector of labels.
+    /// A label selector.
     Selected(String, Selector),
     /// The set has no members.
     Empty(String),
-    /// The selector is malformed, so the members are unknown; the second text says why.
+    /// The selector is malformed, so the members are unknown. The second text is the reason.
     Unknown(String, String),
 }
 
 impl SetMembers {
-    /// Reads how the members of a set are chosen.
+    /// Parses the membership rule of a set.
     pub fn of(set: &ManagedClusterSet) -> Self {
         let name = set.name().to_owned();
-        // The namespaces that a set manages on its clusters do not decide its members.
+        // The namespaces that a set manages do not affect its members.
         let ManagedClusterSetSpec { cluster_selector, managed_namespaces: _, unknown: _ } = &set.spec;
         let ClusterSelector { selector_type, label_selector, unknown: _ } = cluster_selector;
         match (selector_type, label_selector) {
@@ -48,7 +48,7 @@ impl SetMembers {
         }
     }
 
-    /// Returns whether a cluster is in the set.
+    /// Returns true if a cluster is in the set.
     pub fn contains(&self, attributes: &ClusterAttributes) -> bool {
         match self {
             Self::Labelled(name) => attributes.label(CLUSTER_SET_LABEL) == Some(name),
@@ -57,7 +57,8 @@ impl SetMembers {
         }
     }
 
-    /// Returns whether a cluster is in the set, or may be. Clusters that may be keep their decisions.
+    /// Returns true if a cluster is in the set, or its membership is unknown. Such clusters keep their
+    /// decisions.
     pub(super) fn may_contain(&self, attributes: &ClusterAttributes) -> bool {
         matches!(self, Self::Unknown(..)) || self.contains(attributes)
     }

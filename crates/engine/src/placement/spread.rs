@@ -1,7 +1,8 @@
 //! The select stage for clusters that are spread over topology domains.
 //!
-//! Without constraints the best `numberOfClusters` are taken. With them, clusters are taken one by one. Each
-//! breaks no hard constraint, breaks the soft ones least, and is the best of those.
+//! Without constraints, the best `numberOfClusters` are selected. With constraints, clusters are selected one by
+//! one. Each must satisfy all hard constraints. Among those, the clusters that violate the soft constraints
+//! least come first, and the best of them is selected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,24 +10,24 @@ use super::filter::ClusterAttributes;
 use super::fleet::Id;
 use api::cluster::v1beta1::{SpreadConstraint, TopologyKeyType, UnsatisfiableAction};
 
-/// A spread constraint: the key of the domains, and how evenly clusters are spread.
+/// A spread constraint: the topology key, and the allowed skew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constraint {
     /// The label or claim whose values are the domains.
     pub key: String,
-    /// Whether the key is that of a claim.
+    /// True if the key is a claim.
     pub is_claim: bool,
-    /// The largest difference in clusters between two domains.
+    /// The maximum difference in the number of clusters between two domains.
     pub max_skew: usize,
-    /// Whether a cluster that breaks the constraint cannot be selected.
+    /// True if clusters that violate the constraint cannot be selected.
     pub is_hard: bool,
 }
 
-/// The excess of a cluster without the key. It is in no domain, as in Kubernetes, and comes after all others.
+/// The excess of a cluster without the key. As in Kubernetes, it is in no domain, and it comes after all others.
 const NO_DOMAIN: usize = usize::MAX / 16;
 
 impl Constraint {
-    /// Reads a constraint; a skew below 1 counts as 1.
+    /// Parses a constraint. A skew below 1 counts as 1.
     pub fn read(constraint: &SpreadConstraint) -> Self {
         let SpreadConstraint { topology_key, topology_key_type, max_skew, when_unsatisfiable, unknown: _ } =
             constraint;
@@ -44,10 +45,10 @@ impl Constraint {
     }
 }
 
-/// How many clusters were taken in each domain of one constraint.
+/// The number of selected clusters in each domain of a constraint.
 type Counts<'a> = BTreeMap<&'a str, usize>;
 
-/// Takes at most `wanted` clusters, given best first.
+/// Selects at most `wanted` clusters. `ranked` lists the best first.
 pub(super) fn spread<'a>(
     ranked: impl Iterator<Item = (Id, &'a ClusterAttributes)>,
     constraints: &[Constraint],
@@ -82,8 +83,8 @@ pub(super) fn spread<'a>(
     taken
 }
 
-/// Returns by how much one more cluster in these domains would break the soft constraints; `None` where it
-/// would break a hard one.
+/// Returns the amount by which another cluster in these domains would violate the soft constraints; `None` if it
+/// would violate a hard one.
 fn cost(
     constraints: &[Constraint],
     counts: &[Counts<'_>],

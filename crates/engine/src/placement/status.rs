@@ -21,7 +21,7 @@ use object::Metadata as _;
 
 const UNMATCHED: &str = "No ManagedCluster matches any of the cluster predicate";
 
-/// The counts that the status takes from a slice.
+/// The data of a slice that is counted in the status.
 pub(super) struct SliceCount<'a> {
     name: &'a str,
     index: u32,
@@ -44,8 +44,7 @@ impl<'a> SliceCount<'a> {
     }
 }
 
-/// Writes the groups and the number of clusters into the status; slices stand in the order of their numbers,
-/// 2 before 10.
+/// Writes the groups and the number of clusters to the status. Slices are sorted by number, 2 before 10.
 pub(super) fn count<'a>(status: &mut PlacementStatus, slices: impl Iterator<Item = SliceCount<'a>>) -> usize {
     let mut groups: BTreeMap<u32, DecisionGroupStatus> = BTreeMap::new();
     let mut published = 0;
@@ -65,7 +64,7 @@ pub(super) fn count<'a>(status: &mut PlacementStatus, slices: impl Iterator<Item
     published
 }
 
-/// Sets the conditions of a placement that was scheduled.
+/// Sets the conditions of a scheduled placement.
 pub(super) fn scheduled(
     status: &mut PlacementStatus,
     cycle: &Cycle<'_>,
@@ -78,9 +77,8 @@ pub(super) fn scheduled(
     set_condition(&mut status.conditions, satisfied(cycle, input, selection), cycle.now);
 }
 
-/// Returns the schedule of a placement that cannot be scheduled: its decisions stay. A placement without
-/// decisions gets an empty one, as in OCM. If it has one that was not read, the creation fails and harms
-/// nothing.
+/// Returns the schedule of an invalid placement, which keeps its decisions. As in OCM, a placement without
+/// decisions gets an empty one. If an unread decision exists, this creation fails without harm.
 pub(super) fn misconfigured(
     input: &ScheduleInput<'_>,
     published: &Published,
@@ -130,7 +128,7 @@ fn satisfied(cycle: &Cycle<'_>, input: &ScheduleInput<'_>, selection: &CycleSele
     }
     let selected = selection.selected(cycle.policy);
     if selected == 0 {
-        // Open Cluster Management names only the predicates, even if something else removed the clusters. See
+        // OCM blames only the predicates, even if something else removed the clusters. See
         // docs/hazards.md#predicates-blamed.
         let tainted = selection.count(FilterResult::Tainted) + selection.count(FilterResult::Expired);
         let message = match tainted {

@@ -1,8 +1,8 @@
-//! The health of the objects of a set, by condition rules that their agents evaluate.
+//! The health of a set's objects, from condition rules that agents evaluate.
 //!
-//! That an object exists says nothing about its pods. So the works of a set get rules for each object that its
-//! author does not judge, which OCM's agents know too. They are no part of the template: its hash, its
-//! snapshots and the comparison with live works leave them out. See
+//! The existence of an object says nothing about its pods. The works of a set therefore get rules for each
+//! object without rules from its author; OCM's agents support them too. These rules are not part of the
+//! template: its hash, its snapshots and the comparison with live works exclude them. See
 //! docs/design/rollout-health.md.
 
 use crate::work::health::add_rules;
@@ -11,19 +11,19 @@ use api::work::v1::ManifestWorkSpec;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Metadata as _, Object};
 
-/// What a success of a work needs, where its author has no rules for it.
+/// The requirement for a work's success, unless its author has rules for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuccessNeeds {
     /// The objects are applied.
     Applied,
     /// The objects exist.
     Available,
-    /// They are healthy.
+    /// The objects are healthy.
     Healthy,
 }
 
 impl SuccessNeeds {
-    /// Returns what the works of a set need, where a policy lets applied objects suffice or not.
+    /// Returns the requirement for the works of a set. `applied_suffices` is the setting of the policy.
     pub fn of(set: &ManifestWorkReplicaSet, applied_suffices: bool) -> Self {
         match (applied_suffices, set.annotation(WORKLOAD_HEALTH_ANNOTATION)) {
             (true, _) => Self::Applied,
@@ -33,7 +33,7 @@ impl SuccessNeeds {
     }
 }
 
-/// Returns a template with rules for those of its objects whose author has none.
+/// Returns a template with added rules for objects without rules from the author.
 pub(super) fn with_rules(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
     let manifests = spec.workload.manifests.iter().map(|manifest| Object(manifest.clone()));

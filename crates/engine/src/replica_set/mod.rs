@@ -1,4 +1,4 @@
-//! ManifestWorkReplicaSets: a controller keeps one work on each cluster that their placements select.
+//! ManifestWorkReplicaSets: one work on each cluster that their placements select.
 
 mod health;
 mod status;

@@ -1,4 +1,4 @@
-//! The status of a set, in OCM's words.
+//! The status of a set, with OCM's messages.
 
 use jiff::Timestamp;
 
@@ -23,42 +23,42 @@ use object::text::clip;
 pub struct PlacementProgress<'a> {
     /// Name of the placement.
     pub name: &'a str,
-    /// Whether the placement exists.
+    /// True if the placement exists.
     pub exists: bool,
-    /// Whether its decisions are complete.
+    /// True if the decisions of the placement are complete.
     pub settled: bool,
-    /// How many decision groups it has.
+    /// The number of decision groups.
     pub groups: usize,
-    /// How many clusters it selects.
+    /// The number of selected clusters.
     pub selected: usize,
-    /// The works of its clusters.
+    /// The works of the selected clusters.
     pub works: WorkCounts,
-    /// The decision of the engine; absent if the engine was not called.
+    /// The decision of the engine, if it was called.
     pub decision: Option<&'a RolloutDecision>,
-    /// The errors that its clusters report about the newest template.
+    /// The errors that clusters report for the newest template.
     pub errors: ReportedErrors<'a>,
 }
 
-/// The errors that the clusters of a placement report.
+/// The errors reported by the clusters of a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportedErrors<'a> {
-    /// The number of clusters that report one.
+    /// The number of clusters with an error.
     pub clusters: usize,
-    /// The first of them, and its error.
+    /// The first such cluster, and its error.
     pub first: Option<(&'a str, &'a str)>,
 }
 
-/// The end of the words about how many clusters report an error, of one cluster and of several.
+/// The texts that follow the number of clusters with an error, for one cluster and for several.
 const REPORTS: [&str; 2] = [" cluster reports an error: ", " clusters report an error, first "];
 
 impl<'a> ReportedErrors<'a> {
-    /// Returns errors by cluster.
+    /// Collects errors by cluster.
     pub fn of(errors: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut all = errors.peekable();
         Self { first: all.peek().copied(), clusters: all.count() }
     }
 
-    /// Returns them in words; `None` without any.
+    /// Returns a description of the errors; `None` if there are none.
     pub fn words(&self) -> Option<String> {
         let (cluster, why) = self.first?;
         let [one, several] = REPORTS;
@@ -66,7 +66,7 @@ impl<'a> ReportedErrors<'a> {
         Some(format!("{}{reports}{cluster}: {}", self.clusters, clip(why, ERROR)))
     }
 
-    /// Returns how many clusters report an error, as a message with [`Self::words`] says.
+    /// Returns the number of clusters with an error from a message that contains [`Self::words`].
     pub fn in_message(message: &str) -> usize {
         let before = REPORTS.iter().find_map(|reports| Some(message.split_once(reports)?.0));
         let number = before.and_then(|before| before.rsplit(|c: char| !c.is_ascii_digit()).next());
@@ -74,14 +74,14 @@ impl<'a> ReportedErrors<'a> {
     }
 }
 
-/// Limit of the characters of the error of a cluster in a condition.
+/// The maximum length of a cluster's error in a condition.
 const ERROR: usize = 400;
 
-/// How many works of a placement are in which state.
+/// The number of a placement's works by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkCounts {
     total: usize,
-    /// Those with the newest template; the counts after it are about these.
+    /// The works with the newest template. The counts below include only these.
     updated: usize,
     progressing: usize,
     available: usize,
@@ -90,7 +90,7 @@ pub struct WorkCounts {
 }
 
 impl WorkCounts {
-    /// Counts a work, or takes it from the counts.
+    /// Adds a work to the counts, or removes it.
     pub fn count(&mut self, work: &ManifestWork, is_updated: bool, is_there: bool) {
         let Self { total, updated, progressing, available, degraded, applied } = self;
         let holds = |type_: &str| is_updated && work.holds(type_);
@@ -193,17 +193,17 @@ fn verified(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaS
     Observation::new(PLACEMENT_VERIFIED, True, "AsExpected")
 }
 
-/// The reason of a set whose revision is quarantined.
+/// The reason for a set whose revision is quarantined.
 const ROLLED_BACK: &str = "RolledBack";
 
-/// The phase of the rollouts of a set. OCM's controller reports a failed rollout like one in progress.
+/// The phase of a set's rollouts. OCM's controller does not distinguish a failed rollout from one in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Complete,
     UnderWay,
-    /// A rollout failed: it goes on after a change of the set or its policy, or when clusters recover.
+    /// A rollout failed. It continues after a change of the set or policy, or when clusters recover.
     Failed {
-        /// The cause, in one word.
+        /// The cause, as one word.
         reason: &'static str,
     },
 }
@@ -222,7 +222,7 @@ impl Phase {
         }
     }
 
-    /// Returns the conditions `Reconciling` and `Stalled` of kstatus. The one that holds has the message.
+    /// Returns the kstatus conditions `Reconciling` and `Stalled`. The one that is true has the message.
     fn conditions(self, message: &str) -> [Observation; 2] {
         let (reason, holds) = match self {
             Self::Complete => ("Complete", None),
@@ -236,16 +236,16 @@ impl Phase {
     }
 }
 
-/// Returns true if the failure budget is exceeded, if the revision is quarantined, or if clusters failed and no
-/// other one is on its way.
+/// Returns true if the failure budget is exceeded, the revision is quarantined, or clusters failed and no other
+/// cluster is under way.
 fn has_failed(decision: &RolloutDecision) -> bool {
     let Counts { soaking, progressing, failed, timed_out, starting, waiting, .. } = decision.counts;
     let is_over = soaking + progressing + starting + waiting == 0;
     decision.breach.is_some() || decision.quarantine.is_some() || is_over && failed + timed_out > 0
 }
 
-/// Returns the condition `PlacementRolledOut`. OCM calls a rollout to no cluster complete; this status does
-/// so only once it is known that the placements select no cluster.
+/// Returns the condition `PlacementRolledOut`. OCM calls a rollout to no clusters complete. Here it is complete
+/// only when it is known that the placements select no clusters.
 fn rolled_out(placements: &[PlacementProgress<'_>]) -> Observation {
     if placements.iter().all(is_complete) {
         return Observation::new(PLACEMENT_ROLLED_OUT, True, "Complete");
@@ -263,8 +263,8 @@ fn is_complete(placement: &PlacementProgress<'_>) -> bool {
     placement.exists && placement.settled && done
 }
 
-/// Returns how far the rollout on a placement is, the reason why it is held, and the errors that clusters report.
-/// OCM's controller gives none of it.
+/// Returns the progress of the rollout on a placement, the reason that it is on hold, and the errors that
+/// clusters report. OCM's controller reports none of this.
 fn explanation(placement: &PlacementProgress<'_>) -> String {
     let name = placement.name;
     let Some(decision) = placement.decision.filter(|_| placement.exists && placement.settled) else {
@@ -295,8 +295,8 @@ fn explanation(placement: &PlacementProgress<'_>) -> String {
     }
 }
 
-/// Returns the condition `ManifestworkApplied`. While a rollout is under way, works that wait for their turn
-/// are `Processing`; OCM's controller says `NotAsExpected` between two works.
+/// Returns the condition `ManifestworkApplied`. During a rollout, works that wait for their turn are
+/// `Processing`. OCM's controller reports `NotAsExpected` between two works.
 fn applied(
     placements: &[PlacementProgress<'_>],
     summary: &ManifestWorkReplicaSetSummary,

@@ -1,7 +1,7 @@
 //! The template of a set, and its snapshots by hash.
 //!
-//! A cluster keeps its template until the rollout assigns it another one, and a rollback returns to an older
-//! one. So the templates that clusters run are kept beside the set. See docs/hazards.md#edit-in-place and
+//! A cluster keeps its template until the rollout assigns another one, and a rollback returns to an older one.
+//! The templates that clusters run are therefore stored alongside the set. See docs/hazards.md#edit-in-place and
 //! docs/hazards.md#no-rollback.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -18,8 +18,8 @@ use api::work::v1::ManifestWorkSpec;
 use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Metadata as _};
 
-/// Returns the template without the `creationTimestamp: null` that Go writes, so that two templates of the
-/// same meaning are equal, and without the rules for the health of its workloads that works get.
+/// Returns the template without the `creationTimestamp: null` that Go writes, so that equivalent templates are
+/// equal, and without the health rules that are added to works.
 pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     let mut spec = spec.clone();
     without_rules(&mut spec.manifest_configs);
@@ -29,8 +29,8 @@ pub fn content(spec: &ManifestWorkSpec) -> ManifestWorkSpec {
     spec
 }
 
-/// Drops it from an object, its spec and its template. The dropped places decide the hash, so another place
-/// cannot be added without a rollout of every set that has it.
+/// Drops the null time from an object, its spec and its template. These places affect the hash, so adding
+/// another one would cause a rollout of every set that uses it.
 fn drop_null_times(fields: &mut Map<String, Value>) {
     if fields.get("creationTimestamp").is_some_and(Value::is_null) {
         fields.remove("creationTimestamp");
@@ -42,7 +42,7 @@ fn drop_null_times(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the address of a template's [`content`].
+/// Returns the hash of a template's [`content`].
 pub fn hash(content: &ManifestWorkSpec) -> Hash {
     let fields = serde_json::to_value(content).unwrap_or_default();
     Hash(content_hash(fields.as_object().unwrap_or(&Map::new())))
@@ -53,7 +53,7 @@ fn snapshot_key(set: &Key, hash: &Hash) -> Key {
     Key::namespaced(&set.namespace, format!("{}.{}", set.name, hash.0))
 }
 
-/// Returns the snapshot of a template; its owner is its set.
+/// Returns the snapshot of a template, which its set owns.
 pub fn snapshot(
     set: &ManifestWorkReplicaSet,
     hash: &Hash,
@@ -71,7 +71,7 @@ pub fn snapshot(
     ControllerRevision { metadata, data: RawExtension(json!({ "spec": spec })), revision: Some(1) }
 }
 
-/// Returns the hash and the template of a snapshot of a set; `None` if the content does not match the name.
+/// Parses a snapshot of a set. Returns the hash and template; `None` if the content does not match the name.
 pub fn snapshot_spec(set: &Key, revision: &ControllerRevision) -> Option<(Hash, ManifestWorkSpec)> {
     let named = revision.name().strip_prefix(&set.name)?.strip_prefix('.')?;
     let spec: ManifestWorkSpec = snapshot::spec(revision).ok()?;

@@ -1,9 +1,9 @@
 //! The work of a set on one cluster: its content, and its state for the rollout.
 //!
-//! OCM's controller compares a work with the template to learn what the cluster runs, and reads the times of
-//! conditions to learn since when. Those times are the spoke's, and a condition may be about the earlier
-//! template. Here annotations of the work record the assigned template, when it was assigned, and since when
-//! it succeeds, by the hub's clock.
+//! OCM's controller compares a work with the template to determine what the cluster runs, and reads the times of
+//! conditions to determine since when. Those times come from the spoke, and a condition may describe the
+//! previous template. Here, annotations of the work record the assigned template, the time of its assignment and
+//! the time of its success, by the hub's clock.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::names::label_value_fault;
 use object::{Key, Metadata as _, hex};
 
-/// Labels by which tools recognise the objects they installed. A tool would adopt and prune a work with one
-/// of them.
+/// Labels with which tools recognize the objects that they installed. A tool would adopt and prune a work with
+/// such a label.
 const TRACKING: [&str; 6] = [
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",
@@ -42,7 +42,7 @@ const TRACKING: [&str; 6] = [
 /// Returns the value of the label that names the set of a work.
 ///
 /// # Errors
-/// Says why the name of the set is not valid as a label.
+/// Returns the reason that the name of the set is not a valid label value.
 pub fn owner_label(set: &Key) -> Result<String, String> {
     let label = format!("{}.{}", set.namespace, set.name);
     match label_value_fault(&label) {
@@ -53,16 +53,15 @@ pub fn owner_label(set: &Key) -> Result<String, String> {
     }
 }
 
-/// Returns the name of the works of a set. It is always the same, so two reconciliations cannot create two
-/// works on a cluster.
+/// Returns the name of a set's works. It is constant, so that two reconciliations cannot create two works on a
+/// cluster.
 pub fn name(set: &Key) -> String {
     let sum = hex(Sha256::digest(set.to_string()));
     format!("{}-{}", set.name, sum.get(..10).unwrap_or_default())
 }
 
-/// Returns whether a labelled work belongs to a set: our works have a fixed name, and OCM's a name generated
-/// from that of the set. A label alone is no proof of ownership, because people copy objects with their
-/// labels.
+/// Returns true if a labeled work belongs to a set. Our works have a fixed name, and OCM's have a name generated
+/// from the set's name. The label alone does not prove ownership, because people copy objects with their labels.
 pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
     work.name() == name(set) || work.metadata.generate_name.as_ref() == Some(&set.name)
 }
@@ -70,18 +69,18 @@ pub fn is_owned(set: &Key, work: &ManifestWork) -> bool {
 /// The record in the annotations of a work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkRecord {
-    /// The template that was assigned.
+    /// The assigned template.
     pub template: Option<Hash>,
-    /// When it was assigned.
+    /// The time of the assignment.
     pub assigned_at: Option<Timestamp>,
-    /// Since when it succeeds, while the cluster soaks.
+    /// The time since which it succeeds, while the cluster soaks.
     pub succeeded_at: Option<Timestamp>,
-    /// The last template that succeeded before.
+    /// The last template that succeeded before it.
     pub last_good: Option<Hash>,
 }
 
 impl WorkRecord {
-    /// Reads the annotations of a work; one that cannot be parsed counts as absent.
+    /// Reads the annotations of a work. Invalid annotations count as absent.
     pub fn read(work: &ManifestWork) -> Self {
         let hash = |name| work.annotation(name).filter(|hash| !hash.is_empty()).map(Hash::from);
         let time = |name| work.annotation(name)?.parse::<Timestamp>().ok();
@@ -105,20 +104,20 @@ impl WorkRecord {
     }
 }
 
-/// A wanted work of a set.
+/// A desired work of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct DesiredWork<'a> {
     /// The set.
     pub set: &'a ManifestWorkReplicaSet,
-    /// [`owner_label`] of the set.
+    /// The [`owner_label`] of the set.
     pub owner: &'a str,
-    /// The placement that the cluster has the work from.
+    /// The placement that selects the cluster.
     pub placement: &'a str,
-    /// The template that the cluster is assigned.
+    /// The template that is assigned to the cluster.
     pub spec: &'a ManifestWorkSpec,
     /// The annotations.
     pub record: &'a WorkRecord,
-    /// What its success needs.
+    /// The requirement for its success.
     pub needs: SuccessNeeds,
 }
 
@@ -132,12 +131,12 @@ impl DesiredWork<'_> {
         labels
     }
 
-    /// Returns whether a work has the template, with rules for the health of its workloads or without.
+    /// Returns true if a work has the template, with or without the added health rules.
     fn has_template(&self, live: &ManifestWork) -> bool {
         live.spec == *self.spec || content(&live.spec) == *self.spec
     }
 
-    /// Returns whether a work is as wanted. Labels and annotations of other writers do not count.
+    /// Returns true if a work is up to date. Ignores labels and annotations of other writers.
     pub fn is_met_by(&self, live: &ManifestWork) -> bool {
         let has = |(label, value): (&String, &String)| live.label(label) == Some(value);
         let is_going = live.annotation(REMOVAL_DECIDED_ANNOTATION).is_some();
@@ -147,7 +146,7 @@ impl DesiredWork<'_> {
             && !is_going
     }
 
-    /// Returns the work on a cluster. It keeps the metadata of the live work that other clients wrote.
+    /// Returns the work on a cluster. It keeps metadata that other clients wrote to the live work.
     pub fn work(&self, cluster: &str, live: Option<&ManifestWork>) -> ManifestWork {
         let mut work = live.cloned().unwrap_or_else(|| {
             let metadata = ObjectMeta {
@@ -159,7 +158,7 @@ impl DesiredWork<'_> {
         });
         work.metadata.labels.get_or_insert_default().extend(self.labels());
         let annotations = work.metadata.annotations.get_or_insert_default();
-        // A cluster that is selected again ends the removal that was decided.
+        // If the cluster is selected again, a decided removal is canceled.
         annotations.remove(REMOVAL_DECIDED_ANNOTATION);
         for (name, value) in self.record.annotations() {
             match value {
@@ -167,7 +166,7 @@ impl DesiredWork<'_> {
                 None => annotations.remove(name),
             };
         }
-        // Rules for the health come with a template: a hub that is upgraded writes no work for them.
+        // Health rules are added only with a new template, so that an upgrade of the hub writes no works.
         if !live.is_some_and(|live| self.has_template(live)) {
             work.spec = match self.needs {
                 SuccessNeeds::Healthy => with_rules(self.spec),
@@ -182,27 +181,26 @@ fn is_tracking(label: &str) -> bool {
     TRACKING.iter().any(|mark| label == *mark || (mark.ends_with('/') && label.starts_with(mark)))
 }
 
-/// The rule by which a template has succeeded on a cluster.
+/// The rule for a template's success on a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct SuccessRule<'a> {
-    /// The template that the cluster should run.
+    /// The wanted template of the cluster.
     pub wants: &'a Hash,
     /// The template that succeeded on all clusters.
     pub good_everywhere: Option<&'a Hash>,
-    /// What a success needs.
+    /// The requirement for success.
     pub needs: SuccessNeeds,
-    /// How long a success must last.
+    /// The time that a success must last.
     pub soak: SignedDuration,
-    /// The present time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// Returns the state of a work with its present spec, from conditions of its present generation alone.
+/// Returns the state of a work with its current spec, only from conditions of its current generation.
 ///
-/// If the template has rules for Progressing, the answer is OCM's. Without such rules OCM's controller never
-/// ends its wait; here a work succeeds once it is applied and, unless that suffices, available. Rules that
-/// the work got for the health of its objects count where a success needs it, and where the agent knows
-/// rules.
+/// If the template has rules for Progressing, the result matches OCM's. Without such rules, OCM's controller
+/// never stops waiting. Here, a work succeeds once it is applied and, if required, available. Added health rules
+/// count only if success requires health and the agent supports rules.
 pub fn report(work: &ManifestWork, needs: SuccessNeeds) -> Report {
     let configs = &work.spec.manifest_configs;
     let is_judged_here = has_rules(configs);
@@ -219,14 +217,14 @@ pub fn report(work: &ManifestWork, needs: SuccessNeeds) -> Report {
     if !current(APPLIED).is_some_and(Condition::is_true) || is_stale(DEGRADED) {
         return Report::ToApply;
     }
-    // OCM's agents let a healthy manifest hide a degraded one.
+    // In OCM's agents, a healthy manifest can hide a degraded one.
     let is_degraded =
         counts(DEGRADED) && (current(DEGRADED).is_some_and(Condition::is_true) || any_is(work, DEGRADED));
     let suffices = needs == SuccessNeeds::Applied;
     let is_available = suffices || current(AVAILABLE).is_some_and(Condition::is_true);
     match ruled(PROGRESSING).map(|condition| &condition.status) {
         Some(ConditionStatus::True) if is_degraded => Report::Failed,
-        // What is gone was healthy when its rule was evaluated last.
+        // A deleted object was healthy when its rule was last evaluated.
         Some(ConditionStatus::False) if is_judged_here && !is_available => Report::Progressing,
         Some(ConditionStatus::False) => Report::Succeeded,
         Some(ConditionStatus::True | ConditionStatus::Unknown | ConditionStatus::Other(_)) => {
@@ -240,18 +238,17 @@ pub fn report(work: &ManifestWork, needs: SuccessNeeds) -> Report {
     }
 }
 
-/// Returns whether a condition of a manifest is true of the present generation.
+/// Returns true if a condition of a manifest is true for the current generation.
 fn any_is(work: &ManifestWork, type_: &str) -> bool {
     let manifests = work.status.iter().flat_map(|status| &status.resource_status.manifests);
     let mut found = manifests.filter_map(|manifest| find_condition(&manifest.conditions, type_));
     found.any(|condition| condition.is_true() && condition.observed_generation == work.metadata.generation)
 }
 
-/// Returns the report for the rollout engine about a cluster that has `work`; `runs` is the template in it.
+/// Returns the state of a cluster with `work` for the rollout engine; `runs` is the template in the work.
 ///
-/// A template that succeeded for the required time and does not work any longer has relapsed. While the
-/// rollout goes on, that is a failure; a pod that restarts a month later does not undo a rollout that is
-/// complete.
+/// A template that succeeded for the required time and then stopped working has relapsed. During the rollout, a
+/// relapse is a failure. A pod that restarts a month later does not undo a completed rollout.
 pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Cluster {
     let SuccessRule { wants, good_everywhere, needs, soak, now } = *rule;
     let record = WorkRecord::read(work);
@@ -259,7 +256,7 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
     let succeeded_at = record.succeeded_at.filter(|_| is_marked);
     let soaked = succeeded_at.is_some_and(|at| at.saturating_add(soak).is_ok_and(|until| until <= now));
     let report = match report(work, needs) {
-        // The agent has not reported about this generation of the work.
+        // The agent has not reported on this generation of the work.
         Report::ToApply if soaked => Report::Succeeded,
         Report::Progressing if soaked => Report::Relapsed { failed: false },
         Report::Failed | Report::TimeOut if soaked => Report::Relapsed { failed: true },
@@ -285,15 +282,15 @@ pub fn cluster(work: &ManifestWork, runs: Hash, rule: &SuccessRule<'_>) -> Clust
     }
 }
 
-/// Returns whether a work records what its cluster was read as: since when the template succeeds, or that it
-/// does not. Otherwise the same work is read as another cluster at another time.
+/// Returns true if a work already records the state of its cluster: the time of its success, or that there is
+/// none. Otherwise, a later read of the same work would give a different state.
 pub fn is_recorded(work: &ManifestWork, cluster: &Cluster) -> bool {
     let record = WorkRecord::read(work);
     let since = cluster.health.as_ref().and_then(|health| health.since);
     since == record.succeeded_at.filter(|_| record.template == cluster.runs)
 }
 
-/// Returns the annotations of a work that keeps its template, which record since when the template succeeds.
+/// Returns the annotations of a work that keeps its template, with the time of its success.
 pub fn kept(work: &ManifestWork, cluster: &Cluster) -> WorkRecord {
     let record = WorkRecord::read(work);
     let succeeded_at = cluster.health.as_ref().and_then(|health| health.since);

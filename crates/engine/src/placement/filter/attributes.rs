@@ -1,25 +1,24 @@
-//! The labels and claims of a cluster, packed.
+//! The labels and claims of a cluster in a compact form.
 
 use std::fmt;
 
 use api::cluster::v1::ManagedCluster;
 
-/// The labels and claims of a cluster in one allocation, with the other attributes that every placement reads
-/// of every cluster.
+/// The labels and claims of a cluster in one allocation, with other attributes that every placement reads for
+/// every cluster.
 ///
-/// With a string for each label, the search for a few labels of every cluster would be most of the cost of a
-/// first schedule.
+/// With separate strings, searching the labels of every cluster would dominate the cost of a first schedule.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClusterAttributes {
-    /// The keys and values, one after the other.
+    /// The concatenated keys and values.
     text: Box<str>,
-    /// The ends of each key and each value.
+    /// The end offsets of each key and value.
     ends: Box<[(u32, u32)]>,
-    /// The number of labels; the other pairs are claims.
+    /// The number of labels. The remaining pairs are claims.
     labels: u32,
-    /// Whether the cluster is being deleted.
+    /// True if the cluster is being deleted.
     pub is_leaving: bool,
-    /// Whether the cluster has taints.
+    /// True if the cluster has taints.
     pub is_tainted: bool,
 }
 
@@ -54,7 +53,7 @@ impl ClusterAttributes {
         self.pairs().take(self.labels as usize).find(|(found, _)| *found == key).map(|(_, value)| value)
     }
 
-    /// Returns the value of a claim; of two claims with one name the later counts.
+    /// Returns the value of a claim. If several claims have the name, the last one counts.
     pub fn claim(&self, name: &str) -> Option<&str> {
         self.pairs()
             .skip(self.labels as usize)

@@ -1,9 +1,8 @@
-//! CEL expressions over a cluster, with limits that the CEL crate does not have.
+//! CEL expressions on clusters, with limits that the CEL crate does not provide.
 //!
-//! A compiled expression is rewritten so that every round of a macro and every value that a function returns
-//! takes steps from a [`StepBudget`]. Nothing else can run long or grow large, because the length of an
-//! expression is limited. The functions `scores` and `parseJSON` are those of Open Cluster Management;
-//! `docs/design/placement.md` lists the differences.
+//! A compiled expression is rewritten so that every iteration of a macro and every function result consumes
+//! steps from a [`StepBudget`]. Nothing else can run long or grow large, because the length of an expression is
+//! limited. The functions `scores` and `parseJSON` are OCM's; `docs/design/placement.md` lists the differences.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,22 +16,22 @@ use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
 
 use api::cluster::v1::ManagedCluster;
 
-/// Most expressions of one predicate.
+/// The maximum number of expressions in one predicate.
 const MAX_EXPRESSIONS: usize = 64;
-/// The steps that the expressions of one predicate may take for one cluster: 1 to 4 µs each, 40 ms at most.
+/// The maximum number of steps for one predicate and cluster: 1 to 4 µs each, so 40 ms at most.
 const MAX_STEPS_PER_CLUSTER: u64 = 10_000;
-/// Longest text or list that `replace`, `join` and `format` take: the size of a result is the product of two
-/// of them, and 8 KiB × 8 KiB is 64 MiB.
+/// The maximum length of the texts and lists that `replace`, `join` and `format` accept. The size of a result is
+/// the product of two lengths, and 8 KiB × 8 KiB is 64 MiB.
 const MAX_FACTOR: u64 = 8 * 1024;
-/// The bytes of a value that cost one step.
+/// The number of bytes of a value that cost one step.
 const BYTES_PER_STEP: u64 = 256;
-/// The comparisons of two values that cost one step.
+/// The number of comparisons that cost one step.
 const COMPARISONS_PER_STEP: u64 = 32;
 
-/// The variable of an expression of a placement.
+/// The variable in the expressions of a placement.
 pub(super) const SUBJECT: &str = "managedCluster";
 
-/// The libraries that the CEL crates have, such as that of `sets.contains`.
+/// The function libraries of the CEL crates, such as `sets` with `sets.contains`.
 const LIBRARIES: [&str; 9] =
     ["base64", "format", "ip", "jsonpatch", "lists", "math", "optional", "sets", "strings"];
 
@@ -42,20 +41,19 @@ const FACTOR: &str = "@factor";
 const CHARGE: &str = "@charge";
 const SQUARE: &str = "@square";
 
-/// Reads the valid scores of a cluster, by resource, then by name; it is called only for expressions that
-/// read scores.
+/// Reads the valid scores of a cluster by resource and then by name. Called only if an expression reads scores.
 pub type Scores<'a> = dyn Fn() -> BTreeMap<String, Vec<(String, i32)>> + 'a;
 
-/// The cost of evaluations so far.
+/// The cost of all evaluations so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepBudget {
-    /// The steps of all evaluations.
+    /// The number of steps.
     pub spent: u64,
-    /// Whether the expressions of one predicate exceeded their limit.
+    /// True if the expressions of one predicate exceeded their limit.
     pub exhausted: bool,
 }
 
-/// Expressions that must all be true.
+/// A list of expressions that must all be true.
 #[derive(Debug, Default)]
 pub(crate) struct Expressions {
     sources: Vec<String>,
@@ -64,10 +62,10 @@ pub(crate) struct Expressions {
 }
 
 impl Expressions {
-    /// Compiles expressions with these variables.
+    /// Compiles expressions that use the given variables.
     ///
     /// # Errors
-    /// Names the first expression that does not compile or exceeds a limit, and why.
+    /// Names the first expression that does not compile or exceeds a limit, and the reason.
     pub(crate) fn compile(sources: &[String], variables: &[&str]) -> Result<Self, String> {
         if sources.len() > MAX_EXPRESSIONS {
             return Err(format!(
@@ -79,7 +77,7 @@ impl Expressions {
         for source in sources {
             let failed = |why: String| format!("compilation failed: {why}");
             let mut expression = cel::parse(source).map_err(failed)?;
-            // A function that does not exist fails when it is called.
+            // A call of an unknown function fails when it is evaluated.
             cel::check_names(&expression, variables, &LIBRARIES, |_| true).map_err(failed)?;
             all.read_scores |= expression.references().has_function("scores");
             limit(&mut expression).map_err(|what| failed(format!("{what} is not supported")))?;
@@ -88,15 +86,15 @@ impl Expressions {
         Ok(all)
     }
 
-    /// Returns whether there are no expressions.
+    /// Returns true if there are no expressions.
     pub(crate) fn is_empty(&self) -> bool {
         self.compiled.is_empty()
     }
 
-    /// Returns whether all expressions are true for a cluster.
+    /// Returns true if all expressions are true for a cluster.
     ///
     /// # Errors
-    /// Says what failed at run time; the cluster then does not match, as in Open Cluster Management.
+    /// Returns the evaluation error. As in OCM, the cluster then does not match.
     pub(crate) fn matches(
         &self,
         cluster: &ManagedCluster,
@@ -122,18 +120,18 @@ impl Expressions {
         result
     }
 
-    /// Returns whether all expressions are true of variables.
+    /// Returns true if all expressions are true for the given variables.
     ///
     /// # Errors
-    /// Says what failed at run time, or that the expressions cost too much.
+    /// Returns the evaluation error, or fails if the expressions exceed the limits.
     pub(crate) fn hold(&self, variables: &[(&str, &serde_json::Value)]) -> Result<bool, String> {
         within(json(variables), |context| self.all_true(context))
     }
 
-    /// Returns the index of the first expression that is true of a variable; `None` if none is.
+    /// Returns the index of the first expression that is true for a variable; `None` if none is.
     ///
     /// # Errors
-    /// Says what failed at run time, or that the expressions cost too much.
+    /// Returns the evaluation error, or fails if the expressions exceed the limits.
     pub(crate) fn first(&self, variable: &str, value: Value) -> Result<Option<usize>, String> {
         within([(variable, value)], |context| {
             for (index, (source, expression)) in self.sources.iter().zip(&self.compiled).enumerate() {
@@ -145,10 +143,10 @@ impl Expressions {
         })
     }
 
-    /// Returns the text that the first expression gives.
+    /// Returns the text to which the first expression evaluates.
     ///
     /// # Errors
-    /// Says what failed at run time, or that it is no text.
+    /// Returns the evaluation error, or fails if the result is not a string.
     pub(crate) fn text(&self, variables: &[(&str, &serde_json::Value)]) -> Result<String, String> {
         within(json(variables), |context| {
             match self.compiled.first().map(|expression| context.resolve(expression)) {
@@ -188,7 +186,7 @@ fn json<'n>(variables: &[(&'n str, &serde_json::Value)]) -> impl Iterator<Item =
     variables.iter().map(|(name, json)| (*name, cel::value(json)))
 }
 
-/// Evaluates expressions with these variables, within the limits of one predicate.
+/// Evaluates expressions with the given variables, within the limits of one predicate.
 fn within<'n, T>(
     variables: impl IntoIterator<Item = (&'n str, Value)>,
     evaluate: impl FnOnce(&Context<'_>) -> Result<T, String>,
@@ -207,7 +205,7 @@ fn within<'n, T>(
     result
 }
 
-/// Returns the functions of placements, and `hasConditions`, which the rules of works have.
+/// Returns the functions for placements, plus `hasConditions` for the condition rules of works.
 fn objects() -> Context<'static> {
     let mut context = root();
     context.add_function("hasConditions", |status: Value| match &status {
@@ -266,7 +264,7 @@ fn spend(steps: u64) -> Result<(), ExecutionError> {
     }
 }
 
-/// Counts the bytes and elements of a value; it stops well above every limit.
+/// Returns the number of bytes and elements in a value. Counting stops well above every limit.
 fn size(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64,
@@ -288,7 +286,7 @@ fn sum<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
     total
 }
 
-/// Rewrites an expression so that it takes steps from the budget.
+/// Rewrites an expression so that it consumes steps from the budget.
 fn limit(expression: &mut IdedExpr) -> Result<(), &'static str> {
     match &mut expression.expr {
         Expr::Ident(_) | Expr::Literal(_) => {}
@@ -331,7 +329,7 @@ fn limit_call(call_expr: &mut CallExpr) -> Result<(), &'static str> {
     call_expr.args.iter_mut().try_for_each(limit)?;
     let wrapper = match call_expr.func_name.as_str() {
         "replace" | "join" | "format" => Some(FACTOR),
-        // These compare each value with each.
+        // These compare every pair of values.
         "distinct" | "contains" | "equivalent" | "intersects" => Some(SQUARE),
         _ => None,
     };
@@ -349,7 +347,7 @@ fn limit_call(call_expr: &mut CallExpr) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Puts a call around an expression, which becomes its first argument.
+/// Replaces an expression by a call with the expression as its first argument.
 fn wrap(expression: &mut IdedExpr, function: &str, second: Option<IdedExpr>) {
     let first = std::mem::take(expression);
     *expression = call(function, std::iter::once(first).chain(second).collect());
@@ -359,12 +357,12 @@ fn int(value: i64) -> IdedExpr {
     IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::Int(value.into())) }
 }
 
-/// Returns whether a call is a function; the names of operators contain characters that no function name has.
+/// Returns true if a call is a function. Operator names contain characters that are invalid in function names.
 fn is_function(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
-/// Returns whether a call may return a large value: every function, and `+`, which also concatenates.
+/// Returns true if a call may return a large value: all functions, and `+`, which also concatenates.
 fn grows(function: &str) -> bool {
     function == operators::ADD || is_function(function)
 }

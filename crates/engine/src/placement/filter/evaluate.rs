@@ -7,19 +7,19 @@ use super::{FilterResult, taint};
 use crate::placement::fleet::Id;
 use crate::placement::input::Cycle;
 
-/// The steps of an evaluation that exceeded its own limit: more than the limit of any placement.
+/// The cost of an evaluation that exceeded its own limit. This is above the limit of any placement.
 const EXHAUSTED: u64 = 1 << 40;
 
 /// The result of the filters for one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evaluation {
-    /// The filter that the cluster reached.
+    /// The furthest stage that the cluster reached.
     pub result: FilterResult,
-    /// Whether the cluster has a taint `PreferNoSelect` that is not tolerated.
+    /// True if the cluster has an untolerated taint `PreferNoSelect`.
     pub avoid: bool,
-    /// When the result may change although no object changes.
+    /// The time at which the result may change without a change of any object.
     pub until: Option<Timestamp>,
-    /// The steps its CEL expressions took.
+    /// The number of steps of its CEL expressions.
     pub steps: u64,
 }
 

@@ -9,20 +9,20 @@ pub(super) mod taint;
 pub use attributes::ClusterAttributes;
 pub(super) use evaluate::{Evaluation, evaluate};
 
-/// The stage of the filters that a cluster reached; the order is that of the pipeline.
+/// The furthest filter stage that a cluster reached, in pipeline order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FilterResult {
-    /// The cluster does not exist or is being deleted. It cannot come back, so its decision goes at once.
+    /// The cluster does not exist or is being deleted. It cannot come back, so its decision is removed at once.
     #[default]
     Gone,
-    /// The cluster is in none of the sets the placement may use.
+    /// The cluster is in none of the placement's sets.
     Outside,
     /// No predicate matches the cluster.
     Unmatched,
-    /// The cluster has a taint that is not tolerated.
+    /// The cluster has an untolerated taint.
     Tainted,
-    /// The toleration of a taint expired. Its time was known before, so the decision goes at once.
+    /// The toleration of a taint expired. The time was known in advance, so the decision is removed at once.
     Expired,
     /// The cluster passed all filters.
     Feasible,

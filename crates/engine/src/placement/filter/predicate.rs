@@ -1,4 +1,4 @@
-//! Predicates: the labels, claims and expressions that a cluster must match.
+//! Predicates: the labels, claims and CEL expressions that a cluster must match.
 
 use super::ClusterAttributes;
 use super::cel::{Expressions, SUBJECT, Scores, StepBudget};
@@ -10,7 +10,7 @@ use object::Selector;
 
 const PLUGIN: &str = "Predicate";
 
-/// Labels and claims a cluster must match.
+/// The labels and claims that a cluster must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Matcher {
     labels: Selector,
@@ -25,10 +25,10 @@ pub struct Predicate {
 }
 
 impl Matcher {
-    /// Reads the two selectors; absent ones match everything.
+    /// Parses the two selectors. An absent selector matches everything.
     ///
     /// # Errors
-    /// Refuses the first requirement that label syntax does not allow; it holds for claims too.
+    /// Fails if a requirement violates the syntax of labels, which also applies to claims.
     pub(crate) fn read(
         labels: Option<&LabelSelector>,
         claims: Option<&ClusterClaimSelector>,
@@ -44,7 +44,7 @@ impl Matcher {
         Ok(Self { labels: labels.unwrap_or_default(), claims: claims.unwrap_or_default() })
     }
 
-    /// Returns whether a cluster has the labels and the claims.
+    /// Returns true if a cluster has the labels and claims.
     pub(crate) fn matches(&self, attributes: &ClusterAttributes) -> bool {
         self.labels.matches_with(|key| attributes.label(key))
             && self.claims.matches_with(|name| attributes.claim(name))
@@ -52,10 +52,10 @@ impl Matcher {
 }
 
 impl Predicate {
-    /// Reads the predicates of a placement.
+    /// Parses the predicates of a placement.
     ///
     /// # Errors
-    /// Refuses the first selector that is malformed and the first expression that does not compile.
+    /// Fails if a selector is malformed or an expression does not compile.
     pub fn read(predicates: &[ClusterPredicate]) -> Result<Vec<Self>, Misconfigured> {
         predicates.iter().map(Self::read_one).collect()
     }
@@ -76,7 +76,7 @@ impl Predicate {
         Ok(Self { matcher, expressions })
     }
 
-    /// Returns whether the predicate matches a cluster; an expression that fails does not match.
+    /// Returns true if the predicate matches a cluster. A failing expression does not match.
     pub fn matches(
         &self,
         cluster: &ManagedCluster,
@@ -87,12 +87,12 @@ impl Predicate {
         self.matcher.matches(attributes) && self.expressions.matches(cluster, scores, budget).unwrap_or(false)
     }
 
-    /// Returns whether the labels and claims match; expressions are not evaluated.
+    /// Returns true if the labels and claims match, without evaluating expressions.
     pub(crate) fn could_match(&self, attributes: &ClusterAttributes) -> bool {
         self.matcher.matches(attributes)
     }
 
-    /// Returns why the predicate does not match a cluster.
+    /// Returns the reason that the predicate does not match a cluster.
     pub(crate) fn mismatch(
         &self,
         cluster: &ManagedCluster,
@@ -116,7 +116,7 @@ impl Predicate {
         }
     }
 
-    /// Returns whether the result depends on more than labels and claims.
+    /// Returns true if the result depends on more than labels and claims.
     pub(crate) fn has_expressions(&self) -> bool {
         !self.expressions.is_empty()
     }

@@ -12,25 +12,25 @@ const PLUGIN: &str = "TaintToleration";
 /// The effect of the tolerated taints of a cluster on a placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tolerated {
-    /// When the first toleration that is needed expires.
+    /// The time at which the first required toleration expires.
     pub until: Option<Timestamp>,
-    /// Whether the cluster comes after those without such taints.
+    /// True if the cluster ranks after clusters without such taints.
     pub avoid: bool,
 }
 
-/// A taint that no toleration tolerates.
+/// A taint without a toleration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Untolerated<'a> {
     /// The taint.
     pub taint: &'a Taint,
-    /// When the last toleration of it expired, if any matched it once.
+    /// The time at which its last matching toleration expired, if there was one.
     pub expired: Option<Timestamp>,
 }
 
-/// Checks tolerations as Open Cluster Management does.
+/// Validates tolerations as OCM does.
 ///
 /// # Errors
-/// Refuses the first toleration that is invalid.
+/// Fails for the first invalid toleration.
 pub(crate) fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> {
     for toleration in tolerations {
         let exists = toleration.operator == TolerationOperator::Exists;
@@ -44,10 +44,11 @@ pub(crate) fn validate(tolerations: &[Toleration]) -> Result<(), Misconfigured> 
     Ok(())
 }
 
-/// Checks that a placement tolerates every taint; `decided` says whether it has selected the cluster so far.
+/// Checks that a placement tolerates every taint; `decided` is true if the placement has selected the cluster
+/// before.
 ///
 /// # Errors
-/// Returns the first taint that is not tolerated.
+/// Returns the first untolerated taint.
 pub(crate) fn check<'a>(
     tolerations: &[Toleration],
     taints: &'a [Taint],
@@ -78,7 +79,7 @@ pub(crate) fn check<'a>(
     Ok(all)
 }
 
-/// How long a taint is tolerated.
+/// The duration for which a taint is tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tolerance {
     Never,
@@ -86,12 +87,12 @@ enum Tolerance {
     Always,
 }
 
-/// Returns the longest toleration period of the tolerations that match a taint.
+/// Returns the longest period of the tolerations that match a taint.
 fn tolerance(tolerations: &[Toleration], taint: &Taint) -> Tolerance {
     let mut best = Tolerance::Never;
     for toleration in tolerations.iter().filter(|toleration| matches(toleration, taint)) {
         let Some(seconds) = toleration.toleration_seconds else { return Tolerance::Always };
-        // In Go a taint without a time is as old as year 1, so that its toleration has expired.
+        // In Go, a taint without a time dates from year 1, so its toleration has expired.
         let Some(added) = &taint.time_added else { continue };
         let end = later(added.0, SignedDuration::from_secs(seconds));
         best = match best {

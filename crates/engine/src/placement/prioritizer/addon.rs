@@ -1,4 +1,4 @@
-//! Takes the scores that add-ons publish for their cluster.
+//! Uses scores that add-ons publish for clusters.
 
 use jiff::{SignedDuration, Timestamp};
 use object::duration::later;
@@ -29,7 +29,7 @@ fn read(scores: Option<&AddOnPlacementScore>, name: &str, now: Timestamp) -> Sco
     }
 }
 
-/// Returns the first moment after `validUntil`, which itself still counts, as in Open Cluster Management.
+/// Returns the first moment after `validUntil`, which is itself still valid, as in OCM.
 pub(crate) fn first_invalid(valid_until: Timestamp) -> Timestamp {
     later(valid_until, SignedDuration::from_nanos(1))
 }

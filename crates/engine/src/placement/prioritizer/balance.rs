@@ -1,4 +1,4 @@
-//! Prefers clusters that few decisions of other placements name.
+//! Prefers clusters that appear in few decisions of other placements.
 
 use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, ScoreInput};
 
@@ -16,8 +16,7 @@ pub(super) static BALANCE: Prioritizer = Prioritizer {
     differs: |_, _| false,
 };
 
-/// Returns 100 for an unused cluster and -100 for the most used one, with the rounding of Open Cluster
-/// Management (before doubling).
+/// Returns 100 for an unused cluster and -100 for the most used one. It rounds like OCM, before doubling.
 fn score(used: u32, most_used: f64) -> i64 {
     if used == 0 || most_used <= 0.0 {
         return MAX_SCORE;

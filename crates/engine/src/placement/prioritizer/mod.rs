@@ -1,8 +1,8 @@
-//! The prioritizers, which rank the feasible clusters.
+//! The prioritizers, which rank feasible clusters.
 //!
-//! A prioritizer gives each cluster a score from -100 to 100; the total of a cluster is the sum of scores
-//! times weights. A built-in prioritizer is a file with a row and its line in [`BUILT_IN`]; nothing else
-//! knows its name.
+//! A prioritizer gives each cluster a score from -100 to 100. The total of a cluster is the sum of its weighted
+//! scores. A built-in prioritizer consists of a file with a [`Prioritizer`] and its entry in [`BUILT_IN`];
+//! nothing else knows its name.
 
 mod addon;
 mod balance;
@@ -22,23 +22,23 @@ pub(super) use addon::first_invalid;
 pub(super) use reported::Reported;
 pub(super) use weights::{ScoreKey, Weighted, weights};
 
-/// Highest score a prioritizer gives; the lowest is its negative.
+/// The maximum score. The minimum is its negative.
 const MAX_SCORE: i64 = 100;
 
-/// The prioritizers a placement names in `scoreCoordinate.builtIn`.
+/// The prioritizers that a placement can name in `scoreCoordinate.builtIn`.
 pub(super) static BUILT_IN: &[&Prioritizer] =
     &[&balance::BALANCE, &steady::STEADY, &resource::ALLOCATABLE_CPU, &resource::ALLOCATABLE_MEMORY];
 
-/// One way to score clusters.
+/// A method for scoring clusters.
 pub struct Prioritizer {
-    /// Its name in the spec, in explanations and in events.
+    /// The name in the spec, in explanations and in events.
     pub name: &'static str,
-    /// The range that its scores are relative to.
+    /// The range to which its scores are relative.
     pub(super) scale: Scale,
     /// Scores one cluster.
     pub(super) score: fn(&ScoreInput<'_>) -> Score,
-    /// Returns whether two states of a cluster differ in what its scale and its score read of them. Only such
-    /// a change wakes the placements.
+    /// Returns true if two states of a cluster differ in the fields that the scale and score read. Only such
+    /// changes wake the placements.
     pub(super) differs: fn(&ManagedCluster, &ManagedCluster) -> bool,
 }
 
@@ -48,18 +48,18 @@ impl std::fmt::Debug for Prioritizer {
     }
 }
 
-/// Returns whether some prioritizer may score two states of a cluster differently.
+/// Returns true if any prioritizer may score two states of a cluster differently.
 pub(super) fn differs(old: &ManagedCluster, new: &ManagedCluster) -> bool {
     BUILT_IN.iter().any(|prioritizer| (prioritizer.differs)(old, new))
 }
 
-/// The range that the scores of a prioritizer are relative to.
+/// The range to which the scores of a prioritizer are relative.
 pub(super) enum Scale {
-    /// Scores depend on the cluster alone.
+    /// Scores depend only on the cluster.
     Absolute,
-    /// Scores depend on a range that is measured on the whole hub.
+    /// Scores depend on a range that is measured over the whole hub.
     Hub(fn(&Fleet, &Published) -> Range),
-    /// Scores depend on the least and the largest value that feasible clusters report.
+    /// Scores depend on the minimum and maximum that feasible clusters report.
     Feasible(fn(&ManagedCluster) -> Option<f64>),
 }
 
@@ -67,9 +67,9 @@ pub(super) enum Scale {
 pub(super) struct ScoreInput<'a> {
     pub cycle: &'a Cycle<'a>,
     pub id: Id,
-    /// The range its [`Scale`] measures.
+    /// The range measured by its [`Scale`].
     pub range: Range,
-    /// The score of an add-on to read, for the prioritizer of add-ons.
+    /// The add-on score to read, for the add-on prioritizer.
     pub add_on: Option<&'a ScoreKey>,
 }
 
@@ -78,12 +78,12 @@ pub(super) struct ScoreInput<'a> {
 pub(super) enum Score {
     /// A score, and the first moment at which it is no longer valid.
     Valid { value: i64, until: Option<Timestamp> },
-    /// The cluster does not report the value; the score counts as 0.
+    /// The cluster does not report the value. The score counts as 0.
     Unreported,
-    /// No add-on published the score. It counts 0, and the cluster comes after all clusters with valid
+    /// No add-on published the score. It counts as 0, and the cluster ranks after all clusters with valid
     /// scores.
     Missing,
-    /// The score was valid until then. It counts as a missing one.
+    /// The score was valid until this time. It counts as missing.
     Expired(Timestamp),
 }
 
@@ -92,7 +92,7 @@ impl Score {
         Self::Valid { value, until: None }
     }
 
-    /// Returns the score where there is a valid one.
+    /// Returns the score, if it is valid.
     pub(super) fn value(self) -> Option<i64> {
         match self {
             Self::Valid { value, .. } => Some(value),
@@ -101,12 +101,12 @@ impl Score {
     }
 }
 
-/// The least and the largest of the values that clusters are compared by.
+/// The minimum and maximum of the values to compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
-    /// The least value; infinite without any value.
+    /// The minimum; infinite if there is no value.
     pub least: f64,
-    /// The largest value; negative infinite without any value.
+    /// The maximum; negative infinite if there is no value.
     pub most: f64,
 }
 
@@ -117,7 +117,7 @@ impl Default for Range {
 }
 
 impl Range {
-    /// Widens the range to a value.
+    /// Extends the range to include a value.
     #[must_use]
     pub(super) fn with(self, value: f64) -> Self {
         Self { least: self.least.min(value), most: self.most.max(value) }

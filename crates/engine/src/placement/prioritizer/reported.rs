@@ -1,4 +1,4 @@
-//! The ranges of prioritizers, kept from one cycle to the next.
+//! The ranges of prioritizers, cached across cycles.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,12 @@ use crate::placement::fleet::Id;
 use crate::placement::input::Cycle;
 use crate::placement::select::CycleSelection;
 
-/// The values that feasible clusters report to the prioritizers that compare them, by the position of the
-/// prioritizer.
+/// The values that feasible clusters report to comparing prioritizers, by the position of the prioritizer.
 #[derive(Debug, Default)]
 pub(in crate::placement) struct Reported(BTreeMap<usize, BTreeMap<Id, f64>>);
 
 impl Reported {
-    /// Measures every weighted prioritizer as [`measure`](super::measure()) would, given the clusters that
+    /// Measures every weighted prioritizer like [`measure`](super::measure()), given only the clusters that
     /// changed.
     pub(in crate::placement) fn measure(
         &mut self,
@@ -39,7 +38,7 @@ impl Reported {
     }
 }
 
-/// Applies changed values; visits the others only when the least or the largest value is gone.
+/// Applies changed values. Visits the others only if the minimum or maximum is gone.
 fn update(
     values: &mut BTreeMap<Id, f64>,
     mut range: Range,

@@ -1,4 +1,4 @@
-//! Prefers clusters with much of an allocatable resource.
+//! Prefers clusters with a large amount of an allocatable resource.
 
 use super::{MAX_SCORE, Prioritizer, Range, Scale, Score, ScoreInput};
 use api::cluster::v1::ManagedCluster;
@@ -26,7 +26,7 @@ fn memory(cluster: &ManagedCluster) -> Option<f64> {
     allocatable(cluster, "memory")
 }
 
-/// Returns how much of a resource is allocatable where the cluster reports both that and its capacity.
+/// Returns the allocatable amount of a resource if the cluster reports both this and its capacity.
 fn allocatable(cluster: &ManagedCluster, resource: &str) -> Option<f64> {
     let status = cluster.status.as_ref()?;
     status.capacity.get(resource)?;
@@ -41,7 +41,7 @@ fn rate(input: &ScoreInput<'_>, reported: fn(&ManagedCluster) -> Option<f64>) ->
     amount.map_or(Score::Unreported, |amount| Score::lasting(score(amount, input.range)))
 }
 
-/// Returns the place of a value in the range, from -100 to 100; all get 100 where all are equal.
+/// Maps a value from the range to a score from -100 to 100. If all values are equal, the score is 100.
 fn score(value: f64, range: Range) -> i64 {
     if range.most <= range.least {
         return MAX_SCORE;

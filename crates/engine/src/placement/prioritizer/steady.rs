@@ -1,8 +1,8 @@
-//! Prefers clusters that the placement has selected already.
+//! Prefers clusters that the placement has already selected.
 
 use super::{MAX_SCORE, Prioritizer, Scale, Score, ScoreInput};
 
-/// Gives 100 to a cluster in the published decisions, else 0.
+/// Scores 100 for clusters in the published decisions, and 0 for others.
 pub(super) static STEADY: Prioritizer = Prioritizer {
     name: "Steady",
     scale: Scale::Absolute,

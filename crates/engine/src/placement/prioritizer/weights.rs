@@ -1,4 +1,4 @@
-//! The prioritizer policy of a placement: the prioritizers that count, and their weights.
+//! The prioritizer policy of a placement: the active prioritizers and their weights.
 
 use super::{BUILT_IN, Prioritizer, addon, balance, steady};
 use crate::placement::Misconfigured;
@@ -11,22 +11,22 @@ use api::cluster::v1beta1::{
 pub struct Weighted {
     /// The prioritizer.
     pub prioritizer: &'static Prioritizer,
-    /// The score it reads, for the prioritizer of add-ons.
+    /// The score to read, for the add-on prioritizer.
     pub add_on: Option<ScoreKey>,
-    /// The factor of its scores; never 0.
+    /// The weight of its scores; never 0.
     pub weight: i32,
 }
 
 /// A score that an add-on publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScoreKey {
-    /// Name of the AddOnPlacementScore.
+    /// The name of the AddOnPlacementScore.
     pub resource: String,
-    /// Name of the score in it.
+    /// The name of the score in it.
     pub score: String,
 }
 
-/// The name people see in explanations and events.
+/// Prints the name that appears in explanations and events.
 impl std::fmt::Display for Weighted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.add_on {
@@ -42,10 +42,10 @@ impl Weighted {
     }
 }
 
-/// Reads the prioritizers that count, and their weights.
+/// Parses the active prioritizers and their weights.
 ///
 /// # Errors
-/// Refuses an unknown mode, an unknown prioritizer, and a coordinate that names none.
+/// Fails for an unknown mode, an unknown prioritizer, or a coordinate that names none.
 pub(crate) fn weights(policy: Option<&PrioritizerPolicy>) -> Result<Vec<Weighted>, Misconfigured> {
     let defaults = || vec![Weighted::built_in(&balance::BALANCE, 1), Weighted::built_in(&steady::STEADY, 1)];
     let Some(PrioritizerPolicy { mode, configurations, unknown: _ }) = policy else { return Ok(defaults()) };
@@ -62,7 +62,8 @@ pub(crate) fn weights(policy: Option<&PrioritizerPolicy>) -> Result<Vec<Weighted
             return Err(refused("scoreCoordinate field is required".into()));
         };
         let (prioritizer, add_on) = read(coordinate)?;
-        // A built-in prioritizer is configured once, the last time; two equal add-on scores both count.
+        // A built-in prioritizer is configured once, and the last entry wins. Two equal add-on scores both
+        // count.
         let earlier = weights.iter_mut().find(|known| {
             add_on.is_none() && known.add_on.is_none() && known.prioritizer.name == prioritizer.name
         });

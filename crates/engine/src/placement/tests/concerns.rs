@@ -1,4 +1,4 @@
-//! Claims about the changes that concern a placement and so wake it.
+//! Tests for the changes that affect a placement and therefore wake it.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::super::prioritizer::BUILT_IN;
 use super::harness::{Hub, hub, selector};
 
 impl Hub {
-    /// Replaces a cluster; returns whether the change concerns the placement.
+    /// Replaces a cluster. Returns true if the change affects the placement.
     fn change(&mut self, cluster: Value, differs: bool) -> bool {
         let name = cluster["metadata"]["name"].as_str().unwrap().to_owned();
         let attributes =
@@ -27,7 +27,7 @@ fn cluster(name: &str, env: &str) -> Value {
     json!({ "metadata": { "name": name, "labels": { "env": env } } })
 }
 
-/// Returns a settled hub with three clusters; the placement selects one.
+/// Returns a settled hub with three clusters, of which the placement selects one.
 fn settled(spec: Value) -> Hub {
     let mut hub = Hub::new(spec);
     for (name, env) in [("a", "prod"), ("b", "dev"), ("c", "dev")] {
@@ -56,8 +56,8 @@ fn a_cluster_outside_of_the_sets_concerns_no_placement() {
     assert!(!hub.change(cluster("b", "prod"), true));
 }
 
-/// Compares the explanations of a placement with each prioritizer before and after a change of each field
-/// that an agent reports.
+/// Compares the explanations of a placement with each prioritizer before and after a change to each field that
+/// an agent reports.
 #[test]
 fn what_changes_a_score_is_seen() {
     let reported = |cpu: &str, memory: &str, version: &str, available: &str| {

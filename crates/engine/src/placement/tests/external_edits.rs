@@ -1,5 +1,5 @@
-//! Edits of published decisions by others, and writes of ours that were lost: all are corrected, and no
-//! cluster leaves for them.
+//! Tests for edits of published decisions by others, and for lost writes. All are corrected, and they never
+//! remove a cluster.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn hub(spec: Value, clusters: usize) -> Hub {
     hub
 }
 
-/// Returns a decision as it is, with other entries.
+/// Returns a copy of a decision with other entries.
 fn decision(hub: &Hub, name: &str, clusters: &[(&str, &str)]) -> Value {
     let mut decision = serde_json::to_value(&*hub.decisions[name]).unwrap();
     let entries: Vec<_> = clusters

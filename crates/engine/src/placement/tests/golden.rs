@@ -1,7 +1,6 @@
-//! Golden cases: the histories under `tests/golden/placement`, with the decisions and explanations they must
-//! give.
+//! Golden tests: the histories under `tests/golden/placement`, with the expected decisions and explanations.
 //!
-//! A case is a YAML file and the text beside it.
+//! A case is a YAML file, with the expected text next to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +17,7 @@ use crate::golden;
 #[serde(deny_unknown_fields)]
 struct Case {
     spec: Value,
-    /// Bound sets, as manifests; one that selects every cluster where absent.
+    /// The bound sets, as manifests. Defaults to one that selects every cluster.
     #[serde(default)]
     sets: Vec<Value>,
     #[serde(default)]
@@ -29,7 +28,7 @@ struct Case {
     steps: Vec<Step>,
 }
 
-/// The changes before the placement is scheduled again.
+/// The changes before the next schedule of the placement.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Step {
@@ -48,7 +47,7 @@ struct Step {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cluster {
-    /// A name, or with `count` the prefix of as many names.
+    /// The name, or with `count` the prefix of that many names.
     name: String,
     count: Option<usize>,
     #[serde(default)]
@@ -146,7 +145,7 @@ fn settle(hub: &mut Hub, what: &str) -> String {
     page
 }
 
-/// Shortens a long list to its two ends.
+/// Shortens a long list to its beginning and end.
 fn short(line: &str) -> String {
     match line.len() {
         0..=160 => line.trim_end().to_owned(),

@@ -1,4 +1,4 @@
-//! Claims about decision groups and slices over several schedules.
+//! Tests for decision groups and slices over several schedules.
 
 use serde_json::json;
 

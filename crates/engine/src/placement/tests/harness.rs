@@ -1,4 +1,4 @@
-//! A hub in memory for tests. It schedules a placement repeatedly and executes the writes of the schedules.
+//! An in-memory hub for tests, which schedules a placement repeatedly and executes the writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use api::cluster::v1beta1::{Placement, PlacementDecision, PlacementDecisionStatu
 use api::cluster::v1beta2::ManagedClusterSet;
 use api::names::{DECISION_GROUP_INDEX_LABEL, DECISION_GROUP_NAME_LABEL, PLACEMENT_LABEL};
 
-/// The limit of steps of all expressions; it is low, so that tests reach it.
+/// The step limit for all expressions. It is low, so that tests can reach it.
 const MAX_STEPS: u64 = 20_000;
 
-/// One namespace with one placement `p`, bound to sets.
+/// A namespace with one placement `p`, bound to sets.
 pub(crate) struct Hub {
     pub now: Timestamp,
     pub placement: Placement,
@@ -27,11 +27,11 @@ pub(crate) struct Hub {
     /// The decision of another placement.
     pub elsewhere: Option<PlacementDecision>,
     pub incremental: IncrementalSchedule,
-    /// The published clusters by decision after each single write, from the last schedule on.
+    /// The published clusters by decision after each write of the last schedule.
     pub seen: Vec<BTreeMap<String, Vec<String>>>,
-    /// How many writes of the next schedule succeed, where not all do.
+    /// The number of writes of the next schedule that succeed, if not all do.
     pub crash_after: Option<usize>,
-    /// How many steps the expressions of the placement may take.
+    /// The step limit for the placement's expressions.
     pub max_steps: u64,
 }
 
@@ -96,13 +96,13 @@ impl Hub {
         self.now += SignedDuration::from_secs(seconds);
     }
 
-    /// Returns how many clusters each decision group of the status counts.
+    /// Returns the cluster counts of the decision groups in the status.
     pub(crate) fn group_sizes(&self) -> Vec<i32> {
         let groups = &self.placement.status.as_ref().unwrap().decision_groups;
         groups.iter().map(|group| group.cluster_count).collect()
     }
 
-    /// Binds the set that holds every cluster, the one clusters are labelled with, or both.
+    /// Binds the set of all clusters, the set with labeled clusters, or both.
     pub(crate) fn bind(&mut self, which: u8) {
         let everything = json!({
             "metadata": { "name": "global" },
@@ -123,7 +123,7 @@ impl Hub {
         self.sets = sets.into_iter().map(|set| Arc::new(serde_json::from_value(set).unwrap())).collect();
     }
 
-    /// Schedules a fleet that received the same objects in the reverse order; the result must be the same.
+    /// Schedules a fleet that received the same objects in reverse order. The result must be the same.
     pub(crate) fn compare_with_reversed(&self) {
         let decisions: Vec<_> = self.decisions.values().cloned().collect();
         let mut ids: Vec<_> = self.fleet.ids().collect();
@@ -151,7 +151,7 @@ impl Hub {
         ScheduleInput { placement, bound, decisions, fleet, max_steps: self.max_steps }
     }
 
-    /// Schedules once, incrementally and in a full cycle, which must give the same result, and writes it.
+    /// Schedules once, both incrementally and in a full cycle, which must agree. Writes the result.
     pub(crate) fn schedule(&mut self) -> Schedule {
         let decisions: Vec<_> = self.decisions.values().cloned().collect();
         let fresh = schedule(&self.input(&decisions), self.now);
@@ -180,7 +180,7 @@ impl Hub {
         kept
     }
 
-    /// Schedules until nothing is written; returns the clusters that are decided then.
+    /// Schedules until nothing is written. Returns the selected clusters.
     pub(crate) fn settle(&mut self) -> Vec<String> {
         for _ in 0..10 {
             if self.schedule().steps.is_empty() {
@@ -220,7 +220,7 @@ impl Hub {
         format!("{} {}: {}", condition.status, condition.reason, condition.message)
     }
 
-    /// Lets another placement select clusters, instead of those it selected before.
+    /// Replaces the selection of another placement.
     pub(crate) fn select_elsewhere(&mut self, clusters: impl Iterator<Item = String>) {
         let entries: Vec<Value> = clusters.map(|name| json!({ "clusterName": name, "reason": "" })).collect();
         let decision = json!({ "metadata": { "name": "other" }, "status": { "decisions": entries } });
@@ -229,13 +229,13 @@ impl Hub {
         self.elsewhere = Some(decision);
     }
 
-    /// Numbers the clusters anew, which invalidates everything cached by their numbers.
+    /// Renumbers the clusters, which invalidates everything that is cached by number.
     pub(crate) fn renumber(&mut self) {
         self.fleet.renumber();
         self.incremental = IncrementalSchedule::default();
     }
 
-    /// Changes, creates or (`Null`) deletes a decision, as another client.
+    /// Changes, creates or (`Null`) deletes a decision like another client.
     pub(crate) fn edit(&mut self, name: &str, decision: Value) {
         let new = (!decision.is_null()).then(|| Arc::new(serde_json::from_value(decision).unwrap()));
         self.replace(name, new);

@@ -1,5 +1,4 @@
-//! Claims about what is cached between two cycles. Each `schedule` of the hub compares the result with that
-//! of a full cycle.
+//! Tests for the cache between cycles. Each `schedule` of the hub compares the result with a full cycle.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use serde_json::json;
 
 use super::harness::{Hub, hub};
 
-/// Returns a placement with an expression whose clusters may take so many steps.
+/// Returns a placement with an expression and a limited number of steps.
 fn limited(clusters: &[&str], max_steps: u64) -> Hub {
     let cel = json!({ "celSelector": { "celExpressions": ["1 + 1 == 2"] } });
     let mut hub = hub(json!({ "predicates": [{ "requiredClusterSelector": cel }] }), clusters);
@@ -16,7 +15,7 @@ fn limited(clusters: &[&str], max_steps: u64) -> Hub {
     hub
 }
 
-/// Returns the steps that clusters take.
+/// Returns the number of steps that the clusters require.
 fn steps(clusters: &[&str]) -> u64 {
     (0..100).find(|max_steps| !is_refused(&mut limited(clusters, *max_steps))).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Claims about the layout: the clusters that a change moves, and those that stay where they are.
+//! Tests for the layout: which clusters a change moves, and which stay.
 
 use std::num::NonZeroUsize;
 
@@ -6,7 +6,7 @@ use super::super::fleet::Id;
 use super::super::layout::{DecidedCluster, LayoutInput, Slice, lay_out};
 use super::super::published::PublishedSlice;
 
-/// Returns the cluster `c012`, by a letter and a number; in their order clusters arrive.
+/// Returns the id of a cluster such as `c012`, from a letter and a number. The ids are in order of arrival.
 fn id(prefix: char, number: usize) -> Id {
     Id::from(u8::try_from(prefix).unwrap()) * 1000 + Id::try_from(number).unwrap()
 }
@@ -15,7 +15,7 @@ fn clusters(prefix: char, count: usize, group: usize) -> Vec<DecidedCluster> {
     (0..count).map(|number| DecidedCluster { id: id(prefix, number), group }).collect()
 }
 
-/// Lays out members over published slices.
+/// Lays out members over the published slices.
 fn check(
     groups: &[&str],
     size: usize,

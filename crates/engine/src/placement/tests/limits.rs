@@ -1,4 +1,4 @@
-//! Claims about costs, expiry and extreme weights of single clusters.
+//! Tests for costs, expiry and extreme weights of individual clusters.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Claims about placements that need more than one stage, and the hub in memory they run on.
+//! Tests for placements that involve more than one stage, and their in-memory hub.
 
 mod concerns;
 mod external_edits;

@@ -1,4 +1,4 @@
-//! Claims that hold for every history of a placement, tried on random ones.
+//! Properties of every history of a placement, checked on random histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 use super::super::layout::SLICE;
 use super::harness::Hub;
 
-/// Something that happens to a hub.
+/// An event on the hub.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Clusters in a range of numbers appear or change; their labels follow from their number and from the
-    /// third field.
+    /// Clusters in a range of numbers appear or change. Their labels follow from their number and the third
+    /// field.
     Put(u16, u16, u8),
     Lose(u16, u16),
     Taint(u16, u8),
     Score(u16, i32, Option<i64>),
     Spec(usize),
     Sets(u8),
-    /// Another client changes a decision: the index of the decision, and the change.
+    /// Another client changes a decision: the index of the decision, and the kind of change.
     Edit(u16, u8),
-    /// Another placement selects these clusters, and no others.
+    /// Another placement selects exactly these clusters.
     Select(u16, u16),
-    /// The fleet numbers its clusters anew, and everything remembered of them is forgotten.
+    /// The fleet renumbers its clusters, and the cache is dropped.
     Renumber,
-    /// Only so many of the writes of the next schedule succeed.
+    /// Only this many writes of the next schedule succeed.
     Crash(u8),
     Wait(i64),
     Nothing,
@@ -113,7 +113,7 @@ fn happen(hub: &mut Hub, event: &Event) {
     }
 }
 
-/// Changes a decision as a person may by hand.
+/// Changes a decision as a person might do by hand.
 fn edit(hub: &mut Hub, which: u16, how: u8) {
     let names: Vec<String> = hub.decisions.keys().cloned().collect();
     let Some(name) = names.get(usize::from(which) % names.len().max(1)).cloned() else { return };
@@ -146,7 +146,7 @@ fn edit(hub: &mut Hub, which: u16, how: u8) {
     hub.edit(&name, decision);
 }
 
-/// Schedules once and checks every state a reader could see.
+/// Schedules once and checks every state that a reader could see.
 fn schedule(hub: &mut Hub) -> bool {
     let before: BTreeSet<String> = hub.decided().into_iter().collect();
     let largest =
@@ -173,7 +173,7 @@ fn schedule(hub: &mut Hub) -> bool {
     schedule.steps.is_empty()
 }
 
-/// Checks the properties that hold once nothing is written any more.
+/// Checks the properties that must hold once nothing more is written.
 fn check_settled(hub: &Hub) {
     assert!(!hub.decisions.is_empty(), "no decision at all");
     let numbered =
@@ -202,7 +202,7 @@ fn check_settled(hub: &Hub) {
     assert!(!is_whole || runs.values().all(|runs| *runs == 1), "a group was cut without need");
 }
 
-/// Returns how many histories are tried. A variable of the environment sets a larger number.
+/// Returns the number of histories to test. An environment variable can increase it.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").map_or(32, |cases| cases.parse().unwrap())
 }

@@ -1,4 +1,4 @@
-//! Claims about conditions, misconfigurations and the times at which clusters come and leave.
+//! Tests for conditions, misconfigurations, and the times at which clusters come and leave.
 
 use serde_json::json;
 
@@ -129,7 +129,7 @@ fn a_misconfiguration_is_reported_where_no_cluster_would_come_upon_it() {
     );
 }
 
-/// As in OCM, clients find a decision of each placement.
+/// As in OCM, every placement has a decision that clients can find.
 #[test]
 fn a_placement_that_is_wrong_from_the_start_has_an_empty_decision() {
     let mut hub = hub(json!({ "tolerations": [{ "value": "v" }] }), &["a"]);

@@ -1,4 +1,4 @@
-//! Claims about scores, their validity, and the order they give.
+//! Tests for scores, their validity, and the resulting order.
 
 use serde_json::{Value, json};
 

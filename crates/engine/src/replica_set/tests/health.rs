@@ -17,7 +17,8 @@ fn template(configs: Value) -> ManifestWorkSpec {
     serde_json::from_value(json!({"workload": {"manifests": manifests}, "manifestConfigs": configs})).unwrap()
 }
 
-/// Returns whether a live object is in progress, and degraded, by the rules that its work gets.
+/// Evaluates a live object with the rules added to its work. Returns if it is in progress, and if it is
+/// degraded.
 fn judged(version: &str, kind: &str, more: Value) -> (bool, bool) {
     let spec = json!({"workload": {"manifests": [manifest(version, kind)]}});
     let spec = with_rules(&serde_json::from_value(spec).unwrap());
@@ -57,7 +58,7 @@ fn a_deployment_is_healthy_when_its_newest_pods_are_available() {
     check(json!({}), status(2, 1, 1), HEALTHY);
     check(json!({"replicas": 0}), json!({"observedGeneration": 2}), HEALTHY);
     check(json!({"replicas": 2, "paused": true}), status(2, 0, 2), BUSY);
-    // The only new pod crashes, and the old one is available.
+    // The only new pod crashes, while the old one is available.
     let surge = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1,
         "unavailableReplicas": 1});
     check(json!({"replicas": 1}), surge, BUSY);
@@ -129,7 +130,7 @@ fn a_set_judges_workloads_that_its_author_does_not_and_its_template_stays_the_sa
     let rules = &with.manifest_configs[0].condition_rules;
     assert!(rules.iter().all(|rule| rule.r#type == ConditionRuleType::Cel));
     assert_eq!((hash(&content(&with)), content(&with)), (hash(&content(&plain)), plain));
-    // The copy of a work is the template that the work has.
+    // A copied work has the template of the original, including the rules.
     assert_eq!(with_rules(&content(&with)), with);
 
     let identifier = json!({"group": "apps", "resource": "deployments", "name": "web", "namespace": "shop"});
@@ -164,11 +165,11 @@ fn the_rules_of_an_author_for_one_object_leave_those_of_the_hub_for_the_others()
     let both = vec!["Progressing".to_owned(), "Degraded".to_owned()];
     let found = judged(rule("Progressing"), "configmaps", "web");
     assert_eq!(of_the_hub(&found), (2, "deployments".into(), both));
-    // The author says when the Deployment is done.
+    // The author defines when the Deployment is done.
     for name in ["web", "w*"] {
         assert_eq!(judged(rule("Progressing"), "deployments", name).len(), 1);
     }
-    // The author has another rule for it, which agents take from the same entry.
+    // The author has another rule for it, and agents read both from the same entry.
     let found = judged(rule("Complete"), "deployments", "web");
     let all = ["Complete", "Progressing", "Degraded"].map(str::to_owned).to_vec();
     assert_eq!(of_the_hub(&found), (2, "deployments".into(), all));
@@ -202,12 +203,12 @@ fn the_health_of_workloads_counts_unless_it_is_switched_off_or_the_agent_knows_n
     check(&[busy, failed], Healthy, Report::Failed);
     check(&[("Progressing", "False", 2)], Healthy, Report::Succeeded);
     check(&[("Progressing", "False", 1)], Healthy, Report::ToApply);
-    // An agent without rules reports that the objects exist, and a rollout goes on as before.
+    // An agent without support for rules reports that the objects exist, and the rollout continues as before.
     check(&[], Healthy, Report::Succeeded);
-    // An object that is gone was healthy when it was there.
+    // A deleted object was healthy while it existed.
     let gone = work(&judged, &[there[0], ("Available", "False", 2), ("Progressing", "False", 2)]);
     assert_eq!(report(&gone, Healthy), Report::Progressing);
-    // OCM's agents report a work as not degraded while one of its manifests is not.
+    // OCM's agents report that a work is not degraded as long as one of its manifests is not.
     let mut hidden = work(&judged, &[there[0], there[1], busy, ("Degraded", "False", 2)]);
     let conditions = json!([{"type": "Degraded", "status": "True", "reason": "R", "message": "",
         "observedGeneration": 2, "lastTransitionTime": "1970-01-01T00:00:01Z"}]);
@@ -215,7 +216,7 @@ fn the_health_of_workloads_counts_unless_it_is_switched_off_or_the_agent_knows_n
     let status = hidden.status.as_mut().unwrap();
     status.resource_status.manifests = vec![serde_json::from_value(manifest).unwrap()];
     assert_eq!(report(&hidden, Healthy), Report::Failed);
-    // A rejected object fails at once; any other failure may pass.
+    // A rejected object fails at once; other failures may be temporary.
     for (reason, want) in
         [("AppliedManifestRejected", Report::Failed), ("AppliedManifestFailed", Report::ToApply)]
     {

@@ -29,7 +29,7 @@ fn work(conditions: &[&str]) -> ManifestWork {
         .unwrap()
 }
 
-/// Returns the counts of works, each with its conditions and whether it has the newest template.
+/// Counts works, each with its conditions, and true if it has the newest template.
 fn counts(works: &[(&[&str], bool)]) -> WorkCounts {
     let mut counts = WorkCounts::default();
     for (conditions, is_updated) in works {
@@ -55,14 +55,14 @@ fn of(placements: &[PlacementProgress<'_>]) -> ManifestWorkReplicaSetStatus {
     status(&set(), placements, Timestamp::UNIX_EPOCH)
 }
 
-/// Returns `status reason message` of a condition.
+/// Returns a condition as `status reason message`.
 fn told(status: &ManifestWorkReplicaSetStatus, type_: &str) -> String {
     let found = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
     assert_eq!(found.observed_generation, Some(3));
     format!("{} {} {}", found.status, found.reason, found.message).trim_end().to_owned()
 }
 
-/// Returns a decision about clusters that are done, skipped, and all.
+/// Returns a decision with numbers of done, skipped and total clusters.
 fn decision(done: usize, skipped: usize, total: usize) -> RolloutDecision {
     RolloutDecision { counts: Counts { done, skipped, total, ..Counts::default() }, ..Default::default() }
 }
@@ -189,7 +189,7 @@ fn works_are_applied_when_all_are_available_and_none_progresses_or_is_degraded()
     assert_eq!(none(false, 0), "False NotAsExpected");
 }
 
-/// OCM's controller gives a failed rollout the conditions of one in progress.
+/// OCM's controller does not distinguish a failed rollout from one in progress.
 #[test]
 fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     let works = counts(&[(HEALTHY, true), (HEALTHY, false)]);
@@ -226,7 +226,7 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     check(&returned, ["False RolledBack", why, &unexpected]);
     let status = of(&[placement(works, 3, &decision(3, 0, 3))]);
     assert_eq!(["Reconciling", "Stalled"].map(|it| told(&status, it)), ["False Complete"; 2]);
-    // A rollout that is complete does not count, whatever its policy remembers.
+    // A completed rollout is ignored, whatever the policy has recorded.
     let nobody = RolloutDecision { counts: Counts::default(), ..returned };
     let (none, open) = (WorkCounts::default(), decision(1, 0, 3));
     let status = of(&[placement(none, 0, &nobody), placement(works, 3, &open)]);

@@ -71,7 +71,7 @@ fn a_work_reports_as_ocm_reads_its_conditions() {
     check(&[applied, ("Progressing", "False", 2), ("Degraded", "True", 2)], Report::Succeeded);
 }
 
-/// OCM waits for ever for a condition that no controller sets.
+/// OCM waits forever for a condition that no controller sets.
 #[test]
 fn a_work_without_a_rule_for_progressing_succeeds_once_it_is_available() {
     let check = |conditions: &[(&str, &str, i64)], expected| {
@@ -83,7 +83,7 @@ fn a_work_without_a_rule_for_progressing_succeeds_once_it_is_available() {
     check(&[("Applied", "True", 2), ("Available", "True", 2), ("Degraded", "True", 2)], Report::Failed);
 }
 
-/// In OCM a condition of the template before may release the next cluster.
+/// In OCM, a condition of the previous template may release the next cluster.
 #[test]
 fn a_condition_of_another_generation_counts_for_nothing() {
     for type_ in ["Applied", "Available"] {

@@ -88,7 +88,7 @@ fn expressions_are_limited_in_number_to_the_last_one() {
     assert!(refusal(MAX_EXPRESSIONS + 1).contains("at most 64 are allowed"));
 }
 
-/// The checks that the limits add to an expression are nested too.
+/// The limits add further nesting to an expression.
 #[test]
 fn the_deepest_expressions_are_evaluated() {
     for (first, each) in [("'a'", ".replace('a', 'a')"), ("'a'", "+'a'"), ("'a'", ".trim()")] {
@@ -197,7 +197,7 @@ fn any_bytes_are_a_placement_expression_or_refused() {
     let (cluster, scores) =
         (cluster(), || BTreeMap::from([("usage".to_owned(), vec![("cpu".to_owned(), 60)])]));
     let run = |bytes: &[u8]| {
-        // libFuzzer installs a hook that ends the process at a panic, also at those that are caught.
+        // libFuzzer installs a hook that aborts the process on every panic, even if the panic is caught.
         drop(std::panic::take_hook());
         let sources = [String::from_utf8_lossy(bytes).into_owned()];
         let Ok(compiled) = Expressions::compile(&sources, &[SUBJECT, "object"]) else { return };
