@@ -1,4 +1,4 @@
-# The two commands of the README, and the checks CI runs beside them.
+# The two commands of the README, and the other checks that CI runs.
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Sourced by `tests/*/build`: each prints the path of what it builds, once, from the sources that its go.mod pins, in a cache outside the
-# checkout. Progress goes to standard error.
+# Sourced by `tests/*/build`. Each of these builds a program once, from the sources that its go.mod pins, in a cache outside the checkout,
+# and prints the path. Progress goes to standard error.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# Sets `built` to a path in the cache, and has the function `build` make it if it is not there. Whoever wants the same meanwhile waits.
-# once DIRECTORY WHAT FILE...: the files decide what is built.
+# Sets `built` to a path in the cache, and calls the function `build` to create it if it is missing. Concurrent callers wait.
+# Usage: once DIRECTORY WHAT FILE... The contents of the files are the cache key.
 once() {
     local cache="${XDG_CACHE_HOME:-$HOME/.cache}/wheelwright/$1" what=$2
     shift 2
@@ -26,12 +26,12 @@ once() {
     mv "$building/built" "$built"
 }
 
-# Builds a Go program: go_build PATH [FLAG...] PACKAGE.
+# Builds a Go program. Usage: go_build PATH [FLAG...] PACKAGE
 go_build() {
     CGO_ENABLED=0 go build -trimpath -mod=readonly -ldflags "${ldflags:--s -w}" -o "$1" "${@:2}"
 }
 
-# Has go_build put the version of Kubernetes that go.mod pins into its programs.
+# Makes go_build embed the Kubernetes version that go.mod pins.
 kubernetes_flags() {
     local version
     version="v1.$(sed -n 's/^\tk8s.io\/kubernetes v1\.//p' go.mod)"

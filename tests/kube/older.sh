@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the `build` of each version of Kubernetes that is older than the pinned one: prints the directory of its kube-apiserver and
-# kube-controller-manager. etcd and kubectl are those of the pinned version. A build takes ten minutes of a core.
+# Sourced by the `build` of each older version of Kubernetes. Prints the directory of its kube-apiserver and kube-controller-manager. The
+# tests use etcd and kubectl of the pinned version. A build takes ten minutes of CPU time.
 . "$(dirname "${BASH_SOURCE[0]}")/../build.sh"
 
 build() {

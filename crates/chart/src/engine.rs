@@ -42,8 +42,8 @@ struct Renderable {
 pub(crate) fn render(chart: &Chart, release: &Release) -> Result<Output, Error> {
     let mut files = BTreeMap::new();
     collect(chart, release, ("", &release.values), &mut files);
-    // Helm's order: sorted by depth and then by name, and reversed. It determines which definition of a name wins,
-    // and what templates see after others have changed shared maps.
+    // Helm's order: sorted by depth and name, then reversed. It determines which definition of a name wins, and
+    // what templates see after others have changed shared maps.
     let mut order: Vec<&String> = files.keys().collect();
     order.sort_by_key(|path| (path.matches('/').count(), path.as_str()));
     order.reverse();

@@ -18,7 +18,7 @@ pub struct Error {
     pub budget: Option<&'static str>,
     /// True if a document would contain a value that differs in each rendering.
     pub is_fresh: bool,
-    /// How to fix the error.
+    /// Advice for fixing the error.
     pub hint: Option<String>,
 }
 

@@ -16,7 +16,7 @@ pub struct Closure {
     pub seen: BTreeMap<String, PathEntry>,
 }
 
-/// What a rendering found at a path.
+/// The entry that a rendering found at a path.
 #[derive(Clone, Debug)]
 pub enum PathEntry {
     /// A file with these bytes.

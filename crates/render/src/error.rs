@@ -13,7 +13,7 @@ use yaml::MalformedYaml;
 pub struct RenderError {
     /// Category of the mistake, a stable word for conditions and metrics.
     pub reason: Reason,
-    /// What is wrong, without the location.
+    /// Description of the mistake, without the location.
     pub message: String,
     /// The faulty file, relative to the root of the repository.
     pub file: String,
@@ -26,7 +26,7 @@ pub struct RenderError {
     /// The line of the file, with the lines around it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub excerpt: Vec<ExcerptLine>,
-    /// How to fix the mistake.
+    /// Advice for fixing the mistake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Other relevant locations, such as the first of two duplicates.

@@ -10,7 +10,7 @@ use crate::value::{Map, Value};
 use crate::yaml::json::Style;
 use crate::{toml, yaml};
 
-/// How often Helm lets a template include itself.
+/// Maximum number of inclusions of one template within itself, as in Helm.
 const MAX_INCLUSIONS: usize = 1_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
