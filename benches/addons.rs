@@ -1,6 +1,6 @@
 //! Measures the installation of an add-on of four objects and edits of its template, with the operator as a
-//! process on a real API server. The baseline is a loop of the same writes on objects of the same size, in the
-//! same run.
+//! process on a real API server. The baseline, in the same run, is a loop of the same writes to objects of the
+//! same size.
 //!
 //! `cargo bench --bench addons [-- CLUSTERS [EDITS]]`
 #![allow(
@@ -30,10 +30,10 @@ use serde_json::{Value, json};
 
 const GROUP: &str = "addon.open-cluster-management.io";
 const CLUSTER: &str = "cluster.open-cluster-management.io";
-/// Time without a write after which the operator is at rest.
+/// The operator counts as at rest after this time without a write.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// The cost of one change of the whole fleet, until all is quiet.
+/// The cost of one change to the whole fleet until it comes to rest.
 struct Cost {
     took: Duration,
     writes: Requests,
@@ -97,7 +97,7 @@ async fn main() {
 }
 
 impl Bench {
-    /// Applies objects and waits until every work has the word and nothing is written any more.
+    /// Applies objects and waits until every work contains the word and writes have stopped.
     async fn change(&self, word: &str, objects: &[Value]) -> Cost {
         let works: Api<ManifestWork> = Api::all(self.client.clone());
         let pid = self.operator.0.id();
@@ -117,7 +117,7 @@ impl Bench {
         }
     }
 
-    /// Waits until nothing is written; returns the requests so far.
+    /// Waits until writes have stopped; returns the number of requests so far.
     async fn rest(&self) -> Requests {
         let mut last = requests(&self.client).await;
         loop {
@@ -157,7 +157,7 @@ fn template(word: &str) -> Value {
         "spec": {"addonName": "bench", "agentSpec": {"workload": {"manifests": manifests}}}})
 }
 
-/// Returns an add-on that goes to every cluster at once.
+/// Returns an add-on that is rolled out to every cluster at once.
 fn objects(word: &str) -> [Value; 5] {
     let placement = json!({"namespace": "fleet", "name": "all", "rolloutStrategy": {"type": "All"}});
     let config = json!({"group": GROUP, "resource": "addontemplates", "defaultConfig": {"name": "bench"}});
@@ -187,9 +187,9 @@ async fn apply(client: &::kube::Client, object: &Value) {
     api.patch(object.name(), &params, &Patch::Apply(object.clone().into_value())).await.unwrap();
 }
 
-/// Writes copies of the operator's writes, while it does not run. An install is an add-on, its status and a
-/// work for each cluster; an edit is the status and the work. Returns how long both took, and their CPU time in
-/// seconds, without that of the API server.
+/// Repeats the operator's writes while the operator is stopped. An installation writes an add-on, its status and a
+/// work for each cluster; an edit writes the status and the work. Returns the duration of each and its CPU time in
+/// seconds, excluding the API server's.
 async fn bare_loops(client: &::kube::Client) -> [(Duration, f64); 2] {
     let works = Api::<ManifestWork>::all(client.clone()).list(&ListParams::default()).await.unwrap().items;
     let addons: Api<ManagedClusterAddOn> = Api::all(client.clone());

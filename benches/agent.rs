@@ -1,6 +1,6 @@
 //! Measures an agent as a process, with its cluster on a real API server and an embedded hub: at rest with 50
-//! works of 2 objects, the application of works of 5 objects, a start with nothing to do, and a change of a
-//! status from the cluster to the hub. The baseline is a loop of as many writes in the same run.
+//! works of 2 objects, applying works of 5 objects, starting with nothing to do, and propagating a status change
+//! from the cluster to the hub. The baseline, in the same run, is a loop of as many writes.
 //!
 //! `cargo bench --bench agent [-- WORKS [IDLE_SECONDS]]`
 #![allow(
@@ -40,18 +40,18 @@ use wheelwright::apiserver::{Server, ServerOptions};
 use wheelwright::operator::{self, OperatorOptions};
 use wheelwright::shell::now;
 
-/// Objects of each work.
+/// Number of objects in each work.
 const OBJECTS: usize = 5;
-/// Works of two objects that the agent has at rest.
+/// Number of two-object works that the agent has at rest.
 const AT_REST: usize = 50;
-/// Changes of the status; the median counts.
+/// Number of status changes; the bench reports the median.
 const CHANGES: usize = 21;
 const POLL: Duration = Duration::from_millis(5);
 const WITHIN: Duration = Duration::from_secs(600);
-/// Time after which all of the agent's work for a change has ended.
+/// Time after which the agent has finished all work for a change.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// The agent, which ends with the bench.
+/// The agent process; killed when the bench ends.
 struct Agent(Child);
 
 impl Agent {
@@ -67,7 +67,7 @@ impl Agent {
         usage(self.0.id()).0
     }
 
-    /// Returns the resident megabytes, and how many of them are the program.
+    /// Formats the resident memory and the share of the program file.
     fn memory(&self) -> String {
         let megabytes = |field: &str| memory(self.0.id(), field);
         format!("{:.1} MB resident, {:.1} of them the program", megabytes("VmRSS:"), megabytes("RssFile:"))
@@ -158,7 +158,7 @@ async fn main() {
     server.stop().await;
 }
 
-/// Starts a hub in this process.
+/// Starts an embedded hub in this process.
 async fn embedded_hub(dir: &Path) -> (Server, Client) {
     let objects = crds::hub().iter().map(Object::from_typed).collect();
     let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
@@ -168,7 +168,7 @@ async fn embedded_hub(dir: &Path) -> (Server, Client) {
     (server, client)
 }
 
-/// Starts an agent, and an operator until the cluster has joined.
+/// Starts an agent, and an operator that runs until the cluster has joined.
 async fn joined(dir: &Path, spoke: &Path, hub: &Client) -> Agent {
     let stop = CancellationToken::new();
     let options = OperatorOptions::new(hub.clone(), dir.join("cache"));
@@ -228,8 +228,8 @@ async fn all_applied(hub: &Client, number: usize) {
     .await;
 }
 
-/// Waits until the objects of works are there. It follows them with a watch, because lists would keep the API
-/// server busy and count among the requests.
+/// Waits until the objects of the works exist. Uses a watch, because lists would keep the API server busy and
+/// count as requests.
 async fn all_there(maps: &Api<ConfigMap>, number: usize) {
     let mut there = BTreeSet::new();
     let followed = async {
@@ -239,7 +239,7 @@ async fn all_there(maps: &Api<ConfigMap>, number: usize) {
                 && let Some(Ok(event)) = events.next().await
             {
                 if let WatchEvent::Added(map) | WatchEvent::Modified(map) = event {
-                    // The namespace has a ConfigMap of its own, with the certificate authorities.
+                    // The namespace also contains a built-in ConfigMap with the certificate authorities.
                     there.extend(map.metadata.name.filter(|name| name.starts_with("work-")));
                 }
             }
@@ -249,7 +249,7 @@ async fn all_there(maps: &Api<ConfigMap>, number: usize) {
     assert!(is_in_time, "only {} of {number} objects are there", there.len());
 }
 
-/// Applies as many objects of the same size, in a namespace of their own.
+/// Applies the same number of objects of the same size in a separate namespace.
 async fn bare_loop(client: &Client, number: usize) -> Duration {
     namespace(client, "bare").await;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "bare");
@@ -292,7 +292,7 @@ async fn print_requests(client: &Client, before: &Requests) {
     println!("requests to its API server meanwhile, of all clients: {meanwhile:?}");
 }
 
-/// Measures how long the hub needs to know a status of the cluster.
+/// Measures how long a status takes to get from the cluster to the hub.
 async fn latency(spoke: &Client, hub: &Client) {
     let template =
         json!({"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "d", "image": "d"}]}});

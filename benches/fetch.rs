@@ -1,5 +1,5 @@
-//! Measures what a first fetch of a repository with a long history costs, and the fetch of the next commit,
-//! beside C git with `--depth 1` against the same `git daemon`.
+//! Measures the cost of the first fetch of a repository with a long history and of fetching the next commit,
+//! compared to C git with `--depth 1` against the same `git daemon`.
 //!
 //! `cargo bench --bench fetch [-- MIB_OF_HISTORY [REFERENCES [FILES]]]`
 #![allow(
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use wheelwright::git::{Credentials, History, Mirror, RefSpec, Remote};
 
-/// Runs the command of its arguments, and prints its peak memory in KiB.
+/// Runs the command given as arguments and prints its peak memory in KiB.
 const PEAK: &str = "import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
@@ -77,7 +77,7 @@ fn fetch(url: &str, cache: &Path, accepted: &str) {
     mirror.fetch(&RefSpec::branch("main").unwrap(), History { accepted, allowed: None }).unwrap();
 }
 
-/// Runs git, and returns what it prints.
+/// Runs git and returns its output.
 fn git(dir: &Path, args: &[&str]) -> String {
     let output = Command::new("git").args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -95,7 +95,7 @@ fn import(repository: &Path, write: impl FnOnce(&mut dyn std::io::Write)) {
     assert!(import.wait().unwrap().success());
 }
 
-/// Writes commits with a file of a MiB that no compression makes smaller.
+/// Writes commits that each contain an incompressible file of 1 MiB.
 fn write_history(out: &mut dyn std::io::Write, commits: usize) {
     let mut random = 88_172_645_463_325_252_u64;
     for _ in 0..commits {
@@ -113,7 +113,7 @@ fn write_history(out: &mut dyn std::io::Write, commits: usize) {
     }
 }
 
-/// Writes the commit at the tip, which has small files only, and references to it.
+/// Writes the commit at the tip, which contains only small files, and references to it.
 fn write_tip(out: &mut dyn std::io::Write, references: usize, files: usize) {
     writeln!(out, "commit refs/heads/main\nmark :1\ncommitter a <a@example.com> 1 +0000\ndata 3\ntip")
         .unwrap();
@@ -127,7 +127,7 @@ fn write_tip(out: &mut dyn std::io::Write, references: usize, files: usize) {
     }
 }
 
-/// `git daemon` behind a proxy that counts what it sends.
+/// `git daemon` behind a proxy that counts the bytes it sends.
 struct Daemon {
     child: Child,
     url: String,
@@ -137,7 +137,7 @@ struct Daemon {
 impl Daemon {
     fn start(dir: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        // The program `git` starts the server as a child, which goes on when `git` is killed.
+        // Run the server directly: as a child of `git`, it would survive when `git` is killed.
         let mut command = Command::new(Path::new(&git(dir, &["--exec-path"])).join("git-daemon"));
         command.args(["--export-all", "--reuseaddr", "--listen=127.0.0.1"]).arg(format!("--port={port}"));
         let child = command.arg(format!("--base-path={}", dir.display())).arg(dir).spawn().unwrap();
@@ -162,7 +162,7 @@ impl Daemon {
         Self { child, url, sent }
     }
 
-    /// Runs a command, and prints its time, what the server sent, and its peak memory.
+    /// Runs a command and prints its duration, the bytes the server sent, and its peak memory.
     fn measure(&self, name: &str, command: &[String]) {
         let (before, began) = (self.sent.load(Ordering::Relaxed), Instant::now());
         let output = Command::new("python3").args(["-c", PEAK]).args(command).output().unwrap();

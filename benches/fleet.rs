@@ -1,5 +1,5 @@
-//! Measures the time from a push to the last ManifestWork, with the operator as a process and 200 clusters on
-//! a real API server. The baseline is a loop of as many writes in the same run.
+//! Measures the time from a push to the last ManifestWork, with the operator as a process and 200 clusters on a
+//! real API server. The baseline, in the same run, is a loop of as many writes.
 //!
 //! `cargo bench --bench fleet [-- CLUSTERS]`
 #![allow(
@@ -53,7 +53,7 @@ async fn main() {
     wait_for(&works, clusters, "two").await;
     let update = begin.elapsed();
     let (used, wrote) = (usage(operator.0.id()), requests(&client).await);
-    // Status writes that follow the last work belong to the update.
+    // Status writes after the last work are part of the update.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let settled = (usage(operator.0.id()), requests(&client).await);
     let bare = bare_loop(&client, &works).await;
@@ -80,7 +80,7 @@ fn per(sent: &Requests, clusters: usize) -> f64 {
     sent.writes().total() / clusters as f64
 }
 
-/// Writes as many patches as there are works, of the same size.
+/// Writes one patch of the same size for each work.
 async fn bare_loop(client: &::kube::Client, works: &Api<ManifestWork>) -> Duration {
     let list = works.list(&ListParams::default()).await.unwrap();
     let begin = Instant::now();

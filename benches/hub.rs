@@ -16,10 +16,10 @@ use crate::kube::Cluster;
 
 const WITHIN: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(20);
-/// Most requests in flight, as many as the operator allows.
+/// Maximum number of requests in flight, the same as the operator's limit.
 pub(crate) const AT_ONCE: usize = 32;
 
-/// A process that ends with the bench.
+/// The operator process; killed when the bench ends.
 pub(crate) struct Operator(pub(crate) Child);
 
 impl Operator {
@@ -29,7 +29,7 @@ impl Operator {
         Self::start_alone(kubeconfig, dir, &[&repository, flags].concat())
     }
 
-    /// Starts the operator. Its log and its caches are in `dir`.
+    /// Starts the operator with its log and caches in `dir`.
     pub(crate) fn start_alone(kubeconfig: &Path, dir: &Path, flags: &[&str]) -> Self {
         let log = std::fs::File::create(dir.join("operator.log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
@@ -46,14 +46,14 @@ impl Drop for Operator {
     }
 }
 
-/// Defines the kinds of the hub.
+/// Installs the hub's CRDs.
 pub(crate) fn install(hub: &Cluster) {
     let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
     let crds = String::from_utf8(crds.stdout).unwrap();
     hub.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &crds);
 }
 
-/// Creates clusters that the hub has accepted. They have no agents, and do not become unknown during a bench.
+/// Creates accepted clusters. They have no agents, but do not become unknown during a bench.
 pub(crate) async fn join(client: &Client, clusters: usize) {
     let api: Api<ManagedCluster> = Api::all(client.clone());
     let create = |i: usize| {
@@ -68,15 +68,15 @@ pub(crate) async fn join(client: &Client, clusters: usize) {
     stream::iter(0..clusters).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
 }
 
-/// Waits until every cluster's work carries a value. It follows the works with a watch, because lists of the
-/// whole fleet would keep the API server busy.
+/// Waits until every cluster's work contains a value. Uses a watch, because lists of the whole fleet would keep
+/// the API server busy.
 pub(crate) async fn wait_for(works: &Api<ManifestWork>, clusters: usize, word: &str) {
     let word = format!("\"word\":\"{word}\"");
     let carries = |work: &ManifestWork| serde_json::to_string(&work.spec).unwrap().contains(&word);
     let mut with = BTreeSet::new();
     let followed = async {
         loop {
-            // A kind whose definition is new may not be listable yet.
+            // Right after its CRD is created, a kind may not be listable yet.
             let Ok(list) = works.list(&ListParams::default()).await else {
                 tokio::time::sleep(POLL).await;
                 continue;
@@ -119,19 +119,19 @@ pub(crate) fn usage(pid: u32) -> (f64, f64) {
     (ticks / 100.0, memory(pid, "VmHWM:"))
 }
 
-/// Reads megabytes of memory of a process, such as `VmRSS:`, the resident ones.
+/// Reads a memory figure of a process in megabytes, such as `VmRSS:` for resident memory.
 pub(crate) fn memory(pid: u32, field: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1000.0
 }
 
-/// How many requests an API server has answered, by verb and resource, with the code of those that it refused.
-/// Leases are left out, and a watch counts when it ends.
+/// The number of requests that an API server answered, by verb and resource, with the status code of failed ones.
+/// Excludes leases, and counts a watch when it ends.
 #[derive(Debug)]
 pub(crate) struct Requests(BTreeMap<String, f64>);
 
-/// Reads the API server's metric of requests.
+/// Reads the API server's request metric.
 pub(crate) async fn requests(client: &Client) -> Requests {
     let request = axum::http::Request::get("/metrics").body(Vec::new()).unwrap();
     let metrics = client.request_text(request).await.unwrap();
@@ -176,7 +176,7 @@ impl Requests {
         self.0.values().fold(0.0, |sum, count| sum + count)
     }
 
-    /// Returns the writes of OCM's kinds.
+    /// Returns the writes to OCM's kinds.
     pub(crate) fn writes(&self) -> Self {
         let is_write = |name: &str| {
             let verbs = ["POST ", "PUT ", "PATCH ", "APPLY ", "DELETE "];
@@ -185,7 +185,7 @@ impl Requests {
         self.only(is_write)
     }
 
-    /// Returns the requests that the API server refused.
+    /// Returns the requests that the API server rejected.
     pub(crate) fn refused(&self) -> Self {
         self.only(|name| name.rsplit(' ').next().is_some_and(|code| code.parse::<u16>().is_ok()))
     }

@@ -1,6 +1,5 @@
-//! Measures the time from a webhook to the first write of its commit, with git's own server and the operator as
-//! a process on a real API server where nothing else happens. The baseline, in the same run, is a fetch by git
-//! and a write, one after the other.
+//! Measures the time from a webhook to the first write for its commit, with git's own server and the operator as a
+//! process on an otherwise idle API server. The baseline, in the same run, is a git fetch followed by a write.
 //!
 //! `cargo bench --bench push [-- PUSHES]`
 #![allow(
@@ -118,7 +117,7 @@ fn map(name: &str, word: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"word": word}})
 }
 
-/// Commits a ConfigMap with a word to the branch `main`.
+/// Commits a ConfigMap that contains a word to the branch `main`.
 fn commit(repository: &Path, word: &str) {
     let git = git2::Repository::init_bare(repository).unwrap();
     let mut files = git.treebuilder(None).unwrap();
@@ -131,7 +130,7 @@ fn commit(repository: &Path, word: &str) {
     git.commit(Some("refs/heads/main"), &author, &author, word, &tree, &parents).unwrap();
 }
 
-/// Returns whether the hub has the ConfigMap with a word.
+/// Returns true if the hub's ConfigMap contains a word.
 async fn has(maps: &Api<ConfigMap>, word: &str) -> bool {
     let data = maps.get_opt("settings").await.unwrap().and_then(|map| map.data);
     data.is_some_and(|data| data.get("word").is_some_and(|it| it == word))

@@ -1,7 +1,7 @@
-//! Measures one root kustomization that gathers overlays of four objects each, with the operator as a process
-//! on a real API server: rendering, the first commit, a commit that changes one overlay, and a minute without
-//! a commit. The baseline is a loop of as many writes in the same run. More
-//! files that nothing refers to make the repository large.
+//! Measures a root kustomization that includes overlays of four objects each, with the operator as a process on a
+//! real API server: rendering, the first commit, a commit that changes one overlay, and a minute without a commit.
+//! The baseline, in the same run, is a loop of as many writes. Additional unreferenced files make the repository
+//! large.
 //!
 //! `cargo bench --bench repository [-- OVERLAYS [IDLE_SECONDS [FILES]]]`
 #![allow(
@@ -34,11 +34,11 @@ use serde_json::{Value, json};
 
 /// Number of namespaces that the overlays share.
 const NAMESPACES: usize = 50;
-/// Number of commits that change one overlay; the median counts.
+/// Number of commits that change one overlay; the bench reports the median.
 const CHANGES: usize = 5;
 const POLL: Duration = Duration::from_millis(5);
 const WITHIN: Duration = Duration::from_secs(600);
-/// Time after which all of the operator's work for a commit has ended.
+/// Time after which the operator has finished all work for a commit.
 const SETTLES: Duration = Duration::from_secs(3);
 
 #[tokio::main]
@@ -111,7 +111,7 @@ async fn main() {
     println!("API calls per object-hour: {:.3}", calls / object_hours);
 }
 
-/// Returns a root of overlays, with more files than they need; the first one may have another value.
+/// Returns a root with overlays and extra files; `word` changes a value in the first overlay.
 fn tree(overlays: usize, files: usize, word: Option<&str>) -> FileTree {
     let mut tree = FileTree::default();
     for n in 0..files {
@@ -180,7 +180,7 @@ fn commit(repository: &Path, tree: &FileTree) {
     git.commit(Some("refs/heads/main"), &author, &author, "change", &tree, &parents).unwrap();
 }
 
-/// Applies the same objects under other names, the namespaces first.
+/// Applies the same objects under other names, namespaces first.
 async fn bare_loop(client: &Client, objects: &[std::sync::Arc<RenderedObject>]) -> Duration {
     let renamed = |object: &Object| {
         let mut text = serde_json::to_string(object).unwrap();
@@ -231,7 +231,7 @@ async fn applied(client: &Client) -> ConfigRepo {
     }
 }
 
-/// Waits until the object of the changed overlay has a value.
+/// Waits until the object of the changed overlay contains a value.
 async fn written(maps: &Api<ConfigMap>, word: &str) -> Duration {
     let begin = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! The placement controller as a process: 10,000 clusters and 100 placements on a real API server that serves
-//! OCM's cluster kinds and no kind of ours. The same run measures the bare cost of listing and parsing the
+//! Measures the placement controller as a process: 10,000 clusters and 100 placements on a real API server that
+//! serves OCM's cluster kinds but none of ours. The same run measures the bare cost of listing and parsing the
 //! clusters.
 //!
 //! `cargo bench --bench schedule [-- CLUSTERS]`
@@ -30,15 +30,15 @@ use serde_json::{Value, json};
 const PLACEMENTS: usize = 100;
 const WITHIN: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(500);
-/// Requests in flight while the hub is filled.
+/// Number of requests in flight while filling the hub.
 const AT_ONCE: usize = 32;
 const MANAGER: PatchParams =
     PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
-/// Objects of a page, as many as the operator asks for.
+/// Number of objects per page, the same as the operator requests.
 const PAGE: u32 = 500;
-/// The label changes whose cost is averaged.
+/// Number of label changes over which the cost is averaged.
 const CHANGES: usize = 50;
-/// A process whose CPU time did not grow by more than this in a second is at rest.
+/// A process is at rest if its CPU time grows by no more than this in a second.
 const AT_REST: f64 = 0.001;
 
 #[tokio::main(flavor = "current_thread")]
@@ -93,25 +93,25 @@ async fn main() {
     println!("restart, nothing to write: {again:.3} CPU-s, peak memory {:.1} MB", operator.memory("VmHWM:"));
 }
 
-/// A process that ends with the bench.
+/// The operator process; killed when the bench ends.
 struct Operator(Child);
 
 impl Operator {
     fn start(kubeconfig: &Path, name: &str) -> Self {
         let log = std::fs::File::create(kubeconfig.with_file_name(format!("operator-{name}.log"))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
-        // Without an election, in which the second one would wait for the lease of the first.
+        // Without leader election, so that the second process does not wait for the first one's lease.
         command.args(["operator", "--leader-elect=false", "--controllers=placement,clusterset"]);
         command.arg("--kubeconfig").arg(kubeconfig);
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
     }
 
-    /// Returns CPU seconds so far.
+    /// Returns the CPU seconds used so far.
     fn cpu(&self) -> f64 {
         cpu(&self.0.id().to_string())
     }
 
-    /// Returns CPU seconds once it rests.
+    /// Returns the CPU seconds used once the process is at rest.
     async fn at_rest(&self) -> f64 {
         loop {
             let before = self.cpu();
@@ -123,7 +123,7 @@ impl Operator {
         }
     }
 
-    /// Megabytes of one kind.
+    /// Returns a memory figure in megabytes.
     fn memory(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let kib = status
@@ -145,7 +145,7 @@ impl Drop for Operator {
     }
 }
 
-/// Returns CPU seconds of all threads of a process, to the nanosecond.
+/// Returns the CPU seconds of all threads of a process, with nanosecond precision.
 fn cpu(pid: &str) -> f64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let spent = threads.filter_map(|thread| {
@@ -155,8 +155,7 @@ fn cpu(pid: &str) -> f64 {
     spent.sum::<f64>() / 1e9
 }
 
-/// Lists all clusters page by page, parses them and prints what that cost: the least any controller can
-/// spend.
+/// Lists all clusters page by page, parses them and prints the cost, which is the minimum for any controller.
 async fn list(kubeconfig: &Path) {
     let client = kube::client_of(kubeconfig).await;
     let clusters: Api<ManagedCluster> = Api::all(client);
@@ -173,7 +172,7 @@ async fn list(kubeconfig: &Path) {
     println!("{}", cpu("self") - before);
 }
 
-/// Waits until every placement says what it has selected.
+/// Waits until every placement reports its selection.
 async fn scheduled(client: &::kube::Client, operator: &Operator) {
     let placements: Api<Placement> = Api::all(client.clone());
     let deadline = Instant::now() + WITHIN;
@@ -270,7 +269,7 @@ fn cluster(i: usize) -> Value {
     })
 }
 
-/// Returns a placement that two thirds of the clusters match.
+/// Returns a placement that matches two thirds of the clusters.
 fn placement(i: usize) -> Value {
     let labels = json!({"matchExpressions": [
         {"key": "env", "operator": "In", "values": ["test", "prod"]}, {"key": "team", "operator": "Exists"}]});

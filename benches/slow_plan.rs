@@ -1,10 +1,10 @@
 //! Measures rollouts to 200 clusters on a real API server while a ConfigRepo renders for 20 s, and while the
-//! largest first commit is planned and written: the lease must be renewed, and the rollouts must keep their
-//! speed.
+//! largest first commit is planned and written. The operator must keep renewing its lease, and the rollouts must
+//! not slow down.
 //!
-//! The renderer takes a core from all other programs of the machine, so the baseline is the same rendering by
-//! another process. The bench fails when the lease is not renewed in time, and when the rendering ends before
-//! the rollouts.
+//! The renderer takes a core away from all other programs on the machine, so the baseline is the same rendering by
+//! another process. The bench fails if the lease is not renewed in time, or if the rendering ends before the
+//! rollouts.
 //!
 //! `cargo bench --bench slow_plan [-- CLUSTERS]`
 #![allow(
@@ -43,14 +43,14 @@ use serde_json::json;
 const NAMESPACE: &str = "wheelwright-system";
 const POLL: Duration = Duration::from_millis(20);
 const WITHIN: Duration = Duration::from_secs(180);
-/// Number of rollouts of each kind; the median counts.
+/// Number of rollouts of each kind; the bench reports the median.
 const ROLLOUTS: usize = 3;
-/// ConfigMaps of the slow repository.
+/// Number of ConfigMaps in the slow repository.
 const OBJECTS: usize = 50;
-/// ConfigMaps of the large repository, as many as a ConfigRepo may have, and the bytes of each.
+/// Number of ConfigMaps in the large repository, the maximum for a ConfigRepo, and the size of each in bytes.
 const LARGE_OBJECTS: usize = 5000;
 const LARGE_BYTES: usize = 10_000;
-/// Files of the large repository. A file has 16 MiB at most.
+/// Number of files in the large repository. A file may have up to 16 MiB.
 const LARGE_FILES: usize = 10;
 
 #[tokio::main]
@@ -90,7 +90,7 @@ async fn main() {
     let beside_plan = fleet.rollouts("large").await;
     applied(&client, "large").await;
     let large_end = Instant::now();
-    // The renewal after the end belongs to the last gap.
+    // The last gap ends with the first renewal after the end.
     tokio::time::sleep(Duration::from_secs(5)).await;
     watch.abort();
     assert_eq!(operator.0.try_wait().unwrap(), None, "the operator has lost its leadership");
@@ -145,7 +145,7 @@ fn median(seconds: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// `wheelwright render`, which ends with the bench.
+/// A `wheelwright render` process; killed when the bench ends.
 struct Renderer(Operator, Instant);
 
 impl Renderer {
@@ -160,7 +160,7 @@ impl Renderer {
         self.0.0.try_wait().unwrap().is_none()
     }
 
-    /// Returns how long it took.
+    /// Waits until the rendering ends; returns its duration.
     async fn end(mut self) -> Duration {
         while self.is_running() {
             tokio::time::sleep(POLL).await;
@@ -170,14 +170,14 @@ impl Renderer {
     }
 }
 
-/// A rendering by the operator. The operator keeps a file from its start to its end.
+/// A rendering by the operator. The operator keeps a file while it renders.
 struct Rendering {
     file: PathBuf,
     begin: Instant,
 }
 
 impl Rendering {
-    /// Waits until it begins.
+    /// Waits until the rendering begins.
     async fn begun(attempts: &Path) -> Self {
         let begin = Instant::now();
         loop {
@@ -193,7 +193,7 @@ impl Rendering {
         self.file.exists()
     }
 
-    /// Waits until it ends, and returns its time.
+    /// Waits until the rendering ends; returns its start and end.
     async fn end(self, operator: &mut Operator) -> (Instant, Instant) {
         while self.is_running() {
             assert_eq!(operator.0.try_wait().unwrap(), None, "the operator has lost its leadership");
@@ -221,8 +221,8 @@ async fn watch_lease(client: Client, leases: Arc<Mutex<Vec<(Instant, LeaseSpec)>
     }
 }
 
-/// Returns the longest time between two renewals, with the one before `begin` and the one after `end`, and
-/// the duration of the lease.
+/// Returns the longest gap between two renewals, from the last one before `begin` to the first one after `end`,
+/// and the duration of the lease.
 fn longest_gap(leases: &[(Instant, LeaseSpec)], begin: Instant, end: Instant) -> (Duration, Duration) {
     let first = leases.iter().rposition(|(at, _)| *at < begin).expect("there is a lease before");
     let last = leases.iter().position(|(at, _)| *at > end).expect("the lease is renewed afterwards");
