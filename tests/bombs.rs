@@ -1,5 +1,5 @@
-//! Repositories that multiply what they hold, in `wheelwright render` with the memory that the chart
-//! gives the operator.
+//! Repositories that expand to many times their size, rendered by `wheelwright render` within the operator's
+//! memory limit from the chart.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use crate::kube::free_port;
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// `resources.limits.memory` of the chart, in bytes.
+/// The chart's `resources.limits.memory`, in bytes.
 const MEMORY: usize = 512 << 20;
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
 const RESOURCES: &str = "resources: [a.yaml]\n";
@@ -21,7 +21,7 @@ fn render(dir: &Path, args: &[&str]) -> Output {
     command.current_dir(dir).output().expect("prlimit of util-linux is installed")
 }
 
-/// Renders a directory of files. Returns the first line of the refusal.
+/// Renders a directory of files. Returns the first line of the error.
 fn refusal(files: &[(impl AsRef<Path>, String)]) -> String {
     let dir = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -36,7 +36,7 @@ fn refusal(files: &[(impl AsRef<Path>, String)]) -> String {
     error.lines().next().unwrap().to_owned()
 }
 
-/// Returns the refusal of a file that one kustomization names.
+/// Returns the error for a file that one kustomization references.
 fn refusal_of(object: String, kustomization: &str) -> String {
     refusal(&[("a.yaml", object), ("kustomization.yaml", format!("{RESOURCES}{kustomization}"))])
 }
@@ -146,14 +146,14 @@ fn a_chart_that_never_ends_or_multiplies_texts_is_refused_by_its_entry() {
     let refused = refusal_of(doubled, 1);
     assert!(refused.starts_with("error: charts/web/templates/a.yaml:1: "), "{refused}");
     assert!(refused.contains(": the templates make more than 1342"), "{refused}");
-    // Each chart is within its limits, and all of them together are not.
+    // Each chart stays within its limits, but all together exceed them.
     let slow = "{{ range until 3000 }}{{ range until 500 }}{{ $x := . }}{{ end }}{{ end }}";
     let refused = refusal_of(slow, 40);
     assert!(refused.starts_with("error: kustomization.yaml:"), "{refused}");
     assert!(refused.contains(": the overlay takes more than 128 MiB of memory"), "{refused}");
 }
 
-/// Runs git in a repository, with this input. Returns its output.
+/// Runs git in a repository with some input. Returns its output.
 fn git(repo: &Path, args: &[&str], input: &str) -> String {
     let file = repo.join("input");
     std::fs::write(&file, input).unwrap();
@@ -165,7 +165,7 @@ fn git(repo: &Path, args: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Points the main branch to a commit with a tree of these entries.
+/// Points the main branch at a commit whose tree has these entries.
 fn commit(repo: &Path, entries: &str) -> String {
     let tree = git(repo, &["mktree"], entries);
     let commit = git(repo, &["commit-tree", "-m", "m", &tree], "");

@@ -31,7 +31,7 @@ use crate::wait::eventually;
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: default}\n";
 
-/// A command line for an API server.
+/// Runs commands against an API server.
 pub(crate) struct Cli {
     kubeconfig: PathBuf,
 }
@@ -41,7 +41,7 @@ impl Cli {
         Self::of_user(dir, name, server, &["system:masters"])
     }
 
-    /// Returns a command line of the user `name`, a member of some groups.
+    /// Returns a command line for the user `name`, a member of some groups.
     pub(crate) fn of_user(dir: &Path, name: &str, server: &Server, groups: &[&str]) -> Self {
         let kubeconfig = dir.join(name);
         let text = serde_json::to_string(&server.kubeconfig(name, groups).unwrap()).unwrap();
@@ -84,7 +84,7 @@ pub(crate) async fn server(definitions: Vec<Object>) -> Server {
     Server::start(ServerOptions { objects: definitions, ..ServerOptions::new(now) }).await.unwrap()
 }
 
-/// Runs an operator, and an agent that joins with the token of `wheelwright get token`; returns the agent.
+/// Runs an operator, and an agent that joins with the token from `wheelwright get token`; returns the agent.
 async fn start(
     dir: &Path,
     hub: &Server,
@@ -146,11 +146,11 @@ fn people_write(hub: &Cli) {
     let output = hub.run_with(&format!("{line} --overwrite"), CONFIG_MAP);
     assert_eq!(output, "update work w in cluster c1\n");
 
-    // The words of clusteradm.
+    // The output matches clusteradm's.
     let output = hub.run_with("create work w -f - --clusters c1 --overwrite", CONFIG_MAP);
     assert_eq!(output, "update work w in cluster c1\n");
     assert_eq!(hub.run("create clusterset team"), "Clusterset team is already created\n");
-    // An agent may apply the work between two commands, so what follows the names differs.
+    // An agent may apply the work between two commands, so the text after the names varies.
     let work = "<ManifestWork>\n└── c1\n    └── w\n        ├── Manifests: 1\n";
     for line in ["get works w --cluster c1", "get work w -c c1 -otree", "get works w -n c1"] {
         let output = hub.run(line);
@@ -209,7 +209,7 @@ async fn addons_are_listed_enabled_and_disabled(on_hub: &Cli, hub: &Server) {
     assert_eq!(output, "add-on submariner is not enabled on cluster c1\n");
 }
 
-/// Renders an overlay with a chart, with the program as a process.
+/// Renders an overlay with a chart by running the program as a process.
 fn rendered_chart(dir: &Path) -> String {
     let overlay = dir.join("web");
     for (path, text) in [
@@ -334,7 +334,7 @@ async fn a_cluster_of_one_hub_is_not_joined_to_another_in_passing(cli: &Cli, dir
     agents.patch("wheelwright-agent", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
     assert!(cli.refused(&format!("{line} --namespace second")).contains("belongs to a helm release"));
 
-    // The work on the cluster is of the other agent; this one has a claim of another hub.
+    // The work on the cluster belongs to the other agent, and this one has a claim for another hub.
     let secret = Key::namespaced("second", HUB_KUBECONFIG_SECRET);
     let claim = json!({
         "apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim",
@@ -390,7 +390,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     agent.await.unwrap();
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
     assert!(claims.get_opt(&claim_name()).await.unwrap().is_some());
-    // An agent that is stopped before it has seen the end of a work leaves the copy that it kept.
+    // An agent that stops before it sees the end of a work leaves its cached copy behind.
     let secrets: Api<Secret> = Api::namespaced(spoke.client(), AGENT_NAMESPACE);
     let kept =
         json!({"metadata": {"name": "kept", "labels": {KEPT_WORK_LABEL: "hub"}}, "type": KEPT_WORK_TYPE});

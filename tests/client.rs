@@ -1,4 +1,4 @@
-//! The clients of API servers: protocols, streams, proxies and certificates.
+//! API server clients: protocols, streams, proxies and certificates.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ async fn version(client: &kube::Client) -> Version {
     client.send(get("/version")).await.unwrap().version()
 }
 
-/// A server on the loopback address that supports HTTP/1 only and answers every request with `{}`.
+/// A server on the loopback address that only supports HTTP/1 and answers every request with `{}`.
 struct Old {
     url: String,
     authority: Authority,
@@ -119,7 +119,7 @@ async fn http_2_is_spoken_where_the_server_offers_it() {
     assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_11, "a server without HTTP/2");
 }
 
-/// kube-apiserver allows 100 streams on a connection, and a watch is a stream that does not end.
+/// kube-apiserver allows 100 streams per connection, and a watch is an endless stream.
 #[tokio::test]
 async fn many_watches_hold_up_no_request() {
     let real = Cluster::start("streams").await;
@@ -139,7 +139,7 @@ async fn proxy() -> (String, Arc<Mutex<Vec<String>>>) {
     proxy_of(None, None).await
 }
 
-/// Starts a proxy that speaks TLS, or whose tunnels lead to another server than the client asks for.
+/// Starts a proxy that speaks TLS, or whose tunnels lead to a server other than the requested one.
 async fn proxy_of(tls: Option<TlsAcceptor>, instead: Option<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -223,7 +223,7 @@ async fn an_agent_goes_to_the_hub_by_the_proxy_of_its_environment_and_not_to_its
     let (proxy, tunnels) = proxy().await;
     let hub = embedded_hub(&dir, &stop).await;
     let spoke = Server::start(ServerOptions::new(now)).await.unwrap();
-    // The name distinguishes the hub from the cluster: NO_PROXY has no ports.
+    // Different host names distinguish the hub from the cluster, because NO_PROXY ignores ports.
     let bootstrap = hub.admin_kubeconfig_yaml().unwrap();
     let on_hub = client(&bootstrap).await;
     let bootstrap = bootstrap.replace("https://127.0.0.1:", "https://localhost:");
@@ -273,7 +273,7 @@ async fn git_goes_to_its_server_by_the_proxy_of_the_environment_but_for_the_host
     assert_eq!(plan("git.example,localhost"), (2, vec![target.clone()]), "without one");
 }
 
-/// Adds the authority of a server to the bundle of a configuration.
+/// Adds a server's certificate authority to a configuration's bundle.
 fn trust(config: &mut kube::Config, server: &Old) {
     let certificate = CertificateDer::from_pem_slice(server.authority.certificate_pem().as_bytes()).unwrap();
     config.root_cert.as_mut().unwrap().push(certificate.to_vec());
@@ -323,7 +323,7 @@ async fn a_bundle_may_hold_the_certificate_of_the_server_itself() {
     let kubeconfig = old.kubeconfig(&old.serving.certificate);
     assert_eq!(version(&client(&kubeconfig).await).await, Version::HTTP_11);
 
-    // The certificate of another server is not its authority.
+    // The certificate of another server is not the server's authority.
     let other = Old::start().await;
     let stranger = client(&old.kubeconfig(&other.serving.certificate)).await;
     assert!(stranger.send(get("/version")).await.is_err());

@@ -1,4 +1,5 @@
-//! A commit is applied or refused as a whole, as a person sees it: git, the operator as a process, kubectl and `wheelwright`.
+//! A commit is applied or rejected as a whole, from the user's view: git, the operator as a process, kubectl and
+//! `wheelwright`.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +23,7 @@ fn status(kubeconfig: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Commits a misspelt field beside other changes, and corrects it.
+/// Commits a misspelled field along with other changes, then corrects it.
 async fn a_misspelt_field_is_corrected(kubeconfig: &Path, dir: &Path) {
     let kubectl = Kubectl::new(kubeconfig, dir.join("kubectl"));
     let mut repository = Repository::empty(dir);

@@ -1,5 +1,5 @@
-//! The dashboard for people with tokens of the hub: what each visitor sees and may change, on both hubs and
-//! with the chart's role.
+//! The dashboard for users with hub tokens: what each visitor sees and may change, on both hubs and with the
+//! chart's role.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -32,10 +32,10 @@ use crate::webhook::write_certificates;
 const ADD_ON: &str = "managed-serviceaccount";
 const PAUSE: &str = "verb=pause&subject=managed-serviceaccount";
 
-/// The start of a button that changes something.
+/// The start of a button that makes a change.
 const BUTTON: &str = "<button class=\"go\" id=";
 
-/// A tenant with one namespace, who sees the add-ons of one cluster, and an administrator.
+/// A tenant with one namespace who sees the add-ons of one cluster, and an administrator.
 pub(crate) const VISITORS: &str = include_str!("dashboard/visitors.yaml");
 
 /// A dashboard process.
@@ -47,13 +47,13 @@ pub(crate) struct Dashboard {
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        // A process that has ended already is as good as killed.
+        // Killing a process that has already exited is harmless.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// An answer with its body, or the part of it that was read.
+/// A response with its body, or the part that was read.
 pub(crate) struct Answer(String);
 
 impl Answer {
@@ -78,7 +78,7 @@ fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_wheelwright"))
 }
 
-/// Starts a dashboard with further arguments, and returns its process and its port.
+/// Starts a dashboard with additional arguments; returns its process and port.
 fn spawn(mut command: Command, kubeconfig: &Path, arguments: &[&str]) -> (Child, u16) {
     command.args(["dashboard", "--listen", "127.0.0.1:0", "--namespace", helm::NAMESPACE]);
     command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
@@ -98,12 +98,12 @@ fn trusting(authority: &str) -> TlsConnector {
 }
 
 impl Dashboard {
-    /// Starts the dashboard with an identity, and trusts the authority that it keeps in its Secret.
+    /// Starts the dashboard with an identity, and trusts the authority stored in its Secret.
     pub(crate) async fn start(hub: &Client, kubeconfig: &Path) -> Self {
         Self::start_with(program(), hub, kubeconfig).await
     }
 
-    /// The same with a command of the program.
+    /// Starts the dashboard like [`Self::start`], with the given command.
     pub(crate) async fn start_with(command: Command, hub: &Client, kubeconfig: &Path) -> Self {
         let (child, port) = spawn(command, kubeconfig, &[]);
         let secrets: Api<Secret> = Api::namespaced(hub.clone(), helm::NAMESPACE);
@@ -124,10 +124,10 @@ impl Dashboard {
         self.tls.connect(ServerName::try_from("localhost").unwrap(), stream).await.ok()
     }
 
-    /// Sends a request with headers, each on its own line, and reads until `end` or to the end of the answer.
+    /// Sends a request with headers, each on its own line, and reads until `end` or the end of the response.
     async fn send(&self, request: &str, headers: &str, body: &str, end: &str) -> Answer {
         let mut stream = None;
-        // The dashboard uses the certificate of the Secret a moment after it is written.
+        // The dashboard starts using the Secret's certificate a moment after it is written.
         eventually("the page is served", async || {
             stream = self.connect().await;
             stream.is_some()
@@ -160,7 +160,7 @@ impl Dashboard {
     }
 }
 
-/// Returns the roles and bindings of the chart's dashboard.
+/// Returns the roles and bindings of the dashboard from the chart.
 fn roles() -> Vec<Value> {
     let mut objects = helm::render("wheelwright", &["dashboard.enabled=true"]).unwrap();
     objects.retain(|object| {
@@ -173,7 +173,7 @@ fn roles() -> Vec<Value> {
     objects
 }
 
-/// Checks the page of a hub. `kubectl` acts as an administrator.
+/// Checks the dashboard page of a hub. `kubectl` acts as an administrator.
 async fn check(url: &str, authority: &str, client: Client, kubectl: &Kubectl, dir: &Directory) {
     kubectl.run(&["create", "namespace", helm::NAMESPACE]);
     load(&client, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/explain/rollout.yaml")).await;
@@ -221,7 +221,7 @@ async fn strangers_see_nothing(dashboard: &Dashboard, admin: &str) {
         assert!(answer.has("Token of the hub") && !answer.has("aws-1"), "{}", answer.0);
         assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     }
-    // A form of another site, with a cookie that a browser would not send.
+    // A form submitted from another site, with a cookie that a browser would not send.
     for headers in ["Sec-Fetch-Site: cross-site\r\n", "Origin: https://evil.example\r\n", ""] {
         let headers = format!("{headers}Cookie: __Host-wheelwright={admin}\r\n");
         let answer = dashboard.send("POST /act", &headers, PAUSE, "").await;

@@ -23,7 +23,7 @@ fn wheelwright(hub: &Cluster, arguments: &str) -> Output {
     command.args(arguments.split_whitespace()).arg("--kubeconfig").arg(&hub.kubeconfig).output().unwrap()
 }
 
-/// Returns the findings that are not good, as `check: message`, each with its advice.
+/// Returns the failed findings as `check: message`, and the advice for each.
 fn problems(hub: &Cluster) -> (Vec<String>, Vec<String>) {
     let output = wheelwright(hub, "doctor -o json");
     let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -144,7 +144,7 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         advice.iter().any(|one| one.ends_with("wheelwright upgrade --controllers='*,-placement'")),
         "{advice:?}"
     );
-    // The advice corrects the problem.
+    // Following the advice fixes the problem.
     let upgrade = "upgrade --wait 0 --controllers=*,-placement --config-namespaces=default";
     assert!(wheelwright(&hub, upgrade).status.success());
     let (findings, _) = problems(&hub);

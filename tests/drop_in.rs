@@ -1,5 +1,4 @@
-//! Runs the two parts of an agent as separate processes, with the identity in the secret that OCM's agents
-//! share.
+//! Runs the two parts of an agent as separate processes, using the identity in the secret that OCM's agents share.
 
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -44,7 +43,7 @@ async fn run(hub: &Server, spoke: &Kubeconfig, controllers: &str, stop: &Cancell
     tokio::spawn(agent::run(options, stop.clone()));
 }
 
-/// Returns a kubeconfig with the permissions that OCM 1.2.0 gives to its registration agent on a cluster.
+/// Returns a kubeconfig with the cluster permissions that OCM 1.2.0 grants to its registration agent.
 async fn registration_of_ocm(spoke: &Server) -> Kubeconfig {
     let all = ["create", "get", "list", "update", "watch", "patch", "delete"];
     let rules = json!([
@@ -73,7 +72,7 @@ async fn permitted(server: &Server, user: &str, rules: serde_json::Value) -> Kub
     server.kubeconfig(user, &[]).unwrap()
 }
 
-/// Puts a work on the hub, once the operator has made the namespace of the cluster.
+/// Creates a work on the hub once the operator has created the cluster's namespace.
 pub(crate) async fn send_work(hub: &::kube::Client, name: &str) {
     let namespaces: Api<Namespace> = Api::all(hub.clone());
     let exists = async || namespaces.get_opt("c1").await.unwrap().is_some();
@@ -87,7 +86,7 @@ pub(crate) async fn send_work(hub: &::kube::Client, name: &str) {
     apply(hub, &Object::from_value(work).unwrap()).await;
 }
 
-/// Writes the kubeconfig of the identity in the form of OCM's registration agent: in another order and with
+/// Rewrites the identity's kubeconfig in the format of OCM's registration agent, with another field order and
 /// other fields.
 async fn rewrite_as_ocm(secrets: &Api<Secret>) {
     let secret = secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap();

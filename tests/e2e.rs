@@ -24,7 +24,7 @@ use crate::wait::eventually;
 const POLL: Duration = Duration::from_millis(100);
 const AGENT_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccount";
 
-/// Simulates the nodes of a spoke: pods of known images become ready after a while.
+/// Simulates the nodes of a spoke: pods with known images become ready after a while.
 pub(crate) fn run_nodes(spoke: kube::Client, images: BTreeSet<String>) -> tokio::task::JoinHandle<()> {
     let world = workload::Environment { images, ready_after: SignedDuration::from_secs(1), nodes: 1 };
     tokio::spawn(async move {
@@ -64,7 +64,7 @@ fn apply_file(kubectl: &Kubectl, file: &str) {
     kubectl.run(&["apply", "--server-side", "-f", &format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))]);
 }
 
-/// Prepares a hub as its administrator does.
+/// Prepares a hub as its administrator would.
 pub(crate) fn prepare_hub(hub: &Cluster) {
     let kubectl = hub.kubectl();
     let crds = Command::new(env!("CARGO_BIN_EXE_wheelwright")).arg("crds").output().unwrap();
@@ -78,14 +78,14 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
         "--clusterrole=wheelwright-operator",
         "--user=operator",
     ]);
-    // The Role of the chart for the election.
+    // The chart's Role for leader election.
     kubectl.run(&["create", "namespace", "wheelwright-system"]);
     let lease = ["--resource=leases", "--resource-name=wheelwright-operator"];
     let role = ["create", "role", "election", "-n", "wheelwright-system", "--verb=update,patch"];
     kubectl.run(&[&role[..], &lease].concat());
     let binding = ["create", "rolebinding", "election", "-n", "wheelwright-system"];
     kubectl.run(&[&binding[..], &["--role=election", "--user=operator"]].concat());
-    // The tests commit ConfigMaps: the `extraRules` of the chart allow them.
+    // The tests commit ConfigMaps, which the chart's `extraRules` allow.
     kubectl.run(&[
         "create",
         "clusterrole",
@@ -93,7 +93,7 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
         "--verb=get,list,watch,create,patch,delete",
         "--resource=configmaps",
     ]);
-    // The operator gives agents the role of an add-on: `addonRoles` of the chart allows it.
+    // The operator binds an add-on's role to agents, which the chart's `addonRoles` allow.
     kubectl.run(&[
         "create",
         "clusterrole",
@@ -112,7 +112,7 @@ pub(crate) fn prepare_hub(hub: &Cluster) {
     kubectl.run(&["create", "clusterrolebinding", "extra", "--clusterrole=extra", "--user=operator"]);
 }
 
-/// Runs the commands of OCM's documentation, unchanged.
+/// Runs the unmodified commands from OCM's documentation.
 pub(crate) async fn accept(kubectl: &Kubectl, cluster: &str) {
     let label = format!("open-cluster-management.io/cluster-name={cluster}");
     eventually("the cluster asks to join", async || {
@@ -137,7 +137,7 @@ pub(crate) async fn accept(kubectl: &Kubectl, cluster: &str) {
     ]);
 }
 
-/// Returns the image each spoke runs, where its Deployment is available.
+/// Returns the image that each spoke runs, if its Deployment is available.
 pub(crate) async fn running(spokes: &[kube::Client]) -> Vec<Option<String>> {
     let mut images = Vec::new();
     for spoke in spokes {
@@ -171,8 +171,8 @@ pub(crate) fn images() -> BTreeSet<String> {
     ["v0.9.0", "v0.10.0"].into_iter().filter_map(image).chain(["registry.k8s.io/pause".into()]).collect()
 }
 
-/// Checks that an add-on with its own manager gets credentials on its cluster when the manager approves them,
-/// and loses them when it is deleted.
+/// Checks that an add-on with its own manager gets credentials on its cluster once the manager approves them, and
+/// loses them when the add-on is deleted.
 async fn credentials_come_and_go(kubectl: &Kubectl, spoke: &kube::Client) {
     let of_cluster = "system:open-cluster-management:cluster:aws-2:addon:helper";
     let groups = [of_cluster, "system:open-cluster-management:addon:helper"];
@@ -226,7 +226,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
             dir.path(),
             &[
                 "operator",
-                // Nothing starts an operator again that ends because the API server was away.
+                // Nothing restarts an operator that exits because the API server was unavailable.
                 "--leader-elect=false",
                 "--kubeconfig",
                 operator_kubeconfig.to_str().unwrap(),
@@ -265,7 +265,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     .await;
     eventually("a report about it", async || repository.summary().is_some()).await;
 
-    // The operator is killed when the canary has the new version and the other cluster has not.
+    // Kill the operator while the canary has the new version and the other cluster does not.
     repository.edit("overlays/prod/patches/version.yaml", "0.9.0", "0.10.0");
     let commit = repository.commit("0.10.0");
     eventually("0.10.0 has begun on the canary", async || {
@@ -290,7 +290,7 @@ async fn a_commit_reaches_the_spokes_and_comes_back_as_a_report_through_kill_9()
     })
     .await;
 
-    // The API servers of the hub and of a spoke are killed during a rollout.
+    // Kill the API servers of the hub and a spoke during a rollout.
     repository.edit("overlays/prod/patches/version.yaml", "0.10.0", "0.9.0");
     hub.kill_apiserver();
     spokes[1].kill_apiserver();

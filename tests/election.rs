@@ -1,4 +1,4 @@
-//! One leader at a time: the election by Lease, and the last writes of a leader.
+//! Leader election by Lease: one leader at a time, and a leader's last writes.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ use crate::kube::{Cluster, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// Returns a third of the times of a real election: short, but longer than a busy machine delays a process.
+/// Returns a third of the production timings: short, but longer than the delays on a busy machine.
 fn options(identity: &str) -> ElectionOptions {
     ElectionOptions {
         lease: Duration::from_secs(5),
@@ -77,14 +77,14 @@ async fn the_lease_is_taken_when_it_is_given_back_or_has_expired_and_never_befor
     );
 }
 
-/// The next leader reads the hub after its election and may not see a later write of the last one.
+/// The next leader reads the hub after its election and may miss a later write of the previous leader.
 #[tokio::test]
 async fn a_leader_that_stops_gives_the_lease_back_after_its_last_write() {
     let cluster = Cluster::start("handover").await;
     cluster.kubectl().install(crds::hub().into_iter());
     let client = cluster.client().await;
 
-    // The hub delays every write but those of the lease.
+    // The hub delays every write except those to the lease.
     let (begun, written) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
     let slow = tower::service_fn({
         let (client, begun, written) = (client.clone(), Arc::clone(&begun), Arc::clone(&written));
@@ -149,7 +149,7 @@ async fn a_leader_that_stops_pushes_the_report_that_waits_before_it_gives_the_le
         move || tip("refs/heads/wheelwright/status").is_some_and(|(_, message)| message.contains(&head()))
     };
 
-    // Each write to the lease, and whether the newest commit was reported before it.
+    // For each write to the lease, true if the newest commit was reported before it.
     let writes: Arc<Mutex<Vec<bool>>> = Arc::default();
     let watched = tower::service_fn({
         let (client, writes, is_reported) = (client.clone(), Arc::clone(&writes), is_reported.clone());
@@ -225,7 +225,7 @@ impl Controller for Hundred {
 async fn no_write_leaves_after_the_deadline_of_a_leader() {
     let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let client = hub.client();
-    // The hub delays every write by a second, and does not answer renewals after the first write of the plan.
+    // The hub delays every write by a second, and does not answer renewals after the plan's first write.
     let sent: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let slow = tower::service_fn({
         let (client, sent) = (client.clone(), Arc::clone(&sent));
@@ -309,7 +309,7 @@ async fn a_connection_of_a_former_leader_sends_nothing() {
     assert_eq!(*received.lock().unwrap(), sent, "{former}");
 }
 
-/// Returns the values that the works carry, and their versions.
+/// Returns the values in the works, and the versions of the works.
 async fn works(client: &Client) -> Vec<(String, String)> {
     let works: Api<ManifestWork> = Api::all(client.clone());
     let listed = works.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
@@ -358,7 +358,7 @@ async fn a_leader_that_was_stopped_writes_nothing_when_it_goes_on() {
     eventually("the first version on all clusters", async || all("one").await).await;
     let _second = start("second");
 
-    // The process is stopped in the middle of its writes.
+    // Stop the process in the middle of its writes.
     commit(&repository, "two");
     eventually("the second version on some", async || {
         works(&client).await.iter().any(|(word, _)| word == "two")

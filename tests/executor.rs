@@ -1,5 +1,5 @@
-//! What the executor of a work may do is what its service account may do on the cluster: the API server judges the
-//! very write, whatever the manifest says and whatever the live object holds.
+//! An executor may do only what its service account may do on the cluster. The API server authorizes each write,
+//! regardless of the contents of the manifest and the live object.
 
 use api::work::v1::ManifestWork;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -38,8 +38,8 @@ fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}})
 }
 
-/// Lets the executor write roles, bindings and ConfigMaps, without `bind` and `escalate`, and has the cluster
-/// refuse two of its writes by a policy.
+/// Lets the executor write roles, bindings and ConfigMaps, without `bind` and `escalate`. A policy on the cluster
+/// rejects two of its writes.
 async fn prepare(spoke: &Client) {
     let verbs = ["get", "list", "create", "update", "patch", "delete"];
     let rules = json!([
@@ -73,14 +73,14 @@ async fn prepare(spoke: &Client) {
     for one in objects {
         apply(spoke, &object(one)).await;
     }
-    // A policy counts a moment after it is written.
+    // A policy takes effect a moment after it is written.
     let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
     let mut as_executor: ConfigMap = serde_json::from_value(config_map("guarded")).unwrap();
     as_executor.metadata.name = Some("guarded".into());
     eventually("the policy is in force", async || is_refused(&maps, &as_executor).await).await;
 }
 
-/// Tries a creation as the executor, in a dry run.
+/// Tries to create an object as the executor, in a dry run.
 async fn is_refused(maps: &Api<ConfigMap>, map: &ConfigMap) -> bool {
     let body = serde_json::to_vec(map).unwrap();
     let request = http::Request::post("/api/v1/namespaces/default/configmaps?dryRun=All")
@@ -94,10 +94,10 @@ async fn is_refused(maps: &Api<ConfigMap>, map: &ConfigMap) -> bool {
     }
 }
 
-/// A manifest, the options of its work for it, and the text of the refusal; none if it is applied.
+/// A manifest, the work's options for it, and the text of the rejection; `None` if it is applied.
 struct Row(&'static str, Value, Value, Option<&'static str>);
 
-/// The manifests, each against the live object of its name.
+/// Returns the manifests, each compared to the live object of the same name.
 fn rows() -> Vec<Row> {
     let mut aggregated = role("cluster-admin", json!([]));
     aggregated["metadata"]["labels"] = json!({format!("{RBAC}/aggregate-to-view"): "true"});
@@ -138,7 +138,7 @@ fn work(cluster: &str, index: usize, Row(_, manifest, configs, _): &Row) -> Obje
     }))
 }
 
-/// Returns the message of the condition Applied of the only manifest; empty if it is applied, `None` if that is not
+/// Returns the message of the only manifest's Applied condition; empty if it is applied, `None` if that is not
 /// known yet.
 fn refusal(work: &ManifestWork) -> Option<String> {
     let manifest = work.status.as_ref()?.resource_status.manifests.first()?;
@@ -153,7 +153,7 @@ async fn an_executor_writes_and_deletes_only_what_its_account_may() {
     let hub = embedded_hub(&dir, &stop).await;
     let admin = hub.kubeconfig("admin", &["system:masters"]).unwrap();
     let on_hub = client(&admin).await;
-    // A real API server, and the embedded hub, which is its own spoke here.
+    // A real API server, and the embedded hub acting as its own spoke.
     for (name, spoke) in [("real", cluster.client().await), ("embedded", on_hub.clone())] {
         prepare(&spoke).await;
         let options = AgentOptions::new(Bootstrap::Given(Box::new(admin.clone())), spoke.clone(), name);
@@ -186,7 +186,7 @@ async fn an_executor_writes_and_deletes_only_what_its_account_may() {
         let admins = Api::<ClusterRoleBinding>::all(spoke.clone()).get("cluster-admin").await.unwrap();
         assert_eq!(admins.subjects.unwrap()[0].name, "system:masters", "{name}");
 
-        // A deletion is one of the executor, too; what refuses it is named.
+        // Deletions are authorized as the executor too, and the message names what rejected them.
         let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
         let (kept, work) = ("kept", format!("w{}", rows.len() - 1));
         works.delete(&work, &DeleteParams::default()).await.unwrap();

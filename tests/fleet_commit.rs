@@ -9,7 +9,7 @@ pub(crate) fn commit(repository: &Path, word: &str) {
     commit_with(repository, word, &[]);
 }
 
-/// Commits the same with further objects of the hub.
+/// Commits the same plus additional objects for the hub.
 pub(crate) fn commit_with(repository: &Path, word: &str, further: &[Value]) {
     let group = "addon.open-cluster-management.io";
     let files = [

@@ -1,5 +1,4 @@
-//! An add-on that is deleted in the foreground, as Argo CD does, on an API server with the garbage collector of
-//! Kubernetes.
+//! Foreground deletion of an add-on, as by Argo CD, on an API server with the Kubernetes garbage collector.
 
 use api::addon::v1alpha1::{ClusterManagementAddOn, ManagedClusterAddOn};
 use api::crds;
@@ -38,7 +37,7 @@ fn objects() -> Vec<Value> {
     ]
 }
 
-/// Installs the admission policy of ClusterManagementAddOns and waits until it is in force.
+/// Installs the admission policy for ClusterManagementAddOns and waits until it is in force.
 async fn refuse_foreground(kubectl: &real::Kubectl) {
     let policy = "name: wheelwright-clustermanagementaddons\n";
     let documents = ADMISSION_POLICIES.split("\n---\n").filter(|document| document.contains(policy));

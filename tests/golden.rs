@@ -1,12 +1,12 @@
 //! Compares texts with golden files.
 //!
-//! The crates that have golden files include this file by its path. A separate crate would have to be built
-//! before each of them.
+//! The crates that have golden files include this file by path. A separate crate would have to be built before
+//! each of them.
 #![allow(dead_code, reason = "some crates only compare")]
 
 use std::path::{Path, PathBuf};
 
-/// Returns the files of a folder of `tests/golden` that have an extension, in the order of their names.
+/// Returns the files with an extension in a folder of `tests/golden`, in name order.
 pub(crate) fn cases(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut cases: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -15,7 +15,7 @@ pub(crate) fn cases(folder: &Path, extension: &str) -> Vec<PathBuf> {
     cases
 }
 
-/// Returns whether files are written in place of compared.
+/// Returns true if golden files are written instead of compared.
 pub(crate) fn is_blessing() -> bool {
     std::env::var_os("BLESS").is_some()
 }

@@ -1,5 +1,5 @@
-//! What a rollout waits for, with the operator and an agent on an embedded hub and spoke. Nothing runs pods
-//! there: the test writes the statuses.
+//! The health that a rollout waits for, with the operator and an agent on an embedded hub and spoke. No pods run
+//! there; the test writes the statuses.
 
 use api::addon::v1alpha1::ManagedClusterAddOn;
 use api::condition::{Conditions as _, find_condition};
@@ -20,19 +20,19 @@ use wheelwright::shell::now;
 use crate::trace::{accept, apply, client};
 use crate::wait::eventually;
 
-/// An object that is not healthy.
+/// An unhealthy object.
 struct Case {
     name: &'static str,
     version: &'static str,
     kind: &'static str,
     spec: Value,
-    /// What its cluster reports at first.
+    /// The status that its cluster reports at first.
     status: Value,
-    /// What it reports when it is healthy.
+    /// The status that its cluster reports once it is healthy.
     healthy: Value,
 }
 
-/// Returns the objects that a rollout once called done, as reviewers found them.
+/// Returns objects that a rollout once considered done too early, as found by reviewers.
 fn cases() -> Vec<Case> {
     let labels = || json!({"app": "a"});
     let pod =
@@ -93,7 +93,7 @@ impl Case {
         json!({"apiVersion": self.version, "kind": self.kind, "metadata": metadata, "spec": self.spec})
     }
 
-    /// Returns the set of the case. In one the author has a rule for another object.
+    /// Returns the case's replica set. In one case, the author wrote a rule for another object.
     fn set(&self) -> Value {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self.name, "namespace": "default"}});
         let identifier =
@@ -110,7 +110,7 @@ impl Case {
                 "manifestWorkTemplate": {"workload": {"manifests": [map, self.manifest("set")]}, "manifestConfigs": configs}}})
     }
 
-    /// Returns the add-on of the case, with its template.
+    /// Returns the case's add-on with its template.
     fn add_on(&self) -> [Value; 2] {
         let group = "addon.open-cluster-management.io";
         let strategy = json!({"type": "Progressive", "progressive": {"maxConcurrency": 1}});
@@ -125,7 +125,7 @@ impl Case {
         ]
     }
 
-    /// Writes a status of the object on the spoke, once the agent has applied it.
+    /// Writes the object's status on the spoke once the agent has applied it.
     async fn report(&self, spoke: &::kube::Client, prefix: &str, status: &Value) {
         let manifest: Object = Object::from_value(self.manifest(prefix)).unwrap();
         let gvk = manifest.gvk();
@@ -153,7 +153,7 @@ fn fixtures() -> [Value; 3] {
     ]
 }
 
-/// Returns whether the work of a set is applied, and in progress by a rule of its present generation.
+/// Returns true if the work of a set is applied, and a rule evaluated for its current generation reports progress.
 fn is_waiting(work: &ManifestWork) -> bool {
     let holds = |type_: &str| {
         let condition = work.condition(type_);

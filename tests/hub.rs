@@ -1,4 +1,4 @@
-//! The embedded hub as a process whose disk fills up, and which is killed many times.
+//! The embedded hub as a process whose disk fills up and that is killed many times.
 
 mod memory;
 mod roles;
@@ -19,7 +19,7 @@ use kube::{Api, ResourceExt as _};
 use crate::kube::client_of;
 use crate::wait::eventually;
 
-/// Kills of the hub in one run; `make chaos` sets more.
+/// Number of times to kill the hub in one run; `make chaos` sets more.
 fn rounds() -> usize {
     std::env::var("HUB_KILLS").map_or(6, |text| text.parse().expect("HUB_KILLS is a number"))
 }
@@ -30,7 +30,7 @@ struct Hub {
 }
 
 impl Hub {
-    /// Starts the hub, and returns when it listens. It uses the same port again, if there is one.
+    /// Starts the hub and returns once it listens, on the same port as before if there is one.
     fn start(data: &Path, listen: &str) -> (Self, String) {
         Self::start_with(Command::new(env!("CARGO_BIN_EXE_wheelwright")), data, listen)
     }
@@ -62,7 +62,7 @@ impl Hub {
     }
 
     fn kill(&mut self) {
-        // A child that has ended already is as good as killed.
+        // Killing a child that has already exited is harmless.
         drop(self.child.kill());
         self.child.wait().unwrap();
     }
@@ -82,7 +82,7 @@ fn config_map(name: &str, text: &str) -> ConfigMap {
     }
 }
 
-/// Returns names and versions of all objects.
+/// Returns the names and versions of all objects.
 async fn state(api: &Api<ConfigMap>) -> Vec<(String, String)> {
     let list = api.list(&ListParams::default()).await.unwrap();
     list.items.iter().map(|one| (one.name_any(), one.resource_version().unwrap())).collect()
@@ -118,7 +118,7 @@ async fn a_full_disk_changes_nothing_and_the_hub_goes_on_when_there_is_space_aga
     assert_eq!(state(&hub.config_maps().await).await, before);
 }
 
-/// The events that a watcher got: the versions in order, and the state that follows from them.
+/// The events that a watcher received: the last version, and the resulting state.
 #[derive(Default)]
 struct Seen {
     last: u64,
@@ -173,7 +173,7 @@ async fn write(api: Api<ConfigMap>, round: usize) -> BTreeMap<String, Option<u64
         match outcome {
             Ok(version) => drop(answered.insert(name, version)),
             Err(kube::Error::Api(status)) if status.code == 404 => drop(answered.insert(name, None)),
-            // The hub has ended; the outcome of this write is not known.
+            // The hub has exited, so the outcome of this write is unknown.
             Err(_) => {
                 answered.remove(&name);
                 return answered;
@@ -211,8 +211,7 @@ async fn a_hub_that_is_killed_again_and_again_loses_nothing_and_gives_no_version
             assert_eq!(now.get(name), version.as_ref(), "round {round}: the answered write of {name}");
         }
         for (name, version) in seen.state.iter().filter(|(name, _)| answered.contains_key(*name)) {
-            // The watch may end before it shows the last writes, but it never shows a write that does not
-            // exist.
+            // The watch may end before it shows the last writes, but it never shows a write that does not exist.
             assert!(now.get(name).is_none_or(|now| now >= version), "round {round}: {name} was at {version}");
         }
         highest = highest.max(answered.values().flatten().max().copied().unwrap_or_default());
@@ -244,7 +243,7 @@ async fn a_restart_keeps_the_certificate_of_the_administrator_and_every_file_pri
     }
 }
 
-/// More silent connections than the hub keeps open.
+/// More idle connections than the hub keeps open.
 const SILENT: usize = 700;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -252,7 +251,7 @@ async fn connections_that_say_nothing_do_not_keep_others_out() {
     let dir = tempfile::tempdir().unwrap();
     let (hub, address) = Hub::start(&dir.path().join("data"), "127.0.0.1:0");
     let api = hub.config_maps().await;
-    // The connection of this client is open and authenticated before the flood.
+    // This client's connection is open and authenticated before the flood.
     api.list(&ListParams::default()).await.unwrap();
     let mut silent = Vec::new();
     for _ in 0..SILENT {
@@ -260,7 +259,7 @@ async fn connections_that_say_nothing_do_not_keep_others_out() {
     }
     api.list(&ListParams::default()).await.unwrap();
     hub.config_maps().await.list(&ListParams::default()).await.unwrap();
-    // The hub closed the oldest connections to make room, long before the end of their handshake's timeout.
+    // The hub closed the oldest connections to make room, long before their handshakes timed out.
     for stream in &mut silent[..100] {
         let end = tokio::io::AsyncReadExt::read(stream, &mut [0]).await;
         assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");

@@ -1,4 +1,4 @@
-//! The container image that `tools/image` makes, from a static program that other tests build too.
+//! The container image built by `tools/image` from a static program that other tests build too.
 
 use std::fs;
 use std::io::Read as _;
@@ -22,7 +22,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", sum.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Returns the content of a descriptor; its digest and size must be right.
+/// Returns the blob of a descriptor after checking its digest and size.
 fn blob(layout: &Path, descriptor: &Value) -> Vec<u8> {
     let name = descriptor["digest"].as_str().unwrap();
     let bytes = fs::read(layout.join("blobs/sha256").join(name.strip_prefix("sha256:").unwrap())).unwrap();

@@ -1,4 +1,4 @@
-//! The shell with a small controller, on the embedded hub, and on a real API server that is killed.
+//! The shell with a small controller, on the embedded hub, and on a real API server that gets killed.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Controller for Copier {
     }
 }
 
-/// Computes without an end until it is cancelled.
+/// Computes endlessly until it is cancelled.
 struct Computer;
 
 #[derive(PartialEq)]
@@ -191,7 +191,7 @@ async fn what_changed_while_the_api_server_was_away_is_caught_up_with() {
 async fn a_decision_that_panics_costs_its_key_a_reconciliation_and_nobody_else() {
     let hub = Server::start(ServerOptions::new(now)).await.unwrap();
     let api: Api<ConfigMap> = Api::namespaced(hub.client(), "default");
-    // As many as are planned at once, so that none of them may keep its slot.
+    // As many as are planned concurrently, so that none of them may keep its slot.
     for i in 0..40 {
         api.create(&PostParams::default(), &config_map(&format!("bug-{i}"), "one")).await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! The operator, the agent and the dashboard in as much memory as the charts give them, next to the largest objects
-//! that clients may store on the hub.
+//! The operator, agent and dashboard within the memory limits of the charts, with the largest objects that clients
+//! may store on the hub.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,18 +24,18 @@ use crate::running::Running;
 use crate::sources::{self, NAMESPACE};
 use crate::wait::eventually_within;
 
-/// Longest time in which a process reads all of these objects on a busy machine; on an idle one it takes half a minute.
+/// Maximum time for a process to read all of these objects on a busy machine; an idle one takes half a minute.
 const READING: Duration = Duration::from_secs(600);
 
-/// A control group with a memory limit. Only root can make one.
+/// A control group with a memory limit. Requires root.
 pub(crate) struct MemoryGroup {
     path: PathBuf,
-    /// The file with the most bytes that were used at once.
+    /// The file that contains the peak usage in bytes.
     peak: &'static str,
 }
 
 impl MemoryGroup {
-    /// Makes a group with the limit of a chart, in MiB.
+    /// Creates a group with the memory limit of a chart, in MiB.
     pub(crate) fn new(name: &str, limit: usize) -> Self {
         let first = Path::new("/sys/fs/cgroup/memory");
         let (root, limit_file, peak) = if first.is_dir() {
@@ -50,7 +50,7 @@ impl MemoryGroup {
         Self { path, peak }
     }
 
-    /// Returns the command of our program in this group.
+    /// Returns a command that runs our program in this group.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", r#"echo $$ >"$0/cgroup.procs" && exec "$@""#]).arg(&self.path);
@@ -58,7 +58,7 @@ impl MemoryGroup {
         command
     }
 
-    /// Returns the most MiB that were used at once, files included.
+    /// Returns the peak usage in MiB, including page cache.
     pub(crate) fn peak(&self) -> u64 {
         let bytes = std::fs::read_to_string(self.path.join(self.peak)).unwrap();
         bytes.trim().parse::<u64>().unwrap() >> 20
@@ -67,7 +67,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // The directory of a group can be removed when its processes have ended.
+        // The group's directory can be removed once its processes have exited.
         drop(std::fs::remove_dir(&self.path));
     }
 }
@@ -75,10 +75,10 @@ impl Drop for MemoryGroup {
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const WORK: &str = "work.open-cluster-management.io";
 
-/// Characters of the long texts: with them an object has almost the 1.5 MiB that API servers take.
+/// Length of the long texts. With one, an object has almost the 1.5 MiB that API servers accept.
 const LONG: usize = 1_450_000;
 
-/// Stores objects of a resource, and their statuses if they have one.
+/// Stores objects of a resource, including their statuses if they have one.
 fn store(server: &Server, target: &ResourcePath, objects: impl Iterator<Item = Value>) {
     let options = WriteOptions::manager("tenant");
     for object in objects {
@@ -94,7 +94,7 @@ fn store(server: &Server, target: &ResourcePath, objects: impl Iterator<Item = V
     }
 }
 
-/// Stores what agents, bootstrap tokens and tenants can write, more than any of the processes may hold.
+/// Stores objects that agents, bootstrap tokens and tenants can write, more than any of the processes can hold.
 fn fill(server: &Server) {
     let long = "x".repeat(LONG);
     let encoded = STANDARD.encode("x".repeat(LONG / 4 * 3));
@@ -187,14 +187,14 @@ fn fill(server: &Server) {
     );
 }
 
-/// Returns a manifest that takes twenty times as much memory as its text. Its lists are so short that policies can
-/// compare them within their budget.
+/// Returns a manifest that takes twenty times as much memory as its text. Its lists are short enough for policies
+/// to compare within their budget.
 fn dense(lists: usize) -> Value {
     let numbers = vec![vec![0; 400]; lists];
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "default" }, "data": { "a": numbers } })
 }
 
-/// Stores works with large manifests and with large statuses.
+/// Stores works with large manifests and large statuses.
 fn fill_works(server: &Server, namespace: &str) {
     let long = "x".repeat(LONG);
     let works = ResourcePath::resource(WORK, "v1", "manifestworks").within(namespace);
@@ -221,7 +221,7 @@ fn config_map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": "default" } })
 }
 
-/// Makes an administrator; returns its token.
+/// Creates an administrator; returns its token.
 async fn administrator(hub: &Client) -> String {
     let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": NAMESPACE } })).unwrap();
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
@@ -241,7 +241,7 @@ async fn administrator(hub: &Client) -> String {
     token.status.unwrap().token.unwrap()
 }
 
-/// A process in its group.
+/// A process in its own control group.
 struct Limited {
     name: &'static str,
     process: Running,
@@ -256,7 +256,7 @@ impl Limited {
         Self { name, process, group }
     }
 
-    /// Waits until a state holds, while the process runs.
+    /// Waits until a state is reached while the process runs.
     async fn eventually(&mut self, state: &str, mut holds: impl AsyncFnMut() -> bool) {
         let Self { name, process, group } = self;
         eventually_within(READING, state, async || {
@@ -284,7 +284,7 @@ async fn operator_agent_and_dashboard_stay_within_their_memory_limits_whatever_c
     let arguments =
         ["agent", "--hub-kubeconfig", &on_hub, "--spoke-kubeconfig", &on_spoke, "--spoke-cluster-name", "c1"];
     let mut agent = Limited::start("agent", 256, dir, &arguments);
-    // The command finds the request of the agent among those that are large.
+    // The command must find the agent's request among large ones.
     let mut accept = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     accept.args(["accept", "--clusters", "c1", "--wait", "10m", "--kubeconfig", &on_hub]);
     let accepted = accept.output().unwrap();

@@ -1,5 +1,5 @@
-//! A bare client that speaks the contract of OCM's agents, beside our hub side on a real API server. It sends
-//! the requests of a registration agent and a work agent. With ours it shares only keys and signing requests.
+//! A bare client that speaks the protocol of OCM's agents, against our hub side on a real API server. It sends the
+//! requests of a registration agent and a work agent, and shares only keys and signing requests with our code.
 
 use api::crds;
 use base64::Engine as _;
@@ -43,8 +43,8 @@ async fn connect(kubeconfig: Kubeconfig) -> Client {
     Client::try_from(config.unwrap()).unwrap()
 }
 
-/// Asks for a certificate of the agent and waits for it; returns a client with it. `approve` is what people
-/// do with the request.
+/// Requests a certificate for the agent and waits for it; returns a client that uses it. `approve` approves the
+/// request as a person would.
 async fn certified(asking: &Client, hub: &Kubeconfig, approve: impl AsyncFnOnce()) -> Client {
     let key = KeyPair::generate().unwrap();
     let groups = ["system:open-cluster-management:c1", "system:open-cluster-management:managed-clusters"];
@@ -92,7 +92,7 @@ async fn says(admin: &Client, type_: &str, expected: &str) {
     eventually(&format!("{type_} {expected}"), async || condition(admin, type_).await == expected).await;
 }
 
-/// Reports as a registration agent does: it keeps the conditions of others.
+/// Reports as a registration agent does, keeping foreign conditions.
 async fn report(agent: &Client, type_: &str, reason: &str, message: &str) {
     let path = format!("{CLUSTERS}/c1/status");
     eventually("the status is written", async || {

@@ -1,5 +1,5 @@
-//! An agent whose hub is away continues with the works that it kept on its cluster, or goes to another hub.
-//! It continues too while nobody approves its renewal, and comes back to a hub with a new authority.
+//! An agent whose hub is unavailable continues with the works cached on its cluster, or moves to another hub. It
+//! also continues while nobody approves its renewal, and returns to a hub with a new authority.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn admin(server: &Server) -> Kubeconfig {
     server.kubeconfig("admin", &["system:masters"]).unwrap()
 }
 
-/// A process of ours as a task that ends in order.
+/// One of our processes, as a task that ends gracefully.
 pub(crate) struct Task {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -75,7 +75,7 @@ impl Task {
     }
 }
 
-/// Probes a server at a URL. The probe accepts any certificate and sends one request, as a kubelet does.
+/// Probes a server URL like a kubelet: accepts any certificate and sends one request.
 pub(crate) async fn probe(url: &str, path: &str) -> String {
     let mut config = ::kube::Config::new(url.parse().unwrap());
     (config.accept_invalid_certs, config.default_retry) = (true, false);
@@ -231,7 +231,7 @@ async fn an_agent_goes_to_its_other_hub_when_the_first_denies_it_or_is_away() {
 async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_works() {
     let dir = tempfile::tempdir().unwrap();
     let objects = crds::hub().iter().map(Object::from_typed).collect();
-    // A certificate of 100,000 s by this clock has 19,000 s left, so the agent renews it at once.
+    // By this clock, a certificate of 100,000 s has 19,000 s left, so the agent renews it at once.
     let slow = || now().checked_sub(SignedDuration::from_secs(81_000)).unwrap();
     let hub = Server::start(ServerOptions { objects, ..ServerOptions::new(slow) }).await.unwrap();
     let spoke = Server::start(ServerOptions::new(now)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Operators that somebody starts by hand.
+//! Operators that a person starts by hand.
 
 use std::process::Command;
 use std::time::Duration;

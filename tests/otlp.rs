@@ -1,4 +1,4 @@
-//! The traces that an operator sends to a collector of OpenTelemetry.
+//! The traces that an operator sends to an OpenTelemetry collector.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::fleet_commit::commit;
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// A span as it arrived.
+/// A received span.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     trace: String,
@@ -37,8 +37,7 @@ struct Span {
     attributes: BTreeSet<(String, String)>,
 }
 
-/// Reads the fields of a message by the wire format of Protocol Buffers, without the definitions of the
-/// sender.
+/// Parses the fields of a message in the Protocol Buffers wire format, without the sender's definitions.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let mut value = 0;
@@ -71,7 +70,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     fields
 }
 
-/// Returns the values of a field.
+/// Returns all values of a field.
 fn all(bytes: &[u8], field: u64) -> Vec<&[u8]> {
     fields(bytes).into_iter().filter(|(number, _)| *number == field).map(|(_, value)| value).collect()
 }
@@ -85,7 +84,7 @@ fn text(bytes: &[u8], field: u64) -> String {
     String::from_utf8(one(bytes, field).to_vec()).unwrap()
 }
 
-/// Reads key and string value of the attributes in a field.
+/// Reads the keys and string values of the attributes in a field.
 fn attributes(bytes: &[u8], field: u64) -> BTreeSet<(String, String)> {
     all(bytes, field).into_iter().map(|one_of| (text(one_of, 1), text(one(one_of, 2), 1))).collect()
 }
@@ -111,7 +110,7 @@ fn spans(body: &[u8]) -> Vec<Span> {
     spans
 }
 
-/// A collector that keeps what arrives.
+/// A collector that stores received spans.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Span>>>);
 
@@ -131,13 +130,13 @@ impl Collector {
         (collector, url)
     }
 
-    /// Returns the spans of the trace of a commit.
+    /// Returns the spans in the trace of a commit.
     fn of(&self, commit: &str) -> Vec<Span> {
         let held = self.0.lock().unwrap();
         held.iter().filter(|span| commit.starts_with(&span.trace)).cloned().collect()
     }
 
-    /// Returns the clusters whose works a trace has.
+    /// Returns the clusters whose works appear in a commit's trace.
     fn clusters(&self, commit: &str) -> BTreeSet<String> {
         let works = self.of(commit).into_iter().filter(|span| span.name.ends_with(" ManifestWork"));
         let objects = works.flat_map(|work| work.attributes);
@@ -162,7 +161,7 @@ async fn report(hub: &Client, cluster: &str) {
     }
 }
 
-/// Returns whether spans show that the health of an add-on on a cluster was written.
+/// Returns true if the spans include a write of an add-on's health on a cluster.
 fn has_health(spans: &[Span], addon: &str) -> bool {
     let deploys: Vec<_> = spans.iter().filter(|span| span.name == "reconcile addon-deploy").collect();
     let object = ("wheelwright.object".to_owned(), addon.to_owned());
@@ -176,7 +175,7 @@ fn tip(repository: &Path) -> String {
     git.refname_to_id("refs/heads/main").unwrap().to_string()
 }
 
-/// Checks that one fetch begins the trace and that every other span has its parent in it.
+/// Checks that one fetch is the root of the trace and that every other span has its parent in it.
 fn is_one_tree(spans: &[Span], commit: &str) -> bool {
     let ids: BTreeSet<_> = spans.iter().map(|span| &span.id).collect();
     let (roots, others): (Vec<_>, Vec<_>) = spans.iter().partition(|span| span.parent.is_empty());

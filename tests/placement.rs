@@ -1,6 +1,6 @@
 //! The operator in place of OCM's placement controller: `wheelwright operator
-//! --controllers=placement,clusterset,clustersetbinding` on a real API server that serves OCM's cluster kinds
-//! and no kind of ours.
+//! --controllers=placement,clusterset,clustersetbinding` on a real API server that serves OCM's cluster kinds but
+//! none of ours.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ struct Hub {
     kubectl: Kubectl,
     operator: Running,
     dir: tempfile::TempDir,
-    // The last field: the operator stops before the cluster.
+    // The last field, so that the operator stops before the cluster.
     _cluster: Cluster,
 }
 
@@ -139,7 +139,7 @@ impl Hub {
         .await;
     }
 
-    /// Returns the events about a placement as common clients select them: `type reason action about: note`.
+    /// Returns the events about a placement, selected as common clients do: `type reason action about: note`.
     fn events(&self, placement: &str) -> Vec<String> {
         let all: Value = serde_json::from_str(&self.kubectl.run(&[
             "get",
@@ -174,7 +174,7 @@ fn log(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("operator.log")).unwrap()
 }
 
-/// Returns the names of clusters: `prefix` and a number.
+/// Returns cluster names that consist of `prefix` and a number.
 fn names(prefix: &str, count: usize) -> impl Iterator<Item = String> {
     (1..=count).map(move |i| format!("{prefix}-{i:03}"))
 }
@@ -218,7 +218,7 @@ async fn placements_are_scheduled_as_by_ocm_on_a_hub_without_kinds_of_ours() {
     assert_eq!(decision["metadata"]["ownerReferences"], json!([owner]));
     assert_eq!(decision["status"]["decisions"][0]["reason"], "");
 
-    // The dev cluster no longer matches, and another has a taint: both stay until they have been unselected
+    // The dev cluster no longer matches, and another one has a taint: both stay until they have been unselected
     // for ten seconds.
     hub.edit(
         "placement/two",
@@ -232,7 +232,7 @@ async fn placements_are_scheduled_as_by_ocm_on_a_hub_without_kinds_of_ours() {
     hub.edit("managedcluster/a-001", json!({"metadata": {"labels": {"env": "prod"}}}));
     hub.decides("two", &["two-decision-1[0 ]: a-001,b-002"]).await;
 
-    // A spec that is invalid changes nothing.
+    // An invalid spec changes nothing.
     let bad = json!([{"requiredClusterSelector": {"labelSelector": {"matchExpressions": [{"key": "env", "operator": "In", "values": ["a/b"]}]}}}]);
     hub.edit("placement/two", json!({"spec": {"predicates": bad}}));
     eventually("two is misconfigured", async || {

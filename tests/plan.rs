@@ -1,4 +1,4 @@
-//! `wheelwright plan` against a hub on which an operator runs, and against a file of its objects.
+//! `wheelwright plan` against a hub with a running operator, and against a file of its objects.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,15 +34,15 @@ fn plan(dir: &Path, head: &str, args: &[&str]) -> Output {
     command.args(["plan", "--head", head, "--repo"]).arg(repo).args(args).env("HOME", dir).output().unwrap()
 }
 
-/// Returns the exit code, and the plan.
+/// Returns the exit code and the plan.
 fn json_of(output: &Output) -> (i32, Value) {
     let printed = serde_json::from_slice(&output.stdout);
     let printed = printed.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code().unwrap(), printed)
 }
 
-/// Runs the script of a workflow of `examples-repo/` as a runner does: in a checkout that has no branches
-/// but those of its remote. Returns the summary of the job.
+/// Runs the script of a workflow in `examples-repo/` as a runner does: in a checkout that has only remote
+/// branches. Returns the job summary.
 fn workflow(dir: &Path, name: &str, further: &[(&str, &str)]) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples-repo/.github/workflows");
     let workflow = std::fs::read_to_string(root.join(name)).unwrap();
@@ -68,7 +68,7 @@ fn objects_of(store: &Store) -> Vec<Object> {
     HubSnapshot::of(store).objects.into_iter().map(Arc::unwrap_or_clone).collect()
 }
 
-/// Adds a cluster that has joined and is available.
+/// Adds an available cluster that has joined.
 fn join(store: &mut Store, name: &str) {
     let options = WriteOptions::manager("test").forced();
     let target = ResourcePath::of::<ManagedCluster>(&Key::cluster(name));
@@ -80,7 +80,7 @@ fn join(store: &mut Store, name: &str) {
     store.patch(&target.sub("status"), &Patch::Merge(available), &options, now()).unwrap();
 }
 
-/// Checks the plan of a commit without a signature, on a hub whose ConfigRepo asks for one.
+/// Checks the plan of an unsigned commit on a hub whose ConfigRepo requires signatures.
 fn refuses_commits_without_signatures(dir: &Path, objects: &[Object]) {
     let mut items = serde_json::to_value(objects).unwrap();
     let repo = items.as_array_mut().unwrap().iter_mut().find(|item| item["kind"] == "ConfigRepo").unwrap();
@@ -164,7 +164,7 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
 
     let snapshot = dir.join("hub.json");
     let objects = server.with_store(|store, _| objects_of(store));
-    // A file above the limit is read item by item.
+    // A file above the size limit is read item by item.
     for space in [64 << 20, 0] {
         let list = json!({"items": objects, "kind": "List"}).to_string() + &" ".repeat(space);
         std::fs::write(&snapshot, list).unwrap();
@@ -188,7 +188,7 @@ async fn a_plan_reads_a_hub_or_a_file_and_its_exit_code_tells_the_verdict() {
     assert!(refused.status.code() == Some(1) && message.contains("hint: a revision is"), "{message}");
 }
 
-/// Returns the newest commit of main, and its files.
+/// Returns the newest commit of main and its files.
 fn tip(repository: &Path) -> (String, FileTree) {
     let git = git2::Repository::open(repository).unwrap();
     let commit = git.find_reference("refs/heads/main").unwrap().peel_to_commit().unwrap();
@@ -200,7 +200,7 @@ fn tip(repository: &Path) -> (String, FileTree) {
     (commit.id().to_string(), files)
 }
 
-/// Makes a first commit on the branch of reports, with the files in each of the directories; returns its id.
+/// Creates the first commit on the report branch, with the files in each of the directories; returns its id.
 fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<String, String>) -> Oid {
     let git = git2::Repository::open(repository).unwrap();
     let mut index = git2::Index::new().unwrap();
@@ -218,7 +218,7 @@ fn commit_report(repository: &Path, directories: &[&str], files: &BTreeMap<Strin
     git.commit(Some("refs/heads/wheelwright/status"), &author, &author, "report", &tree, &[]).unwrap()
 }
 
-/// Returns a hub that has applied the newest commit of main, and reported.
+/// Returns a hub that has applied the newest commit of main and reported.
 fn applied(repository: &Path) -> World {
     let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());
     for name in ["c1", "c2"] {
@@ -336,7 +336,7 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
     commit(&repository, "one");
     let world = applied(&repository);
     let (one, _) = tip(&repository);
-    // This branch has a history of its own.
+    // This branch has an unrelated history.
     commit_report(&repository, &["hub"], &world.branches["wheelwright/status"].last().unwrap().files);
     commit(&repository, "two");
     let (two, _) = tip(&repository);
@@ -354,7 +354,7 @@ fn a_plan_refuses_a_rewind_that_nobody_accepted() {
         let step = format!("accept-revision={from}..{}", told["commit"].as_str().unwrap());
         assert!(told["refused"].as_str().unwrap().contains(&step), "{told:#}");
     }
-    // Another ConfigRepo of the branch had accepted a commit that the branch has left.
+    // Another ConfigRepo of the branch had accepted a commit that is no longer on the branch.
     let mut left = objects.clone();
     let items = left.as_array_mut().unwrap();
     let mut other = items.iter().find(|item| item["kind"] == "ConfigRepo").unwrap().clone();
@@ -416,14 +416,14 @@ fn a_rollout_is_simulated_from_a_report_as_it_was_at_a_commit() {
     assert!(message.contains("wheelwright/status has no directory"), "{message}");
 }
 
-/// Runs the command in a directory, with what the environment says about the hub.
+/// Runs the command in a directory, with the hub given by the environment.
 fn plan_in(dir: &Path, kubeconfig: Option<&Path>, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     command.arg("plan").args(args).current_dir(dir).env("HOME", dir).env_remove("KUBECONFIG");
     command.envs(kubeconfig.map(|file| ("KUBECONFIG", file))).output().unwrap()
 }
 
-/// Returns the text of all files of the newest report.
+/// Returns the text of all files in the newest report.
 fn reported(repository: &Path) -> Option<String> {
     let git = git2::Repository::open(repository).unwrap();
     let tip = git.find_reference("refs/heads/wheelwright/status").ok()?.peel_to_tree().ok()?;

@@ -1,9 +1,9 @@
-//! A hub that is lost and built anew at its address, on a real API server: its cluster joins again, and keeps
-//! what it runs.
+//! A hub is lost and rebuilt at the same address, on a real API server: its cluster rejoins and keeps what it
+//! runs.
 //!
-//! The bootstrap kubeconfig of the new hub has another name for it, by which an agent tells two hubs of one
-//! address apart, as OCM's agent does. Without it, the agent gives its identity up when the hub has refused
-//! it for a while; the tests of `src/agent/life.rs` show that in virtual time.
+//! The bootstrap kubeconfig of the new hub names the hub differently, which lets an agent tell apart two hubs at
+//! one address, as OCM's agent does. Without a new name, the agent discards its identity after the hub has
+//! rejected it for a while; the tests of `src/agent/life.rs` show that in virtual time.
 
 use std::time::{Duration, Instant};
 
@@ -29,18 +29,17 @@ use crate::switch_hub::replace;
 use crate::trace::{accept, client};
 use crate::wait::eventually;
 
-/// How long the agent keeps what a lost work applied.
+/// How long the agent keeps the objects of a lost work.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The hub side on a hub.
+/// Our hub side, running on a hub.
 struct HubSide {
     client: Client,
     operator: Task,
 }
 
 impl HubSide {
-    /// Installs the definitions, starts an operator, and writes the bootstrap kubeconfig with a name for the
-    /// hub.
+    /// Installs the CRDs, starts an operator, and writes the bootstrap kubeconfig with a name for the hub.
     async fn start(hub: &Cluster, name: &str, dir: &Directory) -> Self {
         hub.kubectl().install(crds::hub().into_iter());
         let client = hub.client().await;
@@ -53,7 +52,7 @@ impl HubSide {
         Self { client, operator }
     }
 
-    /// Accepts the cluster, and waits until its agent reports.
+    /// Accepts the cluster and waits until its agent reports.
     async fn accept(&self) {
         accept(&self.client, "c1").await;
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
@@ -64,7 +63,7 @@ impl HubSide {
     }
 }
 
-/// Builds a hub anew under a running agent, and gives it one of the two works that the former hub had.
+/// Rebuilds a hub under a running agent, with one of the two works from the former hub.
 async fn check(name: &str, with_authority: bool) {
     let dir = Directory::new(&format!("{name}-files"));
     let mut hub = Cluster::start(name).await;

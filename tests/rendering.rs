@@ -1,4 +1,4 @@
-//! The operator as a process while it renders a commit for a long time, and after it was killed then.
+//! The operator as a process during a long rendering, and after it was killed in the middle of one.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::slow_commit;
 use crate::sources::{Hub, NAMESPACE};
 use crate::wait::eventually;
 
-/// Ends during a rendering after which the operator refuses it.
+/// Number of crashes during a rendering after which the operator refuses to render it.
 const MAX_ENDS: usize = 3;
-/// ConfigMaps of the slow repository. To render them takes minutes.
+/// Number of ConfigMaps in the slow repository. Rendering them takes minutes.
 const OBJECTS: usize = 100;
 
-/// Returns the record of the rendering that runs or was killed.
+/// Returns the record of the running or killed rendering.
 fn record(attempts: &Path) -> Option<String> {
     let file = attempts.read_dir().ok()?.next()?.ok()?;
     std::fs::read_to_string(file.path()).ok()
@@ -33,7 +33,7 @@ async fn a_rendering_that_kills_the_operator_is_refused_at_last_and_holds_up_nob
     let (kubeconfig, cache) = (dir.join("kubeconfig"), dir.join("mirrors"));
     let health = format!("127.0.0.1:{}", free_port());
     let paths = [&kubeconfig, &cache, &slow].map(|path| path.to_str().unwrap());
-    // Without an election, in which the next one would wait for the lease of one that was killed.
+    // Without leader election, so that a new process does not wait for the lease of a killed one.
     let alone = ["operator", "--leader-elect=false", "--local-repositories"];
     let args = [&alone[..], &["--listen", &health, "--kubeconfig", paths[0]]].concat();
     let args = [&args[..], &["--cache-dir", paths[1], "--repo", paths[2]]].concat();

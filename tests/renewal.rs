@@ -1,5 +1,5 @@
-//! Our agent under our hub side on a real API server: it renews its certificate, is denied and accepted
-//! again, and outlives its hub.
+//! Our agent with our hub side on a real API server: it renews its certificate, is denied and accepted again, and
+//! outlives its hub.
 
 use api::cluster::v1::ManagedCluster;
 use api::condition::Conditions as _;
@@ -23,7 +23,7 @@ use crate::running::Running;
 use crate::trace::accept;
 use crate::wait::eventually;
 
-/// A hub with its cluster `c1`.
+/// A hub with its joined cluster `c1`.
 struct Joined {
     hub: Cluster,
     on_hub: kube::Client,
@@ -46,7 +46,7 @@ impl Joined {
         requests.list(&ListParams::default()).await.unwrap().items.len()
     }
 
-    /// Returns since when the cluster is available.
+    /// Returns the time since which the cluster has been available.
     async fn available_since(&self) -> Option<String> {
         let cluster = self.clusters.get("c1").await.unwrap();
         let available = cluster.condition(cluster_conditions::AVAILABLE)?;
@@ -54,13 +54,13 @@ impl Joined {
         Some(format!("{:?}", available.last_transition_time))
     }
 
-    /// Returns the certificate of the agent.
+    /// Returns the agent's certificate.
     async fn certificate(&self) -> Vec<u8> {
         let secret = self.secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap();
         secret.data.unwrap().remove("tls.crt").unwrap().0
     }
 
-    /// Gives the agent a certificate for the same user that has used nine tenths of its life.
+    /// Gives the agent a certificate for the same user, with nine tenths of its lifetime used up.
     async fn age(&self) -> Vec<u8> {
         let data = self.secrets.get(HUB_KUBECONFIG_SECRET).await.unwrap().data.unwrap();
         let name = String::from_utf8(data["agent-name"].0.clone()).unwrap();
@@ -74,7 +74,7 @@ impl Joined {
         old.certificate.into_bytes()
     }
 
-    /// Accepts or denies the cluster, and waits until its agent may renew its lease, or not.
+    /// Accepts or denies the cluster, and waits until its agent can or cannot renew its lease.
     async fn set_accepted(&self, accepted: bool) {
         let patch = Patch::Merge(json!({"spec": {"hubAcceptsClient": accepted}}));
         self.clusters.patch("c1", &PatchParams::default(), &patch).await.unwrap();
@@ -114,7 +114,7 @@ async fn an_agent_of_ours_renews_its_certificate_is_denied_and_accepted_again_an
 
     let agent = start();
     accept(&on_hub, "c1").await;
-    // Short, so that renewals come soon, and long enough for a restart on a busy machine.
+    // Short, so that renewals come soon, but long enough for a restart on a busy machine.
     let lease = Patch::Merge(json!({"spec": {"leaseDurationSeconds": 20}}));
     joined.clusters.patch("c1", &PatchParams::default(), &lease).await.unwrap();
     joined.applies("one").await;

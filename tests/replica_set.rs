@@ -1,5 +1,5 @@
-//! A ManifestWorkReplicaSet from the hub to the objects on two clusters, with real agents: on the embedded
-//! hub, and on a real API server.
+//! A ManifestWorkReplicaSet, from the hub to the objects on two clusters with real agents, on the embedded hub and
+//! on a real API server.
 
 use std::collections::BTreeMap;
 

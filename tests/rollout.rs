@@ -1,4 +1,5 @@
-//! The commands that hold, approve and take back rollouts, on an embedded hub whose rollout stopped at its canary.
+//! The commands that pause, approve and roll back rollouts, on an embedded hub whose rollout stopped at its
+//! canary.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +26,7 @@ fn access(client: &Client, kind: &str, group: &str, namespace: &str) -> Api<Dyna
     }
 }
 
-/// Creates the objects of a file, with their status.
+/// Creates the objects from a file, including their status.
 pub(crate) async fn load(client: &Client, file: &Path) {
     let text = std::fs::read_to_string(file).unwrap();
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
@@ -65,7 +66,7 @@ async fn policy(client: &Client, name: &str) -> RolloutPolicy {
     Api::all(client.clone()).get(name).await.unwrap()
 }
 
-/// Returns a hub whose rollout stopped at its canary, and the command line against it.
+/// Returns a hub whose rollout stopped at its canary, and a command line for it.
 async fn stopped_hub(dir: &Path) -> (wheelwright::apiserver::Server, Client, Cli) {
     let hub = server(crds::hub().iter().map(Object::from_typed).collect()).await;
     let client = client(&hub.kubeconfig("admin", &["system:masters"]).unwrap()).await;
@@ -197,7 +198,7 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     assert_eq!(policy(&client, "all").await.spec.approved, [token]);
     assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
 
-    // A pause of one add-on changes nothing in the policy for all add-ons, which keeps its record and its rules.
+    // Pausing one add-on does not change the policy for all add-ons, which keeps its record and rules.
     cli.run(&format!("rollout undo {ADD_ON}"));
     cli.run(&format!("rollout pause {ADD_ON}"));
     let all = policy(&client, "all").await;
@@ -285,7 +286,7 @@ async fn a_removal_that_waits_for_a_person_is_approved_by_a_command() {
     assert!(output.contains(&format!("approved: {removal}\n")), "{output}");
     assert!(policy(&client, ADD_ON).await.spec.approved[0].starts_with("remove/"));
     assert!(!cli.run(&format!("rollout status {ADD_ON}")).contains("waits for an approval"));
-    // One of them loses the add-on and gets it again.
+    // One of the clusters loses the add-on and gets it back.
     let of = access(&client, "ManagedClusterAddOn", "addon.open-cluster-management.io/v1alpha1", "gone-2");
     let mut addon = of.get(ADD_ON).await.unwrap();
     of.delete(ADD_ON, &DeleteParams::default()).await.unwrap();

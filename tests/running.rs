@@ -1,14 +1,14 @@
-//! A process of ours in a test.
+//! Runs our processes in tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Interval of the checks.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Returns the command of git's own server for the repositories of a directory. The program `git` starts the
-/// server as a child, which goes on when `git` is killed.
+/// Returns the command that serves the repositories in a directory with git's own server. It avoids the `git`
+/// program, whose child server would survive when `git` is killed.
 pub(crate) fn git_daemon(dir: &Path, port: u16) -> Command {
     let programs = Command::new("git").arg("--exec-path").output().unwrap().stdout;
     let programs = PathBuf::from(String::from_utf8(programs).unwrap().trim());
@@ -18,7 +18,7 @@ pub(crate) fn git_daemon(dir: &Path, port: u16) -> Command {
     command
 }
 
-/// A process of ours that ends with the test, and shows its log when the test fails.
+/// One of our processes. It ends with the test, and its log is printed if the test fails.
 pub(crate) struct Running {
     name: String,
     child: Child,
@@ -34,12 +34,12 @@ impl Running {
         Self::spawn(Command::new(program).args(args), name, dir, dir)
     }
 
-    /// Serves the repositories of a directory with git's own server.
+    /// Serves the repositories in a directory with git's own server.
     pub(crate) fn git_daemon(dir: &Path, port: u16) -> Self {
         Self::spawn(&mut git_daemon(dir, port), "git-daemon", dir, dir)
     }
 
-    /// Starts a process whose home directory is not that of its log.
+    /// Starts a process whose home directory differs from its log directory.
     pub(crate) fn start_at_home(name: &str, dir: &Path, home: &Path, args: &[&str]) -> Self {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_wheelwright")).args(args), name, dir, home)
     }
@@ -53,7 +53,7 @@ impl Running {
         Self { name: name.into(), child, log }
     }
 
-    /// Sends SIGTERM to the process. Returns whether it ends in time.
+    /// Sends SIGTERM to the process. Returns true if it exits in time.
     pub(crate) fn terminate(mut self, within: Duration) -> bool {
         assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
         let until = std::time::Instant::now() + within;
@@ -74,7 +74,6 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Ends the process at once.
     pub(crate) fn kill_9(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

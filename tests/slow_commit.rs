@@ -1,16 +1,16 @@
-//! A commit that takes long to render, for a test and a bench.
+//! A commit that renders slowly, for a test and a bench.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::json;
 
-/// Entries of a ConfigMap.
+/// Number of entries in a ConfigMap.
 const ENTRIES: usize = 400;
-/// Patches that each of them passes.
+/// Number of patches applied to each ConfigMap.
 const PATCHES: usize = 3500;
 
-/// Commits ConfigMaps with many entries that all pass many patches.
+/// Commits ConfigMaps with many entries, each matched by many patches.
 pub(crate) fn commit(repository: &Path, objects: usize) {
     let mut text = String::new();
     for i in 0..objects {

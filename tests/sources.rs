@@ -1,4 +1,4 @@
-//! The operator as a process, an embedded hub, and repositories that change or are unreachable.
+//! The operator as a process with an embedded hub, and repositories that change or become unreachable.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl Hub {
         Running::start("operator", self.dir.path(), &args)
     }
 
-    /// Returns a repository with a ConfigMap of a name at its root, and another one at `other/`.
+    /// Returns a repository with a named ConfigMap at its root and another one in `other/`.
     pub(crate) fn repository(&self, name: &str) -> String {
         let path = self.dir.path().join(format!("{name}.git"));
         let repo = Repository::init_bare(&path).unwrap();
@@ -152,7 +152,7 @@ async fn nothing_of_a_commit_without_a_trusted_signature_is_applied() {
     assert!(hub.exists("signed").await, "what was applied stays");
     assert!(!hub.exists("unsigned").await);
     commit("vouched", &["-S"]);
-    // A signature of a commit does not cover the commits before it.
+    // A commit's signature does not cover earlier commits.
     eventually("the refused commit is still named", async || has_message(&refused).await).await;
     let edit = json!({"spec": {"verify": {"mode": "Tip"}}});
     repos.patch("a", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_repository_that_is_reconciled_by_command_is_fetched_before_the_comman
     }
 }
 
-/// Runs `wheelwright repo reconcile`, and returns what it prints.
+/// Runs `wheelwright repo reconcile` and returns its output.
 fn reconcile(hub: &Hub, timeout: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     command.args(["repo", "reconcile", "a", "-n", NAMESPACE, "--timeout", timeout, "--kubeconfig"]);
@@ -388,7 +388,7 @@ fn commit_file(path: &Path, file: &str, content: &str) {
     repo.commit(Some("refs/heads/main"), &me, &me, file, &tree, &[&parent]).unwrap();
 }
 
-/// Returns the commit of a branch.
+/// Returns the commit at the tip of a branch.
 pub(crate) fn tip(path: &Path, branch: &str) -> Option<Oid> {
     Repository::open_bare(path).unwrap().refname_to_id(&format!("refs/heads/{branch}")).ok()
 }

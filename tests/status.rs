@@ -23,10 +23,10 @@ use crate::cli::{Cli, server};
 use crate::kube::Directory;
 use crate::rollout::load;
 
-/// Longest wait for a line, for a busy machine.
+/// Maximum wait for a line, sized for a busy machine.
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// Reads lines up to one that contains a text; returns them all.
+/// Reads lines up to the first that contains a text; returns all of them.
 async fn read_to(output: &mut BufReader<ChildStdout>, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {

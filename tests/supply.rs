@@ -1,5 +1,4 @@
-//! The supply chain of the binary: one TLS implementation, a build without network, and a complete bill of
-//! materials.
+//! The binary's supply chain: one TLS implementation, a build without network, and a complete bill of materials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,12 +23,12 @@ fn once_the_crates_are_there_a_build_needs_no_network() {
     cargo(&["metadata", "--locked", "--offline", "--format-version", "1"]);
 }
 
-/// Returns the packages with their features that builds select.
+/// Returns the packages, with their features, that are selected by builds.
 fn selected(of: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let tree = ["tree", "--locked", "--offline", "--prefix=none", "--format={p}|{f}"];
     let listed = cargo(&tree.into_iter().chain(of.iter().copied()).collect::<Vec<_>>()).stdout;
     let mut selected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    // An empty line stands between the trees of two members.
+    // The trees of two members are separated by an empty line.
     for line in String::from_utf8(listed).unwrap().lines().filter(|line| !line.is_empty()) {
         let (package, features) = line.trim_end_matches(" (*)").split_once('|').unwrap();
         selected.entry(package.to_owned()).or_default().insert(features.to_owned());
@@ -47,7 +46,7 @@ fn the_program_and_its_tests_share_one_build_of_what_they_depend_on() {
     assert!(differ.is_empty(), "other features than in a build of the tests: {differ:#?}");
 }
 
-/// Returns the files that sources of a crate include from outside of its directory. Its package lacks them.
+/// Returns the files outside a crate's directory that its sources include. The published package lacks them.
 fn included_from_outside(directory: &Path) -> Vec<String> {
     let listed = run("git", &["ls-files", "--", &format!("{}/src/*.rs", directory.display())]).stdout;
     let mut outside = Vec::new();
@@ -68,13 +67,13 @@ fn the_library_for_addons_and_the_crates_that_it_needs_can_be_published() {
     let metadata = cargo(&["metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"]);
     let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    // `publish = false` is an empty list of registries.
+    // `publish = false` appears as an empty list of registries.
     let packages: Vec<&Value> = packages.iter().filter(|package| package["publish"].is_null()).collect();
     let names: Vec<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
     for package in &packages {
         let name = package["name"].as_str().unwrap();
         assert_eq!(package["documentation"], format!("https://docs.rs/{name}"));
-        // A registry refuses a dependency without a version.
+        // A registry rejects dependencies without a version.
         let of_ours = package["dependencies"].as_array().unwrap().iter().filter(|it| it["path"].is_string());
         for dependency in of_ours {
             assert_ne!(dependency["req"], "*", "{name}: {}", dependency["name"]);
@@ -161,7 +160,8 @@ fn there_is_one_stack_of_tls() {
     }
 }
 
-/// Commits files in a repository, and clones it to `checkout`, as CI does. Returns which packages cargo then builds.
+/// Commits files in a repository and clones it to `checkout`, as CI does. Returns the packages that cargo then
+/// builds.
 fn built_in_a_new_checkout(dir: &Path, files: &[(&str, &str)]) -> String {
     let script = format!(
         "cd {0}; git -C origin add --all; git -C origin -c user.name=a -c user.email=a@b commit --quiet --message 1
@@ -193,7 +193,8 @@ fn built_in_a_new_checkout(dir: &Path, files: &[(&str, &str)]) -> String {
         .join(" ")
 }
 
-/// Each checkout makes all files new. What another program built in the meantime may be of other content, so nothing of it is trusted.
+/// In a new checkout all files are new. Output that another program built in the meantime may have other content,
+/// so cargo must not trust it.
 #[test]
 fn a_new_checkout_builds_only_the_packages_that_changed() {
     let dir = tempfile::tempdir().unwrap();

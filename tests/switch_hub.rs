@@ -1,4 +1,4 @@
-//! `wheelwright switch-hub`: a real agent goes from one hub to another, and both hubs are left in order.
+//! `wheelwright switch-hub`: a real agent moves from one hub to another, and both hubs are left clean.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,14 +25,14 @@ use crate::kube::Cluster;
 use crate::trace::client;
 use crate::wait::eventually;
 
-/// Replaces a file in one step, as the kubelet does.
+/// Replaces a file atomically, as the kubelet does.
 pub(crate) fn replace(file: &Path, content: &[u8]) {
     let partial = file.with_extension("new");
     std::fs::write(&partial, content).unwrap();
     std::fs::rename(&partial, file).unwrap();
 }
 
-/// Keeps a file as a secret has it, as the kubelet does for a pod.
+/// Keeps a file in sync with a secret, as the kubelet does for a pod.
 async fn mount(secrets: Api<Secret>, file: PathBuf) {
     loop {
         if let Some(secret) = secrets.get_opt("bootstrap-hub-kubeconfig").await.unwrap() {
@@ -53,7 +53,7 @@ async fn hub(dir: &std::path::Path, name: &str, stop: &CancellationToken) -> (Se
     (hub, cli, on_hub)
 }
 
-/// Accepts the cluster, and has it renew its lease often.
+/// Accepts the cluster and makes it renew its lease often.
 async fn accept(cli: &Cli, hub: &::kube::Client) {
     cli.run("accept --clusters c1 --wait 2m");
     let clusters: Api<ManagedCluster> = Api::all(hub.clone());
@@ -148,7 +148,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     kubelet.abort();
 }
 
-/// Runs the agents of two hubs on a cluster. Each hub has a work of its own, and one for an object of both.
+/// Runs the agents of two hubs on one cluster. Each hub has its own work, and a work for a shared object.
 async fn share(spoke: Client) {
     let dir = tempfile::tempdir().unwrap();
     let stop = CancellationToken::new();
@@ -205,7 +205,7 @@ async fn agents_of_two_hubs_share_a_cluster_and_its_objects() {
     share(client(&server.kubeconfig("admin", &["system:masters"]).unwrap()).await).await;
 }
 
-/// A real cluster has the garbage collector of Kubernetes, which deletes an object with its last owner.
+/// A real cluster has the Kubernetes garbage collector, which deletes an object with its last owner.
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_of_two_hubs_share_a_real_cluster_and_its_objects() {
     let spoke = Cluster::start("two-hubs-spoke").await;

@@ -1,5 +1,5 @@
-//! Tenants of a hub: a ConfigRepo acts as the service account that it names, on a real API server with the
-//! chart's rules.
+//! Tenants of a hub: a ConfigRepo acts as the service account that it names, on a real API server with the chart's
+//! rules.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::kube::{Cluster, Kubectl};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// The objects that the administrator of a hub and the owner of a namespace create for a tenant.
+/// The objects that the hub's administrator and the namespace's owner create for a tenant.
 const TENANT: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -61,7 +61,7 @@ fn config_repo(repository: &Repository, namespace: &str, account: &str) -> Strin
     .to_string()
 }
 
-/// Returns the reason and message of the condition Ready.
+/// Returns the reason and message of the Ready condition.
 fn ready_message(kubectl: &Kubectl, namespace: &str) -> String {
     let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
     kubectl.run(&["get", "configrepo", "app", "-n", namespace, "-o", ready])
@@ -135,7 +135,7 @@ async fn a_config_repo_writes_what_its_service_account_may_write() {
     drop(operator);
 }
 
-/// kube-apiserver takes the namespace `default` in objects that have none.
+/// kube-apiserver uses the namespace `default` for objects that name none.
 #[tokio::test]
 async fn a_cluster_scoped_kind_that_nobody_knows_is_not_written_from_the_namespace_default() {
     const THINGS: &str = r#"
@@ -200,7 +200,7 @@ subjects:
     drop(operator);
 }
 
-/// One API server shows what only a real one does: its dry run, and who owns which field.
+/// One API server covers what only a real one shows: its dry run and its field ownership.
 #[tokio::test]
 async fn a_refused_stage_is_not_written_and_fields_of_kubectl_and_ignored_ones_are_told_apart() {
     let hub = Cluster::start("fields").await;

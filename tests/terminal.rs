@@ -1,4 +1,4 @@
-//! Commands on a terminal, with an emulator that keeps the screen and what has scrolled out of it.
+//! Commands on a terminal emulator that keeps the screen and its scrollback.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -16,11 +16,11 @@ use crate::wait::eventually;
 
 /// More lines than the demo prints.
 const SCROLLBACK: usize = 10_000;
-/// How the row of a group in the picture begins. In the documents of the demo more blanks are before it.
+/// The start of a group's row in the picture. In the demo's documents, more blanks precede it.
 const ROW: &str = "  fleet/aws canary  ";
 const CTRL_C: &[u8] = b"\x03";
 
-/// A terminal and the program that runs on it.
+/// A terminal and the program running on it.
 struct Terminal {
     keyboard: File,
     screen: Arc<Mutex<Parser>>,
@@ -41,7 +41,7 @@ impl Terminal {
         let (mut output, shown) = (File::from(master.try_clone().unwrap()), Arc::clone(&screen));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // The read fails when the program has ended.
+            // The read fails once the program has exited.
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 shown.lock().unwrap().process(&bytes[..count]);
             }
@@ -55,7 +55,7 @@ impl Terminal {
         screen.screen_mut().set_size(rows, columns);
     }
 
-    /// Returns the lines that have scrolled out, and those on the screen.
+    /// Returns the lines in the scrollback and on the screen.
     fn lines(&self) -> (Vec<String>, Vec<String>) {
         let mut parser = self.screen.lock().unwrap();
         let screen = parser.screen_mut();
@@ -70,7 +70,7 @@ impl Terminal {
         (out, screen.rows(0, columns).collect())
     }
 
-    /// Waits for a text on the screen. Until then there is one picture at most.
+    /// Waits for a text on the screen. Until then, at most one picture may be shown.
     async fn wait_for(&self, text: &str) {
         eventually(text, async || {
             let (out, screen) = self.lines();
@@ -84,7 +84,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A program that has ended already needs no signal.
+        // A program that has already exited needs no signal.
         drop(self.program.kill());
         self.program.wait().unwrap();
     }
@@ -95,7 +95,7 @@ fn set_size(terminal: impl std::os::fd::AsFd, rows: u16, columns: u16) {
 }
 
 fn wheelwright(arguments: &[&str]) -> Command {
-    // Ctrl-C reaches the programs with this controlling terminal.
+    // Ctrl-C reaches the programs attached to this controlling terminal.
     let mut command = Command::new("setsid");
     command.args(["--ctty", env!("CARGO_BIN_EXE_wheelwright")]).args(arguments);
     command.env("TERM", "xterm").env_remove("NO_COLOR");
@@ -127,14 +127,14 @@ async fn the_picture_of_the_demo_stays_in_one_place_while_lines_scroll_and_the_t
     terminal.wait_for("log of all parts in").await;
     terminal.wait_for("  fleet/aws canary  ✓ aws-1 0.9.0").await;
 
-    // Three clusters of a group are side by side, and below each other where the terminal is narrow.
+    // Three clusters of a group are shown side by side, or below each other on a narrow terminal.
     terminal.wait_for("✓ aws-2 0.9.0  ✓ aws-3 0.9.0").await;
     terminal.resize(24, 30);
     terminal.wait_for(" aws-3 0.").await;
     terminal.resize(30, 110);
     terminal.wait_for("✓ aws-2 0.10.0  ✓ aws-3 0.10.0").await;
 
-    // Everything stays at the end, with a picture that goes on.
+    // At the end everything stays on screen, and the picture keeps updating.
     terminal.wait_for("try, on the hub: wheelwright").await;
     terminal.wait_for("  fleet/aws canary  ↩ aws-1 0.10.0").await;
     let hub = directory.join("hub.kubeconfig");

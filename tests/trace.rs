@@ -1,9 +1,7 @@
-//! Plays one rollout on three hubs and compares the traces: the simulator, the embedded hub, and real API
-//! servers.
+//! Plays one rollout on three hubs and compares the traces: the simulator, the embedded hub, and real API servers.
 //!
-//! A canary and two more clusters get an add-on, then a second version of it, then one that does not work.
-//! One cluster starts at a time, so the order of events follows from the engine and not from timing. The
-//! traces must be equal.
+//! A canary and two more clusters get an add-on, then its second version, then a broken one. One cluster starts at
+//! a time, so the order of events follows from the engine and not from timing. The traces must be equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -47,7 +45,7 @@ fn labels(cluster: &str) -> BTreeMap<&str, &str> {
     if cluster == "c1" { [("canary", "true")].into() } else { BTreeMap::new() }
 }
 
-/// Returns the objects of the hub for a version.
+/// Returns the hub's objects for a version.
 fn objects(version: &str) -> Vec<Object> {
     let template = |version: &str, image: &str| {
         json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": "AddOnTemplate", "metadata": {"name": format!("agent-{version}")},
@@ -81,10 +79,10 @@ fn images() -> BTreeSet<String> {
     ["agent:1", "agent:2"].map(str::to_owned).into()
 }
 
-/// The version that each cluster runs, and its state as a word.
+/// The version that each cluster runs, and its state in a word.
 type Standings = BTreeMap<String, (String, &'static str)>;
 
-/// The objects of a hub that decide a rollout.
+/// The objects of a hub that determine a rollout.
 #[derive(Default)]
 struct Snapshot(Caches);
 
@@ -122,7 +120,7 @@ fn word(state: &ClusterState) -> &'static str {
     }
 }
 
-/// Reads the objects that decide a rollout. It is a macro because one source is asynchronous and the other is
+/// Reads the objects that determine a rollout. This is a macro because one source is asynchronous and the other is
 /// not.
 macro_rules! snapshot {
     (|$kind:ident| $list:expr) => {{
@@ -163,7 +161,7 @@ macro_rules! snapshot {
     }};
 }
 
-/// The events, one on each line.
+/// The events, one per line.
 #[derive(Default)]
 struct Trace {
     lines: Vec<String>,
@@ -171,8 +169,8 @@ struct Trace {
 }
 
 impl Trace {
-    /// Compares the fleet with its last state. A late check may see one cluster complete and the next one
-    /// start; it records them in this order.
+    /// Compares the fleet with its last state. A late check may see one cluster complete and the next one start;
+    /// it records them in this order.
     fn look(&mut self, now: Standings) {
         let changed = now.iter().filter(|(name, standing)| self.now.get(*name) != Some(*standing));
         let mut events: Vec<_> = changed
@@ -226,7 +224,7 @@ fn the_simulator_gives_the_trace() {
     check("the simulator", &trace);
 }
 
-/// A hub and its clusters, with clients of their administrators.
+/// A hub and its clusters, with administrator clients.
 struct Fleet {
     hub: ::kube::Client,
     bootstrap: Kubeconfig,
@@ -268,7 +266,7 @@ impl Fleet {
     }
 }
 
-/// Lists all objects of a kind. As other clients do, it waits while an API server opens the storage of a new
+/// Lists all objects of a kind. Like other clients, it waits while an API server initializes the storage of a new
 /// kind.
 async fn list<K>(hub: &::kube::Client) -> Vec<K>
 where

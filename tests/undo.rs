@@ -1,5 +1,5 @@
-//! `wheelwright rollout undo`, with an operator and two agents running on an embedded hub: for an add-on and for
-//! a set, with and without a RolloutPolicy that a person wrote.
+//! `wheelwright rollout undo` with an operator and two agents running on an embedded hub, for an add-on and a set,
+//! with and without a hand-written RolloutPolicy.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ use crate::wait::eventually;
 
 const CLUSTERS: [&str; 2] = ["c1", "c2"];
 const GOOD: &str = "tool:0.1.0";
-/// Longest time from the command to the first cluster that has returned. Without a wake-up it is the deadline
-/// of ten minutes.
+/// Maximum time from the command until the first cluster has rolled back. Without a wake-up it would take the
+/// ten-minute deadline.
 const AT_ONCE: Duration = Duration::from_secs(30);
 
 struct Fleet {
@@ -65,7 +65,7 @@ async fn write(hub: &Client, objects: Vec<Value>) {
     }
 }
 
-/// Returns a placement of all clusters.
+/// Returns a placement that selects all clusters.
 fn placement() -> Vec<Value> {
     vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}),
@@ -157,7 +157,7 @@ async fn check(policy: Option<Value>) {
         assert!(refused.contains("is done, so no cluster would return"), "{refused}");
     }
 
-    // No cluster serves the kind, so the work does not succeed before its deadline of ten minutes.
+    // No cluster serves the kind, so the work does not succeed before its ten-minute deadline.
     let bogus = json!({"apiVersion": "example.com/v1", "kind": "Bogus", "metadata": {"name": "x"}});
     write(&fleet.client, vec![set("2", Some(bogus))]).await;
     write(&fleet.client, add_on("0.2.0")).await;
@@ -207,7 +207,7 @@ async fn an_undone_rollout_returns_at_once_beside_a_policy_of_people() {
     check(Some(policy("ours", spec))).await;
 }
 
-/// A freeze for everything and a pause of one add-on both count, and each policy says so.
+/// A freeze of everything and a pause of one add-on both apply, and each policy reports it.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_policies_of_an_add_on_hold_it_until_both_let_it_go_on() {
     let dir = tempfile::tempdir().unwrap();

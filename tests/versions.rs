@@ -1,5 +1,5 @@
-//! The main journey on versions of Kubernetes other than the pinned one: install, join, a commit, the next commit and
-//! its report, on an API server with the admission policies.
+//! The main journey on other versions of Kubernetes than the pinned one: install, join, a commit, the next commit
+//! and its report, on an API server with the admission policies.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::kube::{Cluster, Version, built, free_port, helm};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// The oldest version that the pinned programs emulate.
+/// The oldest version that the pinned programs can emulate.
 #[tokio::test]
 async fn a_commit_reaches_a_cluster_that_emulates_kubernetes_1_33() {
     let version = Version::Emulated("1.33");
@@ -76,7 +76,7 @@ async fn a_commit_reaches_a_cluster(version: &Version) -> Cluster {
     hub
 }
 
-/// Starts the operator that `wheelwright install` has installed, with its permissions.
+/// Starts the operator with the permissions that `wheelwright install` created.
 fn start_installed(hub: &Cluster, dir: PathBuf, repository: &Repository) -> Running {
     let kubeconfig = dir.join("operator.kubeconfig");
     std::fs::write(&kubeconfig, account_kubeconfig(hub, "wheelwright-operator", helm::NAMESPACE)).unwrap();

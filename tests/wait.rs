@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest wait, for a busy machine; an idle one needs a few seconds.
+/// Maximum wait, sized for a busy machine; an idle one needs a few seconds.
 const WITHIN: Duration = Duration::from_secs(120);
-/// Interval of the checks.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Waits until a state holds; fails the test at the end of the longest wait.
+/// Waits until a state is reached; fails the test if that takes too long.
 pub(crate) async fn eventually(state: &str, holds: impl AsyncFnMut() -> bool) {
     eventually_within(WITHIN, state, holds).await;
 }
 
-/// The same for a state that takes longer than others.
+/// Waits like [`eventually`], with a custom limit.
 pub(crate) async fn eventually_within(within: Duration, state: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + within;
     while !holds().await {

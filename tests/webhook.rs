@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wheelwright::pki::{Authority, Profile, Subject, Usage};
 use wheelwright::shell::now;
 
-/// Sends a webhook over TLS, and returns the first line of the answer.
+/// Sends a webhook over TLS and returns the first line of the response.
 pub(crate) async fn deliver(
     port: u16,
     authority: &Path,
@@ -29,12 +29,12 @@ pub(crate) async fn deliver(
     let length = body.len();
     stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).await.unwrap();
     let mut answer = String::new();
-    // The server ends the connection without a TLS shutdown.
+    // The server closes the connection without a TLS shutdown.
     let _ = stream.read_to_string(&mut answer).await;
     answer.lines().next().map(str::to_owned)
 }
 
-/// Writes the key and certificate of a server, and the certificate of its authority.
+/// Writes the key and certificate of a server, and its authority's certificate.
 pub(crate) fn write_certificates(dir: &Path) {
     let authority = Authority::create("test", now()).unwrap();
     let profile = Profile {

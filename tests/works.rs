@@ -1,4 +1,4 @@
-//! Works on a real API server, where server-side apply refuses what an update takes.
+//! Works on a real API server, where server-side apply rejects objects that an update accepts.
 
 use api::work::v1::ManifestWork;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -15,7 +15,7 @@ use crate::kube::{Cluster, Directory};
 use crate::trace::{accept, apply, client};
 use crate::wait::eventually;
 
-/// Returns a work with a Deployment whose container has these values of one variable, and with a Service.
+/// Returns a work with a Deployment whose container sets one variable to each of these values, and a Service.
 fn work(values: &[&str]) -> Object {
     let env: Vec<Value> = values.iter().map(|value| json!({"name": "X", "value": value})).collect();
     let container =
@@ -77,7 +77,7 @@ async fn an_object_with_a_variable_twice_is_updated_as_by_ocm_and_left_alone_in_
     let ports = services.get("s").await.unwrap().spec.unwrap().ports.unwrap();
     assert_eq!(ports.len(), 2, "one port with two protocols is applied");
 
-    // What others set stays, and is no drift: a pass that puts the Service back writes no Deployment.
+    // Fields set by others stay and are not drift: a pass that restores the Service does not write the Deployment.
     let merge = async |patch: Value| {
         deployments.patch("d", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap().metadata
     };
@@ -88,19 +88,19 @@ async fn an_object_with_a_variable_twice_is_updated_as_by_ocm_and_left_alone_in_
     eventually("the Service is back", is_back).await;
     assert_eq!(deployments.get("d").await.unwrap().metadata.resource_version, version);
 
-    // Drift of a field of the manifest is corrected.
+    // Drift of a field in the manifest is corrected.
     merge(json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "i:2"}]}}}})).await;
     applied(&["1", "2"]).await;
 
-    // The next manifest replaces the content, and labels of others stay.
+    // The next manifest replaces the content; foreign labels stay.
     apply(&on_hub, &work(&["3", "2", "1"])).await;
     applied(&["3", "2", "1"]).await;
     let labels = deployments.get("d").await.unwrap().metadata.labels.unwrap();
     assert_eq!(labels["of"], "others");
-    // An entry that stood twice leaves, although no apply has set it.
+    // A duplicated entry is removed, although no apply has set it.
     apply(&on_hub, &work(&["4"])).await;
     applied(&["4"]).await;
-    // So does what the next manifest drops, although it was merged.
+    // A field that the next manifest drops is removed too, although it was merged.
     apply(&on_hub, &work(&[])).await;
     applied(&[]).await;
     stop.cancel();
