@@ -1,4 +1,4 @@
-//! The helloworld add-on of OCM's addon-framework, unchanged: its manager and its agent.
+//! The unmodified helloworld add-on of OCM's addon-framework: its manager and its agent.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 const NAME: &str = "helloworld";
-/// The namespace that its files are installed in.
+/// The namespace in which the add-on's files are installed.
 const OF_HUB: &str = "open-cluster-management";
 const IMAGE: &str = "quay.io/open-cluster-management/addon-examples:latest";
 const OF_AGENT: &str = "open-cluster-management-agent-addon";

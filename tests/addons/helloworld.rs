@@ -1,4 +1,4 @@
-//! `examples/helloworld`: ConfigMaps of the hub are copied to the cluster.
+//! `examples/helloworld`: ConfigMaps on the hub are copied to the cluster.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn image(hub: &Hub, installed: &Installed) -> String {
     container["image"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Checks that the ConfigMaps of the cluster's namespace on the hub arrive, change and go.
+/// Checks that ConfigMaps in the cluster's namespace on the hub are copied, updated and deleted.
 async fn copies(hub: &Hub, installed: &Installed) {
     let copies: Api<ConfigMap> = Api::namespaced(installed.spoke.clone(), NAME);
     let text = async || {
@@ -42,7 +42,7 @@ async fn copies(hub: &Hub, installed: &Installed) {
     eventually("the copy goes", async || text().await.is_none()).await;
 }
 
-/// Checks that a configuration of this cluster alone is rolled out.
+/// Checks that a configuration for only this cluster is rolled out.
 async fn has_an_own_configuration(hub: &Hub, installed: &Installed) {
     let group = "addon.open-cluster-management.io";
     let config = json!({
@@ -65,7 +65,7 @@ async fn has_an_own_configuration(hub: &Hub, installed: &Installed) {
     .await;
 }
 
-/// Checks what OCM's documents show of an add-on on a cluster.
+/// Checks the state that OCM's documentation shows for an add-on on a cluster.
 async fn is_as_in_the_documents(hub: &Hub, installed: &Installed) {
     let addon = installed.on_hub(hub);
     let owner = &addon["metadata"]["ownerReferences"][0];
@@ -88,7 +88,7 @@ async fn is_as_in_the_documents(hub: &Hub, installed: &Installed) {
     assert_eq!(status["supportedConfigs"], config);
 }
 
-/// Returns the identity with another certificate of the same subject, which ends in an hour.
+/// Returns the identity with another certificate for the same subject, which expires in an hour.
 fn aged(mut identity: Secret) -> Secret {
     let data = identity.data.as_mut().unwrap();
     let held = String::from_utf8(data["tls.crt"].0.clone()).unwrap();
@@ -102,7 +102,8 @@ fn aged(mut identity: Secret) -> Secret {
     identity
 }
 
-/// Checks that a certificate is renewed before it ends, that the old one counts as long, and what both may.
+/// Checks that a certificate is renewed before it expires, that the old one stays valid that long, and what both
+/// may do.
 async fn renews_its_identity(hub: &mut Hub, installed: &Installed) {
     let secrets: Api<Secret> = Api::namespaced(installed.spoke.clone(), NAME);
     let name = format!("{NAME}-hub-kubeconfig");
@@ -154,7 +155,7 @@ pub(super) async fn lives_and_goes(hub: &mut Hub) {
     })
     .await;
 
-    // The next leader takes over where the manager stopped.
+    // The next leader continues where the manager stopped.
     assert!(manager.terminate(Duration::from_secs(20)), "the manager ends when it is asked to");
     let values = json!({"IMAGE": "helloworld:3"}).to_string();
     let annotation = format!("addon.open-cluster-management.io/values={values}");

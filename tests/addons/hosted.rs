@@ -1,4 +1,4 @@
-//! An add-on with a part that runs on another cluster of the hub, from its template to its end.
+//! An add-on with a part that runs on another cluster of the hub, from template to deletion.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -13,7 +13,7 @@ const LOCATION: &str = "addon.open-cluster-management.io/hosted-manifest-locatio
 const HOST: &str = "addon.open-cluster-management.io/hosting-cluster-name";
 const ADDONS: &str = "addon.open-cluster-management.io/v1alpha1";
 
-/// Returns a template with an object for each location, and the add-on on a cluster that `host` hosts.
+/// Returns a template with an object for each location, and the add-on on a cluster, hosted by `host`.
 fn objects(cluster: &str, host: &str) -> String {
     let map = |location: &str| {
         let metadata = json!({"name": format!("at-{location}"), "namespace": "default", "annotations": {LOCATION: location}});
@@ -32,7 +32,7 @@ fn objects(cluster: &str, host: &str) -> String {
     objects.map(|object| object.to_string()).join("\n---\n")
 }
 
-/// Returns the objects of the template that a cluster has, and the cluster that they are about.
+/// Returns the template's objects on a cluster, each with the cluster that it is for.
 async fn on(spoke: &kube::Client) -> Vec<(&'static str, String)> {
     let maps: Api<ConfigMap> = Api::namespaced(spoke.clone(), "default");
     let mut found = Vec::new();
@@ -63,7 +63,7 @@ pub(super) async fn lives_and_goes(hub: &mut Hub) {
     };
     assert_eq!(names(hub.get(&hosting)), ["addon-hosted-deploy-hosting-c3-0"]);
 
-    // Without a host everything is for the cluster itself.
+    // Without a hosting cluster, everything is deployed to the cluster itself.
     hub.kubectl.run(&["annotate", "managedclusteraddon", NAME, "-n", "c3", &format!("{HOST}-")]);
     eventually("the part on the host moves to the cluster", async || {
         on(&installed.spoke).await.len() == 3 && on(&host).await.is_empty()

@@ -1,4 +1,4 @@
-//! The agent of an add-on beside a hosted agent: its credentials and its lease are there.
+//! An add-on agent alongside a hosted agent, in whose hosting cluster its credentials and lease are.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -34,14 +34,14 @@ pub(crate) fn register(hub: &Kubectl, cluster: &str, namespace: &str) {
     hub.run(&["patch", ADDONS, NAME, "-n", cluster, "--subresource=status", "--type=merge", "-p", &status]);
 }
 
-/// Returns the certificate requests for the agent of the add-on.
+/// Returns the certificate requests of the add-on's agent.
 fn requests(hub: &Kubectl) -> Vec<String> {
     let all = hub.run(&["get", "csr", "-l", "open-cluster-management.io/addon-name=helper", "-o", "name"]);
     let names = all.lines().filter_map(|name| name.split_once('/'));
     names.map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Waits until there are so many certificate requests, and approves them.
+/// Waits until there are `count` certificate requests, then approves them.
 pub(crate) async fn approve(hub: &Kubectl, count: usize) {
     eventually("the agent asks for a certificate", async || requests(hub).len() == count).await;
     for name in requests(hub) {
@@ -60,7 +60,7 @@ async fn create<K: Kind>(api: Api<K>, object: Value) {
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
 }
 
-/// Returns how many secrets of the add-on a cluster has.
+/// Returns the number of the add-on's secrets on a cluster.
 async fn held(cluster: &kube::Client) -> usize {
     let label = ListParams::default().labels("open-cluster-management.io/addon-name=helper");
     Api::<Secret>::all(cluster.clone()).list(&label).await.unwrap().items.len()
@@ -82,7 +82,7 @@ pub(super) async fn has_what_it_needs_beside_it(hub: &mut Hub) {
     let installed = Installed { addon: NAME, cluster: "c3", spoke: spoke.clone() };
 
     eventually("the cluster has its namespace", async || !hub.get(&["namespace", "c3"]).is_null()).await;
-    // Without another add-on, credentials stay for an hour, because the hub may have lost them all.
+    // If no other add-on exists, credentials are kept for an hour, because the hub may have lost all add-ons.
     hub.kubectl.run_with(&["create", "-f", "-"], &addon("other", "c3", "c3"));
     register(&hub.kubectl, "c3", "c3");
     installed.says(hub, "ClusterCertificateRotated", "ClientCertificateUpdateFailed").await;

@@ -1,4 +1,4 @@
-//! An add-on on one cluster: its state on the hub, and the processes that a cluster would run as pods.
+//! An add-on on one cluster: its state on the hub, and the processes that would run as pods on a cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,16 +12,16 @@ use crate::published::hub::Hub;
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// Returns the path of an example's program.
+/// Returns the path of an example's binary.
 pub(crate) fn example(name: &str) -> String {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // With the root package, so that its dependencies have the same features and are not built again.
+        // Build with the root package, so that dependencies get the same features and are not rebuilt.
         let packages = ["-p", "wheelwright", "-p", "helloworld", "-p", "resource-score", "--bins"];
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet"]).args(packages).current_dir(env!("CARGO_MANIFEST_DIR"));
-        // Build scripts such as `ring`'s run again, and everything above it is built again, if these differ
-        // from those of a shell.
+        // Unset these variables: if they differ from a shell's, build scripts such as `ring`'s run again and
+        // everything that depends on them is rebuilt.
         for (name, _) in std::env::vars()
             .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
         {
@@ -33,7 +33,7 @@ pub(crate) fn example(name: &str) -> String {
     program.to_str().unwrap().to_owned()
 }
 
-/// An add-on on a cluster with an agent of ours.
+/// An add-on on a cluster with one of our agents.
 pub(super) struct Installed {
     pub(super) addon: &'static str,
     pub(super) cluster: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct Installed {
 }
 
 impl Installed {
-    /// Joins a cluster, before or after the add-on is installed.
+    /// Joins a cluster, either before or after the add-on is installed.
     pub(super) async fn on(hub: &mut Hub, addon: &'static str, cluster: &'static str) -> Self {
         let spoke = hub.join_with_agent(cluster, &[]).await;
         Self { addon, cluster, spoke }
@@ -51,7 +51,7 @@ impl Installed {
         hub.get(&["managedclusteraddon", self.addon, "-n", self.cluster])
     }
 
-    /// Returns the reason of a condition; empty where it is not set.
+    /// Returns the reason of a condition; empty if it is not set.
     pub(super) fn reason(&self, hub: &Hub, type_: &str) -> String {
         let addon = self.on_hub(hub);
         let conditions = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Installed {
         manifests.into_iter().find(|one| one["kind"] == "Deployment").unwrap_or_default()
     }
 
-    /// Waits for the identity of the agent, and writes it as a pod would mount it; returns the kubeconfig.
+    /// Waits for the agent's identity and writes it as a pod would mount it; returns the kubeconfig.
     pub(super) async fn identity(&self, hub: &Hub, namespace: &str) -> PathBuf {
         let secrets: Api<Secret> = Api::namespaced(self.spoke.clone(), namespace);
         let mut held = None;
@@ -88,7 +88,7 @@ impl Installed {
         mount(hub, &format!("{}-{}", self.addon, self.cluster), held.unwrap())
     }
 
-    /// Starts the agent of an example, as its Deployment says.
+    /// Starts the agent of an example as its Deployment specifies.
     pub(super) async fn start_agent(&self, hub: &Hub, namespace: &str) -> Running {
         let identity = self.identity(hub, namespace).await;
         let spoke = hub.path(&format!("{}.kubeconfig", self.cluster));
@@ -105,7 +105,7 @@ impl Installed {
         )
     }
 
-    /// Waits until the add-on has left nothing on the hub, and its namespace is gone from the cluster.
+    /// Waits until nothing of the add-on is left on the hub, and its namespace is gone from the cluster.
     pub(super) async fn is_gone(&self, hub: &Hub, namespace: &str) {
         let namespaces: Api<Namespace> = Api::all(self.spoke.clone());
         let label = format!("open-cluster-management.io/addon-name={}", self.addon);
@@ -130,7 +130,7 @@ pub(super) fn mount(hub: &Hub, name: &str, secret: Secret) -> PathBuf {
     dir.join("kubeconfig")
 }
 
-/// Starts the manager of an example as its Deployment on the hub says.
+/// Starts the manager of an example as its Deployment on the hub specifies.
 pub(super) fn start_manager(hub: &Hub, addon: &str) -> Running {
     let kubeconfig = hub.kubeconfig_of(addon, "manager");
     let deployment = hub.get(&["deployment", "manager", "-n", addon]);

@@ -1,5 +1,5 @@
-//! The program of OCM's managed-serviceaccount as the agent of its published template: accounts of the
-//! cluster have tokens on the hub.
+//! OCM's managed-serviceaccount program as the agent of its published template: service accounts of the cluster
+//! get tokens on the hub.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ const NAMESPACE: &str = "open-cluster-management-agent-addon";
 const LABEL: &str = "authentication.open-cluster-management.io/is-managed-serviceaccount";
 const ACCOUNT: [&str; 4] = ["managedserviceaccount", "robot", "-n", "c3"];
 
-/// Starts the agent as its Deployment says.
+/// Starts the agent as its Deployment specifies.
 async fn start_agent(hub: &Hub, installed: &Installed) -> Running {
     eventually("the cluster has the work", async || !installed.deployment(hub).is_null()).await;
     let identity = installed.identity(hub, NAMESPACE).await;
@@ -34,7 +34,7 @@ async fn start_agent(hub: &Hub, installed: &Installed) -> Running {
     Running::spawn(&mut command, "managed-serviceaccount", &hub.path(""), &hub.path(""))
 }
 
-/// Returns the token on the hub; `Null` without one.
+/// Returns the token on the hub; `Null` if there is none.
 fn token(hub: &Hub) -> Value {
     hub.get(&["secret", "robot", "-n", "c3"])["data"]["token"].clone()
 }

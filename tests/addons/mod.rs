@@ -1,5 +1,5 @@
-//! Add-ons with a manager of their own, as processes beside the operator and the agent: those of our library under
-//! `examples/`, and one of OCM's addon-framework.
+//! Add-ons that have a manager, as processes alongside the operator and the agent: the examples of our library
+//! under `examples/`, and one of OCM's addon-framework.
 
 mod framework;
 mod helloworld;

@@ -1,4 +1,4 @@
-//! `examples/resource-score`: a placement follows the free memory of the clusters.
+//! `examples/resource-score`: a placement follows the free memory of clusters.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -13,7 +13,7 @@ const HUB: &str = include_str!("../../examples/resource-score/manifests/hub.yaml
 const PLACEMENT: &str = include_str!("../../examples/resource-score/manifests/placement.yaml");
 const NAME: &str = "resource-score";
 
-/// Gives a cluster a node with 8 GiB.
+/// Adds an 8 GiB node to a cluster.
 async fn add_node(spoke: &kube::Client, name: &str) {
     let nodes: Api<Node> = Api::all(spoke.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
@@ -23,7 +23,7 @@ async fn add_node(spoke: &kube::Client, name: &str) {
     nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
-/// Runs a pod on a cluster that requests so much memory.
+/// Runs a pod on a cluster that requests the given amount of memory.
 async fn request(spoke: &kube::Client, name: &str, memory: &str) {
     let requests = json!({"requests": {"memory": memory}});
     let container = json!({"name": "c", "image": "example.com/c", "resources": requests});

@@ -1,5 +1,5 @@
-//! The rows about add-ons: what the agents of a cluster and of its add-ons may report, and what only the hub
-//! may write.
+//! The rows about add-ons: what the agents of a cluster and of its add-ons may report, and what only the hub may
+//! write.
 
 use super::rows::Row;
 
@@ -12,19 +12,19 @@ const REFUSED: &[(&[&str], &str)] =
 const REPORTERS: &[&str] =
     &["agent", "agent of an add-on", "account of an add-on", "argo", "admin", "operator"];
 
-/// An add-on that a RolloutPolicy holds.
+/// The deletion of an add-on that a RolloutPolicy holds back.
 const OWNED: &str = "DELETE /apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/owned";
 const HELD: &str = "DELETE /apis/addon.open-cluster-management.io/v1alpha1/clustermanagementaddons/a";
 
 const TEMPLATES: &str = "POST /apis/addon.open-cluster-management.io/v1alpha1/addontemplates";
 
-/// The add-on `a` of cluster `c1`, the add-on `h` that cluster `c2` hosts, and their cluster.
+/// The add-on `a` on cluster `c1`, the add-on `h` hosted by cluster `c2`, and their cluster.
 const ADDON: &str =
     "PATCH /apis/addon.open-cluster-management.io/v1alpha1/namespaces/c1/managedclusteraddons/a";
 const HOSTED: &str =
     "PATCH /apis/addon.open-cluster-management.io/v1alpha1/namespaces/c1/managedclusteraddons/h";
 const CLUSTER: &str = "PUT /apis/cluster.open-cluster-management.io/v1/managedclusters/c1";
-/// The tenant may write add-ons and works of cluster `c1` alone.
+/// The tenant may write add-ons and works only on cluster `c1`.
 const NOT_THERE: &[(&[&str], &str)] = &[(&["tenant"], "cannot create manifestworks in namespace \"c2\"")];
 
 pub(super) const ROWS: &[Row] = &[

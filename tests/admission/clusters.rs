@@ -303,7 +303,7 @@ pub(super) const ROWS: &[Row] = &[
         may: &["argo", "admin", "operator"],
         refused: &[],
     },
-    // The role of an agent allows updates alone, neither patches nor applies.
+    // The agents' role allows only updates, neither patches nor applies.
     Row {
         what: "move c1 to another set, by a patch",
         request: "PATCH /apis/cluster.open-cluster-management.io/v1/managedclusters/c1",

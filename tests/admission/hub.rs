@@ -24,7 +24,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// Installs the objects of the table and those of the chart, and waits until the policies are in force.
+    /// Installs the table's and the chart's objects, and waits until the policies are in force.
     pub(super) async fn prepare(&self, chart: Vec<Value>) {
         self.kubectl.install(crds::hub().into_iter());
         let mut objects: Vec<Value> = ["c1", "c2", "team", "argocd", helm::NAMESPACE].map(namespace).into();
@@ -115,13 +115,13 @@ impl Hub {
         self.kubectl.run_with(&["apply", "--server-side", "-f", "-"], &documents.join("\n"));
     }
 
-    /// Sends the request of a row as an identity; returns the code and message of the answer.
+    /// Sends the request of a row as an identity; returns the code and message of the response.
     pub(super) async fn attempt(&self, identity: &Identity, row: &Row) -> (u16, String) {
         let (code, answer) = self.answer(identity, row).await;
         (code, answer["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Sends the request of a row as an identity; returns the code and the body of the answer.
+    /// Sends the request of a row as an identity; returns the code and body of the response.
     pub(super) async fn answer(&self, identity: &Identity, row: &Row) -> (u16, Value) {
         let (method, path) = row.request.split_once(' ').unwrap();
         let body = expanded(row.body);
@@ -177,7 +177,7 @@ impl Hub {
     }
 }
 
-/// Returns a body with `A(n)` replaced by n times `QUFB`, which is `AAA` in base64, and `C(n)` by n claims.
+/// Returns a body with `A(n)` expanded to n times `QUFB`, which is `AAA` in base64, and `C(n)` to n claims.
 fn expanded(body: &str) -> String {
     let claims = |times| {
         (0..times).map(|index| format!(r#"{{"name": "a{index}", "value": "v"}}"#)).collect::<Vec<_>>()
@@ -193,7 +193,7 @@ fn expanded(body: &str) -> String {
     [before, &repeated, &expanded(after)].concat()
 }
 
-/// Returns a JSON merge patch (RFC 7386).
+/// Applies a JSON merge patch (RFC 7386).
 fn merged(mut live: Value, change: &Value) -> Value {
     json_patch::merge(&mut live, change);
     live
@@ -203,7 +203,7 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// Returns the permissions that the hub gives to an accepted cluster.
+/// Returns the permissions that the hub grants to an accepted cluster.
 fn permissions(cluster: &str) -> Vec<Value> {
     let mut objects: Vec<Value> = rbac::shared_roles().iter().map(object).collect();
     objects.push(object(&rbac::cluster_role(cluster, true)));
@@ -254,7 +254,7 @@ fn users() -> Vec<Value> {
         ]}),
         json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": "scheduler"}, "roleRef": role_ref("scheduler"),
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "scheduler"}]}),
-        // The permissions that the template of an add-on gives to its agents.
+        // The permissions that an add-on's template grants to its agents.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "addon-agent"}, "rules": [
             {"apiGroups": ["addon.open-cluster-management.io"], "resources": ["managedclusteraddons/status"], "verbs": ["patch"]},
         ]}),
@@ -263,7 +263,7 @@ fn users() -> Vec<Value> {
             {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:open-cluster-management:cluster:c1:addon:a"},
             {"kind": "ServiceAccount", "namespace": "c1", "name": "a-agent"},
         ]}),
-        // A tenant that may write works and add-ons to one cluster, but may not choose any executor.
+        // A tenant that may write works and add-ons for one cluster, but may not choose an executor.
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "work-writer"}, "rules": [
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"], "verbs": ["create", "update"]},
             {"apiGroups": ["work.open-cluster-management.io"], "resources": ["manifestworks"],
@@ -275,7 +275,7 @@ fn users() -> Vec<Value> {
     ]
 }
 
-/// Returns two accepted clusters, and the objects in their namespaces.
+/// Returns two accepted clusters and the objects in their namespaces.
 fn content() -> Vec<Value> {
     let cluster = |name: &str, accepted: bool| {
         json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",

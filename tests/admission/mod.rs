@@ -1,5 +1,5 @@
-//! The access table: identities × requests, equal on the embedded hub and on a real kube-apiserver, with the
-//! roles and policies of the chart.
+//! The access table, identities × requests, with the chart's roles and policies. It is the same on the embedded
+//! hub and on a real kube-apiserver.
 //!
 //! Every request is a dry run, so that no cell depends on another one.
 
@@ -29,7 +29,7 @@ async fn everybody_may_what_the_table_says_on_the_embedded_hub() {
     let dir = Directory::new("admission");
     let kubeconfig = dir.path("kubeconfig");
     std::fs::write(&kubeconfig, server.admin_kubeconfig_yaml().unwrap()).unwrap();
-    // The embedded hub has the policies from the start, but for the one about the operator's identity.
+    // The embedded hub already has the policies, except the one about the operator's identity.
     let mut chart = helm::render("wheelwright", &[]).unwrap();
     chart.retain(|object| {
         !object["kind"].as_str().unwrap().starts_with("ValidatingAdmissionPolicy")
@@ -54,7 +54,7 @@ async fn everybody_may_what_the_table_says_on_a_real_api_server() {
     check("kube-apiserver", &hub, chart, namespaces::THROUGH_SUBRESOURCES).await;
 }
 
-/// Sends every request, and fails with a list of the answers that differ from the table.
+/// Sends every request, and fails with a list of the responses that differ from the table.
 async fn check(name: &str, hub: &Hub, chart: Vec<Value>, more: &[Row]) {
     hub.prepare(chart).await;
     let mut wrong = Vec::new();
@@ -72,13 +72,13 @@ async fn check(name: &str, hub: &Hub, chart: Vec<Value>, more: &[Row]) {
 }
 
 impl Row {
-    /// Returns whether an answer is that of the table: an identity that the row does not name has no
-    /// permission by any role.
+    /// Returns true if a response matches the table. An identity that the row does not name must have no role that
+    /// allows the request.
     fn expects(&self, identity: &str, (code, message): &(u16, String)) -> bool {
         if self.may.contains(&identity) {
             return *code < 300;
         }
-        // Where several policies refuse, kube-apiserver names one of them.
+        // If several policies reject a request, kube-apiserver names one of them.
         let refused: Vec<_> = self.refused.iter().filter(|(who, _)| who.contains(&identity)).collect();
         match refused.as_slice() {
             [] => *code == 403 && message.contains("cannot") && message.contains("resource"),

@@ -1,4 +1,4 @@
-//! The rows about cluster sets, works and other objects of namespaces.
+//! The rows about cluster sets, works and other namespaced objects.
 
 use super::rows::Row;
 

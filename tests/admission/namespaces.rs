@@ -1,10 +1,10 @@
-//! The rows about namespaces: who may let the ConfigRepos of one act as the operator.
+//! The rows about namespaces: who may let a namespace's ConfigRepos act as the operator.
 
 use super::rows::Row;
 
 const LENDING: &str = "cannot let ConfigRepos of namespace \"team\" act as the operator";
-/// The tenant may write the namespaces `team` and `config`, and all of our kinds there; the operator may
-/// write every namespace.
+/// The tenant may write the namespaces `team` and `config` and all of our kinds in them; the operator may write
+/// every namespace.
 const REFUSED: &[(&[&str], &str)] = &[(&["tenant", "operator"], LENDING)];
 const TENANT: &[(&[&str], &str)] = &[(&["tenant"], LENDING)];
 const LENT: &[&str] = &["argo", "admin"];
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// The same through subresources. kube-apiserver takes labels there, the embedded hub does not.
+/// The same through subresources. kube-apiserver accepts labels there, the embedded hub does not.
 pub(super) const THROUGH_SUBRESOURCES: &[Row] = &[
     Row {
         what: "let ConfigRepos of a namespace act as the operator, by its status",

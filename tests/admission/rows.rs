@@ -1,4 +1,4 @@
-//! The table: which identity may send which request, and the message of each refusal.
+//! The table: which identity may send which request, and the message of each rejection.
 
 /// An identity that sends requests.
 pub(super) struct Identity {
@@ -47,7 +47,7 @@ pub(super) const IDENTITIES: &[Identity] = &[
         groups: &["system:serviceaccounts", "system:serviceaccounts:c1", "system:authenticated"],
     },
     Identity { name: "tenant", user: "tenant", groups: &["system:authenticated"] },
-    // Another scheduler of placements, such as OCM's placement controller.
+    // A foreign scheduler of placements, such as OCM's placement controller.
     Identity { name: "scheduler", user: "scheduler", groups: &["system:authenticated"] },
     Identity {
         name: "argo",
@@ -66,13 +66,13 @@ pub(super) const IDENTITIES: &[Identity] = &[
     },
 ];
 
-/// A request, the identities that may send it, and the messages that others get. All identities without a
-/// mention have no role that allows it.
+/// A request, the identities that may send it, and the messages for others. Unmentioned identities have no role
+/// that allows it.
 pub(super) struct Row {
     pub(super) what: &'static str,
-    /// Method and path. PATCH is a JSON merge patch, APPLY a forced server-side apply.
+    /// Method and path. PATCH means a JSON merge patch, APPLY a forced server-side apply.
     pub(super) request: &'static str,
-    /// JSON; for a PUT the change of the live object. `A(n)` stands for 4n letters, `C(n)` for n claims.
+    /// JSON; for a PUT, the change to the live object. `A(n)` stands for 4n letters, `C(n)` for n claims.
     pub(super) body: &'static str,
     pub(super) may: &'static [&'static str],
     pub(super) refused: &'static [(&'static [&'static str], &'static str)],

@@ -1,4 +1,4 @@
-//! The alerts and the dashboard: promtool checks and plays them, and every metric that they name exists.
+//! The alerts and the dashboard: promtool checks and tests them, and every metric that they use exists.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn metrics(text: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("wheelwright_")).collect()
 }
 
-/// Returns whether the docs list a metric; a histogram has series of three names.
+/// Returns true if the docs list a metric; a histogram has series with three names.
 fn is_documented(name: &str, docs: &str) -> bool {
     let ends = ["_bucket", "_count", "_sum"].iter().filter_map(|end| name.strip_suffix(end));
     let histogram = ends.map(|base| format!("| `{base}` | histogram |")).any(|row| docs.contains(&row));
@@ -52,7 +52,7 @@ fn every_metric_that_alerts_and_dashboard_name_exists() {
     );
 }
 
-/// Returns the labels that the docs list for a metric; the buckets of a histogram have another one.
+/// Returns the labels that the docs list for a metric; histogram buckets have an additional one.
 fn labels_of<'d>(name: &str, docs: &'d str) -> BTreeSet<&'d str> {
     let row = |name: &str| docs.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
     let ends = ["", "_bucket", "_count", "_sum"].iter().filter_map(|end| name.strip_suffix(end));
@@ -61,11 +61,11 @@ fn labels_of<'d>(name: &str, docs: &'d str) -> BTreeSet<&'d str> {
     labels.chain(name.ends_with("_bucket").then_some("le")).collect()
 }
 
-/// Labels of the targets: of the replicas, and of the hubs of one Prometheus.
+/// Labels of the scrape targets: of the replicas, and of the hubs if one Prometheus has several.
 const OF_TARGETS: [&str; 3] = ["instance", "pod", "cluster"];
 
-/// Returns the labels that do not exist: those that an expression matches or groups by and its metrics lack,
-/// and those that are shown and that its groups do not have.
+/// Returns unknown labels: labels that an expression matches or groups by but its metrics lack, and labels that
+/// are shown but missing from its groups.
 fn unknown_labels<'t>(expression: &'t str, shown: &[&'t str], docs: &str) -> Vec<&'t str> {
     let mut unknown = Vec::new();
     for (at, _) in expression.match_indices('{') {

@@ -1,5 +1,5 @@
-//! The health checks of `examples/argocd`, in the virtual machine of Argo CD: Lua 5.1 with a few libraries.
-//! The files have the layout of Argo CD's own `resource_customizations`.
+//! Runs the health checks of `examples/argocd` in Argo CD's virtual machine: Lua 5.1 with a few libraries. The
+//! files have the layout of Argo CD's own `resource_customizations`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::golden;
 
 const CHECKS: &str = "examples/argocd/resource_customizations";
-/// The health statuses that Argo CD shows (gitops-engine `health`). The status Missing is for objects that do
+/// The health statuses that Argo CD shows (gitops-engine `health`), except Missing, which is for objects that do
 /// not exist.
 const STATUSES: [&str; 4] = ["Healthy", "Progressing", "Degraded", "Suspended"];
 
@@ -56,8 +56,8 @@ fn checks() -> Vec<Check> {
     checks
 }
 
-/// Runs a script as Argo CD does (`util/lua`): `obj` is the object, and the result is a table. Argo CD opens
-/// the libraries base, package, table, string and a part of os; the scripts use three of them.
+/// Runs a script as Argo CD does (`util/lua`): `obj` is the object, and the result is a table. Argo CD loads the
+/// libraries base, package, table, string and part of os; the scripts use three of them.
 fn health(script: &str, object: &Value) -> mlua::Result<Value> {
     let libraries = StdLib::TABLE | StdLib::STRING;
     let lua = Lua::new_with(libraries, LuaOptions::default())?;
@@ -106,7 +106,7 @@ fn a_health_check_answers_for_an_object_of_which_nothing_is_known_yet() {
     }
 }
 
-/// The keys of Argo CD's ConfigMap: group and kind, with an underscore between them.
+/// The keys of Argo CD's ConfigMap: group and kind, separated by an underscore.
 #[test]
 fn the_config_map_of_argo_cd_holds_every_health_check() {
     let path = root().join("examples/argocd/argocd-cm.yaml");

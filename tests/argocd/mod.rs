@@ -1,4 +1,5 @@
-//! Argo CD on the same hub: the files of `examples/argocd` work as Argo CD runs them, and in `live` Argo CD itself runs beside our operator.
+//! Argo CD on the same hub: it can use the files of `examples/argocd` unchanged, and in `live` it runs alongside
+//! our operator.
 
 #[path = "../../crates/sim/tests/it/argo_cd.rs"]
 mod argo_cd;

@@ -1,4 +1,4 @@
-//! A ConfigRepo in mode Observe on a real API server: kubectl applies what it observes, in place of Argo CD.
+//! A ConfigRepo in Observe mode on a real API server. In place of Argo CD, kubectl applies the observed objects.
 
 use serde_json::json;
 
@@ -7,8 +7,8 @@ use crate::kube::{Cluster, Kubectl};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// Objects without a namespace. kube-apiserver stores each of their values in another form: `1`, `500m`, `512Mi`, `data`, a variable
-/// without a value.
+/// Objects without a namespace. kube-apiserver stores each of these values in another form: `1`, `500m`, `512Mi`,
+/// `data`, a variable without a value.
 pub(super) const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Secret
@@ -31,7 +31,7 @@ spec:
         resources: {requests: {cpu: 1000m, memory: 0.5Gi}, limits: {cpu: "1.5"}}
 "#;
 
-/// Argo CD creates a Job with a name of its own at each sync.
+/// Argo CD creates a Job with a new name at each sync.
 const HOOK: &str = r#"
 apiVersion: batch/v1
 kind: Job
@@ -41,7 +41,7 @@ metadata:
   annotations: {argocd.argoproj.io/hook: PreSync}
 "#;
 
-/// Returns the reason and message of the condition Ready.
+/// Returns the reason and message of the Ready condition.
 fn ready_message(kubectl: &Kubectl) -> String {
     let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]['reason','message']}";
     kubectl.run(&["get", "configrepo", "shop", "-n", "wheelwright-system", "-o", ready])
@@ -64,7 +64,7 @@ async fn a_config_repo_observes_what_kubectl_applies() {
         "wheelwright-system",
         "gitops.wheelwright.dev/operator-identity=allowed",
     ]);
-    // The `extraRules` of the chart. The permission to patch is that of the dry runs.
+    // The chart's `extraRules`. Dry runs need the patch permission.
     let verbs = "--verb=get,list,watch,patch,create,delete";
     kubectl.run(&["create", "clusterrole", "observed", verbs, "--resource=secrets,deployments.apps"]);
     kubectl.run(&["create", "clusterrolebinding", "observed", "--clusterrole=observed", "--user=operator"]);
@@ -100,7 +100,7 @@ async fn a_config_repo_observes_what_kubectl_applies() {
     let managers = kubectl.run(&["get", "deployment", "web", "-n", "shop", "-o", managers]);
     assert!(!managers.contains("wheelwright"), "a dry run writes nothing: {managers}");
 
-    // The default of `takeover` takes over what does not differ.
+    // By default, `takeover` takes over objects that do not differ.
     follow(&spec("Apply"));
     becomes(&kubectl, "ArgoHook Job.batch shop/migrate- is a PreSync hook of Argo CD").await;
     repository.edit("hook.yaml", "{argocd", "{gitops.wheelwright.dev/apply: Ignore, argocd");

@@ -1,4 +1,4 @@
-//! The objects that docs/argocd.md shows, as the page has them, on a simulated hub.
+//! The objects shown in docs/argocd.md, used unchanged on a simulated hub.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,17 +21,17 @@ use store::{Patch, ResourcePath, WriteOptions};
 use super::argo_cd::argo_cd;
 use crate::docs::blocks;
 
-/// Fields that only one of the two ApplicationSets of the page has.
+/// Fields that exist in only one of the page's two ApplicationSets.
 pub(super) const BY_CLUSTER_DECISION: &str = "/spec/generators/0/clusterDecisionResource/name";
 pub(super) const BY_PLACEMENT_DECISIONS: &str = "/spec/generators/0/clusterDecisionResource/labelSelector";
 
-/// Returns the objects of the page.
+/// Returns the objects on the page.
 fn objects() -> Vec<Value> {
     let blocks = blocks("docs/argocd.md").into_iter().filter(|block| block.text.starts_with("apiVersion:"));
     blocks.map(|block| serde_saphyr::from_str(&block.text).unwrap()).collect()
 }
 
-/// Returns the one object of a kind that has a field.
+/// Returns the only object of a kind that has a field.
 pub(super) fn shown(kind: &str, field: &str) -> Value {
     let is_it = |object: &Value| object["kind"] == kind && object.pointer(field).is_some();
     let mut found: Vec<Value> = objects().into_iter().filter(is_it).collect();
@@ -43,7 +43,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Returns a hub with a cluster of production in the EU.
+/// Returns a hub with a production cluster in the EU.
 fn world(setup: Setup) -> World {
     let mut world = World::with(setup, 1, Timestamp::from_second(1_800_000_000).unwrap());
     world.join("cluster1", &[("environment", "prod"), ("region", "eu")], Environment::default()).unwrap();
@@ -75,17 +75,17 @@ fn a_test_reads_every_object_of_argo_cd_that_the_page_shows() {
     assert_eq!(of_argo_cd, read);
 }
 
-/// What Argo CD then compares: `argo_cd_sees_no_difference_where_it_ignores_our_manager`.
+/// See `argo_cd_sees_no_difference_where_it_ignores_our_manager` for what Argo CD then compares.
 #[test]
 fn an_application_that_shares_objects_ignores_the_manager_of_config_repos() {
     let application = shown("Application", "/spec/ignoreDifferences/0/managedFieldsManagers");
     let all = json!([{"group": "*", "kind": "*", "managedFieldsManagers": [CONFIG_REPO_MANAGER]}]);
     assert_eq!(application["spec"]["ignoreDifferences"], all);
-    // Without it, Argo CD ignores them in the comparison and overwrites them in the next sync.
+    // Without this option, Argo CD ignores the fields when comparing but overwrites them at the next sync.
     assert_eq!(application["spec"]["syncPolicy"]["syncOptions"], json!(["RespectIgnoreDifferences=true"]));
 }
 
-/// Returns the data of a ConfigMap for the generator, which the chart makes.
+/// Returns the data of a generator ConfigMap from the chart.
 fn generator(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/wheelwright/templates/argocd.yaml");
     let chart = std::fs::read_to_string(path).unwrap();
@@ -100,7 +100,7 @@ fn generator(name: &str) -> Value {
     map["data"].clone()
 }
 
-/// Renders the texts of a template with `goTemplate: true`, for an entry of the list.
+/// Renders the texts of a template with `goTemplate: true`, for a list entry.
 fn rendered(template: &Value, entry: &Value) -> Value {
     match template {
         Value::String(text) => go_template(text, entry).into(),
@@ -112,7 +112,7 @@ fn rendered(template: &Value, entry: &Value) -> Value {
     }
 }
 
-/// A dot leads into a map, so a name with a dot is read by `index` only.
+/// A dot descends into a map, so names that contain a dot require `index`.
 fn go_template(template: &str, entry: &Value) -> String {
     let (mut text, mut rest) = (String::new(), template);
     while let Some((before, after)) = rest.split_once("{{") {
@@ -128,7 +128,7 @@ fn go_template(template: &str, entry: &Value) -> String {
     text + rest
 }
 
-/// Returns a hub with the Placement of the page in Argo CD's namespace.
+/// Returns a hub with the page's Placement in Argo CD's namespace.
 fn placed() -> World {
     let mut world = world(Setup::default());
     put(&mut world, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}}));
@@ -187,7 +187,7 @@ fn the_application_set_makes_the_applications_of_a_cluster_decision() {
     assert_eq!(fields, ["shop-cluster1", "overlays/eu", "cluster1"]);
 }
 
-/// Returns a hub and a cluster with Argo CD, and the controller of the pull model.
+/// Returns a hub and a cluster with Argo CD, and the pull model's controller.
 fn with_argo_cd() -> World {
     let hub = |process: &mut Dispatcher| {
         controllers::hub(process);
@@ -250,7 +250,7 @@ fn the_work_of_an_application_brings_its_state_back_and_leaves_its_operation_to_
     assert_eq!(values, BTreeMap::from([("healthStatus", "Healthy"), ("syncStatus", "Synced")]));
 }
 
-/// Returns the pointers that the application of the page ignores, by group and kind.
+/// Returns the JSON pointers that the page's application ignores, by group and kind.
 fn ignored() -> BTreeMap<(String, String), Vec<String>> {
     let fleet = shown("Application", "/spec/ignoreDifferences/0/jsonPointers");
     let rules = fleet["spec"]["ignoreDifferences"].as_array().unwrap();
@@ -262,7 +262,7 @@ fn ignored() -> BTreeMap<(String, String), Vec<String>> {
     rules.iter().map(of_rule).collect()
 }
 
-/// Returns whether a version of a definition has a field.
+/// Returns true if a version of a CRD defines a field.
 fn defines(group: &str, kind: &str, pointer: &str) -> bool {
     let definitions = crds::hub().into_iter().map(|definition| serde_json::to_value(definition).unwrap());
     let is_it = |it: &Value| it["spec"]["group"] == group && it["spec"]["names"]["kind"] == kind;
@@ -279,15 +279,14 @@ fn defines(group: &str, kind: &str, pointer: &str) -> bool {
 fn every_field_that_argo_cd_should_not_compare_exists() {
     for ((group, kind), pointers) in ignored() {
         for pointer in pointers {
-            // A definition does not list the fields of metadata.
+            // A CRD does not list the fields of metadata.
             let exists = pointer == "/metadata/ownerReferences" || defines(&group, &kind, &pointer);
             assert!(exists, "{kind} has no {pointer}");
         }
     }
 }
 
-/// Returns the fields that a controller changed in an object of somebody else, of those that stand in git:
-/// the fields of the spec, and the owners.
+/// Returns the fields in git that a controller changed in a foreign object: fields of the spec, and the owners.
 fn changed(write: &Write) -> BTreeSet<String> {
     let (Some(before), Some(after)) = (&write.before, &write.after) else { return BTreeSet::new() };
     let spec =

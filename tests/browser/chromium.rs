@@ -1,6 +1,6 @@
-//! A headless chromium, driven by the DevTools protocol over a pipe: JSON messages that end with a zero byte.
+//! Drives a headless chromium with the DevTools protocol over a pipe: JSON messages that end with a zero byte.
 //!
-//! The pipe needs no port, no WebSocket and no driver, so a hundred lines replace a crate.
+//! The pipe needs no port, WebSocket or driver, so a hundred lines replace a crate.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,7 +12,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longest wait for an answer, for a busy machine.
+/// Maximum wait for a response, sized for a busy machine.
 const WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -23,19 +23,19 @@ pub(crate) struct Chromium {
     messages: Receiver<Value>,
     next: u64,
     session: String,
-    /// Start of the URLs that the page may ask for.
+    /// The prefix of the URLs that the page may request.
     origin: String,
-    /// Number of the requests of the page. Each of them goes to its own origin.
+    /// Number of requests by the page, all to its own origin.
     pub(crate) requests: u64,
-    /// The bytes that the page has received, headers included.
+    /// Number of bytes that the page received, including headers.
     pub(crate) received: u64,
-    // The last field: the browser ends before its files are removed.
+    // The last field, so that the browser exits before its files are removed.
     _dir: TempDir,
 }
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // A browser that has ended already is as good as killed.
+        // Killing a browser that has already exited is harmless.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -90,7 +90,7 @@ impl Chromium {
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
-    /// Sends a command and waits for its answer, which must not be an error.
+    /// Sends a command and waits for its response, which must not be an error.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.try_call(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
@@ -110,7 +110,7 @@ impl Chromium {
             }
             if answer["method"] == "Network.requestWillBeSent" {
                 let url = answer["params"]["request"]["url"].as_str().unwrap();
-                // The page itself holds what a data: URL names.
+                // A data: URL contains its own content.
                 assert!(url.starts_with(&self.origin) || url.starts_with("data:"), "the page asks for {url}");
                 self.requests += 1;
             }
@@ -137,7 +137,7 @@ impl Chromium {
     pub(crate) fn wait(&mut self, expression: &str) {
         let deadline = Instant::now() + WITHIN;
         let params = json!({"expression": format!("Boolean({expression})"), "returnByValue": true});
-        // A page that is being replaced has no value.
+        // While a page is being replaced, expressions cannot be evaluated.
         while !self.try_call("Runtime.evaluate", params.clone()).is_ok_and(|it| it["result"]["value"] == true)
         {
             if Instant::now() > deadline {
@@ -153,7 +153,7 @@ impl Chromium {
         self.wait(&format!("document.body.innerText.includes({})", json!(text)));
     }
 
-    /// Waits until the page has a button whose name begins with a text. Parts of it are only read aloud.
+    /// Waits until the page has a button whose name, including screen-reader text, begins with a text.
     pub(crate) fn wait_for_button(&mut self, name: &str) {
         let buttons = "[...document.querySelectorAll('summary, button')]";
         self.wait(&format!("{buttons}.some(one => one.textContent.startsWith({}))", json!(name)));

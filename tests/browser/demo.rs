@@ -1,4 +1,4 @@
-//! The demo in a browser: its embedded hub, its operator and its agents drive a rollout and its stop.
+//! The demo in a browser: its embedded hub, operator and agents run a rollout until it stops.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,12 +7,12 @@ use super::check_accessibility;
 use super::chromium::Chromium;
 use crate::kube::Directory;
 
-/// The demo, which ends with the test.
+/// The demo process; killed when the test ends.
 struct Demo(Child);
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // A demo that has ended already is as good as killed.
+        // Killing a demo that has already exited is harmless.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -27,7 +27,7 @@ async fn the_rollouts_of_the_demo_are_followed_to_their_stop_in_a_browser() {
     let lines = BufReader::new(demo.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut lines = lines.inspect(|line| assert!(!line.contains('\u{1b}'), "no terminal reads {line:?}"));
     let url = lines.find_map(|line| Some(line.strip_prefix("== dashboard at ")?.to_owned())).unwrap();
-    // The demo waits where nobody reads what it prints.
+    // The demo blocks if nobody reads its output.
     let printing = std::thread::spawn(move || lines.count());
 
     let followed = tokio::task::spawn_blocking(move || {

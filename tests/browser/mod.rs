@@ -1,7 +1,6 @@
-//! The dashboard in a real browser: what people see and click, while the fleet changes.
+//! The dashboard in a real browser: what people see and click while the fleet changes.
 //!
-//! `tests/run` names chromium or npm where the machine lacks them, and leaves out the tests named
-//! `in_a_browser`.
+//! If chromium or npm is missing, `tests/run` reports it and skips the tests named `in_a_browser`.
 
 mod chromium;
 mod demo;
@@ -28,13 +27,13 @@ use crate::kube::{Directory, Kubectl, built, helm};
 use crate::rollout::load;
 use chromium::Chromium;
 
-/// Largest first paint: style, script and page.
+/// Maximum size of the first paint: style, script and page.
 const FIRST_PAINT: u64 = 100_000;
 
-/// Fails with the problems that axe-core finds in the page, in light and dark, on a desktop and on a phone.
+/// Fails if axe-core finds problems in the page, in light and dark mode, on a desktop and on a phone.
 fn check_accessibility(page: &mut Chromium) {
     let axe = std::fs::read_to_string(built("tests/browser/build")).unwrap();
-    // The style has been loaded.
+    // The style is loaded once the document is complete.
     page.wait("document.readyState === 'complete'");
     page.evaluate(&(axe + "; true"));
     for (scheme, width) in [("light", 1200), ("dark", 1200), ("dark", 375), ("light", 375)] {
@@ -44,7 +43,7 @@ fn check_accessibility(page: &mut Chromium) {
              one => one.id + ': ' + one.nodes.map(node => node.html + ' ' + node.failureSummary).join('\\n')))",
         );
         assert_eq!(found, json!([]), "{scheme}, {width} pixels");
-        // A phone zooms out until all fits, and `innerWidth` grows with that.
+        // A phone zooms out until everything fits, which increases `innerWidth`.
         let overflow =
             page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert!(overflow.as_i64().unwrap() <= 0, "{width} pixels: {overflow} too wide");
@@ -52,7 +51,7 @@ fn check_accessibility(page: &mut Chromium) {
     show_as_before(page);
 }
 
-/// Shows the page in a color scheme, on a screen of a width.
+/// Shows the page in a color scheme on a screen of the given width.
 fn show_on(page: &mut Chromium, scheme: &str, width: u32) {
     let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
     page.call("Emulation.setEmulatedMedia", json!({"features": features}));
@@ -65,7 +64,7 @@ fn show_as_before(page: &mut Chromium) {
     page.call("Emulation.clearDeviceMetricsOverride", json!({}));
 }
 
-/// Writes a screenshot for the README, where golden files are written.
+/// Writes a screenshot for the README when golden files are written.
 fn picture(page: &mut Chromium, name: &str) {
     let picture = page.screenshot();
     assert!(picture.starts_with(b"\x89PNG"), "no picture");
@@ -80,7 +79,7 @@ fn open(page: &mut Chromium, button: &str) {
     page.evaluate(&format!("document.getElementById({button}).closest('details').open = true"));
 }
 
-/// A person presses a button with the mouse and selects a text, while the page changes.
+/// A person presses a mouse button and selects text while the page changes.
 fn updates_take_away_no_click_and_no_selection(page: &mut Chromium, kubectl: &Kubectl, cluster: &Value) {
     open(page, "pause:managed-serviceaccount");
     let at = page.evaluate(
@@ -114,7 +113,7 @@ fn updates_take_away_no_click_and_no_selection(page: &mut Chromium, kubectl: &Ku
     page.wait("document.getElementById('state').textContent === 'live'");
 }
 
-/// A person finds a cluster by its name, and by a click on its cell.
+/// A person finds a cluster by its name and by clicking its cell.
 fn clusters_are_found(page: &mut Chromium) {
     let back = |page: &mut Chromium| {
         page.press("(document.getElementById('back') ?? document.querySelector('.brand')).click()");
@@ -141,7 +140,7 @@ fn clusters_are_found(page: &mut Chromium) {
     back(page);
 }
 
-/// The page of a rollout has its stages and clusters, and the table has those in a state.
+/// A rollout's page shows its stages and clusters, and its table can filter clusters by state.
 fn rollouts_are_followed_on_their_page(page: &mut Chromium) {
     page.press("document.getElementById('rollout:managed-serviceaccount').click()");
     page.wait("document.getElementById('state')?.textContent === 'live'");
@@ -157,7 +156,7 @@ fn rollouts_are_followed_on_their_page(page: &mut Chromium) {
     page.wait("document.getElementById('state')?.textContent === 'live'");
 }
 
-/// A person takes a rollout back on its page, and reads before which clusters return to what.
+/// A person rolls back on a rollout's page, which first shows the affected clusters and their versions.
 fn a_rollout_is_taken_back(page: &mut Chromium) {
     page.press("document.getElementById('rollout:managed-serviceaccount').click()");
     page.wait("document.querySelector('h1').textContent === 'managed-serviceaccount'");
@@ -175,7 +174,7 @@ fn a_rollout_is_taken_back(page: &mut Chromium) {
     check_accessibility(page);
 }
 
-/// Changes and refusals do not load the page again.
+/// Changes and rejections do not reload the page.
 fn a_change_keeps_the_place(page: &mut Chromium) {
     let title = page.evaluate("document.title");
     assert!(title.as_str().unwrap().starts_with("Fleet – Wheelwright – localhost:"), "{title}");
@@ -246,7 +245,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         }
         show_as_before(&mut page);
 
-        // The reasons of a placement, and back.
+        // Open the reasons of a placement and go back.
         page.press("document.querySelector('[aria-labelledby=placements] table a').click()");
         page.wait_for_text("Fleet / Placements");
         page.wait_for_text("Reason");
@@ -271,9 +270,8 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         page.wait_for_text("waits to be accepted");
         rollouts_are_followed_on_their_page(&mut page);
 
-        // A person pauses the rollout by the keyboard; the button that has the focus keeps it while the page
-        // changes.
-        // An open confirmation stays open, too.
+        // A person pauses the rollout with the keyboard. The focused button keeps the focus while the page
+        // changes, and an open confirmation stays open.
         open(&mut page, "pause:managed-serviceaccount");
         page.wait_for_text("No further cluster starts until you resume");
         check_accessibility(&mut page);
@@ -293,7 +291,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
         updates_take_away_no_click_and_no_selection(&mut page, &kubectl, &cluster);
         a_change_keeps_the_place(&mut page);
 
-        // The failed canary is tolerated now, and the next group requests an approval.
+        // The failed canary is now tolerated, and the next group requests an approval.
         let approval = json!({"spec": {"approval": {"mode": "BetweenGroups"}}}).to_string();
         kubectl.run(&["patch", "rolloutpolicy", "managed-serviceaccount", "--type=merge", "-p", &approval]);
         let groups = json!({"maxFailures": "100%", "progressDeadline": "6s"});
@@ -335,7 +333,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
     assert!(rollouts.iter().any(|one| !one.quarantined.is_empty()), "{rollouts:?}");
 }
 
-/// Returns a fleet of `total` clusters in the middle of a rollout: the first `done` of them are done.
+/// Returns a fleet of `total` clusters in the middle of a rollout, of which the first `done` are done.
 fn fleet(total: usize, done: usize) -> Overview {
     let cluster = |number: usize| ClusterSummary {
         name: format!("cluster-{number:04}"),
@@ -359,7 +357,7 @@ fn fleet(total: usize, done: usize) -> Overview {
     Overview { clusters, add_ons: vec![add_on], ..Overview::default() }
 }
 
-/// A fleet of so many clusters, with the number of those that are done.
+/// The number of clusters in a fleet, and how many of them are done.
 struct Progress(usize, Arc<Mutex<usize>>);
 
 impl ReadFleet for Progress {
@@ -383,7 +381,7 @@ async fn six_hundred_and_ten_thousand_clusters_do_not_freeze_the_page_in_a_brows
     }
 }
 
-/// Follows a rollout to so many clusters.
+/// Follows a rollout to `total` clusters.
 async fn follow(total: usize) {
     let dashboard = LocalDashboard::listen(0).await.unwrap();
     let (url, stop) = (dashboard.url.clone(), CancellationToken::new());

@@ -1,4 +1,4 @@
-//! The chart of the agent as helm renders it.
+//! The agent's chart as rendered by helm.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ async fn the_agent_runs_as_the_chart_says_on_a_read_only_root() {
         "metadata": {"name": "bootstrap-hub-kubeconfig", "namespace": NAMESPACE},
         "stringData": {"kubeconfig": serde_saphyr::to_string(&bootstrap).unwrap()}});
     let port = free_port();
-    // The example of values.yaml.
+    // The example from values.yaml.
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "create", "patch", "delete"]}]);
     let (listen, rules) = (format!("listen=\"127.0.0.1:{port}\""), format!("rules={rules}"));

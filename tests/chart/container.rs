@@ -1,4 +1,4 @@
-//! The container of a chart's Deployment as a process, started as a kubelet would start it.
+//! Runs the container of a chart's Deployment as a process, started as a kubelet would start it.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::find;
 use crate::kube::{Cluster, Directory, Process};
 
-/// Returns a command that runs another one as in a pod; its volumes, `--` and the other command follow.
+/// Returns a command prefix that runs a command as in a pod; volumes, `--` and the command follow.
 fn as_in_a_pod(root: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.arg("-rm").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chart/read-only-root")).arg(root);
@@ -33,9 +33,9 @@ fn a_container_of_these_tests_is_not_root_and_gets_no_capability() {
     }
 }
 
-/// Starts the container of a rendered Deployment: with its arguments, environment, volumes and service
-/// account, on a read-only root, as the user of the image and without capabilities. Its seccomp profile is
-/// left out, because each runtime has its own.
+/// Starts the container of a rendered Deployment: with its arguments, environment, volumes and service account, on
+/// a read-only root, as the image's user and without capabilities. Ignores its seccomp profile, because each
+/// runtime has its own.
 pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, dir: &Directory) -> Process {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
@@ -76,7 +76,7 @@ pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, d
         let mode = if mount["readOnly"] == true { "ro" } else { "rw" };
         command.arg(format!("{mode}:{}:{}", path.display(), mount["mountPath"].as_str().unwrap()));
     }
-    // These variables are set by a kubelet.
+    // A kubelet sets these variables.
     command.args(["--", "env", "-i", "HOSTNAME=pod-0"]);
     let (host, port) = cluster.url.trim_start_matches("https://").split_once(':').unwrap();
     command.arg(format!("KUBERNETES_SERVICE_HOST={host}")).arg(format!("KUBERNETES_SERVICE_PORT={port}"));
@@ -89,7 +89,7 @@ pub(super) fn start(name: &'static str, cluster: &Cluster, deployment: &Value, d
     Process::start(name, command, dir)
 }
 
-/// Asserts that each probe of the container is answered with 200.
+/// Asserts that each probe of the container returns 200.
 pub(super) async fn assert_probes(objects: &[Value], port: u16) {
     let container = &find(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
@@ -99,7 +99,7 @@ pub(super) async fn assert_probes(objects: &[Value], port: u16) {
     }
 }
 
-/// Asserts that metrics are not 0.
+/// Asserts that the metrics are not 0.
 pub(super) async fn assert_counted(port: u16, metrics: &[&str]) {
     let answer = get(port, "/metrics").await;
     for metric in metrics {
@@ -108,14 +108,14 @@ pub(super) async fn assert_counted(port: u16, metrics: &[&str]) {
     }
 }
 
-/// Asserts that no API server refused anything to the service account.
+/// Asserts that no API server denied the service account anything.
 pub(super) fn assert_permitted(process: &Process) {
     let log = process.log();
     let refused = |line: &str| line.contains("is forbidden") && line.contains("system:serviceaccount:");
     assert!(!log.lines().any(refused), "a role lacks a permission:\n{log}");
 }
 
-/// Returns the answer to a GET.
+/// Returns the response to a GET.
 async fn get(port: u16, path: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();

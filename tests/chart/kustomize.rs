@@ -1,11 +1,12 @@
-//! The golden cases of kustomizations with charts, as kustomize renders them with the helm that our charts equal.
+//! The golden cases of kustomizations with charts, rendered by kustomize with the helm that our rendering must
+//! match.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::kube::built;
 
-/// Adds the directories below `dir` that hold the output of kustomize.
+/// Adds the directories below `dir` that contain kustomize output.
 fn find(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! The chart as helm renders it: the operator runs with its arguments, environment, service account and
+//! The chart as rendered by helm: the operator runs with its arguments, environment, service account and
 //! permissions, on a read-only root.
 
 mod agent;
@@ -25,11 +25,11 @@ use crate::offline::probe;
 use crate::running::git_daemon;
 use crate::wait::eventually;
 
-/// Longest wait for the proxy to be asked, for a busy machine.
+/// Maximum wait for a request to the proxy, sized for a busy machine.
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// The permissions of the operator beyond the kinds of OCM and its own, and beyond reading anything but
-/// Secrets. The list is complete, so that a review sees a new permission.
+/// The operator's permissions other than for OCM's kinds, its own kinds, and reading anything except Secrets. The
+/// list is complete, so that every new permission shows up in review.
 const REACHED: &[&str] = &[
     "apiextensions.k8s.io/customresourcedefinitions[clustermanagementaddons.addon.open-cluster-management.io,managedclusteraddons.addon.open-cluster-management.io]: patch",
     "apps/controllerrevisions: create,patch,delete",
@@ -49,7 +49,7 @@ const REACHED: &[&str] = &[
     "register.open-cluster-management.io/managedclusters/clientcertificates: update,renew",
 ];
 
-/// Its further permissions in the namespace of the release.
+/// Additional permissions in the namespace of the release.
 const REACHED_IN_RELEASE: &[&str] = &[
     "coordination.k8s.io/leases[wheelwright-operator]: update,patch",
     "core/secrets: create",
@@ -57,13 +57,13 @@ const REACHED_IN_RELEASE: &[&str] = &[
     "core/secrets[wheelwright-webhook]: get,update",
 ];
 
-/// Its further permissions in a namespace of `configNamespaces`.
+/// Additional permissions in a namespace of `configNamespaces`.
 const REACHED_IN_CONFIG: &[&str] = &["core/secrets: get"];
 
-/// The same with `configSecrets`.
+/// Additional permissions in such a namespace with `configSecrets`.
 const REACHED_IN_CONFIG_WITH_SECRETS: &[&str] = &["core/secrets[git]: get"];
 
-/// Its further permissions, everywhere, with `addonRoles`, `tokenAddOns` and `customSigners`.
+/// Additional permissions in all namespaces with `addonRoles`, `tokenAddOns` and `customSigners`.
 const REACHED_WITH_VALUES: &[&str] = &[
     "certificates.k8s.io/certificatesigningrequests/status: patch",
     "certificates.k8s.io/signers[example.com/foo]: approve,sign",
@@ -79,7 +79,7 @@ fn find<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("the chart has no {kind}"))
 }
 
-/// Returns a hub with everything of the chart, and the chart.
+/// Returns a hub with all objects of the chart, and the objects.
 async fn install(name: &str, values: &[&str]) -> (Cluster, Vec<Value>) {
     let hub = Cluster::start(name).await;
     let kubectl = hub.kubectl();
@@ -205,7 +205,7 @@ async fn the_operator_runs_as_the_chart_says_on_a_read_only_root() {
     container::assert_permitted(&operator);
 }
 
-/// Returns what the operator may do in a namespace, one line for each resource of a rule.
+/// Returns what the operator may do in a namespace, one line per resource of a rule.
 async fn reached(hub: &Cluster, namespace: &str) -> Vec<String> {
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": namespace}});
@@ -253,7 +253,8 @@ fn beyond(reached: Vec<String>, known: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn the_operators_identity_reaches_what_the_list_says_and_no_more() {
     let (hub, _) = install("reach", &["configNamespaces=[\"team\"]"]).await;
-    // The operator has no more in the namespace of a cluster than in that of the hub's own components.
+    // In a cluster's namespace, the operator has no more permissions than in the namespace of the hub's
+    // components.
     hub.kubectl().run(&["create", "namespace", "c1"]);
     for namespace in ["kube-system", "c1"] {
         assert_eq!(reached(&hub, namespace).await, REACHED, "{namespace}");
@@ -332,7 +333,7 @@ async fn the_example_repository_needs_no_permission_that_the_operator_lacks() {
     let kubectl = hub.kubectl();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples-repo");
     kubectl.run(&["apply", "-f", &format!("{examples}/bootstrap/managed-serviceaccount.yaml")]);
-    // A dry run creates no namespaces for the objects after them.
+    // A dry run does not create the namespaces that later objects need.
     kubectl.run(&["create", "namespace", "fleet"]);
     kubectl.run(&["create", "namespace", "aws-1"]);
     let operator = format!("--as=system:serviceaccount:{}:wheelwright-operator", helm::NAMESPACE);

@@ -1,11 +1,11 @@
-//! ClusterProfiles of an operator with the rules of the chart.
+//! ClusterProfiles with an operator that has the chart's rules.
 
 use serde_json::json;
 
 use crate::kube::Kubectl;
 use crate::wait::eventually;
 
-/// Binds the set of the cluster `c1` in the namespace `team`, and waits for its profile there.
+/// Binds the cluster set of `c1` to the namespace `team`, and waits for the cluster's profile there.
 pub(super) async fn assert_published(kubectl: &Kubectl) {
     let binding = json!({
         "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",

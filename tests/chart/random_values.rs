@@ -1,4 +1,4 @@
-//! Random values of charts, as a person sees them: git, the operator as a process and kubectl.
+//! Random values in charts, from the user's view: git, the operator as a process and kubectl.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -49,7 +49,7 @@ fn repository(dir: &Path) -> Repository {
     repository
 }
 
-/// Returns the data and the version of the Secret that the chart makes in a namespace.
+/// Returns the data and version of the Secret that the chart creates in a namespace.
 fn made(kubectl: &Kubectl, namespace: &str) -> (Value, Value) {
     let secret = kubectl.run(&["get", "secret", "web", "-n", namespace, "-o", "json"]);
     let secret: Value = serde_json::from_str(&secret).unwrap();
@@ -142,7 +142,7 @@ key: {{ .Key | quote }}
 {{- end }}
 ";
 
-/// Returns the certificates and keys of documents.
+/// Returns the certificates and keys in the documents.
 fn pairs(printed: &str) -> Vec<(Certificate, String)> {
     let documents = printed.split("\n---").filter(|document| document.contains("kind: Certificate"));
     let text = |document: &str, key: &str| {
@@ -154,7 +154,7 @@ fn pairs(printed: &str) -> Vec<(Certificate, String)> {
     documents.map(pair).collect()
 }
 
-/// Returns the parts of a certificate that no random value decides.
+/// Returns the parts of a certificate that do not depend on random values.
 fn shape((certificate, key): &(Certificate, String)) -> Vec<String> {
     const OF_KEYS: [&str; 2] = ["2.5.29.14", "2.5.29.35"];
     let body = &certificate.tbs_certificate;
@@ -194,7 +194,7 @@ fn certificates_have_the_shape_that_helm_gives_them() {
     for (ours, theirs) in ours.iter().zip(&theirs) {
         assert_eq!(shape(ours), shape(theirs));
     }
-    // The identifiers of keys follow from the keys in the same way.
+    // Key identifiers are derived from the keys in the same way.
     let id = |certificate: &Certificate| {
         let extensions = certificate.tbs_certificate.extensions.iter().flatten();
         let found = extensions.clone().find(|one| one.extn_id.to_string() == "2.5.29.14").unwrap();

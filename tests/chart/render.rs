@@ -1,4 +1,4 @@
-//! `wheelwright render --chart` beside helm, on the charts of this repository.
+//! Compares `wheelwright render --chart` with helm on the charts of this repository.
 
 use std::process::{Command, Output, Stdio};
 
@@ -13,7 +13,7 @@ fn rendered(chart: &str, more: &[&str]) -> Output {
     command.args(["--kube-version", "1.36.0"]).args(more).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Returns the objects by kind and name. The pinned helm is of version 3, which sorts them in another order.
+/// Returns the objects sorted by kind and name. The pinned helm 3 sorts them in another order.
 fn sorted(mut objects: Vec<Value>) -> Vec<Value> {
     objects.sort_by_key(|object| format!("{} {}", object["kind"], object["metadata"]));
     objects

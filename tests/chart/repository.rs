@@ -1,4 +1,4 @@
-//! Charts in a config repository, as a person sees them: git, the operator as a process, kubectl and `wheelwright`.
+//! Charts in a config repository, from the user's view: git, the operator as a process, kubectl and `wheelwright`.
 
 use std::path::Path;
 use std::process::Command;
@@ -63,7 +63,7 @@ fn plan(kubeconfig: &Path, dir: &Path) -> (Option<i32>, Value) {
     (output.status.code(), printed.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr))))
 }
 
-/// Returns the values of the add-on that a release of the chart makes, and the version of its settings.
+/// Returns the values of the add-on created by a release of the chart, and the version of its settings.
 fn release(kubectl: &Kubectl, name: &str) -> (String, String) {
     let path = "jsonpath={.spec.agentSpec.workload.manifests[0].data}";
     let values = kubectl.run(&["get", "addontemplate", &format!("{name}-logging"), "-o", path]);

@@ -1,4 +1,4 @@
-//! The schemas of the values of the charts.
+//! The JSON schemas of the charts' values.
 
 use serde_json::{Value, json};
 

@@ -280,7 +280,7 @@ impl User {
         fs::write(path, text).unwrap();
     }
 
-    /// Returns whether a line of bash succeeds, and its output.
+    /// Returns true if a line of bash succeeds, and its output.
     fn bash(&self, line: &str) -> (bool, String) {
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         let git = fs::read_to_string(self.turn.directory.join("git/address")).unwrap();

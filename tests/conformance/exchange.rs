@@ -80,7 +80,7 @@ impl Step {
         if user.is_empty() { self } else { Self { line: format!("{} as {user}", self.line), ..self } }
     }
 
-    /// Returns whether somebody else than an administrator sends the request.
+    /// Returns true if somebody else than an administrator sends the request.
     pub(super) fn has_user(&self) -> bool {
         self.line.contains(" as ")
     }
@@ -306,7 +306,7 @@ impl Exchange {
     }
 }
 
-/// Returns whether an item of a list is one that the control plane creates in every namespace.
+/// Returns true if an item of a list is one that the control plane creates in every namespace.
 fn is_by_controllers(item: &Value) -> bool {
     let metadata = item.get("object").unwrap_or(item).get("metadata");
     metadata.and_then(|metadata| metadata.get("name")) == Some(&json!("kube-root-ca.crt"))

@@ -89,7 +89,7 @@ fn pages() -> BTreeSet<String> {
     folders.into_iter().flat_map(of).collect()
 }
 
-/// Returns whether a test or a module of this name exists: `helm::`, `klusterlet::hosted::`.
+/// Returns true if a test or a module of this name exists: `helm::`, `klusterlet::hosted::`.
 fn is_module(name: &str) -> bool {
     let path = name.trim_end_matches("::").replace("::", "/");
     let exists = |folder: &str| {

@@ -164,7 +164,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Returns whether a text is one word in CamelCase.
+/// Returns true if a text is one word in CamelCase.
 fn is_word(text: &str) -> bool {
     text.len() > 3
         && text.starts_with(|c: char| c.is_ascii_uppercase())

@@ -49,12 +49,12 @@ impl Call {
         call
     }
 
-    /// Returns whether it changes an object. Access reviews change nothing.
+    /// Returns true if it changes an object. Access reviews change nothing.
     pub(super) fn is_write(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete") && !self.resource.ends_with("reviews")
     }
 
-    /// Returns whether it is about a lease or an event, or about no resource, such as `/readyz`. These requests go
+    /// Returns true if it is about a lease or an event, or about no resource, such as `/readyz`. These requests go
     /// on while the fleet is at rest.
     pub(super) fn is_sign_of_life(&self) -> bool {
         matches!(self.resource.as_str(), "leases" | "events") || self.resource.is_empty()

@@ -45,7 +45,7 @@ fn is_read(call: &Call) -> bool {
     matches!(call.verb, "list" | "watch")
 }
 
-/// Returns whether it is a write that a commit causes.
+/// Returns true if it is a write that a commit causes.
 fn is_ours(call: &Call) -> bool {
     call.is_write() && !call.is_sign_of_life()
 }

@@ -207,7 +207,7 @@ impl Fleet {
         Some(works.iter().map(word).collect())
     }
 
-    /// Returns whether the status branch names the last commit.
+    /// Returns true if the status branch names the last commit.
     fn is_reported(&self) -> bool {
         let git = git2::Repository::open_bare(&self.repository).unwrap();
         let commit = git.refname_to_id("refs/heads/main").unwrap().to_string();

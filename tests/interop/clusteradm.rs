@@ -56,7 +56,7 @@ impl Clusteradm {
         command
     }
 
-    /// Returns whether a command succeeds, and all that it prints.
+    /// Returns true if a command succeeds, and all that it prints.
     fn output(&self, line: &str) -> (bool, String) {
         let output = self.command(line).output().unwrap();
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();

@@ -188,7 +188,7 @@ impl Fleet {
         .await;
     }
 
-    /// Returns whether the agent feeds back which configuration the Deployment of the add-on has.
+    /// Returns true if the agent feeds back which configuration the Deployment of the add-on has.
     pub(super) fn reports_address(&self) -> bool {
         let work = self.get("manifestwork/addon-hello-deploy-0", "c1");
         work["status"].to_string().contains("ConfigAddress")

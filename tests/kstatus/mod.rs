@@ -94,7 +94,7 @@ fn stricter(object: &Value) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a workload has surplus pods of the newest version, which kstatus waits for. An autoscaler
+/// Returns true if a workload has surplus pods of the newest version, which kstatus waits for. An autoscaler
 /// may have asked for them.
 fn scales_down(object: &Value) -> bool {
     object["status"]["replicas"].as_i64() > object["spec"]["replicas"].as_i64()

@@ -308,7 +308,7 @@ impl Maker {
 
 /// The health of a fleet.
 struct Ways {
-    /// Whether clusters that must be updated are passed as ToApply.
+    /// True if clusters that must be updated are passed as ToApply.
     add_ons: bool,
     assigned: bool,
     joined: bool,

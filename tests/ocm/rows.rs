@@ -275,7 +275,7 @@ impl Asked<'_> {
         Some(before.join(after))
     }
 
-    /// Returns whether any stage has too many failures (row A).
+    /// Returns true if any stage has too many failures (row A).
     fn is_breached(
         &self,
         mandatory: &[Group],

@@ -15,7 +15,7 @@ const UNNAMED: &[(&str, &str)] = &[
 /// A dependency in a manifest.
 pub(super) struct Dependency<'t> {
     pub(super) package: &'t str,
-    /// Whether only tests, benches and fuzz targets use it.
+    /// True if only tests, benches and fuzz targets use it.
     pub(super) is_of_tests: bool,
 }
 

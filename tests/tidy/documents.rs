@@ -18,7 +18,7 @@ fn mentions(page: &str) -> Vec<&str> {
     found
 }
 
-/// Returns whether a text names a file or a directory of the tree.
+/// Returns true if a text names a file or a directory of the tree.
 fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-*<>{},".contains(c));
     let first = text.split('/').next().unwrap_or_default();
@@ -35,7 +35,7 @@ fn alternatives(path: &str) -> Vec<String> {
     inside.split(',').flat_map(|choice| alternatives(&format!("{before}{choice}{after}"))).collect()
 }
 
-/// Returns whether a path with placeholders (`<name>`, `*`) matches one that exists.
+/// Returns true if a path with placeholders (`<name>`, `*`) matches one that exists.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<_>, Vec<_>) =
         (pattern.trim_end_matches('/').split('/').collect(), path.split('/').collect());

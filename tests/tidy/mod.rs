@@ -56,7 +56,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns whether a file contains only tests: it is in a `tests` folder, or is a `tests.rs`.
+/// Returns true if a file contains only tests: it is in a `tests` folder, or is a `tests.rs`.
 pub(crate) fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }

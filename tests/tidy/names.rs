@@ -22,14 +22,14 @@ fn problems(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns whether a name begins with a code (`t38_…`) or with `test_`.
+/// Returns true if a name begins with a code (`t38_…`) or with `test_`.
 fn is_coded(name: &str) -> bool {
     let (first, _) = name.split_once('_').unwrap_or_default();
     let is_code = first.chars().skip(1).all(|c| c.is_ascii_digit()) && first.len() > 1;
     first == "test" || (is_code && first.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
-/// Returns whether code has `bug!(…)`, or a `cfg!(…)` with `test`.
+/// Returns true if code has `bug!(…)`, or a `cfg!(…)` with `test`.
 fn decides_by_test(words: &[&str]) -> bool {
     let arguments = words.iter().take_while(|word| **word != ")");
     words[0] == "bug" || arguments.into_iter().any(|word| *word == "test")

@@ -27,7 +27,7 @@ fn uids(objects: &BTreeMap<&'static str, Value>) -> Vec<Value> {
     objects.values().map(|object| object["metadata"]["uid"].clone()).collect()
 }
 
-/// Returns whether an object has an annotation or a label of Argo CD.
+/// Returns true if an object has an annotation or a label of Argo CD.
 fn is_tracked(object: &Value) -> bool {
     let metadata = &object["metadata"];
     metadata["annotations"][TRACKING_ID].is_string() || metadata["labels"][INSTANCE].is_string()
