@@ -1,4 +1,4 @@
-//! Add-ons of others, as they are published.
+//! Published add-ons from other projects.
 
 use std::os::unix::fs::symlink;
 
@@ -8,11 +8,11 @@ use crate::kube::{built, free_port};
 const MANAGED_SERVICE_ACCOUNT: &str = "quay.io/open-cluster-management/managed-serviceaccount:v0.10.0";
 const CLUSTER_PROXY: &str = "quay.io/open-cluster-management/cluster-proxy:v0.10.0";
 const PROPAGATOR: &str = "quay.io/open-cluster-management/governance-policy-propagator:v0.17.0";
-/// The namespace of the charts of add-ons.
+/// The namespace in which the add-ons' charts are installed.
 const NAMESPACE: &str = "open-cluster-management-addon";
 
-/// OCM's managed-serviceaccount is installed as it is published: its manager runs on the hub, its agents on the spokes, and a spoke accepts the
-/// token that the hub gets.
+/// OCM's managed-serviceaccount is installed as published: its manager runs on the hub and its agents on the
+/// spokes, and a spoke accepts the token that the hub gets.
 #[test]
 fn a_published_add_on_runs_with_its_manager_on_real_nodes() {
     let user = User::of_new_clusters("published");
@@ -43,8 +43,9 @@ fn a_published_add_on_runs_with_its_manager_on_real_nodes() {
     assert!(name.contains("system:serviceaccount:open-cluster-management-agent-addon:robot"), "{name}");
 }
 
-/// OCM's cluster-proxy is installed by its chart: requests from the hub reach Services and API servers of the spokes through its tunnel, for accounts of
-/// the spoke and of the hub. The add-on leaves the spokes after an approval.
+/// OCM's cluster-proxy is installed with its chart. Through its tunnel, requests from the hub reach Services and
+/// API servers of the spokes, with accounts of the spoke and of the hub. The add-on leaves the spokes after an
+/// approval.
 #[test]
 #[ignore = "its programs take too long to build: make addons"]
 fn requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes() {
@@ -98,7 +99,8 @@ fn requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes() {
     }
 }
 
-/// The Service of the spokes for `requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes`. The account of the hub may see it.
+/// The Service on the spokes for `requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes`, which the hub's
+/// account may see.
 const WEB: &str = r#"apiVersion: v1
 kind: Namespace
 metadata: {name: web}
@@ -127,14 +129,15 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "cluster:hub:system:serviceaccount:default:visitor"}]
 "#;
 
-/// The server of cluster-proxy for users, on a port of this machine.
+/// The user server of cluster-proxy, on a local port.
 struct Tunnel<'u> {
     user: &'u User,
     port: u16,
 }
 
 impl Tunnel<'_> {
-    /// Sends a request of kubectl to the API server of c1, with the token that a command prints, until the answer has some words.
+    /// Sends a kubectl request to c1's API server, with the token printed by a command, until the answer contains
+    /// `words`.
     fn asks_as(&self, token: &str, request: &str, words: &str) {
         let host = format!("cluster-proxy-addon-user.{NAMESPACE}.svc");
         let port = self.port;
@@ -147,7 +150,7 @@ impl Tunnel<'_> {
         );
     }
 
-    /// Sends a request to the Service of a spoke, until the answer has a status.
+    /// Sends a request to a spoke's Service until the response has the given status.
     fn gets(&self, cluster: &str, path: &str, status: &str) {
         let host = format!("cluster-proxy-addon-user.{NAMESPACE}.svc");
         let port = self.port;
@@ -173,9 +176,10 @@ impl Tunnel<'_> {
     }
 }
 
-/// OCM's governance-policy-propagator is installed as its project ships it, with its webhook: a policy reaches the namespaces of its clusters on the hub,
-/// and the compliance that the clusters report there comes back to it. The program that carries policies between a cluster and its namespace cannot be
-/// built here: lines of bash do it, with the credentials that our agent keeps for an add-on of that name.
+/// OCM's governance-policy-propagator is installed as its project ships it, with its webhook. A policy reaches its
+/// clusters' namespaces on the hub, and the compliance that the clusters report there is collected in the policy.
+/// The program that carries policies between a cluster and its namespace cannot be built here. Lines of bash
+/// replace it, with the credentials that our agent keeps for an add-on of that name.
 #[test]
 #[ignore = "its program takes too long to build: make addons"]
 fn a_policy_reaches_its_clusters_and_their_compliance_comes_back_on_real_nodes() {
@@ -222,7 +226,7 @@ fn a_policy_reaches_its_clusters_and_their_compliance_comes_back_on_real_nodes()
             "kubectl --context {cluster} -n default wait configmap/banner --for=create --timeout=60s"
         ));
     }
-    // The policy asks for the name of each cluster.
+    // The policy checks for the name of each cluster.
     user.carries_the_policy("c1", "Compliant");
     user.carries_the_policy("c2", "NonCompliant");
     user.eventually(COMPLIANCE, "NonCompliant: c1=Compliant c2=NonCompliant ");
@@ -237,12 +241,12 @@ fn a_policy_reaches_its_clusters_and_their_compliance_comes_back_on_real_nodes()
     }
 }
 
-/// Prints the compliance of the policy, and of its clusters.
+/// Prints the compliance of the policy overall and per cluster.
 const COMPLIANCE: &str = "kubectl -n policies get policy banner -o \
     'jsonpath={.status.compliant}: {range .status.status[*]}{.clustername}={.compliant} {end}'";
 
-/// The add-on that OCM calls governance-policy-framework, without its program: the kind Policy and the namespace of its policies on the cluster, and the
-/// permissions that the program needs on the hub. Its clusters are selected in the namespace `policies`.
+/// OCM's add-on governance-policy-framework without its program: the kind Policy and the namespace for policies on
+/// the cluster, and the program's permissions on the hub. Its clusters are selected in the namespace `policies`.
 const FRAMEWORK: &str = r#"---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -310,7 +314,7 @@ subjects: [{apiGroup: policy.open-cluster-management.io, kind: Policy, name: ban
 ";
 
 impl User {
-    /// Waits until an add-on works on both spokes.
+    /// Waits until an add-on is available on both spokes.
     fn has_addon(&self, name: &str) {
         for cluster in ["c1", "c2"] {
             let addon = format!("kubectl -n {cluster} wait managedclusteraddon/{name} --timeout=120s");
@@ -319,7 +323,7 @@ impl User {
         }
     }
 
-    /// Installs the propagator with its webhook. The project has cert-manager make the certificate.
+    /// Installs the propagator with its webhook. In the project, cert-manager creates the certificate.
     fn installs_the_propagator(&self) {
         self.run("for file in governance/crds/*.yaml; do kubectl apply -f $file; done");
         self.run(
@@ -346,7 +350,7 @@ impl User {
         );
     }
 
-    /// Takes the credentials for the hub that the add-on has on a cluster.
+    /// Reads the add-on's hub credentials from a cluster.
     fn has_credentials(&self, cluster: &str) {
         let secret = format!(
             "secret/governance-policy-framework-hub-kubeconfig --context {cluster} -n open-cluster-management-agent-addon"
@@ -358,7 +362,8 @@ impl User {
         ));
     }
 
-    /// Copies the policy to a cluster, looks whether the cluster is as the policy says, and reports that: first to the cluster, then to the hub.
+    /// Copies the policy to a cluster, checks if the cluster complies, and reports the result first on the
+    /// cluster, then on the hub.
     fn carries_the_policy(&self, cluster: &str, expected: &str) {
         let hub = format!("kubectl --kubeconfig {cluster}/kubeconfig -n {cluster}");
         self.run(&format!(

@@ -1,17 +1,17 @@
-//! Sections of the how-to whose objects people copy.
+//! Sections of the how-to that contain objects to copy.
 
 use super::{ADDON, User};
 use crate::docs::blocks;
 
 const PAGE: &str = "docs/how-to.md";
 
-/// Returns the objects of a section, which begin with some words.
+/// Returns the objects of a section, given their first words.
 fn objects(start: &str) -> String {
     let section = blocks(PAGE).into_iter().map(|block| block.text).find(|text| text.contains(start));
     section.unwrap_or_else(|| panic!("{PAGE} has no block with {start:?}"))
 }
 
-/// Returns the only block of commands with some words, for another add-on.
+/// Returns the only block of commands that contains some words, rewritten for another add-on.
 fn commands(words: &str, add_on: &str) -> String {
     objects(words).replace("managed-serviceaccount", add_on)
 }
@@ -21,7 +21,7 @@ const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: fleet
     metadata: {name: global, namespace: fleet}\nspec: {clusterSet: global}\n";
 
 impl User {
-    /// Commits a version of the add-on `logging` with the strategy of the section about canaries.
+    /// Commits a version of the add-on `logging` with the rollout strategy from the canary section.
     fn releases_to_canaries(&self, version: &str, arguments: &str, soak: &str) {
         let workload = self.workload("logging", version, arguments);
         let template = ADDON.split_once("---\n").unwrap().0.replace("WORKLOAD", &workload);
@@ -43,12 +43,12 @@ impl User {
         self.commit(&format!("version {version}"));
     }
 
-    /// Asserts that both spokes have a version.
+    /// Asserts that both spokes run a version.
     fn have(&self, version: &str) {
         assert_eq!(["c1", "c2"].map(|cluster| self.version_on(cluster, "logging")), [version, version]);
     }
 
-    /// Waits until the canary has a version.
+    /// Waits until the canary runs a version.
     fn canary_has(&self, version: &str) {
         self.eventually(
             "kubectl --context c1 -n logging get deployment logging -o yaml",
@@ -63,8 +63,9 @@ impl User {
     }
 }
 
-/// Canaries, rollbacks and approvals with the objects of the how-to. The canary goes first, and without one nothing waits for it. A version
-/// that fails returns by itself, and one that is late does when a person undoes it, also in a freeze. Each group waits for an approval.
+/// Canaries, rollbacks and approvals with the objects from the how-to. The canary goes first; if there is none,
+/// nothing waits for it. A failing version is rolled back automatically, and a late one when a person undoes it,
+/// even during a freeze. Each group waits for an approval.
 #[test]
 fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     let user = User::alone("logging");
@@ -118,8 +119,8 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     user.run("kubectl delete rolloutpolicy everything logging; kubectl label managedcluster c1 canary-");
 }
 
-/// Two hubs follow one repository as the how-to says, each with its overlay: a commit reaches one of them, and both report on one branch. A
-/// namespace has profiles of the clusters whose set it binds.
+/// Two hubs follow one repository as in the how-to, each with its own overlay: a commit reaches one of them, and
+/// both report on one branch. A namespace gets profiles of the clusters whose set it binds.
 #[test]
 fn two_hubs_share_a_repository_on_real_nodes() {
     let user = User::of_new_clusters("fleet");

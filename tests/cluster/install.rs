@@ -1,9 +1,9 @@
-//! The operator, the agents and the dashboard as pods: installed, upgraded, moved and killed.
+//! The operator, agents and dashboard as pods: installed, upgraded, moved and killed.
 
 use super::User;
 use crate::kube::free_port;
 
-/// A commit with an add-on reaches a pod on each spoke, one cluster after the other.
+/// A commit with an add-on reaches a pod on each spoke, one cluster at a time.
 #[test]
 fn a_commit_reaches_a_pod_on_each_spoke_on_real_nodes() {
     let user = User::of_a_fleet("greeter");
@@ -16,7 +16,8 @@ fn a_commit_reaches_a_pod_on_each_spoke_on_real_nodes() {
     user.runs("2");
 }
 
-/// The charts install the operator, the dashboard and the agents, move them to another image, and back; add-ons follow their commits throughout.
+/// The charts install the operator, dashboard and agents, then upgrade them to another image and roll back.
+/// Add-ons follow their commits throughout.
 #[test]
 fn charts_are_installed_upgraded_and_rolled_back_on_real_nodes() {
     let user = User::of_new_clusters("helmed");
@@ -71,7 +72,8 @@ fn charts_are_installed_upgraded_and_rolled_back_on_real_nodes() {
     user.runs("3");
 }
 
-/// `wheelwright` installs, upgrades and uninstalls the operator; pods go on without it, and a new installation takes the fleet up again.
+/// `wheelwright` installs, upgrades and uninstalls the operator. Pods keep running without it, and a new
+/// installation takes over the fleet.
 #[test]
 fn the_command_installs_upgrades_and_uninstalls_on_real_nodes() {
     let user = User::of_new_clusters("commanded");
@@ -101,7 +103,8 @@ fn the_command_installs_upgrades_and_uninstalls_on_real_nodes() {
     user.runs("3");
 }
 
-/// The pod of the leading operator is killed during a rollout: another one leads, and the rollout goes on.
+/// The pod of the leading operator is killed during a rollout: another one takes the lead, and the rollout
+/// continues.
 #[test]
 fn a_rollout_outlives_the_leaders_pod_on_real_nodes() {
     let user = User::alone("leaderless");
@@ -119,7 +122,8 @@ fn a_rollout_outlives_the_leaders_pod_on_real_nodes() {
     user.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=60s");
 }
 
-/// A drain of the hub's only node evicts one operator and leaves the other: the PodDisruptionBudget keeps one. The fleet is served throughout.
+/// Draining the hub's only node evicts one operator and keeps the other, because of the PodDisruptionBudget. The
+/// fleet is served throughout.
 #[test]
 fn a_drained_node_keeps_an_operator_on_real_nodes() {
     let user = User::alone("drained");
@@ -133,7 +137,8 @@ fn a_drained_node_keeps_an_operator_on_real_nodes() {
     user.run("kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=120s");
 }
 
-/// The nodes of the hub and of a spoke lose their power and come back: operator, agent and add-on run again, and the next commit is rolled out.
+/// The nodes of the hub and of a spoke lose power and come back: the operator, agent and add-on run again, and the
+/// next commit is rolled out.
 #[test]
 fn nodes_that_lost_their_power_come_back_on_real_nodes() {
     let user = User::alone("powerless");
@@ -156,7 +161,7 @@ fn nodes_that_lost_their_power_come_back_on_real_nodes() {
 }
 
 impl User {
-    /// Waits until both spokes run a version of the add-on of this journey.
+    /// Waits until both spokes run a version of this journey's add-on.
     pub(super) fn runs(&self, version: &str) {
         let name = &self.name;
         self.eventually(
@@ -170,13 +175,14 @@ impl User {
         }
     }
 
-    /// Returns the name of the pod that leads.
+    /// Returns the name of the leader's pod.
     fn leader(&self) -> String {
         let lease = "kubectl -n wheelwright-system get lease wheelwright-operator -o 'jsonpath={.spec.holderIdentity}'";
         self.run(lease).rsplit_once('_').unwrap().0.to_owned()
     }
 
-    /// All pods of ours run an image. None was restarted, unless it had to end because it could not renew its lease.
+    /// Asserts that all our pods run an image without restarts, except an operator that exited because it could
+    /// not renew its lease.
     fn pods_run(&self, image: &str) {
         let columns = "custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image,\
             READY:.status.containerStatuses[*].ready,RESTARTS:.status.containerStatuses[*].restartCount";
@@ -204,7 +210,8 @@ impl User {
         assert_eq!(count, 5, "two operators, a dashboard and two agents");
     }
 
-    /// The pods of the hub are what the strictest Pod Security Standard lets in, and have limits, probes and NetworkPolicies.
+    /// Asserts that the hub's pods meet the strictest Pod Security Standard and have limits, probes and
+    /// NetworkPolicies.
     fn pods_are_restricted(&self) {
         let warnings = self.run(
             "kubectl label --dry-run=server --overwrite namespace wheelwright-system pod-security.kubernetes.io/enforce=restricted; \
@@ -228,7 +235,7 @@ impl User {
         );
     }
 
-    /// The dashboard answers through its Service, with the token of a visitor.
+    /// Asserts that the dashboard responds through its Service, given a visitor's token.
     fn dashboard_answers(&self) {
         self.run(
             "kubectl -n wheelwright-system rollout status deployment/wheelwright-dashboard --timeout=60s",

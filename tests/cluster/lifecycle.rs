@@ -1,12 +1,12 @@
-//! Things that people take away or move: objects of a repository, the repository, a cluster.
+//! People remove or move objects of a repository, the repository, or a cluster.
 
 use super::User;
 
 const SETTINGS: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: default}\ndata: {text: hello}\n";
 
-/// A commit that drops an add-on and a set in use waits for an approval, and the pods go on. After `wheelwright repo approve` nothing of them is
-/// left on the spokes.
+/// A commit that drops an add-on and a set in use waits for an approval, and the pods keep running. After
+/// `wheelwright repo approve`, nothing of them is left on the spokes.
 #[test]
 fn what_is_in_use_leaves_its_repository_only_after_an_approval_on_real_nodes() {
     let user = User::of_a_fleet("deletions");
@@ -33,8 +33,8 @@ fn what_is_in_use_leaves_its_repository_only_after_an_approval_on_real_nodes() {
     user.run("wheelwright repo reconcile deletions");
 }
 
-/// A repository moves to another address: the ConfigRepo follows it there, the pods of an add-on and of a set go on, and the next commit is
-/// rolled out.
+/// A repository moves to another address. The ConfigRepo follows it, the pods of an add-on and a set keep running,
+/// and the next commit is rolled out.
 #[test]
 fn a_repository_moves_without_a_rollout_on_real_nodes() {
     let user = User::of_a_fleet("moving");
@@ -59,8 +59,8 @@ fn a_repository_moves_without_a_rollout_on_real_nodes() {
     user.arrives("2");
 }
 
-/// A cluster leaves the fleet: its add-ons and works go from it, `wheelwright unjoin` removes the agent, and the other cluster keeps what it
-/// runs. It may join again.
+/// A cluster leaves the fleet: its add-ons and works are removed, `wheelwright unjoin` removes the agent, and the
+/// other cluster keeps what it runs. The cluster may join again.
 #[test]
 fn a_cluster_leaves_the_fleet_and_joins_it_again_on_real_nodes() {
     let user = User::alone("leaving");
@@ -96,7 +96,8 @@ fn a_cluster_leaves_the_fleet_and_joins_it_again_on_real_nodes() {
     user.run("kubectl -n leaving delete manifestworkreplicaset settings");
 }
 
-/// An agent is upgraded: `wheelwright join` runs again with another image. What the cluster runs goes on, and follows the next commit.
+/// An agent is upgraded by running `wheelwright join` again with another image. The cluster's workloads keep
+/// running and follow the next commit.
 #[test]
 fn an_agent_is_upgraded_by_joining_again_on_real_nodes() {
     let user = User::alone("upgraded");
@@ -104,7 +105,7 @@ fn an_agent_is_upgraded_by_joining_again_on_real_nodes() {
     user.follow();
     user.arrives("1");
     let pods = user.pods_on_spokes();
-    // The last one leaves the fleet as it was.
+    // The last image leaves the fleet unchanged.
     for image in ["wheelwright:next", "wheelwright:0.1.0"] {
         user.run(&format!(
             "join=$(wheelwright get token | sed -n 's/<cluster_name>/c1/p'); ${{join/wheelwright:0.1.0/{image}}} --context c1 --wait 2m"

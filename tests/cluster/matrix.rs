@@ -1,4 +1,4 @@
-//! Versions that fail, of each kind of workload, as add-ons, as sets, and as stages of a ConfigRepo.
+//! Failing versions of each kind of workload, as add-ons, as sets, and as stages of a ConfigRepo.
 
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ const WORKLOADS: [Workload; 7] = [
     Workload { name: "job", api: "batch/v1", kind: "Job", spec: "" },
 ];
 
-/// A way to fail, and the reason that a kubelet, a scheduler or a controller gives for it.
+/// A type of failure, and the reason that a kubelet, a scheduler or a controller reports for it.
 struct Failure {
     name: &'static str,
     reason: &'static str,
@@ -60,7 +60,7 @@ const FAILURES: [Failure; 6] = [
     Failure { name: "quota", reason: "FailedCreate", image: "1", arguments: "serve", cpu: "600m" },
 ];
 
-/// Returns the manifests of a namespace. Pods in the one for quotas may request half a CPU together.
+/// Returns the manifests of a namespace. In the one for quotas, all pods together may request half a CPU.
 fn namespace(name: &str) -> Vec<String> {
     let namespace = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}");
     let quota = format!(
@@ -70,17 +70,17 @@ fn namespace(name: &str) -> Vec<String> {
     [namespace].into_iter().chain(name.ends_with("quota").then_some(quota)).collect()
 }
 
-/// A workload that fails in a way.
+/// A workload with a type of failure.
 struct Cell {
     name: String,
     reason: &'static str,
     namespace: String,
-    /// The manifest of the version that works, and of the one that fails. The pods of a Job cannot change, so a
-    /// ConfigMap comes before it.
+    /// The manifests of the working and the failing version. A ConfigMap precedes the Job because a Job's pods
+    /// cannot change.
     manifests: [String; 2],
 }
 
-/// Returns all cells, in namespaces with a prefix.
+/// Returns all cells, in namespaces with a common prefix.
 fn cells(prefix: &str) -> Vec<Cell> {
     let every = FAILURES.iter().flat_map(|failure| WORKLOADS.iter().map(move |workload| (workload, failure)));
     every.map(|(workload, failure)| cell(prefix, workload, failure)).collect()
@@ -127,8 +127,8 @@ impl Cell {
     }
 }
 
-/// Rolls out versions that work and then those that fail, and waits until each names its reason. `object` writes a version of a cell, and
-/// `kind` is where `wheelwright status` lists it.
+/// Rolls out working versions and then failing ones, and waits until each shows its reason. `object` writes a
+/// version of a cell, and `kind` is where `wheelwright status` lists it.
 fn fails_with_its_reason(user: &User, cells: &[Cell], kind: &str, object: impl Fn(&Cell, usize) -> String) {
     let write = |version: usize| {
         let objects = cells.iter().map(|cell| format!("---\n{}\n", object(cell, version)));
@@ -148,7 +148,8 @@ fn fails_with_its_reason(user: &User, cells: &[Cell], kind: &str, object: impl F
     });
 }
 
-/// Versions of 7 workloads that fail in 6 ways, as add-ons: none is ever done, and each names the reason.
+/// Versions of 7 workloads that fail in 6 ways, as add-ons: none of them ever completes, and each shows the
+/// reason.
 #[test]
 #[ignore = "it keeps hundreds of pods busy, which slows what runs beside it: make matrix"]
 fn no_add_on_that_fails_is_done_on_real_nodes() {
@@ -166,7 +167,7 @@ fn no_add_on_that_fails_is_done_on_real_nodes() {
              installStrategy: {{type: Placements, placements: [{{name: one, namespace: madd}}]}}}}}}"
         )
     });
-    // `lastAppliedConfig` keeps what has succeeded once.
+    // `lastAppliedConfig` keeps the last successful configuration.
     let list = "kubectl get managedclusteraddons -A -o \
         'jsonpath={range .items[*]}{.status.configReferences[0].lastAppliedConfig.name} {end}'";
     let succeeded = user.run(list);
@@ -177,7 +178,8 @@ fn no_add_on_that_fails_is_done_on_real_nodes() {
     assert!(done.is_empty(), "{done:?}");
 }
 
-/// Versions of 7 workloads that fail in 6 ways, as ManifestWorkReplicaSets: none is ever done, and each names the reason.
+/// Versions of 7 workloads that fail in 6 ways, as ManifestWorkReplicaSets: none of them ever completes, and each
+/// shows the reason.
 #[test]
 #[ignore = "it keeps hundreds of pods busy, which slows what runs beside it: make matrix"]
 fn no_set_that_fails_is_done_on_real_nodes() {
@@ -196,7 +198,8 @@ fn no_set_that_fails_is_done_on_real_nodes() {
     assert_eq!(rolled_out.matches("=False").count(), cells.len(), "{rolled_out}");
 }
 
-/// Versions of 7 workloads that fail in 6 ways, as stages of ConfigRepos on the hub: the stage after them is never applied, and each names the object.
+/// Versions of 7 workloads that fail in 6 ways, as stages of ConfigRepos on the hub: the next stage is never
+/// applied, and each ConfigRepo names the object.
 #[test]
 #[ignore = "it keeps hundreds of pods busy, which slows what runs beside it: make matrix"]
 fn no_stage_that_fails_is_done_on_real_nodes() {
@@ -269,13 +272,13 @@ fn no_stage_that_fails_is_done_on_real_nodes() {
     }
 }
 
-/// Returns a Placement `one` that selects one cluster, in a namespace of its own.
+/// Returns a Placement `one` that selects one cluster, in a separate namespace.
 fn on_one_cluster(namespace: &str) -> String {
     super::PLACEMENT.replace("NAME", namespace).replace("name: all,", "name: one,")
         + "  numberOfClusters: 1\n"
 }
 
-/// Returns the cells with what `wheelwright status` says of them.
+/// Returns the cells with their entries in `wheelwright status`.
 fn workloads<'a>(status: &'a Value, kind: &str, cells: &'a [Cell]) -> Vec<(&'a Cell, &'a Value)> {
     let of = |cell: &'a Cell| {
         let mut all = status[kind].as_array().into_iter().flatten();
@@ -293,7 +296,7 @@ fn not_done(workloads: &[(&Cell, &Value)]) -> Vec<String> {
     others.map(|(cell, workload)| format!("{}: {}", cell.name, workload["groups"])).collect()
 }
 
-/// Returns those that are done, or whose cluster does not have the reason.
+/// Returns the workloads that are done or whose cluster lacks the reason.
 fn without_reason(workloads: &[(&Cell, &Value)]) -> Vec<String> {
     let is_named = |cell: &Cell, workload: &Value| {
         workload["settled"] == 0 && workload["groups"].to_string().contains(cell.reason)

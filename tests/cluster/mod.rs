@@ -1,26 +1,27 @@
 //! Journeys: what people do with git, `wheelwright`, kubectl and helm, on clusters whose nodes run pods.
 //!
-//! `tests/cluster/bed` starts the clusters: a hub, and the spokes `c1` and `c2`. The tests use those that `WHEELWRIGHT_CLUSTERS` names
-//! (`tests/run` and `make cluster` set and print it), or start their own. The name of a journey ends with `on_real_nodes`. Its commands
-//! are lines of bash, as a page of the docs has them:
+//! `tests/cluster/bed` starts the clusters: a hub and the spokes `c1` and `c2`. The tests use the clusters that
+//! `WHEELWRIGHT_CLUSTERS` names (set by `tests/run`, printed by `make cluster`), or start their own. The name of a
+//! journey ends with `on_real_nodes`. Its commands are lines of bash, written as in the docs:
 //!
 //! ```ignore
 //! /// A commit with an add-on reaches a pod on each spoke.
 //! #[test]
 //! fn a_commit_reaches_a_pod_on_real_nodes() {
 //!     let user = User::of_a_fleet("greeter");              // wheelwright is installed; c1 and c2 have joined
-//!     user.addon("1", "serve");                            // writes fleet/: the add-on `greeter` as the Deployment `greeter` of c1 and c2
-//!     user.commit("version 1");                            // and pushes it
-//!     user.follow();                                       // makes the ConfigRepo `greeter`
+//!     user.addon("1", "serve");                            // writes fleet/: the add-on `greeter`, a Deployment `greeter` on c1 and c2
+//!     user.commit("version 1");                            // commits and pushes fleet/
+//!     user.follow();                                       // creates the ConfigRepo `greeter`
 //!     user.eventually("wheelwright rollout status greeter", "2 of 2 clusters done");
 //!     user.run("kubectl --context c1 -n greeter wait --for=condition=Available deployment/greeter --timeout=60s");
 //! }
 //! ```
 //!
-//! Journeys of [`User::of_a_fleet`] run at the same time on the same hub, so all that they make has their name. Those that touch what others
-//! use, such as labels of clusters or the operator's pods, have the fleet for themselves ([`User::alone`]), or start with new clusters
-//! ([`User::of_new_clusters`]). `tests/run` starts two beds: one for the fleet, and one for new clusters. `user.run` panics if the command
-//! fails, `user.fails` if it succeeds. When a journey fails, its commands and the state of the clusters are printed.
+//! Journeys of [`User::of_a_fleet`] run at the same time on the same hub, so everything they create carries their
+//! name. Journeys that touch what others use, such as labels of clusters or the operator's pods, have the fleet to
+//! themselves ([`User::alone`]) or start with new clusters ([`User::of_new_clusters`]). `tests/run` starts two
+//! beds: one for the fleet and one for new clusters. `user.run` panics if the command fails, `user.fails` if it
+//! succeeds. When a journey fails, its commands and the state of the clusters are printed.
 
 mod addons;
 mod how_to;
@@ -50,17 +51,18 @@ use serde_json::Value;
 
 use crate::kube::{assets, helm};
 
-/// The variable with the directories of running beds: one for the fleet, and another one if journeys with new clusters run beside it.
+/// The variable that lists the directories of running beds: one for the fleet and, if journeys with new clusters
+/// run at the same time, another one.
 const VARIABLE: &str = "WHEELWRIGHT_CLUSTERS";
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// Longest wait for a state, for a busy machine.
+/// Maximum wait for a state, sized for a busy machine.
 const WITHIN: Duration = Duration::from_secs(180);
-/// Interval of the checks. Each runs a program.
+/// Polling interval. Each check runs a program.
 const POLL: Duration = Duration::from_millis(400);
 /// Seconds after which a command is killed.
 const LIMIT: &str = "400";
 
-/// Returns the directory of each bed, and starts one if none runs.
+/// Returns the directory of each bed, starting a bed if none is running.
 fn beds() -> &'static [PathBuf] {
     static BEDS: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BEDS.get_or_init(|| {
@@ -77,25 +79,26 @@ fn beds() -> &'static [PathBuf] {
         output.read_line(&mut line).unwrap();
         let directory = line.trim().strip_prefix(&format!("{VARIABLE}=")).map(PathBuf::from);
         let directory = directory.unwrap_or_else(|| panic!("no clusters with real nodes: {line}"));
-        // The clusters end when this process closes one of the pipes, which it does when it ends.
+        // The clusters stop when one of the pipes is closed, at the latest when this process exits.
         std::mem::forget((bed, output));
         vec![directory]
     })
 }
 
-/// The clusters of a bed, whose state between journeys the holder of an exclusive lock may change.
+/// The clusters of a bed. The holder of an exclusive lock may change the state that they have between journeys.
 struct Turn {
     directory: &'static Path,
     lock: File,
 }
 
 impl Turn {
-    /// Waits until no journey uses the clusters of the bed that has the fleet.
+    /// Waits until no journey uses the clusters of the fleet's bed.
     fn of_the_fleet() -> Self {
         Self::exclusive(&beds()[0])
     }
 
-    /// Waits until no journey uses the clusters of the bed whose clusters are made new for each journey. It is the same if there is only one.
+    /// Waits until no journey uses the bed whose clusters are reset for each journey. If there is only one bed, it
+    /// serves both purposes.
     fn of_new_clusters() -> Self {
         Self::exclusive(&beds()[beds().len() - 1])
     }
@@ -106,7 +109,7 @@ impl Turn {
         Self { directory, lock }
     }
 
-    /// Marks whether the clusters have the fleet that journeys share.
+    /// Records if the clusters have the fleet that journeys share.
     fn mark(&self, has_fleet: bool) {
         let mark = self.directory.join("fleet");
         match has_fleet {
@@ -119,7 +122,7 @@ impl Turn {
         self.directory.join("fleet").exists()
     }
 
-    /// Makes all clusters new, unless they were just started.
+    /// Resets all clusters, unless they were just started.
     fn reset(&self) {
         self.mark(false);
         if fs::remove_file(self.directory.join("new")).is_err() {
@@ -127,7 +130,7 @@ impl Turn {
         }
     }
 
-    /// Asks the bed for something, and waits until it is done.
+    /// Sends a request to the bed and waits until it is done.
     fn control(&self, request: &str) {
         let mut stream = UnixStream::connect(self.directory.join("control")).unwrap();
         writeln!(stream, "{request}").unwrap();
@@ -143,9 +146,9 @@ impl Turn {
     }
 }
 
-/// Somebody with a shell and a home directory.
+/// A user with a shell and a home directory.
 pub(crate) struct User {
-    /// The name of all that this journey makes.
+    /// The name of everything that this journey creates.
     name: String,
     home: tempfile::TempDir,
     commands: RefCell<String>,
@@ -153,12 +156,12 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// A user of a hub with wheelwright and the clusters `c1` and `c2`, beside others.
+    /// A user of a hub with wheelwright and the clusters `c1` and `c2`, shared with other users.
     pub(crate) fn of_a_fleet(name: &str) -> Self {
         let user = Self::alone(name);
         loop {
             user.turn.share();
-            // Another journey may have come between.
+            // Another journey may have run in between.
             if user.turn.has_fleet() {
                 return user;
             }
@@ -168,14 +171,14 @@ impl User {
         }
     }
 
-    /// The only user of such a fleet. It leaves the fleet as it was: others follow.
+    /// The only user of such a fleet. It must leave the fleet as it found it, because other journeys follow.
     pub(crate) fn alone(name: &str) -> Self {
         let user = Self::with(name, Turn::of_the_fleet());
         user.make_fleet();
         user
     }
 
-    /// The only user of new clusters, where nothing is installed.
+    /// The only user of new clusters with nothing installed.
     pub(crate) fn of_new_clusters(name: &str) -> Self {
         let user = Self::with(name, Turn::of_new_clusters());
         user.turn.reset();
@@ -212,7 +215,7 @@ impl User {
         user
     }
 
-    /// Installs wheelwright and lets both spokes join, if that is not done. Both are available then.
+    /// Installs wheelwright and joins both spokes, unless that is done already. Both are then available.
     fn make_fleet(&self) {
         if self.turn.has_fleet() {
             return;
@@ -230,12 +233,12 @@ impl User {
         self.run("kubectl label namespace wheelwright-system gitops.wheelwright.dev/operator-identity=allowed --overwrite");
     }
 
-    /// Has both spokes join the hub, as `wheelwright get token` says.
+    /// Makes both spokes join the hub, using `wheelwright get token`.
     pub(crate) fn join(&self) {
         self.join_as(&["c1", "c2"]);
     }
 
-    /// Has these spokes join the hub.
+    /// Makes these spokes join the hub.
     fn join_as(&self, clusters: &[&str]) {
         for cluster in clusters {
             self.run(&format!(
@@ -250,25 +253,25 @@ impl User {
         self.run(&format!("kubectl apply -f - <<'END'\n{object}\nEND"));
     }
 
-    /// Returns the version that a spoke has of the workload of this journey in a namespace.
+    /// Returns the version of this journey's workload in a namespace of a spoke.
     fn version_on(&self, cluster: &str, namespace: &str) -> String {
         let name = &self.name;
         let label = "jsonpath={.spec.template.metadata.labels.version}";
         self.run(&format!("kubectl --context {cluster} -n {namespace} get deployment {name} -o '{label}'"))
     }
 
-    /// Asks the bed of the clusters for something, such as `crash c1`, and waits until it is done.
+    /// Sends the bed a request, such as `crash c1`, and waits until it is done.
     pub(crate) fn control(&self, request: &str) {
         self.turn.control(request);
     }
 
-    /// Gives the nodes an image that has programs at their paths.
+    /// Loads an image with programs at their paths onto the nodes.
     fn load(&self, image: &str, programs: &[(&str, &Path)]) {
         let programs = programs.iter().map(|(path, file)| format!("{path}={}", file.display()));
         self.control(&format!("load {image} {}", programs.collect::<Vec<_>>().join(" ")));
     }
 
-    /// Returns a file in the home directory, where commands run.
+    /// Returns the path of a file in the home directory, where commands run.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
@@ -280,7 +283,7 @@ impl User {
         fs::write(path, text).unwrap();
     }
 
-    /// Returns true if a line of bash succeeds, and its output.
+    /// Runs a line of bash; returns true if it succeeds, and its output.
     fn bash(&self, line: &str) -> (bool, String) {
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         let git = fs::read_to_string(self.turn.directory.join("git/address")).unwrap();
@@ -297,7 +300,7 @@ impl User {
         let _ = writeln!(self.commands.borrow_mut(), "$ {line}\n{output}");
     }
 
-    /// Runs a line of bash, and returns its output and errors; panics if it fails.
+    /// Runs a line of bash and returns its output and errors; panics if it fails.
     pub(crate) fn run(&self, line: &str) -> String {
         let (is_success, output) = self.bash(line);
         self.record(line, &output);
@@ -313,7 +316,7 @@ impl User {
         output
     }
 
-    /// Runs a line of bash until its output has some words, whether it succeeds or not, and returns the output.
+    /// Runs a line of bash until its output contains `words`, whether it succeeds or not, and returns the output.
     pub(crate) fn eventually(&self, line: &str, words: &str) -> String {
         let deadline = Instant::now() + WITHIN;
         loop {
@@ -327,7 +330,7 @@ impl User {
         }
     }
 
-    /// Runs a line of bash that prints JSON until nothing is missing in it, and returns what it printed last.
+    /// Runs a line of bash that prints JSON until nothing is missing in it, and returns its last output.
     pub(crate) fn eventually_has(&self, line: &str, missing: impl Fn(&Value) -> Vec<String>) -> Value {
         let deadline = Instant::now() + WITHIN;
         loop {
@@ -344,8 +347,9 @@ impl User {
         }
     }
 
-    /// Writes `fleet/`: an add-on with the name of this journey for all clusters, one after the other. On each cluster it is a Deployment of
-    /// one replica with a readiness probe, in a namespace of the same name, which runs `tests/cluster/workload.c` with some arguments.
+    /// Writes `fleet/`: an add-on named after this journey, rolled out to all clusters one at a time. On each
+    /// cluster it is a Deployment of one replica with a readiness probe, in a namespace of the same name, that
+    /// runs `tests/cluster/workload.c` with the given arguments.
     pub(crate) fn addon(&self, version: &str, arguments: &str) {
         let workload = self.workload(&self.name, version, arguments);
         let text = ADDON.replace("WORKLOAD", &workload).replace("NAME", &self.name);
@@ -354,19 +358,19 @@ impl User {
         self.write("fleet/kustomization.yaml", "resources: [placement.yaml, addon.yaml]\n");
     }
 
-    /// Returns the manifests of a version in a namespace of the spokes.
+    /// Returns the manifests of a version for a namespace on the spokes.
     fn workload(&self, namespace: &str, version: &str, arguments: &str) -> String {
         let arguments: Vec<_> = arguments.split(' ').map(|word| format!("{word:?}")).collect();
         let workload = WORKLOAD.replace("NAMESPACE", namespace).replace("NAME", &self.name);
         workload.replace("VERSION", version).replace("ARGUMENTS", &format!("[{}]", arguments.join(", ")))
     }
 
-    /// Commits all of `fleet/`, and pushes it.
+    /// Commits and pushes all of `fleet/`.
     pub(crate) fn commit(&self, message: &str) {
         self.run(&format!("cd fleet; git add --all; git commit --quiet --message '{message}'; git push --quiet origin HEAD:main"));
     }
 
-    /// Makes the ConfigRepo of this journey, which acts as the operator.
+    /// Creates this journey's ConfigRepo, which acts as the operator.
     pub(crate) fn follow(&self) {
         let name = &self.name;
         self.write("config-repo.yaml", &CONFIG_REPO.replace("NAME", name));
@@ -376,7 +380,7 @@ impl User {
     }
 }
 
-/// A Placement of all clusters in a namespace of its own.
+/// A Placement that selects all clusters, in a separate namespace.
 const PLACEMENT: &str = r#"apiVersion: v1
 kind: Namespace
 metadata: {name: NAME}
@@ -396,7 +400,7 @@ spec:
   - {key: cluster.open-cluster-management.io/unavailable, operator: Exists}
 "#;
 
-/// The manifests of an add-on and of a set: a Deployment in a namespace.
+/// The manifests of an add-on or a set: a Deployment in a namespace.
 const WORKLOAD: &str = r#"      - apiVersion: v1
         kind: Namespace
         metadata: {name: NAMESPACE}
@@ -457,7 +461,7 @@ spec:
   secretRef: {name: NAME}
 ";
 
-/// What is looked at after a failure.
+/// The commands that print the state of the clusters after a failure.
 const STATE: &str = r"
 for context in hub c1 c2; do
     echo; echo == $context; kubectl --context $context get pods -A -o wide
@@ -474,7 +478,7 @@ impl Drop for User {
         if std::thread::panicking() {
             eprintln!("== the commands of {}\n{}", self.name, self.commands.borrow());
             eprintln!("== the state of the clusters\n{}", self.bash(&format!("set +e; {STATE}")).1);
-            // What a failed journey leaves would be in the way of others.
+            // Leftovers of a failed journey would interfere with others.
             self.turn.mark(false);
         }
     }

@@ -1,4 +1,4 @@
-//! Wheelwright in the place of Open Cluster Management, whose operators install its controllers and agents as pods.
+//! Wheelwright in place of Open Cluster Management, whose operators install its controllers and agents as pods.
 
 use std::os::unix::fs::symlink;
 
@@ -6,7 +6,8 @@ use super::User;
 use super::pages::Reader;
 use crate::kube::built;
 
-/// The programs of OCM, and their images. OCM's operators say when the images are pulled: always, if the tag is `latest`, except their own.
+/// OCM's programs and their images. OCM's operators pull images with the tag `latest` every time, except their
+/// own.
 const PROGRAMS: [(&str, &str); 5] = [
     ("registration-operator", "registration-operator:latest"),
     ("registration", "registration:v1.2.0"),
@@ -27,7 +28,7 @@ spec:
 ";
 
 impl User {
-    /// Installs OCM as its project ships it, on the hub and on both spokes, and lets the spokes join.
+    /// Installs OCM as its project ships it on the hub and both spokes, and makes the spokes join.
     fn installs_ocm(&self) {
         let programs = built("tests/interop/build");
         for (program, image) in PROGRAMS {
@@ -43,7 +44,7 @@ impl User {
         self.run(&format!(
             "sed s/:latest/:v1.2.0/ ocm/cluster-manager/samples/{sample} | kubectl apply -f -"
         ));
-        // Only with this feature is there a work controller.
+        // OCM runs a work controller only if this feature is enabled.
         self.run(
             "kubectl patch clustermanager cluster-manager --type=merge -p \
              '{\"spec\": {\"workConfiguration\": {\"featureGates\": [{\"feature\": \"ManifestWorkReplicaSet\", \"mode\": \"Enable\"}]}}}'",
@@ -69,14 +70,14 @@ impl User {
         self.run("kubectl wait managedcluster c1 c2 --for=condition=ManagedClusterConditionAvailable --timeout=120s");
     }
 
-    /// Waits until all of OCM's controllers run on the hub.
+    /// Waits until all of OCM's controllers are running on the hub.
     fn has_controllers_of_ocm(&self) {
         self.run(
             "kubectl -n open-cluster-management-hub wait deployment --all --for=condition=Available --timeout=120s",
         );
     }
 
-    /// Waits until the operator has its new arguments, and leads.
+    /// Waits until the operator runs with its new arguments and is the leader.
     fn has_operator(&self) {
         self.run(
             "kubectl -n wheelwright-system rollout status deployment/wheelwright-operator --timeout=120s",
@@ -84,7 +85,7 @@ impl User {
         self.eventually("wheelwright doctor", " leads, and renewed its lease ");
     }
 
-    /// Returns the pod of the add-on on each spoke, and how often it was restarted.
+    /// Returns the add-on's pod on each spoke and its restart count.
     fn pods(&self) -> [String; 2] {
         let name = &self.name;
         ["c1", "c2"].map(|cluster| {
@@ -95,7 +96,7 @@ impl User {
         })
     }
 
-    /// Waits until each spoke has a pod of a version, whoever rolls it out.
+    /// Waits until each spoke has a pod of a version, regardless of which side rolls it out.
     fn has_pods(&self, version: &str) {
         for cluster in ["c1", "c2"] {
             let pods = format!("kubectl --context {cluster} -n {} get pods -L version", self.name);
@@ -103,7 +104,7 @@ impl User {
         }
     }
 
-    /// Commits a version, and waits until both spokes run it.
+    /// Commits a version and waits until both spokes run it.
     fn releases(&self, version: &str) {
         self.addon(version, "serve");
         self.commit(&format!("version {version}"));
@@ -111,8 +112,8 @@ impl User {
     }
 }
 
-/// Each controller of OCM gives way to ours as the how-to says, and comes back: the pods of an add-on go on each time, and each side rolls out
-/// the next commit.
+/// Each of OCM's controllers is replaced by ours as in the how-to, then comes back. The pods of an add-on keep
+/// running each time, and each side rolls out the next commit.
 #[test]
 fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
     let user = User::of_new_clusters("rows");
@@ -158,8 +159,9 @@ fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
     user.has_pods("3");
 }
 
-/// Our registration operator takes the hub over from OCM's, with the options that its ClusterManager names, and then the agent of a cluster. The
-/// pods of an add-on go on, the ConfigRepo too, and OCM's operators get everything back.
+/// Our registration operator takes over the hub from OCM's, with the options in its ClusterManager, and then a
+/// cluster's agent. The pods of an add-on and the ConfigRepo keep running, and OCM's operators get everything
+/// back.
 #[test]
 fn registration_operators_take_the_fleet_from_each_other_on_real_nodes() {
     let user = User::of_new_clusters("registered");

@@ -1,10 +1,10 @@
-//! Cases of people on call: one command shows the cause.
+//! On-call cases: one command shows the cause.
 //!
 //! Versions whose pods do not start are in `reasons.rs` and `matrix.rs`.
 
 use super::User;
 
-/// A set that delivers one ConfigMap to all clusters, one after the other.
+/// A set that delivers one ConfigMap to all clusters, one at a time.
 const SET: &str = r#"apiVersion: work.open-cluster-management.io/v1alpha1
 kind: ManifestWorkReplicaSet
 metadata: {name: settings, namespace: NAME}
@@ -28,7 +28,7 @@ impl User {
         self.write("fleet/kustomization.yaml", "resources: [placement.yaml, set.yaml]\n");
     }
 
-    /// Commits what is wrong, and waits until `wheelwright status` says all of it about the ConfigRepo of this journey.
+    /// Commits a mistake, and waits until `wheelwright status` shows all of `words` for this journey's ConfigRepo.
     fn is_refused(&self, message: &str, words: &[&str]) {
         self.commit(message);
         let repo = format!("wheelwright-system/{}", self.name);
@@ -39,8 +39,9 @@ impl User {
     }
 }
 
-/// Commits that cannot be applied: broken YAML, a missing file, a misspelt field, a wrong type, an object that the operator may not write, and
-/// a plan that waits for approval. `wheelwright status` names the file, the line and what to do.
+/// Commits that cannot be applied: broken YAML, a missing file, a misspelled field, a wrong type, an object that
+/// the operator may not write, and a plan that waits for approval. `wheelwright status` names the file, the line
+/// and what to do.
 #[test]
 fn status_shows_why_a_commit_is_not_applied_on_real_nodes() {
     let user = User::of_a_fleet("commits");
@@ -88,14 +89,15 @@ fn status_shows_why_a_commit_is_not_applied_on_real_nodes() {
         &(good + "      - {apiVersion: v1, kind: Secret, metadata: {name: commits, namespace: default}}\n"),
     );
     let approve = "wheelwright repo approve wheelwright-system/commits";
-    // The commit before has a plan, too, but without the set.
+    // The previous commit has a plan too, but without the set.
     user.is_refused("version 2 with a plan", &["ManifestWorkReplicaSet commits/settings", approve]);
     user.run(approve);
     user.run("kubectl --context c2 -n default wait --for=create secret/commits --timeout=120s");
 }
 
-/// A cluster rejects an object of a set, and another object waits for its namespace beyond the deadline. `wheelwright status` names the cluster
-/// with the words of its API server, before the deadline and after it; `rollout status`, `doctor`, the set and an event do, too.
+/// A cluster rejects an object of a set, and another object waits for its namespace beyond the deadline. Before
+/// and after the deadline, `wheelwright status` names the cluster and shows its API server's message, and so do
+/// `rollout status`, `doctor`, the set and an event.
 #[test]
 fn status_shows_what_a_cluster_rejects_on_real_nodes() {
     let user = User::of_a_fleet("rejected");
@@ -136,8 +138,8 @@ fn status_shows_what_a_cluster_rejects_on_real_nodes() {
     user.eventually("wheelwright rollout status rejected/settings", "2 of 2 clusters done");
 }
 
-/// The agent of a cluster stops, then all operators do: `wheelwright status` says which cluster has been silent since when, and that no operator
-/// leads.
+/// A cluster's agent stops, then all operators stop. `wheelwright status` shows which cluster has been silent
+/// since when, and that no operator leads.
 #[test]
 fn status_shows_a_silent_cluster_and_a_stopped_operator_on_real_nodes() {
     let user = User::alone("silent");
@@ -160,8 +162,8 @@ fn status_shows_a_silent_cluster_and_a_stopped_operator_on_real_nodes() {
     user.eventually("wheelwright status", "2 of 2 available");
 }
 
-/// A hub that does not answer, on the wrong port or not at all, and one that refuses the token or the list: `wheelwright status` says which of
-/// these it is, and what to do.
+/// A hub that does not respond, listens on another port, or rejects the token or the list: `wheelwright status`
+/// shows which of these it is and what to do.
 #[test]
 fn status_shows_why_a_hub_cannot_be_read_on_real_nodes() {
     let user = User::of_a_fleet("unread");

@@ -1,4 +1,4 @@
-//! `docs/journeys.md`, written from the sources of the journeys.
+//! Writes `docs/journeys.md` from the sources of the journeys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,19 +22,20 @@ shared with other journeys or for itself *alone*. `make bless` writes this page 
 |---|---|---|---|
 ";
 const PROGRAMS: [&str; 5] = ["wheelwright", "kubectl", "helm", "git", "curl"];
-/// Flags that stand before the name of a command, with a value.
+/// Flags that take a value and precede the name of a command.
 const FLAGS: [&str; 7] = ["--context", "--kube-context", "--kubeconfig", "--namespace", "-n", "-C", "-c"];
-/// Commands whose next word is a part of their name.
+/// Commands whose name includes the next word.
 const GROUPS: [&str; 9] =
     ["get", "rollout", "work", "explain", "addon", "clusterset", "create", "policies", "repo"];
 
-/// A function of a test: its documentation, and its text.
+/// A function of a test: its doc comment and its body.
 struct Function {
     documentation: String,
     body: String,
 }
 
-/// Returns the functions of a file by name. rustfmt has put the end of each at the indentation of its start.
+/// Returns the functions of a file by name. A function ends at its start's indentation, because rustfmt formats
+/// the file.
 fn functions(text: &str) -> BTreeMap<String, Function> {
     let mut functions = BTreeMap::new();
     let mut documentation = String::new();
@@ -62,7 +63,7 @@ fn functions(text: &str) -> BTreeMap<String, Function> {
     functions
 }
 
-/// Returns the commands in the strings of a text: programs and the names of their commands.
+/// Returns the commands in the strings of a text: programs with their subcommands.
 fn commands(text: &str) -> Vec<String> {
     let strings = text.split('"').skip(1).step_by(2).collect::<Vec<_>>().join("\n");
     let mut commands = Vec::new();
@@ -87,7 +88,7 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
-/// Adds the commands of a function and of the functions of a user that it calls, in the order in which they are first run.
+/// Adds the commands of a function and of the user's functions that it calls, in order of first use.
 fn collect<'f>(
     of: &'f Function,
     steps: &'f BTreeMap<String, Function>,

@@ -1,4 +1,4 @@
-//! Pages of the docs, followed from their first command to their last.
+//! Follows pages of the docs from their first command to their last.
 
 use super::{ROOT, User};
 use crate::docs::{Block, PLANS_OF_CHANGES_SUCCEED, blocks};
@@ -9,12 +9,12 @@ const ADDON_IMAGE: &str = "quay.io/open-cluster-management/managed-serviceaccoun
 const PLACEMENT: &str = "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {name: one}\nspec: {numberOfClusters: COUNT}\n";
 const BINDING: &str = "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global}\nspec: {clusterSet: global}\n";
 
-/// Somebody who follows a page: every block of commands, in the order of the page.
+/// A reader of a page who runs every block of commands, in page order.
 pub(super) struct Reader<'u> {
     user: &'u User,
     page: &'static str,
     blocks: std::vec::IntoIter<Block>,
-    /// Placeholders of the page, and what this user types instead.
+    /// Placeholders on the page, with this user's values.
     replacements: &'static [(&'static str, &'static str)],
 }
 
@@ -39,21 +39,21 @@ impl<'u> Reader<'u> {
         text
     }
 
-    /// Runs the next block, and returns its output.
+    /// Runs the next block and returns its output.
     pub(super) fn types(&mut self, start: &str) -> String {
         let text = self.next(start);
         let text = self.replacements.iter().fold(text, |text, (from, to)| text.replace(from, to));
         self.user.run(&format!("{PLANS_OF_CHANGES_SUCCEED}\n{text}"))
     }
 
-    /// Goes to the section whose first block begins with `start`.
+    /// Skips to the section whose first block begins with `start`.
     pub(super) fn opens(&mut self, start: &str) {
         let is_before = |block: &Block| !block.text.starts_with(start);
         let section: Vec<_> = self.blocks.by_ref().skip_while(is_before).collect();
         self.blocks = section.into_iter();
     }
 
-    /// Passes over the next block. The reason is for people.
+    /// Skips the next block. The reason is for readers of the test.
     fn skips(&mut self, start: &str, _reason: &str) {
         self.next(start);
     }
@@ -65,7 +65,8 @@ impl<'u> Reader<'u> {
     }
 }
 
-/// The tutorial, from `wheelwright install` to a change that has reached both clusters, with OCM's managed-serviceaccount as the add-on.
+/// The tutorial, from `wheelwright install` to a change that has reached both clusters, with OCM's
+/// managed-serviceaccount as the add-on.
 #[test]
 fn the_tutorial_ends_with_clusters_that_follow_a_repository_on_real_nodes() {
     let user = User::of_new_clusters("tutorial");
@@ -118,8 +119,8 @@ fn the_tutorial_ends_with_clusters_that_follow_a_repository_on_real_nodes() {
     page.ends();
 }
 
-/// A tenant of the how-to: the ConfigRepo of a team applies what its service account may write, and a commit with anything else is rejected as
-/// a whole.
+/// A tenant as in the how-to: a team's ConfigRepo applies what its service account may write, and a commit with
+/// anything else is rejected as a whole.
 #[test]
 fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
     let user = User::of_new_clusters("tenant");
@@ -139,7 +140,7 @@ fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
     page.types("kubectl create namespace team-a");
     user.run("kubectl -n team-a create secret generic authority --from-file ca.crt=$REPOSITORIES/ca.crt");
     user.eventually("wheelwright status", "team-a/authority");
-    // The operator's role for the tenant can exist beside the role of the page.
+    // The operator's role for the tenant can coexist with the role from the page.
     user.run("wheelwright upgrade --config-namespaces team-a --service-accounts team-a/deployer");
     user.run("kubectl -n team-a wait configrepo/team-a --for=condition=Ready --timeout=120s");
     let count = "kubectl -n team-a get placement one -o 'jsonpath={.spec.numberOfClusters}'";
@@ -159,7 +160,7 @@ fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
 }
 
 impl User {
-    /// Waits until both clusters run a version of the add-on of the tutorial.
+    /// Waits until both clusters run a version of the tutorial's add-on.
     fn sees_addon(&self, version: &str) {
         let (status, image) =
             ("wheelwright rollout status managed-serviceaccount", format!("{ADDON_IMAGE}:v{version}"));

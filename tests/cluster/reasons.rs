@@ -1,9 +1,9 @@
-//! The reason of a pod, where people look first.
+//! Shows the reason of a failing pod where people look first.
 
 use super::User;
 
-/// A version whose image does not exist, and one that crashes, are named with the reason of the pod in `status`, in the rollout and in the
-/// condition of the add-on, before any deadline.
+/// For a version whose image does not exist, and one that crashes, the pod's reason is shown in `status`, in the
+/// rollout and in the add-on's condition, before any deadline.
 #[test]
 fn the_reason_of_a_pod_is_named_where_people_look_on_real_nodes() {
     let user = User::of_a_fleet("reasons");

@@ -1,9 +1,9 @@
-//! A hub that is lost, and workloads that move to another cluster.
+//! A hub is lost, and workloads move to another cluster.
 
 use super::User;
 
 impl User {
-    /// Returns the pods of this journey on the spokes, with their restarts.
+    /// Returns this journey's pods on the spokes, with their restart counts.
     pub(super) fn pods_on_spokes(&self) -> String {
         let columns = "custom-columns=NAME:.metadata.name,UID:.metadata.uid,RESTARTS:.status.containerStatuses[*].restartCount";
         let on = |cluster| {
@@ -16,8 +16,8 @@ impl User {
     }
 }
 
-/// The hub is lost, and its etcd is restored from a backup as the how-to says. The operator starts by itself and follows the newest commit
-/// again while the pods of the spokes go on, and the commit after it reaches them.
+/// The hub is lost, and its etcd is restored from a backup as in the how-to. The operator starts and follows the
+/// newest commit again while the pods on the spokes keep running, and the next commit reaches them.
 #[test]
 fn a_hub_comes_back_from_a_backup_on_real_nodes() {
     let user = User::alone("restored");
@@ -40,8 +40,8 @@ fn a_hub_comes_back_from_a_backup_on_real_nodes() {
     user.arrives("3");
 }
 
-/// Workloads move off a cluster with `wheelwright migrate`, as the how-to says: an add-on on one cluster runs on the other one first, and then
-/// leaves. `--undo` takes the taint away.
+/// Workloads move off a cluster with `wheelwright migrate` as in the how-to: an add-on on one cluster starts on
+/// the other one before it leaves the first. `--undo` removes the taint.
 #[test]
 fn workloads_move_off_a_cluster_on_real_nodes() {
     let user = User::alone("moves");

@@ -1,8 +1,8 @@
-//! The verbs of rollouts, each for an add-on and for a set: what the commands answer, and what runs on the spokes.
+//! The rollout verbs, each for an add-on and for a set: the output of the commands, and what runs on the spokes.
 
 use super::User;
 
-/// A set of all clusters, with the same workload as the add-on of a journey.
+/// A set for all clusters with the same workload as a journey's add-on.
 const SET: &str = r#"apiVersion: work.open-cluster-management.io/v1alpha1
 kind: ManifestWorkReplicaSet
 metadata: {name: NAME, namespace: NAME}
@@ -17,18 +17,18 @@ spec:
       manifests:
 WORKLOAD"#;
 
-/// An add-on or a set of a journey.
+/// A journey's add-on or set.
 struct Subject {
-    /// Its name in commands.
+    /// The name to use in commands.
     name: String,
-    /// The namespace of its Deployment on the spokes.
+    /// The namespace of the Deployment on the spokes.
     namespace: String,
-    /// Its status names versions, as the status of an add-on does.
+    /// True for an add-on, whose status shows versions.
     is_add_on: bool,
 }
 
 impl User {
-    /// Returns the add-on and the set of this journey.
+    /// Returns this journey's add-on and set.
     fn subjects(&self) -> [Subject; 2] {
         let name = &self.name;
         [
@@ -46,7 +46,7 @@ impl User {
         self.commit(&format!("version {version}"));
     }
 
-    /// Applies a RolloutPolicy whose name begins with the name of this journey.
+    /// Applies a RolloutPolicy whose name begins with this journey's name.
     fn policy(&self, name: &str, spec: &str) {
         let spec = spec.replace("NAME", &self.name);
         self.apply(&format!(
@@ -54,7 +54,7 @@ impl User {
         ));
     }
 
-    /// Asserts that a spoke has a version of a subject, and waits until its pod is ready.
+    /// Asserts that a spoke has a subject's version, and waits until its pod is ready.
     fn has(&self, subject: &Subject, cluster: &str, version: &str) {
         let (name, namespace) = (&self.name, &subject.namespace);
         assert_eq!(self.version_on(cluster, namespace), version, "{} on {cluster}", subject.name);
@@ -86,7 +86,7 @@ impl User {
         }
     }
 
-    /// Waits until the first spoke has a version of both; the second does not get it before the first has succeeded.
+    /// Waits until the first spoke has a version of both. The second gets it only after the first has succeeded.
     fn begins(&self, version: &str) {
         for Subject { namespace, .. } in self.subjects() {
             self.eventually(
@@ -96,8 +96,8 @@ impl User {
         }
     }
 
-    /// Waits until both are back from a version, which the second spoke has never had. When a command says so, the pods of the former
-    /// version run, and the add-on has completed.
+    /// Waits until both have rolled back from a version that the second spoke never had. When a command reports
+    /// this, pods of the former version are running and the add-on has completed.
     fn returns(&self, version: &str) {
         for subject in self.subjects() {
             let status = format!("wheelwright rollout status {}", subject.name);
@@ -113,7 +113,7 @@ impl User {
         }
     }
 
-    /// Waits until the status of both says why nothing starts, and asserts that both spokes keep a version.
+    /// Waits until the status of both explains why nothing starts, and asserts that both spokes keep a version.
     fn holds(&self, words: &str, version: &str) {
         for subject in self.subjects() {
             self.eventually(&format!("wheelwright rollout status {}", subject.name), words);
@@ -122,8 +122,8 @@ impl User {
     }
 }
 
-/// Without a policy of a person: a version that fails stops at the first spoke, `undo` takes it back at once, and `resume --release` lets it out
-/// again. A pause holds its return.
+/// Without a hand-written policy: a failing version stops at the first spoke, `undo` rolls it back at once, and
+/// `resume --release` allows it again. A pause also holds the rollback.
 #[test]
 fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
     let user = User::of_a_fleet("verbs");
@@ -150,7 +150,7 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
     }
     user.begins("2");
 
-    // A pause holds a return too. So both are seen on their way.
+    // A pause holds a rollback too, so both can be observed in progress.
     for Subject { name, .. } in user.subjects() {
         let answer = user.run(&format!("wheelwright pause {name}"));
         assert!(answer.contains(&format!("{name} is paused.")), "{answer}");
@@ -172,8 +172,9 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
     user.arrives("3");
 }
 
-/// Beside a policy of a person: each version waits for an approval, one that fails returns by itself, and so does one that is undone, after
-/// the policy has changed while a cluster was in flight. A second policy freezes the next one, and both policies say what they contribute.
+/// With a hand-written policy: each version waits for an approval, and a failing version is rolled back
+/// automatically. So is a version that is undone after the policy changed while a cluster was updating. A second
+/// policy freezes the next version, and both policies report their contribution.
 #[test]
 fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
     let user = User::of_a_fleet("ruled");
@@ -201,7 +202,7 @@ fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
 
     user.release("3", "unready");
     user.begins("3");
-    // The policy changes while a cluster is in flight.
+    // The policy changes while a cluster is updating.
     user.policy("ruled", &spec.replace("onBreach", "paused: true, onBreach"));
     for Subject { name, .. } in user.subjects() {
         user.eventually(
@@ -244,7 +245,8 @@ fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
     user.arrives("4");
 }
 
-/// `pause --all` holds the whole fleet, an add-on with a policy of a person as well as a set without one, until `resume --all`.
+/// `pause --all` holds the whole fleet, both an add-on with a hand-written policy and a set without a policy,
+/// until `resume --all`.
 #[test]
 fn the_whole_fleet_is_paused_and_resumed_on_real_nodes() {
     let user = User::alone("stopped");
