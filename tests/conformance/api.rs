@@ -1,4 +1,4 @@
-//! Helpers of the cases: requests as they are sent, and assertions about their answers.
+//! Test helpers: raw requests, and assertions about their responses.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// Longest wait for kube-controller-manager, which takes seconds on a busy machine.
+/// Maximum wait for kube-controller-manager, which takes seconds on a busy machine.
 const EVENTUALLY: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -23,7 +23,7 @@ pub(crate) struct Api {
     pub(super) namespace: String,
 }
 
-/// An answer.
+/// The response to a request.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     request: String,
@@ -90,7 +90,7 @@ impl Api {
         self.send(Method::PATCH, path, &[("content-type", content_type)], Some(body.to_string())).await
     }
 
-    /// Sends a server-side apply as a manager.
+    /// Sends a server-side apply as a field manager.
     pub(super) async fn apply(&self, path: &str, manager: &str, body: &Value) -> Reply {
         self.patch(&format!("{path}?fieldManager={manager}"), APPLY, body).await
     }
@@ -122,7 +122,7 @@ impl Api {
         Reply { request: format!("{method} {path}"), code: head.status.as_u16(), warnings, body }
     }
 
-    /// Returns the lines of a watch, up to `wanted`; a watch that ends earlier has fewer.
+    /// Returns up to `wanted` events of a watch; fewer if the watch ends earlier.
     pub(super) async fn watch(&self, path: &str, wanted: usize) -> Vec<Value> {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let mut body = self.client.send(request).await.unwrap().into_body();
@@ -145,12 +145,12 @@ impl Api {
         events
     }
 
-    /// Repeats a GET until the answer is as wanted.
+    /// Repeats a GET until the response matches.
     pub(super) async fn until(&self, path: &str, wanted: impl Fn(&Reply) -> bool) -> Reply {
         self.repeat(path, None, wanted).await
     }
 
-    /// Repeats a review until the answer is as wanted.
+    /// Repeats a review until the response matches.
     pub(super) async fn post_until(
         &self,
         path: &str,
@@ -175,7 +175,7 @@ impl Api {
         }
     }
 
-    /// Waits until no object is at the path.
+    /// Waits until no object exists at the path.
     pub(super) async fn until_gone(&self, path: &str) {
         self.until(path, |reply| reply.code == 404).await;
     }
@@ -186,19 +186,18 @@ fn join(base: &str, name: &str) -> String {
 }
 
 impl Reply {
-    /// Makes a reply of a body that was read in another way.
+    /// Makes a reply from a body that was read in another way.
     pub(super) fn made(request: &str, body: Value) -> Self {
         Self { request: request.into(), code: 200, warnings: Vec::new(), body }
     }
 
-    /// Asserts the status code.
     #[track_caller]
     pub(super) fn is(self, code: u16) -> Self {
         assert_eq!(self.code, code, "{}: {}", self.request, self.body);
         self
     }
 
-    /// Asserts that it is a refusal.
+    /// Asserts that the request was rejected.
     #[track_caller]
     pub(super) fn refused(self, code: u16, reason: &str) -> Self {
         let reply = self.is(code);
@@ -219,14 +218,14 @@ impl Reply {
         reply
     }
 
-    /// Asserts a value; `null` stands for one that is absent.
+    /// Asserts a value; `null` means absent.
     #[track_caller]
     pub(super) fn has(self, pointer: &str, value: Value) -> Self {
         assert_eq!(self.at(pointer), value, "{} at {pointer}: {}", self.request, self.body);
         self
     }
 
-    /// Asserts a part of the message.
+    /// Asserts that the message contains a text.
     #[track_caller]
     pub(super) fn says(self, part: &str) -> Self {
         let message = self.body["message"].as_str().unwrap_or_default();
@@ -234,7 +233,7 @@ impl Reply {
         self
     }
 
-    /// Asserts that a field is named among the causes.
+    /// Asserts that the causes name a field.
     #[track_caller]
     pub(super) fn blames(self, field: &str, reason: &str) -> Self {
         let causes =
@@ -248,12 +247,12 @@ impl Reply {
         self
     }
 
-    /// Returns a value; `null` where there is none.
+    /// Returns a value; `null` if it is absent.
     pub(super) fn at(&self, pointer: &str) -> Value {
         self.body.pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// Returns a text; empty where there is none.
+    /// Returns a text; empty if it is absent.
     pub(super) fn text(&self, pointer: &str) -> String {
         self.at(pointer).as_str().unwrap_or_default().to_owned()
     }

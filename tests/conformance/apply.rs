@@ -107,7 +107,7 @@ async fn a_forced_apply_takes_the_field(api: Api) {
         .is(200)
         .has("/data/k", json!("w"));
     assert_eq!(managers(&reply.body).len(), 2);
-    // The first manager no longer removes a field that it lost.
+    // When the first manager drops a field that it has lost, the field stays.
     let reply = api.apply(&api.config_map("a"), "one", &config_map("a", json!({ "l": "w" }))).await.is(200);
     reply.has("/data", json!({ "k": "w", "l": "w" }));
 }
@@ -186,7 +186,7 @@ async fn an_apply_through_status_owns_status_alone(api: Api) {
         .has("/status/phase", json!("Up"))
         .has("/metadata/managedFields/1/subresource", json!("status"));
     assert_eq!(reply.at("/metadata/managedFields/1/fieldsV1"), json!({ "f:status": { "f:phase": {} } }));
-    // An apply of the object itself ignores its status.
+    // Applying the object itself ignores its status.
     let mut body = widget("a", json!({ "size": 4 }));
     body["status"] = json!({ "phase": "Down" });
     api.apply(&api.widget("a"), "one", &body).await.is(200).has("/status/phase", json!("Up"));

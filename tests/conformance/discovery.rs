@@ -203,7 +203,7 @@ async fn a_dry_run_changes_nothing(api: Api) {
         .is(200)
         .has("/spec/size", json!(3))
         .has("/metadata/resourceVersion", json!(created.version()));
-    // A dry run refuses what the request itself refuses.
+    // A dry run rejects what the real request rejects.
     api.post(&format!("{}?dryRun=All", api.widgets()), &widget("b", json!({ "size": 99 })))
         .await
         .refused(422, "Invalid");

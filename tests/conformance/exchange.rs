@@ -1,9 +1,8 @@
-//! Requests in a short notation, and answers without the parts that differ from run to run.
+//! Sends requests in a short notation and normalizes responses.
 //!
-//! A step is one line and a body: `POST configmaps`, `MERGE widgets/a?fieldManager=x`, `GET configmaps/a as
-//! bob`, `GET roles/a until 404`. `MAKE` is a `POST` whose success is recorded without the object. `{ns}`
-//! stands for the namespace of the case, `$2` for the resource version and `$uid2` for the uid in the second
-//! answer.
+//! A step is one line and a body: `POST configmaps`, `MERGE widgets/a?fieldManager=x`, `GET configmaps/a as bob`,
+//! `GET roles/a until 404`. `MAKE` is a `POST` whose success is recorded without the object. `{ns}` stands for the
+//! namespace of the case, `$2` for the resource version and `$uid2` for the uid in the second response.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +12,11 @@ use serde_json::{Map, Value, json};
 
 use super::api::{APPLY, Api, JSON_PATCH, MERGE, Reply, STRATEGIC};
 
-/// Longest wait of a step for the answer that it names.
+/// Maximum wait for the response that a step names.
 const WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Resource, group and version, kind, and whether it is namespaced.
+/// Resource, group and version, kind, and true if it is namespaced.
 const RESOURCES: &[(&str, &str, &str, bool)] = &[
     ("configmaps", "v1", "ConfigMap", true),
     ("secrets", "v1", "Secret", true),
@@ -58,7 +57,7 @@ pub(super) struct Step {
     body: Value,
 }
 
-/// The answers of a case so far.
+/// The responses of a case so far.
 pub(super) struct Exchange {
     api: Api,
     answers: Vec<Value>,
@@ -69,18 +68,18 @@ impl Step {
         Self { line: line.into(), body }
     }
 
-    /// Reads a step of a file: a map of one line to its body.
+    /// Reads a step from a file: a map from one line to its body.
     pub(super) fn read(value: &Value) -> Self {
         let (line, body) = value.as_object().and_then(|map| map.iter().next()).expect("a step is one line");
         Self::new(line.clone(), body.clone())
     }
 
-    /// Returns the step as a request of a user; without a name, of an administrator.
+    /// Returns the step as a request of a user; an empty name means an administrator.
     pub(super) fn by(self, user: &str) -> Self {
         if user.is_empty() { self } else { Self { line: format!("{} as {user}", self.line), ..self } }
     }
 
-    /// Returns true if somebody else than an administrator sends the request.
+    /// Returns true if a user other than an administrator sends the request.
     pub(super) fn has_user(&self) -> bool {
         self.line.contains(" as ")
     }
@@ -103,7 +102,7 @@ impl Exchange {
         Self { api, answers: Vec::new() }
     }
 
-    /// Sends a step, and returns the answer without the parts that differ from run to run.
+    /// Sends a step and returns the response without the parts that differ from run to run.
     pub(super) async fn send(&mut self, step: &Step) -> Value {
         let line = self.filled(&step.line);
         let (line, until) = match line.split_once(" until ") {
@@ -130,7 +129,7 @@ impl Exchange {
 
     fn filled(&self, text: &str) -> String {
         let mut text = text.replace("{ns}", &self.api.namespace);
-        // The last one comes first, so that `$12` is not read as `$1`.
+        // Replace in reverse order, so that `$12` is not read as `$1`.
         for (i, answer) in self.answers.iter().enumerate().rev() {
             let at = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             text = text.replace(&format!("$uid{}", i + 1), at("/metadata/uid"));
@@ -195,8 +194,8 @@ impl Exchange {
         self.api.send(method, &path, &headers, text).await
     }
 
-    /// Waits until the server's cache has the writes before: kube-apiserver answers a read at version 0,
-    /// which is any version, from its present cache.
+    /// Waits until the server's cache contains earlier writes, because kube-apiserver answers reads at version 0
+    /// (any version) from its current cache.
     async fn catch_up(&self, list: &str) {
         let latest = self.api.get(list).await.is(200);
         let version = latest.body["metadata"]["resourceVersion"].as_str().expect("a list has a version");
@@ -206,7 +205,7 @@ impl Exchange {
             .is(200);
     }
 
-    /// Returns the path of a short one, and the kind of a whole object at it.
+    /// Expands a short path; also returns the kind of a whole object at it.
     fn path(&self, short: &str) -> (String, Option<(&'static str, &'static str)>) {
         if short.starts_with('/') {
             return (short.to_owned(), None);
@@ -228,10 +227,10 @@ impl Exchange {
         let body = &reply.body;
         if body["kind"] == "Status" && body["status"] == "Failure" {
             answer["reason"] = body["reason"].clone();
-            // The words of a policy are its author's.
+            // The text of a policy comes from its author.
             let denial = body["message"].as_str().filter(|text| text.contains("ValidatingAdmissionPolicy '"));
             if let Some(message) = denial {
-                // The error of an expression has the words of the implementation of CEL.
+                // The error text of an expression depends on the CEL implementation.
                 let message = message.split(" resulted in error: ").next().unwrap_or_default();
                 answer["message"] = self.plain_text(message).into();
             }
@@ -260,7 +259,7 @@ impl Exchange {
         answer
     }
 
-    /// Returns a value with words in place of the parts that differ from run to run.
+    /// Returns a value with the parts that differ from run to run replaced by placeholders.
     fn plain(&self, value: &Value) -> Value {
         match value {
             Value::String(text) if text.parse::<Timestamp>().is_ok() => "<time>".into(),
@@ -286,8 +285,8 @@ impl Exchange {
         let is_generated = fields.contains_key("generateName");
         let is_column = fields.contains_key("priority");
         let is_managed = fields.contains_key("fieldsV1");
-        // The text of a column is that of the OpenAPI document, and entries of managed fields of one second
-        // are in any order.
+        // Column descriptions come from the OpenAPI document, and the order of managed fields entries within one
+        // second varies.
         let is_shown = |field: &str| !(is_column && field == "description" || is_managed && field == "time");
         let plain = |(field, value): (&String, &Value)| {
             let value = match (field.as_str(), value) {
@@ -306,7 +305,7 @@ impl Exchange {
     }
 }
 
-/// Returns true if an item of a list is one that the control plane creates in every namespace.
+/// Returns true if a list item is one that the control plane creates in every namespace.
 fn is_by_controllers(item: &Value) -> bool {
     let metadata = item.get("object").unwrap_or(item).get("metadata");
     metadata.and_then(|metadata| metadata.get("name")) == Some(&json!("kube-root-ca.crt"))

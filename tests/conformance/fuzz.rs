@@ -1,8 +1,8 @@
-//! Sends random requests to both hubs and compares their answers.
+//! Sends random requests to both hubs and compares their responses.
 //!
-//! A seed determines a sequence of requests in its own namespace. `FUZZ_SEQUENCES` sets the number of seeds;
-//! the seeds of `seeds.txt`, whose answers differed once, are always among them. In the sequences from
-//! [`WITH_USERS`] on, which are half of them, some requests are those of users with few rights.
+//! A seed determines a sequence of requests in its own namespace. `FUZZ_SEQUENCES` sets the number of seeds; runs
+//! always include the seeds in `seeds.txt`, whose responses once differed. In half of the sequences, those from
+//! [`WITH_USERS`] on, users with few permissions send some of the requests.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use super::exchange::{Exchange, Step};
 /// Number of requests in a sequence.
 const STEPS: usize = 12;
 
-/// Number of seeds by default.
+/// Default number of seeds.
 const SEQUENCES: u64 = 200;
 
-/// The first seed of the sequences with users.
+/// The first seed whose sequence includes users.
 const WITH_USERS: u64 = 1_000_000;
 
-/// The rules of the user `bob` of a sequence.
+/// The RBAC rules of the user `bob` in a sequence.
 const RULES: &str = r#"[
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["*"]},
@@ -30,7 +30,7 @@ const RULES: &str = r#"[
     {"apiGroups": ["conformance.wheelwright.dev"], "resources": ["widgets/status"], "verbs": ["get"]}
 ]"#;
 
-/// Seeds whose answers still differ.
+/// Returns the seeds whose responses still differ.
 pub(super) fn open_seeds() -> Vec<u64> {
     let lines = include_str!("open_seeds.txt").lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.parse().unwrap()).collect()
@@ -48,7 +48,7 @@ pub(super) fn seeds() -> Vec<u64> {
     seeds
 }
 
-/// Plays a sequence on both hubs; returns the first answer that differs.
+/// Plays a sequence on both hubs; returns the first response that differs.
 pub(super) async fn play(seed: u64, embedded: &kube::Client, real: &kube::Client) -> Option<String> {
     let steps = sequence(seed);
     let namespace = format!("fuzz-{seed}");
@@ -79,8 +79,8 @@ async fn answers(api: impl Future<Output = Api>, steps: &[Step]) -> Vec<Value> {
     let mut answers = Vec::new();
     for step in steps {
         let mut answer = exchange.send(step).await;
-        // Warnings, and the note that rules were not checked, may be missing beside other errors: that
-        // depends on the order in which the parts of kube-apiserver ran.
+        // Warnings, and the note that rules were not checked, may be missing if there are other errors, depending
+        // on the order in which the parts of kube-apiserver ran.
         if answer["code"].as_u64() >= Some(400) {
             answer.as_object_mut().unwrap().remove("warnings");
             if let Some(causes) = answer.get_mut("causes").and_then(Value::as_array_mut) {
@@ -100,7 +100,7 @@ fn sequence(seed: u64) -> Vec<Step> {
     steps.into_iter().map(|step| step.by(draw.one(users))).collect()
 }
 
-/// Returns the steps that give the user `bob` his rights, and wait until he has them.
+/// Returns the steps that grant the user `bob` his permissions and wait until they take effect.
 fn rights() -> [Step; 3] {
     let rules: Value = serde_json::from_str(RULES).unwrap();
     let group = "rbac.authorization.k8s.io";
@@ -117,7 +117,7 @@ fn rights() -> [Step; 3] {
 
 struct Draw {
     random: Random,
-    /// Numbers of the answers that are lists.
+    /// The numbers of the responses that are lists.
     lists: BTreeSet<usize>,
 }
 
@@ -164,8 +164,8 @@ impl Draw {
             _ => {
                 self.lists.insert(before + 1);
                 let mut query = self.list_query();
-                // A limited list says that it goes on where any object follows, and kube-root-ca.crt, which
-                // kube-controller-manager writes into each namespace, follows every config map of a case.
+                // A limited list has a continue token if any object follows. In each namespace, kube-root-ca.crt,
+                // which kube-controller-manager writes, follows every config map of a case.
                 if resource == "configmaps" {
                     query = query.replace("&limit=1", "");
                 }
@@ -237,7 +237,7 @@ impl Draw {
         let mut object = self.whole(resource, name);
         if before > 0 && !self.rarely(3) {
             let answer = 1 + self.below(before);
-            // The version of a list is that of an object, where nobody else writes to the hub.
+            // If nobody else writes to the hub, the version of a list is also that of some object.
             if !self.lists.contains(&answer) {
                 object["metadata"]["resourceVersion"] = format!("${answer}").into();
             }
@@ -245,7 +245,7 @@ impl Draw {
         object
     }
 
-    /// Returns fields of an object outside of its metadata, or sometimes inside.
+    /// Returns fields of an object outside its metadata, or occasionally inside.
     fn part(&mut self, resource: &str) -> Value {
         if self.rarely(9) {
             return json!({ "metadata": self.changed_metadata() });

@@ -1,4 +1,4 @@
-//! Runs kubectl, and clients with fewer rights, against the embedded hub.
+//! Runs kubectl, and clients with fewer permissions, against the embedded hub.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use wheelwright::shell::now;
 use super::{definition, schema};
 use crate::kube::{Kubectl, client_of, install_crypto};
 
-/// A server with the widgets, and kubectl for it.
+/// A server with the widgets, and a kubectl for it.
 struct Bench {
     server: Server,
     dir: tempfile::TempDir,
@@ -36,8 +36,8 @@ impl Bench {
     fn kubectl_as(server: &Server, dir: &tempfile::TempDir, user: &str, groups: &[&str]) -> Kubectl {
         let file = dir.path().join(format!("{user}.kubeconfig"));
         write_private(&file, &server.kubeconfig_yaml(user, groups).unwrap()).unwrap();
-        // Each server gets its own discovery cache, because a server that starts again is another one at the
-        // same address.
+        // Each server needs its own discovery cache, because a restarted server at the same address is a different
+        // one.
         Kubectl::new(&file, dir.path().join(format!("home-{}", server.url.rsplit(':').next().unwrap())))
     }
 
@@ -251,7 +251,7 @@ async fn everything_is_there_after_a_restart() {
     let old_text = std::fs::read_to_string(&old).unwrap();
     let bench = bench.restarted().await;
     assert_eq!(bench.kubectl.run(&["get", "configmap/config", "widget/w", "-o", "json"]), before);
-    // The keys are equal, so known clients stay known; only the port differs.
+    // The keys did not change, so existing kubeconfigs stay valid; only the port differs.
     let moved = bench.dir.path().join("moved.kubeconfig");
     let server_line = |text: &str| text.lines().find(|l| l.contains("server:")).unwrap().to_owned();
     let new_text = std::fs::read_to_string(&old).unwrap();
@@ -313,7 +313,7 @@ impl HubProcess {
 
 impl Drop for HubProcess {
     fn drop(&mut self) {
-        // A child that has ended already is as good as killed.
+        // Killing a child that has already exited is harmless.
         drop(self.child.kill());
         self.child.wait().unwrap();
     }
@@ -352,8 +352,7 @@ fn the_hub_command_keeps_every_answered_write_through_a_kill() {
     assert_eq!(label, "yes");
 }
 
-/// A second server would begin its own journal, and the writes that the first one acknowledges from then on
-/// would be lost.
+/// A second server would start its own journal, and later writes acknowledged by the first one would be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_server_on_a_data_directory_is_refused_and_loses_no_write() {
     let bench = Bench::start().await;

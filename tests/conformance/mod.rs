@@ -1,8 +1,7 @@
-//! The behaviour of a Kubernetes API server, as cases that run on the embedded hub and on a real
-//! kube-apiserver.
+//! The behavior of a Kubernetes API server, as cases that run on the embedded hub and on a real kube-apiserver.
 //!
-//! A case is a function over an [`Api`]: it sends requests and asserts the answers. Each has its own
-//! namespace. No case is skipped: both runs report every case, and both hubs must agree with it.
+//! A case is a function of an [`Api`]: it sends requests and asserts the responses. Each has its own namespace. No
+//! case is skipped: both runs report every case, and both hubs must pass it.
 
 mod api;
 mod apply;
@@ -108,7 +107,7 @@ fn there_are_enough_cases_and_no_two_share_a_name() {
     assert!(count + recorded >= 700 && names.len() == count, "{count} cases, {} names", names.len());
 }
 
-/// Runs every case, one after the other, and fails with the list of those that failed.
+/// Runs every case in order and fails with the list of failed ones.
 async fn run(hub: &'static str, client: ::kube::Client, hold: Hold) {
     install(&client).await;
     let (mut passed, mut failed) = (0, Vec::new());
@@ -141,8 +140,8 @@ async fn run(hub: &'static str, client: ::kube::Client, hold: Hold) {
     );
 }
 
-/// Installs the custom resource of the cases, in group `conformance.wheelwright.dev`, OCM's two kinds from
-/// which a hub and an agent are installed, and the two whose status a cluster writes.
+/// Installs the CRD of the cases, in group `conformance.wheelwright.dev`, the CRDs of OCM's two installation kinds
+/// for hubs and agents, and of the two kinds whose status a cluster writes.
 async fn install(client: &::kube::Client) {
     let api = Api::new(client.clone(), "case-install".into()).await;
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -167,7 +166,7 @@ async fn install(client: &::kube::Client) {
     }
 }
 
-/// Returns a definition with a status subresource, a scale subresource, two columns and a selectable field.
+/// Returns a CRD with a status subresource, a scale subresource, two columns and a selectable field.
 fn definition(plural: &str, kind: &str, schema: &Value) -> Value {
     let selectable =
         schema.pointer("/properties/spec/properties/mode").map(|_| json!([{ "jsonPath": ".spec.mode" }]));

@@ -1,8 +1,8 @@
-//! Cases with requests written by hand and answers recorded from kube-apiserver.
+//! Cases with hand-written requests and responses recorded from kube-apiserver.
 //!
 //! `requests/<area>.yaml` maps names of cases to their steps. A case with `each` is one case for every row.
-//! `answers/<area>.yaml` contains the answers of kube-apiserver; `BLESS=1` writes it again when the real API
-//! server runs. The answers of both hubs are compared with it.
+//! `answers/<area>.yaml` contains kube-apiserver's responses; `BLESS=1` with a real API server rewrites it. The
+//! responses of both hubs are compared with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -46,25 +46,25 @@ pub(super) fn cases(area: &str) -> BTreeMap<String, Vec<Step>> {
     cases
 }
 
-/// The answers that a run is compared with.
+/// The responses to compare a run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// The recorded answers.
+    /// The recorded responses.
     Recorded,
-    /// The recorded answers, except in the cases of `differences.txt`, which must differ.
+    /// The recorded responses, except in the cases of `differences.txt`, which must differ.
     RecordedButForDifferences,
-    /// None: the answers are recorded now.
+    /// None: this run records the responses.
     Bless,
 }
 
-/// Returns the cases in which the embedded hub is known to answer otherwise.
+/// Returns the cases in which the embedded hub is known to respond differently.
 pub(super) fn differences() -> BTreeSet<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance/differences.txt");
     let text = std::fs::read_to_string(path).expect("the list can be read");
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// Runs the cases of an area; returns the differences from the expected answers.
+/// Runs the cases of an area; returns the differences from the expected responses.
 pub(super) async fn run(client: &kube::Client, area: &str, hold: Hold) -> Vec<String> {
     let bless = hold == Hold::Bless;
     let known = if hold == Hold::RecordedButForDifferences { differences() } else { BTreeSet::new() };

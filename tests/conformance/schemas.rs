@@ -1,4 +1,4 @@
-//! Custom resources: defaults, pruning, validation, and definitions that are refused.
+//! Custom resources: defaults, pruning, validation, and rejected CRDs.
 
 use serde_json::json;
 
@@ -163,8 +163,7 @@ async fn an_integer_or_a_string_is_either(api: Api) {
     api.post(&api.widgets(), &widget("c", json!({ "amount": true }))).await.refused(422, "Invalid");
 }
 
-/// The texts that are no valid times in this product once stopped a fleet. See
-/// docs/hazards.md#unreadable-times.
+/// Texts that are not valid times in this product once stopped a fleet. See docs/hazards.md#unreadable-times.
 async fn times_are_checked_by_their_pattern(api: Api) {
     let admitted = [
         "2026-01-02T03:04:05Z",
@@ -256,7 +255,7 @@ async fn a_definition_is_served_when_it_is_established(api: Api) {
     let body = json!({ "apiVersion": "conformance.wheelwright.dev/v1", "kind": "Short", "metadata": { "name": "a" }, "any": 1 });
     api.post(&path, &body).await.is(201).has("/any", json!(1));
     api.delete(&format!("{DEFINITIONS}/shorts.conformance.wheelwright.dev"), json!({})).await.is(200);
-    // The objects of a definition are deleted with it.
+    // The objects of a CRD are deleted with it.
     api.until(&path, |reply| reply.code == 404).await;
     api.until_gone(&format!("{DEFINITIONS}/shorts.conformance.wheelwright.dev")).await;
 }

@@ -147,7 +147,7 @@ async fn nobody_asks_to_be_master(api: Api) {
     api.post(REQUESTS, &body).await.refused(403, "Forbidden").says("system:masters");
     let path = format!("{REQUESTS}/master");
     api.apply(&path, "x", &body).await.refused(403, "Forbidden").says("system:masters");
-    // A request never changes, so nobody becomes master by a later patch.
+    // The spec of a request is immutable, so nobody becomes master through a later patch.
     let text = body["spec"]["request"].clone();
     let before = api.post(REQUESTS, &signing_request("modest", &["one"])).await.is(201).body;
     let path = format!("{REQUESTS}/modest");
@@ -208,7 +208,7 @@ async fn a_token_speaks_for_its_account(api: Api) {
     reply.has("/status/user/groups", groups);
     let wrong = api.post(reviews, &review("wrong")).await.is(201);
     assert_ne!(wrong.at("/status/authenticated"), json!(true));
-    // The token of an account is invalid after the account is deleted.
+    // An account's token becomes invalid when the account is deleted.
     api.delete(&api.core("serviceaccounts", "robot"), json!({})).await.is(200);
     api.post_until(reviews, &review(&token), |reply| reply.at("/status/authenticated") != json!(true)).await;
 }
@@ -231,13 +231,13 @@ async fn reviews_tell_what_the_roles_allow(api: Api) {
         json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": { "user": user, "resourceAttributes": asked } })
     };
     let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    // The authorizer reads new roles by a watch, so the first answer may come too early.
+    // The authorizer learns of new roles through a watch, so the first response may come too early.
     api.post_until(reviews, &review("ann", "mine"), |reply| reply.at("/status/allowed") == json!(true)).await;
     for (user, name) in [("ann", "other"), ("bob", "mine")] {
         let reply = api.post(reviews, &review(user, name)).await.is(201);
         assert_ne!(reply.at("/status/allowed"), json!(true), "{user} {name}");
     }
-    // Who may create everything in a namespace asks nothing about the others.
+    // Reviews of others' access are not namespaced, so permission to create everything in a namespace does not help.
     api.post(&api.group("authorization.k8s.io/v1", "subjectaccessreviews", ""), &review("ann", "mine"))
         .await
         .is(404);

@@ -17,7 +17,7 @@ cases![
     a_watch_may_show_metadata_alone,
 ];
 
-/// Returns a watch of the objects that carry the label `w`.
+/// Returns the path of a watch on the objects with the label `w`.
 fn watch(api: &Api, query: &str) -> String {
     format!("{}?watch=true&timeoutSeconds=20&labelSelector=w&{query}", api.config_map(""))
 }

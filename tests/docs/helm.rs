@@ -1,5 +1,5 @@
-//! The commands of the pages that call helm, on a real API server: what a release keeps, and what stays
-//! after it. Nothing runs the pods.
+//! The helm commands on the pages, on a real API server: what a release keeps, and what stays after it is
+//! uninstalled. No pods run.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::install::convert;
 use crate::kube::helm::{self, NAMESPACE};
 use crate::kube::{Cluster, Kubectl};
 
-/// The definition that the former chart has with a column less.
+/// The CRD that lacks a column in the former chart.
 const OLD: &str = "gitops.wheelwright.dev_configrepos.yaml";
-/// The kinds of the charts.
+/// The kinds of objects in the charts.
 const KINDS: &str = "deployments,services,serviceaccounts,configmaps,secrets,leases,roles,rolebindings,\
     networkpolicies,poddisruptionbudgets,clusterroles,clusterrolebindings,validatingadmissionpolicies,\
     validatingadmissionpolicybindings,servicemonitors,prometheusrules";
-/// The objects of a repository and of people on a hub.
+/// Objects that a repository or a person created on a hub.
 const FLEET: &[&[&str]] = &[
     &["managedcluster", "c1"],
     &["clustermanagementaddon", "logging"],
@@ -27,7 +27,7 @@ const FLEET: &[&[&str]] = &[
     &["configrepo", "fleet", "-n", NAMESPACE],
 ];
 
-/// Returns the commands of all pages that start with some words, each without the rest of its block.
+/// Returns the commands on all pages that start with some words, each without the rest of its block.
 fn commands(start: &str) -> Vec<Block> {
     let mut commands = Vec::new();
     for block in pages().iter().flat_map(|page| blocks(page)).filter(Block::is_commands) {
@@ -51,8 +51,7 @@ fn block_with(page: &str, command: &str) -> Block {
     block
 }
 
-/// Makes the charts of a former version: without a value and what the templates do with it, and with another
-/// definition.
+/// Creates a former version of the charts: without a value and its use in the templates, and with another CRD.
 fn make_former_charts(dir: &Path) {
     let copied = Command::new("cp").arg("-r").arg(format!("{ROOT}/charts")).arg(dir).status();
     assert!(copied.unwrap().success());
@@ -68,7 +67,7 @@ fn make_former_charts(dir: &Path) {
     fs::write(old, definition.to_string()).unwrap();
 }
 
-/// Installs what the values of the pages need: namespaces and the kinds of the Prometheus operator.
+/// Installs what the values on the pages need: namespaces and the kinds of the Prometheus operator.
 fn install_neighbours(kubectl: &Kubectl) {
     for namespace in ["argocd", "c1"] {
         kubectl.run(&["create", "namespace", namespace]);
@@ -116,7 +115,7 @@ fn create_fleet(kubectl: &Kubectl) {
         ),
     ];
     kubectl.run_with(&["apply", "-f", "-"], &objects.join("\n"));
-    // The operator makes it.
+    // The operator creates this Secret.
     kubectl.run(&["create", "secret", "generic", "wheelwright-webhook", "-n", NAMESPACE]);
 }
 

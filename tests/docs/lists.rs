@@ -1,7 +1,7 @@
-//! What runs of the blocks of the pages, and why the rest does not.
+//! Lists which blocks of the pages run, and why the others do not.
 
-/// The pages whose blocks run, in this order, on one hub, and the directory in which: `fleet` is the checkout
-/// of the tutorial. First those on a hub with two clusters and nothing else.
+/// The pages whose blocks run, in this order, on one hub, and the directory to run them in: `fleet` is the
+/// checkout from the tutorial. First the pages for a hub with only two clusters.
 pub(super) const ON_A_NEW_HUB: &[(&str, &str)] = &[
     ("docs/tutorial.md", ""),
     ("examples-repo/README.md", "fleet"),
@@ -11,7 +11,7 @@ pub(super) const ON_A_NEW_HUB: &[(&str, &str)] = &[
     ("docs/laptop.md", "laptop"),
 ];
 
-/// Those on a hub with an add-on whose rollout stopped.
+/// The pages for a hub with an add-on whose rollout stopped.
 pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
     ("docs/cli.md", ""),
     ("docs/how-to.md", ""),
@@ -36,7 +36,7 @@ pub(super) const ON_A_HUB_WITH_A_FLEET: &[(&str, &str)] = &[
     ("README.md", ""),
 ];
 
-/// Commands that go on until they are stopped: page, start of the block, and what they say when they work.
+/// Commands that run until they are stopped: page, start of the block, and the output that shows that they work.
 /// The block has no other command. It is stopped at the end of its page.
 pub(super) const UNTIL_STOPPED: &[(&str, &str, &str)] = &[
     ("docs/rendering.md", "wheelwright render overlays/prod --watch", "kind: "),
@@ -137,7 +137,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
 pub(super) const PROGRAMS: &str =
     "wheelwright kubectl helm make mkdir cargo cp etcdctl podman ssh-keygen git curl";
 
-/// Blocks without a language that are no commands: page and start.
+/// Blocks without a language that are not commands: page and start.
 pub(super) const PRINTED: &[(&str, &str)] = &[
     ("README.md", "== log of all parts in"),
     ("docs/plan.md", "ConfigRepo wheelwright-system/fleet: "),

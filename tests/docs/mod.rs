@@ -1,5 +1,4 @@
-//! The code blocks of the README and of the docs: commands run on a real API server, and the server accepts
-//! the objects.
+//! The code blocks of the README and the docs: a real API server runs the commands and accepts the objects.
 
 mod helm;
 mod lists;
@@ -30,7 +29,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 pub(crate) const PLANS_OF_CHANGES_SUCCEED: &str =
     r#"wheelwright() { command wheelwright "$@" || [ "$1 $?" = "plan 10" ]; }"#;
 
-/// The file of a work in docs/cli.md.
+/// The work's manifest file in docs/cli.md.
 const SETTINGS: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata: {a: b}\n";
 
@@ -48,7 +47,7 @@ impl Block {
         self.language.is_empty() && PROGRAMS.split(' ').any(|known| known == program)
     }
 
-    /// Returns what a list says of this block.
+    /// Returns the entry for this block in a list.
     fn listed(&self, list: &[(&str, &str, &'static str)]) -> Option<&'static str> {
         let is_it =
             |(page, start, _): &&(&str, &str, &str)| *page == self.page && self.text.starts_with(start);
@@ -78,7 +77,7 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// Returns every page: those of the book, and those beside the code.
+/// Returns every page: the pages of the book, and pages next to code.
 fn pages() -> BTreeSet<String> {
     let folders = ["", "docs/", "docs/design/", "docs/reference/", "examples-repo/", "crates/addon-sdk/"];
     let of = |folder: &str| {
@@ -138,7 +137,7 @@ async fn run_pods(client: kube::Client) {
             let count = found.spec.replicas;
             let status = json!({"status": {"observedGeneration": found.metadata.generation, "replicas": count,
                 "updatedReplicas": count, "readyReplicas": count, "availableReplicas": count}});
-            // The Deployment may be deleted meanwhile.
+            // The Deployment may have been deleted in the meantime.
             let _ = deployments
                 .patch_status("wheelwright-operator", &PatchParams::default(), &Patch::Merge(status))
                 .await;
@@ -151,15 +150,15 @@ pub(crate) fn link(from: &Path, dir: &Path, name: &str) {
     std::os::unix::fs::symlink(from, dir.join(name)).unwrap();
 }
 
-/// Makes the directory of the programs that blocks call, below `dir`.
+/// Creates the directory for the programs that blocks call, in `dir`.
 pub(crate) fn link_programs(dir: &Path) {
     std::fs::create_dir(dir.join("bin")).unwrap();
     link(Path::new(env!("CARGO_BIN_EXE_wheelwright")), dir, "bin/wheelwright");
     link(&assets().join("kubectl"), dir, "bin/kubectl");
 }
 
-/// Prepares what the pages assume: programs, a copy of the repository, other files, and two clusters that have
-/// joined. Returns the cluster that joins by the pages.
+/// Prepares what the pages assume: programs, a copy of the repository, other files, and two joined clusters.
+/// Returns the cluster that joins by following the pages.
 async fn prepare(hub: &Cluster, dir: &Path) -> Server {
     link_programs(dir);
     link(&crate::kube::helm::program(), dir, "bin/helm");
@@ -168,7 +167,7 @@ async fn prepare(hub: &Cluster, dir: &Path) -> Server {
     for name in ["examples", "tests/published"] {
         link(&Path::new(ROOT).join(name), dir, name);
     }
-    // A page makes a git repository of the copy.
+    // A page turns the copy into a git repository.
     let copied = Command::new("cp").arg("-r").arg(format!("{ROOT}/examples-repo")).arg(dir).status();
     assert!(copied.unwrap().success());
     for name in ["allowed_signers", "alice.asc", "app.pem"] {
@@ -188,7 +187,7 @@ async fn prepare(hub: &Cluster, dir: &Path) -> Server {
     cluster
 }
 
-/// Makes two clusters that have joined, or marks existing ones as joined.
+/// Creates two joined clusters, or marks existing ones as joined.
 fn join(kubectl: &Kubectl) {
     let clusters = ["aws-1", "aws-2"].map(|name| {
         json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
@@ -236,7 +235,7 @@ async fn prepare_fleet(hub: &Cluster) {
     }
 }
 
-/// Returns bash with a block, as a reader of the pages runs it in a directory below `dir`.
+/// Returns a bash command that runs a block as a reader of the pages would, in a directory below `dir`.
 fn bash(hub: &Cluster, dir: &Path, below: &str, script: &str) -> Command {
     let mut command = Command::new("bash");
     command.args(["-euo", "pipefail", "-c", script]).current_dir(dir.join(below));
@@ -245,10 +244,10 @@ fn bash(hub: &Cluster, dir: &Path, below: &str, script: &str) -> Command {
     command
 }
 
-/// Runs a block in a directory below `dir`; returns what it prints, and whether it succeeds.
+/// Runs a block in a directory below `dir`; returns true if it succeeds, and its output.
 fn outcome(hub: &Cluster, dir: &Path, below: &str, block: &Block) -> (bool, String) {
     let script = format!("{PLANS_OF_CHANGES_SUCCEED}\n{}", block.text);
-    // Not around commands that go on until they are killed: they would outlive it.
+    // Do not use a timeout for commands that run until they are killed: they would outlive it.
     let limited = r#"exec timeout 180 bash -euo pipefail -c "$SCRIPT""#;
     let output = bash(hub, dir, below, limited).env("SCRIPT", script).output().unwrap();
     let printed =
@@ -256,13 +255,13 @@ fn outcome(hub: &Cluster, dir: &Path, below: &str, block: &Block) -> (bool, Stri
     (output.status.success(), printed)
 }
 
-/// Runs a block as [`outcome`] does; fails the test where the block fails.
+/// Runs a block like [`outcome`] and fails the test if the block fails.
 pub(crate) fn run(hub: &Cluster, dir: &Path, below: &str, block: &Block) {
     let (succeeds, printed) = outcome(hub, dir, below, block);
     assert!(succeeds, "{}:\n{}\n{printed}", block.page, block.text);
 }
 
-/// Starts a command that goes on until it is stopped, and waits until it says something.
+/// Starts a command that runs until it is stopped, and waits until it prints a text.
 async fn start(hub: &Cluster, dir: &Path, below: &str, block: &Block, says: &str) -> Running {
     let name = format!("{} {}", block.page, block.text).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let mut process =

@@ -1,4 +1,4 @@
-//! The pages about conditions and events list the reasons of the code.
+//! Checks that the pages about conditions and events list the reasons in the code.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const SOURCES: &[&str] = &[
     "src/git/error.rs",
     "src/git/signature/refusal.rs",
 ];
-/// The texts before a reason in the code.
+/// The texts that precede a reason in the code.
 const BEFORE: &[&str] = &[
     "of_commit(",
     "reason:",
@@ -65,7 +65,7 @@ const OBJECT_SOURCES: &[&str] = &[
     "crates/engine/src/work/status.rs",
     "src/agent/addon_status.rs",
 ];
-/// The texts before a reason in these files.
+/// The texts that precede a reason in these files.
 const BEFORE_IN_OBJECTS: &[&str] = &[
     "True,",
     "False,",
@@ -83,8 +83,8 @@ const BEFORE_IN_OBJECTS: &[&str] = &[
     "(TOKEN,",
     "(CERTIFICATE,",
 ];
-/// Words of these files that stand behind such a text and are no reasons: types of conditions and parts of
-/// types, and reasons of events.
+/// Words in these files that follow such a text but are not reasons: types of conditions and parts of types, and
+/// reasons of events.
 const NO_REASONS: &[&str] = &[
     "ClusterCertificateRotated",
     "ConditionRule",
@@ -120,7 +120,7 @@ const EVENT_SOURCES: &[&str] = &[
     "crates/reconcile/src/dispatcher/feed.rs",
     "src/operator/signer.rs",
 ];
-/// The texts before the reason of an event in the code.
+/// The texts that precede the reason of an event in the code.
 const BEFORE_EVENT: &[&str] = &[
     "EventType::Normal,",
     "EventType::Warning,",
@@ -137,7 +137,7 @@ const BEFORE_EVENT: &[&str] = &[
     "let reason =",
     "=> Some(",
 ];
-/// Files that make conditions or events with the reasons of another file, and where these come from.
+/// Files that create conditions or events with reasons from another file, and that file.
 const REASONS_OF_OTHERS: &[(&str, &str)] = &[
     ("crates/addon-sdk/src/hub/deletion.rs", "crates/engine/src/addon/hook.rs"),
     ("crates/controllers/src/hub/addon_config/decide.rs", "crates/controllers/src/hub/addon_config/input.rs"),
@@ -149,7 +149,7 @@ const REASONS_OF_OTHERS: &[(&str, &str)] = &[
     ("crates/shell/src/events.rs", "the controllers, whose events it writes"),
     ("crates/sim/src/preview/spokes.rs", "crates/engine/src/addon/progress.rs"),
 ];
-/// A reason that stands behind another text.
+/// A reason that follows another text.
 const BEHIND_A_TEXT: &str = "Fetching";
 
 fn files() -> Vec<PathBuf> {
@@ -172,7 +172,7 @@ fn is_word(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// Returns the words in the strings of a source file without its tests, and the code before each.
+/// Returns the words in the strings of a source file, excluding its tests, and the code before each.
 fn words(source: &str) -> Vec<(String, &str)> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let parts: Vec<&str> = code.split('"').collect();
@@ -192,7 +192,7 @@ fn reasons(source: &str) -> BTreeSet<String> {
     found.map(|(_, word)| word.to_owned()).collect()
 }
 
-/// Returns the words that stand in the first column of a table.
+/// Returns the words in the first column of a table.
 fn explained(page: &str) -> BTreeSet<String> {
     let page = std::fs::read_to_string(format!("{ROOT}/{page}")).unwrap();
     let cells =
@@ -236,7 +236,7 @@ fn every_reason_of_clusters_placements_addons_and_works_is_explained() {
     }
     let unused: Vec<_> = NO_REASONS.iter().filter(|word| !used.remove(**word)).collect();
     assert!(unused.is_empty(), "no file has {unused:?}");
-    // The agent names these by their constants.
+    // The agent refers to these by constants.
     used.extend(
         [work_reasons::FAILED, work_reasons::REJECTED, work_reasons::IGNORED_FIELDS].map(str::to_owned),
     );

@@ -1,5 +1,5 @@
-//! The tutorial from `wheelwright install` to a change that has reached the clusters: the operator runs as
-//! its Deployment says, git's own server has the repository, and two agents join.
+//! The tutorial, from `wheelwright install` to a change that has reached the clusters: the operator runs as its
+//! Deployment specifies, git's own server serves the repository, and two agents join.
 
 use std::path::Path;
 
@@ -17,22 +17,22 @@ const PAGE: &str = "docs/tutorial.md";
 const URL: &str = "https://git.example.com/platform/fleet.git";
 const CLUSTERS: [&str; 2] = ["aws-1", "aws-2"];
 
-/// A person who reads the tutorial at a hub.
+/// A reader who follows the tutorial on a hub.
 struct Reader<'t> {
     hub: &'t Cluster,
     dir: &'t Path,
-    /// The repository that stands for that of the tutorial.
+    /// The repository that replaces the tutorial's.
     url: String,
 }
 
 impl Reader<'_> {
-    /// Runs the block that begins like this; returns what it prints.
+    /// Runs the block that begins with `start`; returns its output.
     fn runs(&self, start: &str) -> String {
         let of_page = blocks(PAGE).into_iter().find(|block| block.text.starts_with(start));
         self.types(&of_page.unwrap_or_else(|| panic!("{PAGE} has no block {start:?}")).text)
     }
 
-    /// Runs commands; returns what they print.
+    /// Runs commands; returns their output.
     fn types(&self, commands: &str) -> String {
         let text = commands.replace(URL, &self.url);
         let block = Block { page: PAGE.into(), language: String::new(), text };

@@ -7,7 +7,7 @@ use axum::http::{Method, Uri};
 /// A request to an API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
-    /// The verb in terms of RBAC.
+    /// The RBAC verb.
     pub(super) verb: &'static str,
     pub(super) resource: String,
     pub(super) namespace: String,
@@ -49,13 +49,13 @@ impl Call {
         call
     }
 
-    /// Returns true if it changes an object. Access reviews change nothing.
+    /// Returns true if the request changes an object. Access reviews change nothing.
     pub(super) fn is_write(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete") && !self.resource.ends_with("reviews")
     }
 
-    /// Returns true if it is about a lease or an event, or about no resource, such as `/readyz`. These requests go
-    /// on while the fleet is at rest.
+    /// Returns true if the request concerns a lease, an event, or no resource, such as `/readyz`. These requests
+    /// continue while the fleet is at rest.
     pub(super) fn is_sign_of_life(&self) -> bool {
         matches!(self.resource.as_str(), "leases" | "events") || self.resource.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A commit reaches the fleet in spite of every fault of an API server. Each row is a fault.
+//! A commit reaches the fleet despite every fault of an API server. Each row is a fault.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use super::fleet::{Fleet, Standing};
 use super::proxy::{Fault, Rule, Seen};
 use crate::wait::eventually;
 
-/// Number of clusters of the fleet.
+/// Number of clusters in the fleet.
 pub(super) const CLUSTERS: usize = 5;
 /// A rule without a limit.
 const ALWAYS: usize = usize::MAX;
 
-/// The fault of the watches and long answers that are open when a row begins.
+/// What happens to the watches and long responses that are open when a row begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Streams {
     Stay,
@@ -27,9 +27,10 @@ struct Row {
     name: &'static str,
     streams: Streams,
     rules: &'static [Rule],
-    /// Duration after the first request that it affects, in seconds.
+    /// How long the fault lasts after the first affected request, in seconds.
     lasts: u64,
-    /// Most requests that operator and agent send until the commit is everywhere, without leases and events.
+    /// Maximum number of requests by the operator and agent until the commit is everywhere, without leases and
+    /// events.
     requests: usize,
 }
 
@@ -45,7 +46,7 @@ fn is_read(call: &Call) -> bool {
     matches!(call.verb, "list" | "watch")
 }
 
-/// Returns true if it is a write that a commit causes.
+/// Returns true if the request is a write caused by a commit.
 fn is_ours(call: &Call) -> bool {
     call.is_write() && !call.is_sign_of_life()
 }
@@ -159,8 +160,7 @@ const SILENT: Row = Row {
     requests: 250,
 };
 
-/// Checks that the uids of all objects stay, that no object appears or disappears, and that each work changes
-/// once.
+/// Checks that all objects keep their uids, that no object appears or disappears, and that each work changes once.
 fn assert_once(row: &str, before: &Standing, after: &Standing) {
     for (id, (uid, generation)) in after {
         let (old_uid, old_generation) = before.get(id).unwrap_or_else(|| panic!("{row}: {id} is new"));
@@ -173,7 +173,7 @@ fn assert_once(row: &str, before: &Standing, after: &Standing) {
     }
 }
 
-/// Returns the most frequent requests, for the message of a failure.
+/// Returns the most frequent requests, for a failure message.
 fn most(seen: &[Seen]) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for Seen { user, call, fault, status, .. } in seen {
@@ -223,13 +223,13 @@ async fn a_commit_arrives_once_and_without_a_hot_loop_whatever_the_api_server_do
     }
 }
 
-/// It waits for more than a minute, so it runs in parallel with the others.
+/// This test waits for more than a minute, so it runs in parallel with the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_arrives_once_although_all_watches_fall_silent() {
     play(&Fleet::start().await, 0, &SILENT).await;
 }
 
-/// Fails when more requests than the limit came since `from`, without leases and events.
+/// Fails if more requests than the limit arrived since `from`, without leases and events.
 fn assert_asked_at_most(fleet: &Fleet, from: usize, most_of_them: usize, what: &str) {
     let mut seen = fleet.proxy.seen().split_off(from);
     seen.retain(|seen| !seen.call.is_sign_of_life());
@@ -260,7 +260,7 @@ async fn a_commit_survives_an_etcd_that_is_restored_from_a_backup() {
     assert_once("after the restore", &standing, &fleet.standing().await);
 }
 
-/// Returns a definition of widgets with a scope.
+/// Returns a CRD of widgets with the given scope.
 fn widgets(scope: &str) -> String {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let version =
@@ -295,15 +295,14 @@ async fn definitions_that_are_removed_and_come_back_otherwise_cost_nothing_else(
     fleet.arrives("with a widget", CLUSTERS, "a widget").await;
     assert!(has_widget(&["-n", "gitops"]).await);
 
-    // The objects are deleted with their definition. After it returns they are created again without a
-    // commit.
+    // Deleting a CRD deletes its objects. When the CRD returns, they are recreated without a commit.
     let from = fleet.proxy.count();
     kubectl.run(&["delete", "crd", "widgets.example.com"]);
     define(&widgets("Namespaced"));
     eventually("the widget is made again", async || has_widget(&["-n", "gitops"]).await).await;
     assert_asked_at_most(&fleet, from, 150, "the definition is removed and comes back");
 
-    // The same kind gets another scope, and a commit for it.
+    // The same kind gets another scope, followed by a commit for it.
     let before = fleet.standing().await;
     kubectl.run(&["delete", "crd", "widgets.example.com"]);
     define(&widgets("Cluster"));
@@ -312,7 +311,7 @@ async fn definitions_that_are_removed_and_come_back_otherwise_cost_nothing_else(
     assert!(has_widget(&[]).await);
     assert_once("another scope", &before, &fleet.standing().await);
 
-    // A definition of the product itself is deleted: nothing is uninstalled although every decision is gone.
+    // One of the product's own CRDs is deleted: nothing is uninstalled, although all decisions are gone.
     let (before, from) = (fleet.standing().await, fleet.proxy.count());
     let decisions = "placementdecisions.cluster.open-cluster-management.io";
     kubectl.run(&["delete", "crd", decisions]);
@@ -331,7 +330,7 @@ async fn definitions_that_are_removed_and_come_back_otherwise_cost_nothing_else(
     assert_asked_at_most(&fleet, from, 400, "the definition of decisions is removed and comes back");
 }
 
-/// Installs the definitions of the hub again.
+/// Reinstalls the hub's CRDs.
 fn prepare_hub_again(fleet: &Fleet) {
     fleet.kubectl().install(api::crds::hub().into_iter());
 }

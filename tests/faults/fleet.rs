@@ -1,4 +1,4 @@
-//! A fleet behind a proxy: operator, agent, a real hub, a real spoke, and clusters without agent.
+//! A fleet behind a proxy: operator, agent, a real hub, a real spoke, and clusters without an agent.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -24,10 +24,9 @@ use crate::wait::eventually;
 
 /// Number of clusters without an agent.
 const BARE: usize = 4;
-/// Time without a write after which the fleet is at rest.
+/// The fleet counts as at rest after this time without a write.
 const REST: Duration = Duration::from_secs(2);
 
-/// The fleet.
 pub(super) struct Fleet {
     pub(super) hub: Cluster,
     pub(super) proxy: Proxy,
@@ -35,13 +34,13 @@ pub(super) struct Fleet {
     pub(super) spoke: Cluster,
     spoke_client: kube::Client,
     repository: PathBuf,
-    /// The arguments of the operator and of the agent.
+    /// The arguments of the operator and the agent.
     args: [Vec<String>; 2],
     operator: Option<Running>,
     agent: Option<Running>,
-    /// git's own daemon with its port, where the repository is behind one.
+    /// git's own daemon and its port, if it serves the repository.
     daemon: Option<(Child, u16)>,
-    /// The logs of operator and agent, which print them when they are dropped: it is dropped last.
+    /// The logs of the operator and agent, which print them when dropped, so this is dropped last.
     pub(super) dir: tempfile::TempDir,
 }
 
@@ -49,12 +48,12 @@ pub(super) struct Fleet {
 pub(super) type Standing = BTreeMap<String, (String, i64)>;
 
 impl Fleet {
-    /// Starts a fleet with a repository on this machine, and returns when the first commit is everywhere.
+    /// Starts a fleet with a local repository and returns once the first commit is everywhere.
     pub(super) async fn start() -> Self {
         Self::start_with(None).await
     }
 
-    /// Starts a fleet with a repository behind git's own daemon.
+    /// Starts a fleet whose repository is served by git's own daemon.
     pub(super) async fn start_with_git_server() -> Self {
         Self::start_with(Some(free_port())).await
     }
@@ -68,8 +67,8 @@ impl Fleet {
         let operator = proxy.kubeconfig_for(&hub, "operator", &["system:masters"]);
         let bootstrap = proxy.kubeconfig_for(&hub, "bootstrap", &["system:bootstrappers:managedcluster"]);
         let text = |path: &Path| path.to_str().unwrap().to_owned();
-        // Without an election: an operator that was killed leads for 12 s, and one without API server ends
-        // after 8.
+        // Without leader election: a killed operator would keep the lease for 12 s, and an operator without an API
+        // server would exit after 8 s.
         let operator_args = ["operator", "--leader-elect=false", "--local-repositories", "--kubeconfig"];
         let operator_args = operator_args.map(str::to_owned);
         let agent_args = ["agent", "--spoke-cluster-name", "c1", "--spoke-kubeconfig"].map(str::to_owned);
@@ -102,18 +101,18 @@ impl Fleet {
         fleet
     }
 
-    /// Kills the operator as `kill -9` does.
+    /// Kills the operator with `kill -9`.
     pub(super) fn stop_operator(&mut self) {
         drop(self.operator.take());
     }
 
-    /// Kills the operator as `kill -9` does, and starts another.
+    /// Kills the operator with `kill -9` and starts a new one.
     pub(super) fn restart_operator(&mut self) {
         self.stop_operator();
         self.operator = Some(self.run("operator", &self.args[0]));
     }
 
-    /// Kills the agent as `kill -9` does, and starts another.
+    /// Kills the agent with `kill -9` and starts a new one.
     pub(super) fn restart_agent(&mut self) {
         drop(self.agent.take());
         self.agent = Some(self.run("agent", &self.args[1]));
@@ -124,7 +123,7 @@ impl Fleet {
         Running::start(name, self.dir.path(), &args)
     }
 
-    /// Kills git's daemon as `kill -9` does, and starts another.
+    /// Kills git's daemon with `kill -9` and starts a new one.
     pub(super) fn restart_daemon(&mut self) {
         let (mut daemon, port) = self.daemon.take().unwrap();
         daemon.kill().unwrap();
@@ -144,7 +143,7 @@ impl Fleet {
         self.hub.kubectl()
     }
 
-    /// Adds a cluster without agent.
+    /// Adds a cluster without an agent.
     pub(super) async fn add_cluster(&self, name: &str) {
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
         let cluster = json!({
@@ -175,12 +174,12 @@ impl Fleet {
         self.kubectl().run_with(&["apply", "--server-side", "-f", "-"], &objects);
     }
 
-    /// Commits a value for all clusters, and further objects of the hub.
+    /// Commits a value for all clusters, and additional objects for the hub.
     pub(super) fn commit(&self, word: &str, further: &[Value]) {
         fleet_commit::commit_with(&self.repository, word, further);
     }
 
-    /// Waits until a value is everywhere and reported, and no client writes any more.
+    /// Waits until a value is everywhere and reported, and all clients have stopped writing.
     pub(super) async fn arrives(&self, word: &str, clusters: usize, when: &str) {
         eventually(&format!("{when}: {word:?} in the works of all clusters"), async || {
             self.words().await.is_some_and(|words| words == vec![word; clusters])
@@ -196,7 +195,7 @@ impl Fleet {
         eventually(&format!("{when}: nothing is written"), async || self.rests()).await;
     }
 
-    /// Returns the values that the works hold; `None` while the hub does not answer.
+    /// Returns the values in the works; `None` while the hub does not respond.
     async fn words(&self) -> Option<Vec<String>> {
         let works: Api<ManifestWork> = Api::all(self.client.clone());
         let works = works.list(&ListParams::default()).await.ok()?.items;
@@ -250,7 +249,7 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         if let Some((daemon, _)) = &mut self.daemon {
-            // A child that has ended already is as good as killed.
+            // Killing a child that has already exited is harmless.
             drop(daemon.kill());
             drop(daemon.wait());
         }

@@ -1,4 +1,4 @@
-//! `kill -9` of every process of the chain in turn, while commits arrive.
+//! Runs `kill -9` on every process of the chain while commits arrive.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn the_last_commit_arrives_whatever_is_killed_on_its_way() {
     let (before, began) = (fleet.standing().await, Instant::now());
     for kill in 0..kills() {
         fleet.commit(&format!("word-{kill}"), &[]);
-        // The kills come at different stages of the commit.
+        // The kills happen at different stages of the commit.
         tokio::time::sleep(Duration::from_millis(130 * (kill as u64 * 7 % 20))).await;
         match kill % 5 {
             0 => fleet.restart_operator(),

@@ -16,9 +16,9 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 const CLUSTERS: usize = 20;
-/// Longest time until another leader writes after the last one stopped renewing.
+/// Maximum time from the last renewal of a stopped leader until another leader writes.
 const HANDOVER: Duration = Duration::from_secs(15);
-/// Time for which a leader is stopped.
+/// How long a leader is stopped.
 const STOPPED: Duration = Duration::from_secs(60);
 
 /// An operator behind its proxy.
@@ -39,7 +39,8 @@ impl Candidate {
         Self { proxy, process }
     }
 
-    /// Returns its writes, without leases, events and the objects that the command line creates at its start.
+    /// Returns the candidate's writes, without leases, events and the objects that the command line creates at
+    /// startup.
     fn writes(&self) -> Vec<Seen> {
         let is_write = |seen: &Seen| seen.call.is_write() && !seen.call.is_sign_of_life();
         let is_start = |seen: &Seen| {
@@ -49,7 +50,7 @@ impl Candidate {
         self.proxy.seen().into_iter().filter(|seen| is_write(seen) && !is_start(seen)).collect()
     }
 
-    /// Waits until it writes; returns the time of its first write.
+    /// Waits until the candidate writes; returns the time of its first write.
     async fn writes_first(&self, who: &str) -> Instant {
         eventually(&format!("{who} writes"), async || !self.writes().is_empty()).await;
         self.writes()[0].at
@@ -61,7 +62,7 @@ impl Candidate {
     }
 }
 
-/// Fails when the former leader still writes after the first write of the next one.
+/// Fails if the former leader writes after the first write of the next one.
 fn assert_never_two(before: &Candidate, after: &Candidate) {
     let (last, first) = (before.writes().pop().unwrap(), after.writes().remove(0));
     assert!(last.at < first.at, "{} after {}: {:?}", last.call, first.call, last.at - first.at);
@@ -90,7 +91,7 @@ async fn never_two_leaders_write_and_the_next_one_writes_within_fifteen_seconds(
     })
     .await;
 
-    // The leader is stopped for a minute, in the middle of its writes.
+    // Stop the leader for a minute in the middle of its writes.
     let so_far = first.writes().len();
     commit(&repository, "two");
     eventually("the first writes the second commit", async || first.writes().len() > so_far).await;
@@ -106,7 +107,7 @@ async fn never_two_leaders_write_and_the_next_one_writes_within_fifteen_seconds(
     let first = Candidate { proxy, process };
     assert_never_two(&first, &second);
 
-    // The API server does not answer the leader, but the other one.
+    // The API server stops responding to the leader, but not to the other candidate.
     let third = Candidate::start(&hub, dir.path(), "third").await;
     eventually("the third is a candidate", async || {
         third.proxy.seen().iter().any(|seen| seen.call.resource == "leases")

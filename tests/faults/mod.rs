@@ -1,4 +1,4 @@
-//! API servers with faults: a proxy in front of the real kube-apiserver answers wrongly, late or not at all.
+//! Faulty API servers: a proxy in front of a real kube-apiserver responds incorrectly, late or not at all.
 
 mod call;
 mod chain;

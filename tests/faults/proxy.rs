@@ -1,8 +1,8 @@
 //! A proxy that authenticates clients as kube-apiserver does, and forwards their requests unless a rule says
 //! otherwise.
 //!
-//! It speaks HTTP/1 and HTTP/2 over TLS. Clients show the certificates that they have for the API server; the
-//! proxy names them to the server (`--requestheader-username-headers`).
+//! It speaks HTTP/1 and HTTP/2 over TLS. Clients present their certificates for the API server; the proxy passes
+//! the names to the server (`--requestheader-username-headers`).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,15 +35,15 @@ use crate::kube::Cluster;
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The server refuses it.
+    /// The server rejects the request.
     Refuse { code: u16, reason: &'static str, retry_after: Option<u32> },
-    /// The server does it, and the proxy answers 500.
+    /// The server executes the request, and the proxy responds with 500.
     ErrorAfterCommit,
-    /// The server does it, and the connection ends before the answer.
+    /// The server executes the request, and the connection closes before the response.
     ResetAfterCommit,
-    /// The watch begins, and its first event is the error that its version is too old.
+    /// The watch starts, and its first event is the error that its version is too old.
     Expired,
-    /// The proxy takes it and does not answer.
+    /// The proxy accepts the request and does not respond.
     Hold,
 }
 
@@ -55,14 +55,14 @@ pub(super) struct Rule {
     pub(super) times: usize,
 }
 
-/// A request, and its outcome.
+/// A request and its outcome.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) at: Instant,
     pub(super) user: String,
     pub(super) call: Call,
     pub(super) fault: Option<Fault>,
-    /// The status of the answer; `None` before the answer.
+    /// The status of the response; `None` until it arrives.
     pub(super) status: Option<u16>,
 }
 
@@ -82,7 +82,7 @@ struct State {
     marks: watch::Sender<Marks>,
 }
 
-/// The connection ends without an answer.
+/// Closes the connection without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the proxy ends the connection")]
 struct Reset;
@@ -113,29 +113,28 @@ impl Proxy {
         Self { url, state, stop }
     }
 
-    /// Returns the kubeconfig file of a user who goes through the proxy.
+    /// Returns the kubeconfig file of a user who connects through the proxy.
     pub(super) fn kubeconfig_for(&self, cluster: &Cluster, user: &str, groups: &[&str]) -> PathBuf {
         cluster.kubeconfig_at(&self.url, user, groups)
     }
 
-    /// Replaces the rules.
     pub(super) fn set(&self, rules: &[Rule]) {
         *self.state.rules.lock().unwrap() = rules.to_vec();
     }
 
-    /// Ends the connections of all open answers.
+    /// Closes the connections of all open responses.
     pub(super) fn tear(&self) {
         let until = self.state.answers.load(Ordering::SeqCst);
         self.state.marks.send_modify(|marks| marks.torn = until);
     }
 
-    /// Stops the data of all open answers; their connections stay open.
+    /// Stops the data of all open responses; their connections stay open.
     pub(super) fn silence(&self) {
         let until = self.state.answers.load(Ordering::SeqCst);
         self.state.marks.send_modify(|marks| marks.silent = until);
     }
 
-    /// Returns the requests so far, in the order of their arrival.
+    /// Returns the requests so far, in order of arrival.
     pub(super) fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().unwrap().clone()
     }
@@ -185,7 +184,7 @@ fn server(cluster: &Cluster) -> Client<hyper_rustls::HttpsConnector<HttpConnecto
     let config = ClientConfig::builder().with_root_certificates(roots(cluster));
     let config = config.with_client_auth_cert(chain, key).unwrap();
     let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config);
-    // The API server limits the streams of HTTP/2; this is not a limit of the proxy.
+    // The API server limits HTTP/2 streams; the proxy should not.
     Client::builder(TokioExecutor::new()).build(builder.https_only().enable_http1().build())
 }
 
@@ -202,7 +201,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<State>) {
     });
     let builder = Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    // The client handles a connection that breaks.
+    // The client handles broken connections.
     drop(over.run_until_cancelled(connection).await);
 }
 
@@ -246,7 +245,7 @@ impl State {
         Some(rule.fault)
     }
 
-    /// Waits until no rule holds requests any more.
+    /// Waits until no rule holds requests.
     async fn lifted(&self) {
         while self.rules.lock().unwrap().iter().any(|rule| rule.fault == Fault::Hold) {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -277,7 +276,7 @@ impl State {
         let request = Request::from_parts(head, Body::new(body));
         let answer = self.server.request(request).await.map_err(|_| Reset)?;
         let (mut head, body) = answer.into_parts();
-        // The proxy frames the answer again.
+        // The proxy reframes the response.
         head.headers.remove(header::TRANSFER_ENCODING);
         let number = self.answers.fetch_add(1, Ordering::SeqCst);
         Ok(Response::from_parts(head, pass(number, body, self.marks.subscribe())))

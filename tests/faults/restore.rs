@@ -1,4 +1,4 @@
-//! The disaster recovery of docs/how-to.md, by the commands of the page.
+//! The disaster recovery in docs/how-to.md, using the commands on the page.
 
 use super::chain::CLUSTERS;
 use super::fleet::Fleet;
@@ -10,7 +10,7 @@ const PAGE: &str = "docs/how-to.md";
 const OPERATOR: [&str; 4] = ["deployment", "wheelwright-operator", "-n", "wheelwright-system"];
 const REPO: [&str; 4] = ["configrepo", "fleet", "-n", "gitops"];
 
-/// Runs a block of the page, with the directory and the addresses of this etcd.
+/// Runs a block of the page, with the directory and addresses of this etcd.
 fn run_block(fleet: &Fleet, start: &str) {
     let dir = fleet.dir.path();
     let [client, peer] = fleet.hub.etcd_urls();
@@ -41,7 +41,7 @@ async fn a_fleet_comes_back_from_a_snapshot_of_etcd_by_the_commands_of_the_page(
     kubectl.run(&[&["create"], &OPERATOR[..], &["--image=example.com/wheelwright"]].concat());
     run_block(&fleet, "etcdctl");
     fleet.add_cluster("phantom").await;
-    // The branch of the reports is two ahead of the backup: of one, the operator would take it for its own.
+    // Make the report branch two commits ahead of the backup: the operator would treat a single one as its own.
     for word in ["after the backup", "before the restore"] {
         fleet.commit(word, &[]);
         fleet.arrives(word, CLUSTERS + 1, "before the restore").await;

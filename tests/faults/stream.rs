@@ -1,4 +1,4 @@
-//! Answers that do not end: a watch goes on, stops sending, or is torn.
+//! Endless responses: a watch continues, falls silent, or is torn.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-/// Numbers below which answers are silent or torn. Every answer has a number, in the order of their start.
+/// The numbers below which responses are silent or torn. Responses are numbered in the order in which they start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     pub(super) silent: u64,
     pub(super) torn: u64,
 }
 
-/// Forwards an answer as long as the marks allow it.
+/// Forwards a response as long as the marks allow it.
 pub(super) fn pass(number: u64, answer: Incoming, marks: watch::Receiver<Marks>) -> Body {
     Body::from_stream(stream::unfold((answer, marks), move |(mut answer, mut marks)| async move {
         loop {

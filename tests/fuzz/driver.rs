@@ -1,33 +1,33 @@
-//! Runs a fuzz target: a test of code that takes bytes from outside.
+//! Runs a fuzz target: a test of code that handles external bytes.
 //!
-//! In a usual build a target takes its seeds and its corpus. A build with `--cfg fuzzing`, as
-//! `tests/fuzz/run` makes it, hands them to libFuzzer, which changes them and keeps what reaches other code.
+//! In a normal build, a target runs on its seeds and its corpus. A build with `--cfg fuzzing`, as made by
+//! `tests/fuzz/run`, passes them to libFuzzer, which mutates them and keeps those that reach new code.
 
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// A target, and the material for its inputs.
+/// A target and the material for its inputs.
 pub(crate) struct Target<'a> {
     /// The part of the test's name between `any_bytes_are_` and `_or_`, without an article.
     pub(crate) name: &'a str,
-    /// Panics if it handles the input wrongly.
+    /// Panics if it mishandles the input.
     pub(crate) run: &'a dyn Fn(&[u8]),
     pub(crate) seeds: &'a [Vec<u8>],
-    /// Texts that have a meaning for the target.
+    /// Words that are meaningful to the target.
     #[cfg_attr(not(fuzzing), allow(dead_code, reason = "it is libFuzzer that inserts them"))]
     pub(crate) words: &'a [&'a str],
 }
 
 impl Target<'_> {
-    /// Runs the target with each input that is known.
+    /// Runs the target on each known input.
     #[cfg(not(fuzzing))]
     pub(crate) fn fuzz(&self) {
         self.inputs().iter().for_each(|input| (self.run)(input));
     }
 
-    /// Returns the seeds, and the inputs that libFuzzer found before: a line each, in base64.
+    /// Returns the seeds and the inputs that libFuzzer found earlier, which are stored one per line in base64.
     fn inputs(&self) -> Vec<Vec<u8>> {
         let file = format!("tests/fuzz/corpus/{}.txt", self.name);
         let file =
@@ -65,7 +65,7 @@ mod libfuzzer {
         ) -> c_int;
     }
 
-    /// The name is that of the declaration in `libfuzzer-sys`.
+    /// The name must match the declaration in `libfuzzer-sys`.
     #[unsafe(no_mangle)]
     extern "C" fn rust_fuzzer_test_input(input: &[u8]) -> i32 {
         if let Some(run) = RUN.get() {
@@ -75,8 +75,8 @@ mod libfuzzer {
     }
 
     impl Target<'_> {
-        /// Hands the target to libFuzzer, with the arguments in `FUZZ_ARGUMENTS`; its inputs are in a
-        /// directory of `FUZZ_DIR` that is named like the target. At its end libFuzzer ends the process.
+        /// Runs the target in libFuzzer, with the arguments in `FUZZ_ARGUMENTS`; its inputs are in a directory of
+        /// `FUZZ_DIR` named after the target. libFuzzer then exits the process.
         pub(crate) fn fuzz(&self) {
             let dir = PathBuf::from(std::env::var_os("FUZZ_DIR").expect("a directory"));
             let inputs = dir.join(self.name);
@@ -101,8 +101,8 @@ mod libfuzzer {
             let (mut count, mut all) = (c_int::try_from(all.len()).expect("few arguments"), all);
             all.push(std::ptr::null_mut());
             let mut all = all.as_mut_ptr();
-            // SAFETY: the driver calls the target on this thread only, and ends the process before it
-            // returns, so neither the target nor the arguments are used after they are gone.
+            // SAFETY: the driver calls the target only on this thread and exits the process before it returns, so
+            // neither the target nor the arguments are used after they are dropped.
             unsafe {
                 RUN.set(Some(std::mem::transmute::<&dyn Fn(&[u8]), Run>(self.run)));
                 LLVMFuzzerRunDriver(&raw mut count, &raw mut all, LLVMFuzzerTestOneInput);

@@ -1,5 +1,5 @@
-//! gitea, with what a Git service adds to a git server: tokens, deploy keys, protected branches, webhooks and
-//! commit statuses.
+//! gitea, with the features that a Git service adds to a git server: tokens, deploy keys, protected branches,
+//! webhooks and commit statuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl Gitea {
         json!({"ssh-privatekey": file(name), "known_hosts": known})
     }
 
-    /// Commits a ConfigMap, and pushes it as a person does.
+    /// Commits a ConfigMap and pushes it as a person would.
     fn commit(&self, name: &str) {
         let path = self.dir.join("config.git");
         if name != "config" {
@@ -98,7 +98,7 @@ impl Gitea {
         run(&path, "git", &["-c", "http.sslVerify=false", "push", "-q", &url, "main"]);
     }
 
-    /// Returns the repository on its disk.
+    /// Returns the path of the repository on gitea's disk.
     fn repository(&self) -> PathBuf {
         self.dir.join("data/gitea-repositories/fleet/config.git")
     }
@@ -122,7 +122,7 @@ async fn gitea_serves_a_config_repo_with_tokens_keys_protection_webhooks_and_sta
     eventually("the ConfigRepo exists", async || follower.repos.get_opt("config").await.unwrap().is_some())
         .await;
 
-    // Tokens, and a state of each commit.
+    // Tokens and commit statuses.
     let (read, write) = (gitea.token("read:repository"), gitea.token("write:repository"));
     let stranger = json!({"ca.crt": read["ca.crt"], "token": "0123456789012345678901234567890123456789"});
     let hook = json!({"token": "a secret of enough bytes"});
@@ -146,7 +146,7 @@ async fn gitea_serves_a_config_repo_with_tokens_keys_protection_webhooks_and_sta
     })
     .await;
 
-    // Its own webhook has a commit fetched.
+    // gitea's own webhook triggers a fetch.
     let webhook = json!({"interval": "24h", "webhook": {"secretRef": {"name": "hook"}}});
     follower.edit(webhook).await;
     let generation = follower.repos.get("config").await.unwrap().metadata.generation;
@@ -164,7 +164,7 @@ async fn gitea_serves_a_config_repo_with_tokens_keys_protection_webhooks_and_sta
     let log = fs::read_to_string(dir.join("operator.log")).unwrap();
     assert!(log.contains("a webhook has arrived"), "{log}");
 
-    // A protected branch takes no report.
+    // A protected branch rejects the report.
     let protection = json!({"rule_name": STATUS, "enable_push": false});
     gitea.api("POST", "repos/fleet/config/branch_protections", protection);
     let reported = tip(&server, STATUS);
@@ -175,7 +175,7 @@ async fn gitea_serves_a_config_repo_with_tokens_keys_protection_webhooks_and_sta
     follower.edit(json!({"report": {"interval": "2s"}})).await;
     follower.has_reported(&server).await;
 
-    // Deploy keys: one that reads cannot report, and one that writes can.
+    // A read-only deploy key cannot report; a writable one can.
     for (name, data) in
         [("reader", gitea.deploy_key("reader", true)), ("writer", gitea.deploy_key("writer", false))]
     {

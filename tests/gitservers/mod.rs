@@ -1,5 +1,5 @@
-//! The same promises on git servers of independent implementations. Each server and the operator run as
-//! separate processes.
+//! The same promises on independent git server implementations. Each server and the operator run as separate
+//! processes.
 
 mod gitea;
 mod server;
@@ -49,7 +49,7 @@ async fn go_git_serves_a_config_repo() {
     serves_a_config_repo(server::go_git).await;
 }
 
-/// Follows a private repository with a long history, reports to it, and is refused in between.
+/// Follows a private repository with a long history, reports to it, and is rejected in between.
 async fn serves_a_config_repo(start: fn(&Path) -> GitServer) {
     let hub = Hub::start().await;
     let path = hub.repository("config");
@@ -79,7 +79,7 @@ async fn serves_a_config_repo(start: fn(&Path) -> GitServer) {
     eventually("the first commit is applied", async || hub.exists("config").await).await;
     follower.has_reported(path).await;
 
-    // More than one new commit, so that a mirror with one commit has to go further back.
+    // More than one new commit, so that a mirror with a single commit must fetch older ones.
     for name in ["new-1", "new-2", "new-3"] {
         commit_map(path, name);
     }
@@ -99,13 +99,13 @@ async fn serves_a_config_repo(start: fn(&Path) -> GitServer) {
     follower.becomes("Reported", "StatusPushRejected", server.refusal).await;
     assert_eq!(tip(path, STATUS), reported);
     std::fs::remove_file(path.join("refuse")).unwrap();
-    // An edit of the spec is an answer to the refusal.
+    // An edit of the spec triggers a retry after the rejection.
     follower.edit(json!({"report": {"interval": "2s"}})).await;
     follower.has_reported(path).await;
     assert_ne!(tip(path, STATUS), reported);
 }
 
-/// The ConfigRepo of the operator.
+/// The ConfigRepo that the operator follows.
 struct Follower {
     repos: Api<ConfigRepo>,
     secrets: Api<Secret>,
@@ -135,7 +135,7 @@ impl Follower {
         serde_json::to_value(self.repos.get("config").await.unwrap().status.unwrap_or_default()).unwrap()
     }
 
-    /// Waits until a condition has a reason, and a message with a text.
+    /// Waits until a condition has a reason and its message contains a text.
     async fn becomes(&self, condition: &str, reason: &str, text: &str) {
         let mut last = Value::Null;
         eventually(&format!("{condition} has the reason {reason} and says {text:?}"), async || {
@@ -152,7 +152,7 @@ impl Follower {
         .await;
     }
 
-    /// Waits until the branch on the server has the report of the commit that the ConfigRepo follows.
+    /// Waits until the server's branch contains the report about the commit that the ConfigRepo follows.
     async fn has_reported(&self, server: &Path) {
         let commit = tip(server, "main").unwrap().to_string();
         eventually("the report of the commit is on the server", async || {
@@ -173,7 +173,7 @@ fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// Returns true if a file of a branch has a text.
+/// Returns true if a file on a branch contains a text.
 fn has(repository: &Path, branch: &str, text: &str) -> bool {
     let repository = Repository::open_bare(repository).unwrap();
     let tree = repository.find_branch(branch, git2::BranchType::Local).unwrap().get().peel_to_tree().unwrap();

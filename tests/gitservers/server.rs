@@ -1,6 +1,6 @@
-//! The servers. Each serves `config.git` of a directory on loopback, with what it needs beside it.
+//! The git servers. Each serves `config.git` from a directory on loopback, with the services that it needs.
 //!
-//! All of them refuse a push while the repository has a file `refuse`, with its text as the reason.
+//! All of them reject a push while the repository contains a file `refuse`, with its text as the reason.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,22 +14,22 @@ use crate::running::Running;
 use crate::sources::run;
 use crate::webhook::write_certificates;
 
-/// The reason why a push is refused.
+/// The reason for rejecting a push.
 pub(super) const REASON: &str = "only the release team may push here";
 const USER: &str = "fleet";
 const PASSWORD: &str = "rolling stock";
 
-/// A git server, until it is dropped.
+/// A git server that stops when dropped.
 pub(super) struct GitServer {
     pub(super) url: String,
     pub(super) port: u16,
-    /// The data of a Secret with which the repository can be read and written.
+    /// The data of a Secret that allows reading and writing the repository.
     pub(super) user: Value,
-    /// The same of somebody whom the server does not let in.
+    /// The data of a Secret that the server does not accept.
     pub(super) stranger: Value,
-    /// What it says when it refuses a push.
+    /// The server's message when it rejects a push.
     pub(super) refusal: &'static str,
-    /// True if it cannot leave out the history of a commit.
+    /// True if it always sends the whole history of a commit.
     pub(super) sends_whole_history: bool,
     _processes: Vec<Running>,
 }
@@ -56,14 +56,14 @@ impl GitServer {
     }
 }
 
-/// C git's http-backend behind nginx, which talks FastCGI.
+/// C git's http-backend behind nginx, connected by FastCGI.
 pub(super) fn nginx(dir: &Path) -> GitServer {
     write_certificates(dir);
     write_hook(dir);
     let (port, directory) = (free_port(), dir.display());
     let backend = run(dir, "git", &["--exec-path"]) + "/git-http-backend";
     fs::write(dir.join("users"), format!("{USER}:{{PLAIN}}{PASSWORD}\n")).unwrap();
-    // One process, which leaves no workers behind when it is killed.
+    // A single process leaves no workers behind when it is killed.
     let config = format!(
         "daemon off; master_process off; pid {directory}/nginx.pid; error_log stderr;
 events {{}}
@@ -107,7 +107,7 @@ http {{
 pub(super) fn openssh(dir: &Path) -> GitServer {
     write_keys(dir);
     write_hook(dir);
-    // A server run by root separates its privileges in this directory.
+    // A server run by root uses this directory for privilege separation.
     let _ = fs::create_dir_all("/run/sshd");
     let (port, directory) = (free_port(), dir.display());
     let config = format!(
@@ -158,7 +158,7 @@ fn start_jgit(dir: &Path) -> (u16, u16, Running) {
     (https, ssh, Running::spawn(&mut java, "jgit", dir, dir))
 }
 
-/// dulwich, which is written in Python. It runs hooks from disk, and keeps what they print to itself.
+/// dulwich, written in Python. It runs hooks from disk but does not forward their output.
 pub(super) fn dulwich(dir: &Path) -> GitServer {
     write_certificates(dir);
     write_hook(dir);
@@ -171,7 +171,7 @@ pub(super) fn dulwich(dir: &Path) -> GitServer {
     GitServer { refusal: "pre-receive hook declined", ..server }
 }
 
-/// go-git, which is written in Go. `git -c protocol.version=0 clone --depth 1` fails on it: "expected shallow list".
+/// go-git, written in Go. `git -c protocol.version=0 clone --depth 1` fails with it: "expected shallow list".
 pub(super) fn go_git(dir: &Path) -> GitServer {
     write_certificates(dir);
     let port = free_port();
@@ -181,7 +181,7 @@ pub(super) fn go_git(dir: &Path) -> GitServer {
     GitServer { sends_whole_history: true, ..server }
 }
 
-/// Writes the hook that refuses pushes, for servers that run hooks from disk.
+/// Writes the hook that rejects pushes, for servers that run hooks from disk.
 fn write_hook(dir: &Path) {
     let hook = dir.join("config.git/hooks/pre-receive");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
@@ -190,10 +190,10 @@ fn write_hook(dir: &Path) {
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Writes the keys of the server, of a client that it lets in, and of one that it does not.
+/// Writes the keys of the server, of an accepted client, and of a rejected one.
 fn write_keys(dir: &Path) {
     for name in ["host", "client", "stranger"] {
-        // MINA reads these without further libraries.
+        // MINA reads this key type without additional libraries.
         run(dir, "ssh-keygen", &["-q", "-t", "ecdsa", "-N", "", "-f", name]);
     }
     fs::copy(dir.join("client.pub"), dir.join("authorized_keys")).unwrap();

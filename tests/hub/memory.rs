@@ -1,4 +1,4 @@
-//! The embedded hub in as much memory as the chart gives to a process.
+//! The embedded hub within the memory that the chart gives a process.
 
 use axum::http::StatusCode;
 use futures::StreamExt as _;
@@ -11,7 +11,7 @@ use super::shares::{Body, Peer};
 use super::{Hub, config_map, state};
 use crate::memory::MemoryGroup;
 
-/// Returns the text of an event of 1.3 MB.
+/// Returns a 1.3 MB event as JSON.
 fn event(i: usize) -> Vec<u8> {
     serde_json::to_vec(&json!({
         "metadata": { "name": format!("large-{i}") },
@@ -22,7 +22,7 @@ fn event(i: usize) -> Vec<u8> {
     .unwrap()
 }
 
-/// Returns a body that takes thirty times its 3 MB when it is parsed.
+/// Returns a body that takes thirty times its 3 MB when parsed.
 fn dense() -> Vec<u8> {
     let items = vec!["0"; 1_550_000].join(",");
     format!(r#"{{"metadata":{{"name":"dense"}},"data":[{items}]}}"#).into_bytes()
@@ -35,10 +35,10 @@ fn body(bytes: Vec<u8>) -> Body {
     Full::from(bytes).boxed()
 }
 
-/// Sends what fills the memory of a server without budgets, each time more than the limit.
+/// Sends requests that fill the memory of a server without budgets, each kind exceeding the limit.
 async fn send_everything(hub: &Hub, greedy: &Peer) {
     let connections = greedy.connections(400).await;
-    // What is stored, and stays after a restart.
+    // Data that is stored and survives a restart.
     let made = stream::iter(0..420).map(|i| {
         let request = greedy.request("POST", EVENTS, body(event(i)));
         connections[i % 4].clone().send_request(request)
@@ -48,7 +48,7 @@ async fn send_everything(hub: &Hub, greedy: &Peer) {
     let created = answers.iter().filter(|status| **status == StatusCode::CREATED).count();
     assert!(created > 5 && refused > 300 && created + refused == answers.len(), "{created} {refused}");
 
-    // Bodies that arrive at once, and are parsed.
+    // Bodies that arrive at once and are parsed.
     let dense = dense();
     let mut answers: FuturesUnordered<_> = (0..60)
         .map(|i| {
@@ -64,7 +64,7 @@ async fn send_everything(hub: &Hub, greedy: &Peer) {
     }
     assert!(busy > 0, "60 bodies of 3 MB were held at once");
 
-    // Answers and events that nobody reads.
+    // Responses and events that nobody reads.
     hub.config_maps()
         .await
         .create(&PostParams::default(), &config_map("large", &"x".repeat(1_300_000)))
@@ -83,8 +83,8 @@ async fn send_everything(hub: &Hub, greedy: &Peer) {
     }
 }
 
-/// Opens watches that begin with large objects, and replaces the objects before the next one. Nobody reads what the
-/// watches send.
+/// Opens watches that begin with large objects, and replaces the objects before opening the next one. Nobody reads
+/// what the watches send.
 async fn watch_what_is_replaced(hub: &Hub, greedy: &Peer) {
     let (maps, post) = (hub.config_maps().await, PostParams::default());
     let connection = greedy.connections(100).await.remove(0);

@@ -20,7 +20,7 @@ async fn the_default_roles_are_those_of_kubernetes() {
         assert_eq!(role.labels(), their.labels(), "{name}");
         assert_eq!(role.annotations(), their.annotations(), "{name}");
         assert_eq!(role.aggregation_rule, their.aggregation_rule, "{name}");
-        // kube-controller-manager copies rules into the roles that aggregate others. The hub adds them when it authorizes.
+        // kube-controller-manager copies rules into aggregating roles. The hub adds them during authorization.
         if role.aggregation_rule.is_none() {
             assert_eq!(role.rules.unwrap_or_default(), their.rules.unwrap_or_default(), "{name}");
         }

@@ -1,4 +1,4 @@
-//! The share of one identity in the hub's requests, watches and connections.
+//! One identity's share of the hub's requests, watches and connections.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::kube::client_of;
 
 pub(super) type Body = BoxBody<Bytes, std::convert::Infallible>;
 
-/// Bytes of answers that a peer takes without reading them, the least of HTTP/2.
+/// Number of response bytes that a peer accepts without reading them, the HTTP/2 minimum.
 const WINDOW: u32 = 65_535;
 
-/// Lets a user create and read config maps and events, by a role and a binding of this name.
+/// Lets a user create and read config maps and events, through a role and a binding of this name.
 async fn grant(admin: &kube::Client, name: &str, user: &str) {
     let role: ClusterRole = serde_json::from_value(json!({
         "metadata": { "name": name },
@@ -49,7 +49,7 @@ async fn grant(admin: &kube::Client, name: &str, user: &str) {
     Api::all(admin.clone()).create(&post, &binding).await.unwrap();
 }
 
-/// A peer with a bootstrap token, who may create and read config maps and events.
+/// A peer with a bootstrap token that may create and read config maps and events.
 pub(super) struct Peer {
     address: String,
     tls: tokio_rustls::TlsConnector,
@@ -57,7 +57,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Makes the token `id.id…`.
+    /// Creates the token `id.id…`.
     pub(super) async fn new(hub: &Hub, address: &str, id: &str) -> Self {
         let client = client_of(&hub.data.join("admin.kubeconfig")).await;
         let secret = id.repeat(3)[..16].to_owned();
@@ -89,7 +89,7 @@ impl Peer {
     async fn connect(&self) -> SendRequest<Body> {
         let stream = tokio::net::TcpStream::connect(&self.address).await.unwrap();
         let stream = self.tls.connect("127.0.0.1".try_into().unwrap(), stream).await.unwrap();
-        // It takes little of an answer that it does not read.
+        // Accept little of a response that is not read.
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
@@ -97,7 +97,7 @@ impl Peer {
         sender
     }
 
-    /// Returns connections with room for this many requests at once.
+    /// Returns enough connections for this many concurrent requests.
     pub(super) async fn connections(&self, requests: usize) -> Vec<SendRequest<Body>> {
         join_all((0..requests.div_ceil(100)).map(|_| self.connect())).await
     }
@@ -121,8 +121,7 @@ impl Peer {
     }
 }
 
-/// The hub answers 600 requests and 8,192 watches at once, and has 384 connections if it may have 1,024
-/// files.
+/// The hub handles 600 requests and 8,192 watches at once, and with a limit of 1,024 files it has 384 connections.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_identity_cannot_take_the_places_of_others() {
     let dir = tempfile::tempdir().unwrap();

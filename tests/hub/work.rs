@@ -1,4 +1,4 @@
-//! The work of one request: its CPU time on the hub, and the requests that go on meanwhile.
+//! The work of one request: its CPU time on the hub, and the requests that are handled in the meantime.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use wheelwright::shell::now;
 use super::{Hub, config_map};
 use crate::kube::client_of;
 
-/// CPU seconds of the hub that no request may take, in a build for tests on any machine. Work that grows with the
-/// square of these bodies takes ten times as long.
+/// Maximum CPU seconds that a request may cost the hub, for a test build on any machine. Work that is quadratic in
+/// these bodies takes ten times as long.
 const MOST: f64 = 6.0;
 
 impl Hub {
     /// Returns the CPU seconds of the process so far.
     fn cpu(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // The name of the program ends with the last bracket; the times are the fields 14 and 15.
+        // The program name ends at the last bracket; the times are fields 14 and 15.
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
         let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
-        // The kernel counts in hundredths of a second, whatever its own clock does (USER_HZ).
+        // The kernel counts in hundredths of a second (USER_HZ), regardless of its own clock.
         ticks as f64 / 100.0
     }
 }
@@ -56,7 +56,7 @@ fn work_of(what: &'static str, manifests: usize, expected: u16) -> Sent {
     Sent { what, method: "POST", path, type_: JSON, body, expected }
 }
 
-/// Returns requests whose work once grew faster than they do.
+/// Returns requests whose work once grew faster than their size.
 fn hostile() -> Vec<Sent> {
     let many = |count: usize, one: fn(usize) -> Value| (0..count).map(one).collect::<Vec<Value>>();
     let map = |count: usize, one: fn(usize) -> String| {
@@ -139,7 +139,7 @@ fn hostile() -> Vec<Sent> {
     ]
 }
 
-/// Binds a long role to the tenant many times.
+/// Binds a large role to the tenant many times.
 async fn bind_often(client: kube::Client) {
     let role = serde_json::from_value(json!({
         "metadata": { "name": "long" },
@@ -197,15 +197,15 @@ async fn the_work_of_a_request_grows_no_faster_than_its_size() {
     }
 }
 
-/// Holds the store of a server until the sender sends or is dropped; returns it and the thread, which says whether the
-/// time sufficed.
+/// Holds a server's store until the sender sends or is dropped; returns the sender and the thread, which returns
+/// true if the release came in time.
 fn hold(server: &std::sync::Arc<Server>) -> (mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
     let ((held, is_held), (release, released)) = (mpsc::channel(), mpsc::channel());
     let server = server.clone();
     let holder = std::thread::spawn(move || {
         server.with_store(|_, _| {
             held.send(()).unwrap();
-            // A request that blocks the only thread of this runtime lets the time run out.
+            // A request that blocks this runtime's only thread makes this time out.
             released.recv_timeout(Duration::from_secs(20)).is_ok()
         })
     });
@@ -227,7 +227,7 @@ async fn requests_are_answered_while_a_write_holds_the_store() {
             tokio::spawn(async move { maps.create(&PostParams::default(), &config_map(name, "")).await })
         })
         .into();
-    // Each of the writes has begun before a read is sent.
+    // All writes have begun before a read is sent.
     tokio::task::yield_now().await;
     maps.get("a").await.unwrap();
     let livez = Request::get("/livez").body(Vec::new()).unwrap();
