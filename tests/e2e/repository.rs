@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Files, such as those of `examples-repo/`, which a test edits and commits.
+/// Files, such as those in `examples-repo/`, that a test edits and commits.
 pub(crate) struct Repository {
     pub(crate) path: PathBuf,
     files: BTreeMap<String, String>,
@@ -56,7 +56,7 @@ impl Repository {
             .to_string()
     }
 
-    /// Returns `summary.json` of the only hub at the tip of the status branch.
+    /// Returns the only hub's `summary.json` at the tip of the status branch.
     pub(crate) fn summary(&self) -> Option<String> {
         let repository = git2::Repository::open_bare(&self.path).unwrap();
         let tip = repository.refname_to_id("refs/heads/status").ok()?;

@@ -1,4 +1,4 @@
-//! `wheelwright join`: the objects are those of the agent's chart.
+//! `wheelwright join` writes the objects of the agent's chart.
 
 use api::names::AGENT_NAMESPACE;
 use serde_json::Value;
@@ -10,13 +10,13 @@ use crate::kube::helm;
 
 const CHART: &str = "wheelwright-agent";
 
-/// The cluster has no namespace of the agent yet, so nothing adds the defaults of an API server.
+/// The cluster has no agent namespace yet, so no API server adds defaults.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_objects_that_join_writes_are_those_of_the_agents_chart() {
     let rendered = helm::render_in(PLACEHOLDER, CHART, &["clusterName=\"release-cluster\""]).unwrap();
     check_rendered(CHART, [("agent", rendered)]);
     if golden::is_blessing() {
-        return; // The program still has the former content of the file.
+        return; // The program still contains the old content of the file.
     }
     let (dir, spoke) = (tempfile::tempdir().unwrap(), server(Vec::new()).await);
     let cli = Cli::new(dir.path(), "spoke", &spoke);

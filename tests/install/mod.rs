@@ -1,5 +1,5 @@
-//! `wheelwright install`, `upgrade` and `uninstall`: the objects are those of the chart, and a real API
-//! server accepts them.
+//! `wheelwright install`, `upgrade` and `uninstall` write the objects of the chart, and a real API server accepts
+//! them.
 
 mod agent;
 mod ocm;
@@ -15,7 +15,7 @@ use crate::golden;
 use crate::kube::{Cluster, Kubectl, helm};
 use crate::wait::eventually;
 
-/// The namespace for which `crates/engine/src/installation/operator.yaml` is rendered.
+/// The namespace used to render `crates/engine/src/installation/operator.yaml`.
 const PLACEHOLDER: &str = "release-namespace";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
@@ -51,7 +51,7 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> Objects {
     objects.into_iter().map(|object| (name(&object), object)).collect()
 }
 
-/// Returns the objects of `wheelwright install` that are in the chart too, without the labels of the command.
+/// Returns the objects of `wheelwright install` that are also in the chart, without the command's labels.
 fn installed(flags: &[&str]) -> Objects {
     let output = wheelwright(&[&["install", "--dry-run", "-o", "json"], flags].concat());
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -71,7 +71,7 @@ fn installed(flags: &[&str]) -> Objects {
     objects
 }
 
-/// Compares the objects of a chart with the files of them that the program holds.
+/// Compares a chart's objects with the files embedded in the program.
 fn check_rendered<const N: usize>(chart: &str, files: [(&str, Vec<Value>); N]) {
     golden::check(files.map(|(name, objects)| {
         let documents = objects.iter().map(|object| serde_saphyr::to_string(object).unwrap());
@@ -89,7 +89,7 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
     dashboard.retain(|object| !rendered.contains(object));
     check_rendered("wheelwright", [("operator", rendered), ("dashboard", dashboard)]);
     if golden::is_blessing() {
-        return; // The program still has the former content of the file.
+        return; // The program still contains the old content of the file.
     }
     for (namespace, flags, values) in [
         (helm::NAMESPACE, "", &[][..]),
@@ -156,7 +156,7 @@ fn the_objects_that_install_writes_are_those_that_helm_renders() {
     }
 }
 
-/// Sets the status of the Deployment as if its pods ran, because there is no kubelet.
+/// Sets the Deployment's status as if its pods ran, because there is no kubelet.
 async fn run_pods(kubectl: &Kubectl) {
     let deployment = ["-n", helm::NAMESPACE, "deployment", "wheelwright-operator"];
     eventually("the Deployment is there", async || {
@@ -171,7 +171,7 @@ async fn run_pods(kubectl: &Kubectl) {
     );
 }
 
-/// Names the webhook of the operator in the definition of an add-on kind, as the operator does.
+/// Sets the operator's webhook in the CRD of an add-on kind, as the operator does.
 pub(crate) fn convert(kubectl: &Kubectl) -> [&'static str; 2] {
     let definition = ["crd", "managedclusteraddons.addon.open-cluster-management.io"];
     let service = json!({"namespace": helm::NAMESPACE, "name": "wheelwright-webhook", "path": "/convert"});
@@ -195,7 +195,7 @@ fn held(name: &str) -> String {
     )
 }
 
-/// Makes add-ons on a cluster, with the owners that the operator gives them.
+/// Creates add-ons on a cluster, with the owners that the operator sets.
 fn own(kubectl: &Kubectl, add_ons: &[&str]) {
     kubectl.run(&["create", "namespace", "c1"]);
     let cluster = "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {name: c1}\nspec: {}\n";
@@ -216,7 +216,7 @@ fn own(kubectl: &Kubectl, add_ons: &[&str]) {
     }
 }
 
-/// Installs the profile `ocm`, whose rules doctor names, tightens one and ends the profile.
+/// Installs the profile `ocm`, whose rules doctor lists, tightens one rule and removes the profile.
 async fn the_profile_of_ocm_comes_and_goes(hub: &Cluster) {
     const POLICY: &str = "RolloutPolicy.gitops.wheelwright.dev wheelwright-ocm-profile";
     let doctor = || {

@@ -1,5 +1,4 @@
-//! The definitions of OCM's module of its API: a hub that has them, with OCM's conversion webhook, and what
-//! ours lack.
+//! The CRDs in OCM's API module: a hub that uses them, with OCM's conversion webhook, and what ours lack.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ const OLD: [&str; 2] = [
 ];
 const NEW: &str = "clustermanagementaddons.v1beta1.addon.open-cluster-management.io";
 
-/// Returns the conversion of OCM's definitions. Nothing answers at its service here, as in an outage.
+/// Returns the conversion of OCM's CRDs. Its service does not respond here, as in an outage.
 fn conversion(hub: &Cluster) -> Value {
     let service = json!({
         "namespace": "open-cluster-management-hub", "name": "cluster-manager-addon-webhook", "path": "/convert", "port": 9443,
@@ -31,7 +30,7 @@ fn conversion(hub: &Cluster) -> Value {
     json!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1", "v1beta1"]}})
 }
 
-/// Returns OCM's definitions by their names.
+/// Returns OCM's CRDs by name.
 fn definitions() -> BTreeMap<String, Value> {
     let folder = format!("{}.crds", built("tests/addon-framework/build").display());
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
@@ -39,7 +38,7 @@ fn definitions() -> BTreeMap<String, Value> {
     files.map(read).map(|one: Value| (one["metadata"]["name"].as_str().unwrap().to_owned(), one)).collect()
 }
 
-/// Installs the definitions of the add-on kinds as OCM does: v1alpha1 is stored, both versions are served.
+/// Installs the CRDs of the add-on kinds as OCM does: v1alpha1 is stored, both versions are served.
 fn install_definitions(kubectl: &Kubectl, conversion: &Value) {
     let mut definitions = definitions();
     for kind in KINDS {
@@ -65,8 +64,8 @@ fn stored(kubectl: &Kubectl) -> Vec<Value> {
         .collect()
 }
 
-/// Starts an operator that converts, and waits until the API server answers for the newer version. Nothing
-/// routes the Service here, so it becomes another name of this machine, and the port is that of the operator.
+/// Starts an operator that converts versions, and waits until the API server serves the newer version. Services
+/// are not routed here, so this one becomes an alias of this machine with the operator's port.
 async fn converts(hub: &Cluster, kubectl: &Kubectl) {
     let service = ["service", "wheelwright-webhook", "-n", helm::NAMESPACE];
     kubectl.run(&[&["delete"][..], &service].concat());
@@ -88,8 +87,8 @@ async fn converts(hub: &Cluster, kubectl: &Kubectl) {
     .await;
 }
 
-/// Adds where a schema of ours drops a field of OCM's, takes another type for it, or wants one that OCM's
-/// does not.
+/// Adds the places where our schema drops one of OCM's fields, accepts another type, or requires a field that
+/// OCM's does not.
 fn differences(path: &str, theirs: &Value, ours: &Value, found: &mut Vec<String>) {
     if theirs["type"] != ours["type"] {
         found.push(format!("{path} is {}, and {} here", theirs["type"], ours["type"]));
@@ -143,7 +142,7 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_takes_the
     let wanted = conversion(&hub);
     install_definitions(&kubectl, &wanted);
     kubectl.run(&["create", "namespace", "c1"]);
-    // Fields that v1beta1 does not have are among them.
+    // Includes fields that v1beta1 lacks.
     let config = json!({"group": "addon.open-cluster-management.io", "resource": "addondeploymentconfigs",
         "defaultConfig": {"namespace": "default", "name": "d"}});
     let cma = json!({
@@ -194,7 +193,7 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_takes_the
         assert_eq!(stored(&kubectl), before, "{arguments:?}");
     }
 
-    // Nobody converts yet. Clients of the stored version read and write.
+    // Nothing converts yet. Clients of the stored version can read and write.
     let edit = json!({"metadata": {"labels": {"during": "outage"}}}).to_string();
     for (resource, namespace) in OLD.iter().zip(["default", "c1"]) {
         kubectl.run(&["patch", resource, "a", "-n", namespace, "--type=merge", "-p", &edit]);

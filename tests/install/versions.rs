@@ -1,4 +1,4 @@
-//! Clusters with a version of Kubernetes on which nothing can be installed.
+//! Clusters with a Kubernetes version on which nothing can be installed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::wheelwright;
 
-/// Serves `/version` of a release and nothing else; returns the address, and the requests so far.
+/// Serves only a release's `/version`; returns the address and the requests so far.
 fn api_server(minor: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, requests) = (format!("http://{}", listener.local_addr().unwrap()), Arc::default());
@@ -30,7 +30,7 @@ fn api_server(minor: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
             let head = "Content-Type: application/json\r\nConnection: close";
             let answer =
                 format!("HTTP/1.1 {code} X\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-            // A client that is gone needs no answer.
+            // The client may be gone.
             drop(stream.write_all(answer.as_bytes()));
         }
     });

@@ -1,5 +1,5 @@
-//! clusteradm, the command line of Open Cluster Management, runs a fleet of ours. Our registration operators serve
-//! the ClusterManager and the Klusterlet that it creates.
+//! clusteradm, the command line of Open Cluster Management, manages one of our fleets. Our registration operators
+//! serve the ClusterManager and the Klusterlet that it creates.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ impl Clusteradm {
         Self { kubectl: cluster.kubectl(), kubeconfig: cluster.kubeconfig.clone(), dir: dir.path("") }
     }
 
-    /// Runs a command that must succeed; returns all that it prints.
+    /// Runs a command that must succeed; returns all of its output.
     fn run(&self, line: &str) -> String {
         let (succeeds, text) = self.output(line);
         assert!(succeeds, "clusteradm {line}: {text}");
@@ -56,7 +56,7 @@ impl Clusteradm {
         command
     }
 
-    /// Returns true if a command succeeds, and all that it prints.
+    /// Runs a command; returns true if it succeeds, and all of its output.
     fn output(&self, line: &str) -> (bool, String) {
         let output = self.command(line).output().unwrap();
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
@@ -79,7 +79,7 @@ impl Clusteradm {
     }
 }
 
-/// Waits until a ConfigMap of a cluster says `text`, or until there is none.
+/// Waits until the text of a ConfigMap on a cluster is `text`, or until it is gone if that is empty.
 async fn says(kubectl: &Kubectl, name: &str, text: &str) {
     eventually(&format!("ConfigMap {name} says {text:?}"), async || {
         kubectl.run(&["get", "configmap", name, "--ignore-not-found", "-o", "jsonpath={.data.text}"]) == text
@@ -114,7 +114,7 @@ async fn clusteradm_runs_a_fleet_of_ours_from_init_to_clean() {
     let url = format!("http://127.0.0.1:{port}");
     eventually("our operator is ready", async || probe(&url, "/readyz").await == "ok").await;
     on_hub.run("version");
-    // It looks for the Deployments of OCM's hub side by their names, and ours is one.
+    // It looks for the Deployments of OCM's hub side by name, and we have only one.
     on_hub.fails("get hub-info", "resource name may not be empty");
 
     let token: Value = serde_json::from_str(&on_hub.run("get token -o json")).unwrap();
@@ -123,7 +123,7 @@ async fn clusteradm_runs_a_fleet_of_ours_from_init_to_clean() {
     let join =
         format!("join --hub-token {token} --hub-apiserver {url} --ca-file {authority} --cluster-name c1");
     let _klusterlet = start_operator(&spoke, &dir, "klusterlet");
-    // A dry run reads the kinds of the cluster.
+    // A dry run reads the cluster's kinds.
     eventually("the kind is served", async || exists(&kubectl, &["klusterlets"])).await;
     on_spoke.prints(&format!("{join} --dry-run --output-file join.yaml"), "accept --clusters c1");
     assert!(fs::read_to_string(dir.path("join.yaml")).unwrap().contains("kind: Klusterlet"));
@@ -151,7 +151,7 @@ async fn clusteradm_runs_a_fleet_of_ours_from_init_to_clean() {
         "clusterset unbind team --namespace default",
         "Clusterset team is unbind from namespace default",
     );
-    // The command waits for ever if the set is gone before it begins to watch.
+    // The command hangs forever if the set is gone before its watch starts.
     let mut delete = on_hub.command("delete clusterset team").spawn().unwrap();
     eventually("the set is gone", async || !exists(&on_hub.kubectl, &["managedclusterset", "team"])).await;
     delete.kill().unwrap();

@@ -1,4 +1,4 @@
-//! A fleet on a hub: what people write, what they see, and our operator, which runs as its Deployment says.
+//! A fleet on a hub: what people write and see, and our operator, which runs as its Deployment specifies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,17 +14,17 @@ use crate::offline::probe;
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// The controllers of ours that OCM has nothing like.
+/// Our controllers that have no counterpart in OCM.
 pub(super) const BASE: &str =
     "config-repo,report,commit-status,policy-status,cluster-decision,cluster-secret,argo-pull";
 const WORKS: &str = "work.open-cluster-management.io/v1";
 const CLUSTERS: &str = "cluster.open-cluster-management.io";
 const ADD_ONS: &str = "addon.open-cluster-management.io";
-/// The kinds that a hand-over leaves as they are.
+/// The kinds that a hand-over leaves unchanged.
 const KINDS: &str = "managedclusters,managedclustersets,managedclustersetbindings,placements,placementdecisions,\
     clustermanagementaddons,managedclusteraddons,manifestworks,manifestworkreplicasets";
 
-/// Returns a work with a ConfigMap, which feeds back what that says.
+/// Returns a work with a ConfigMap whose text is reported as feedback.
 fn work(cluster: &str, name: &str, text: &str) -> String {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"text": text}});
     let identifier = json!({"group": "", "resource": "configmaps", "name": name, "namespace": "default"});
@@ -35,7 +35,7 @@ fn work(cluster: &str, name: &str, text: &str) -> String {
     .to_string()
 }
 
-/// Returns an add-on in a version, on every cluster, with a Placement that has a canary group.
+/// Returns a version of an add-on for every cluster, with a Placement that has a canary group.
 pub(super) fn addon(version: &str, strategy: Value) -> String {
     let kind = |api: &str, kind: &str, name: &str, namespace: &str, spec: Value| {
         json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}).to_string()
@@ -72,7 +72,7 @@ pub(super) fn addon(version: &str, strategy: Value) -> String {
     .join("\n")
 }
 
-/// Writes the bootstrap kubeconfig of a hub, as the README says.
+/// Writes the bootstrap kubeconfig of a hub as in the README.
 pub(super) fn bootstrap(fleet: &Fleet, dir: &Directory) -> PathBuf {
     let file = dir.path("bootstrap.kubeconfig");
     fs::write(&file, fleet.wheelwright("get token --output kubeconfig")).unwrap();
@@ -87,7 +87,7 @@ pub(super) fn uids(versions: &Versions) -> BTreeMap<String, String> {
     versions.iter().map(|(key, (uid, _))| (key.clone(), uid.clone())).collect()
 }
 
-/// A hub as its people see it.
+/// A hub as its users see it.
 pub(super) struct Fleet {
     pub(super) kubectl: Kubectl,
     kubeconfig: PathBuf,
@@ -103,13 +103,13 @@ impl Fleet {
         command.args(line.split(' ')).arg("--kubeconfig").arg(&self.kubeconfig).output().unwrap()
     }
 
-    /// Returns what a command of ours prints, whether it succeeds or not.
+    /// Returns the output of one of our commands, whether it succeeds or not.
     pub(super) fn output(&self, line: &str) -> String {
         let Output { stdout, stderr, status: _ } = self.run(line);
         String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap()
     }
 
-    /// Returns what a command of ours prints; it must succeed.
+    /// Returns the output of one of our commands, which must succeed.
     pub(super) fn wheelwright(&self, line: &str) -> String {
         let Output { stdout, stderr, status } = self.run(line);
         assert!(status.success(), "{line}: {}", String::from_utf8_lossy(&stderr));
@@ -130,7 +130,7 @@ impl Fleet {
         serde_json::from_str(&printed).unwrap_or_default()
     }
 
-    /// Lets either manager of add-ons give the role of the add-on to its agents.
+    /// Lets both add-on managers grant the add-on's role to its agents.
     pub(super) fn allow_templates(&self) {
         let bind = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: bind-view}\n\
             rules: [{apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], resourceNames: [view], verbs: [bind]}]\n---\n\
@@ -141,7 +141,7 @@ impl Fleet {
         self.apply(bind);
     }
 
-    /// Waits until a condition has a reason. That of a ClusterManagementAddOn is about its first placement.
+    /// Waits until a condition has a reason. For a ClusterManagementAddOn, checks its first placement.
     pub(super) async fn becomes(&self, object: &str, namespace: &str, type_: &str, reason: &str) {
         eventually(&format!("{namespace} {object} {type_} {reason}"), async || {
             let status = &self.get(object, namespace)["status"];
@@ -153,7 +153,7 @@ impl Fleet {
         .await;
     }
 
-    /// Writes a work, and waits until its agent feeds its values back.
+    /// Writes a work and waits until its agent reports its values as feedback.
     pub(super) async fn works(&self, cluster: &str, name: &str, text: &str) {
         self.apply(&work(cluster, name, text));
         eventually(&format!("work {name} feeds back {text}"), async || {
@@ -164,13 +164,13 @@ impl Fleet {
         .await;
     }
 
-    /// Rolls a version of the add-on out to all clusters at once, and waits until `c1` has it.
+    /// Rolls out a version of the add-on to all clusters at once, and waits until `c1` runs it.
     pub(super) async fn rolls_out(&self, version: &str) {
         self.apply(&addon(version, json!({"type": "All"})));
         self.runs("c1", version).await;
     }
 
-    /// Returns the template that the work of the add-on on a cluster is made from.
+    /// Returns the template from which the add-on's work on a cluster is rendered.
     pub(super) fn version(&self, cluster: &str) -> String {
         let addon = self.get("managedclusteraddon/hello", cluster);
         let applied = &addon["status"]["configReferences"][0]["lastAppliedConfig"]["name"];
@@ -188,7 +188,7 @@ impl Fleet {
         .await;
     }
 
-    /// Returns true if the agent feeds back which configuration the Deployment of the add-on has.
+    /// Returns true if the agent's feedback includes the configuration used by the add-on's Deployment.
     pub(super) fn reports_address(&self) -> bool {
         let work = self.get("manifestwork/addon-hello-deploy-0", "c1");
         work["status"].to_string().contains("ConfigAddress")
@@ -208,7 +208,7 @@ impl Fleet {
         list["items"].as_array().unwrap().iter().map(object).filter(probes).collect()
     }
 
-    /// Waits until every request for a certificate is answered and nobody writes for some seconds.
+    /// Waits until every certificate request is answered and nobody writes for some seconds.
     pub(super) async fn settles(&self) {
         let (mut before, mut unchanged) = (Versions::new(), 0);
         eventually("nobody writes any more", async || {
@@ -228,14 +228,14 @@ impl Fleet {
         .await;
     }
 
-    /// Returns the objects that were written, deleted or made since.
+    /// Returns the objects that were written, deleted or created since.
     pub(super) fn changed(&self, before: &Versions) -> Vec<String> {
         let now = self.versions();
         let keys = before.keys().chain(now.keys());
         keys.filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
     }
 
-    /// Waits until somebody does what a controller of OCM's does, for a new object.
+    /// Waits until one side handles a new object as an OCM controller would.
     pub(super) async fn decides(&self, controller: &str, number: usize) {
         let name = format!("probe-{number}");
         let object = |api: &str, kind: &str, spec: Value| {
@@ -244,13 +244,13 @@ impl Fleet {
                 &json!({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}).to_string(),
             );
         };
-        // The object to look at, and what it has by then.
+        // The object to check, and the field that must be set.
         let (decided, field) = match controller.trim_start_matches("cluster-manager-") {
             "placement-controller" => {
                 object(&format!("{CLUSTERS}/v1beta1"), "Placement", json!({}));
                 (format!("placementdecision/{name}-decision-1"), "/metadata")
             }
-            // The caller looks at the add-on.
+            // The caller checks the add-on.
             "addon-manager-controller" => return,
             "work-controller" => {
                 let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
@@ -273,7 +273,7 @@ impl Fleet {
     }
 }
 
-/// Our operator, installed by our command and started as its Deployment says.
+/// Our operator, installed with our command and started as its Deployment specifies.
 pub(super) struct OurOperator {
     fleet: Fleet,
     kubeconfig: PathBuf,
@@ -294,7 +294,7 @@ impl OurOperator {
         operator
     }
 
-    /// Changes which controllers run, as people do.
+    /// Selects the running controllers as people do.
     pub(super) async fn select(&mut self, controllers: &str) {
         self.fleet.wheelwright(&format!("upgrade --wait 0 --controllers={controllers}"));
         let next = free_port();

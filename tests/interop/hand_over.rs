@@ -1,4 +1,4 @@
-//! A Klusterlet and a ClusterManager that OCM's registration operator gives to ours, and ours gives back.
+//! OCM's registration operator hands over a Klusterlet and a ClusterManager to ours, which hands them back.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::running::Running;
 use crate::wait::eventually;
 
 const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-/// What a ClusterManager says when all is well, whoever reconciles it.
+/// The conditions of a healthy ClusterManager, regardless of which operator reconciles it.
 const WELL: [&str; 4] = [
     "Applied True ClusterManagerApplied",
     "Progressing False ClusterManagerUpToDate",
@@ -20,7 +20,7 @@ const WELL: [&str; 4] = [
     "HubPlacementDegraded False PlacementFunctional",
 ];
 
-/// Returns the identity of the agent, the UID of the record of what is applied, and that of the object.
+/// Returns the agent's identity, and the uids of the applied record and of the object.
 fn kept(kubectl: &Kubectl) -> [String; 3] {
     let identity = ["secret", "hub-kubeconfig-secret", "-n", AGENT];
     let identity_path = "jsonpath={.metadata.uid} {.data.tls\\.crt}";
@@ -31,7 +31,7 @@ fn kept(kubectl: &Kubectl) -> [String; 3] {
     ]
 }
 
-/// Returns when the cluster became available.
+/// Returns the time at which the cluster became available.
 fn since(fleet: &Fleet) -> Value {
     let cluster = fleet.get("managedcluster/c1", "");
     let mut conditions = cluster["status"]["conditions"].as_array().unwrap().iter();
@@ -60,14 +60,14 @@ async fn a_klusterlet_changes_operators_twice_and_its_cluster_stays_available() 
 }
 
 impl OcmHub {
-    /// Runs OCM's operator until it has done everything, and all is well.
+    /// Runs OCM's operator until it has finished and reports health.
     async fn reconcile(&self) {
         let operator = self.start_operator();
         self.is_well(false).await;
         self.installed_by(operator).await;
     }
 
-    /// Waits until our operator or OCM's says that all is well. Only a message of ours names our Deployment.
+    /// Waits until our operator or OCM's reports that all is well. Only our message names our Deployment.
     async fn is_well(&self, says_ours: bool) {
         let path = "jsonpath={range .status.conditions[*]}{.type} {.status} {.reason} {.message}{'\\n'}{end}";
         let operator = if says_ours { "our operator" } else { "OCM's operator" };
@@ -79,8 +79,8 @@ impl OcmHub {
         .await;
     }
 
-    /// Gives the ClusterManager to our registration operator, with our image, as OCM's operator leaves it.
-    /// Returns ours and the hub side that it installs, which run.
+    /// Hands over the ClusterManager, as OCM's operator leaves it, to our registration operator, with our image.
+    /// Returns our operator and the hub side that it installs, both running.
     async fn hand_over(&mut self) -> [Running; 2] {
         self.reconcile().await;
         let image = format!("gitops.wheelwright.dev/image={OURS}");

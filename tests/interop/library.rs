@@ -1,4 +1,4 @@
-//! The example helloworld of our library for add-ons.
+//! The helloworld example of our add-on library.
 
 use std::fs;
 use std::path::Path;
@@ -44,8 +44,7 @@ fn start_agent(hub: &OcmHub, spoke: &Cluster) -> Running {
     start(hub, "helloworld-agent", &[&args[..], &more].concat())
 }
 
-/// Checks that the add-on is installed, works, changes with its configuration and leaves, on a cluster that
-/// has joined.
+/// Checks that the add-on is installed, works, follows its configuration and can be removed, on a joined cluster.
 pub(super) async fn lives_and_goes(hub: &OcmHub, fleet: &Fleet, spoke: &Cluster) {
     let on_spoke = spoke.kubectl();
     fleet.apply(HUB);

@@ -1,8 +1,7 @@
-//! Our programs beside those of Open Cluster Management, and in their place. `make interop` runs these tests alone.
+//! Our programs alongside Open Cluster Management's, and in their place. `make interop` runs only these tests.
 //!
-//! OCM's operators install its controllers and agents, which run as processes with the permissions that they
-//! are given. Nothing routes Services here, so its webhooks are reached on a port, after its operator on the
-//! hub has ended.
+//! OCM's operators install its controllers and agents, which run as processes with the permissions granted to
+//! them. Services are not routed here, so OCM's webhooks are reached on a port after its hub operator has exited.
 
 mod clusteradm;
 mod fleet;
@@ -130,7 +129,7 @@ const WORKS: &str = "replica-set,work-ttl";
 const REGISTRATION: &str =
     "cluster,cluster-defaults,cluster-lease,clusterset,clustersetbinding,managed-namespaces,bootstrap";
 
-/// Returns `--controllers` for a hub where OCM has these.
+/// Returns `--controllers` for a hub on which OCM runs the given controllers.
 fn chosen(left_out: &[&str]) -> String {
     let names = left_out.iter().flat_map(|names| names.split(','));
     names.fold("*".to_owned(), |chosen, name| format!("{chosen},-{name}"))

@@ -1,4 +1,5 @@
-//! Open Cluster Management's own programs, installed by its own operators and started as a kubelet would.
+//! Open Cluster Management's own programs, installed by its own operators and started as a kubelet would start
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +23,7 @@ pub(super) const HUB: &str = "open-cluster-management-hub";
 const OPERATORS: &str = "open-cluster-management";
 pub(super) const AGENT: &str = "open-cluster-management-agent";
 
-/// The controllers of a hub, in the order in which they are taken over.
+/// The controllers of a hub, in takeover order.
 pub(super) const CONTROLLERS: [&str; 4] = [
     "cluster-manager-placement-controller",
     "cluster-manager-addon-manager-controller",
@@ -31,10 +32,11 @@ pub(super) const CONTROLLERS: [&str; 4] = [
 ];
 /// The agents of a cluster.
 const AGENTS: [&str; 2] = ["klusterlet-registration-agent", "klusterlet-work-agent"];
-/// The images of the programs, as the samples of the project name them.
+/// The images of the programs, as named in the project's samples.
 const IMAGES: [&str; 5] = ["registration", "work", "placement", "addon-manager", "registration-operator"];
 
-/// What OCM's operator on a hub writes last, and what its webhook converts. All of them name Services.
+/// The last objects that OCM's operator writes on a hub, and the objects that its webhook converts. All of them
+/// reference Services.
 const LAST: [[&str; 2]; 4] = [
     ["crd", "managedclusteraddons.addon.open-cluster-management.io"],
     ["crd", "clustermanagementaddons.addon.open-cluster-management.io"],
@@ -45,18 +47,18 @@ const LAST: [[&str; 2]; 4] = [
 /// The image of our programs.
 pub(super) const OURS: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
 
-/// Returns the image of a program of OCM's.
+/// Returns the image of an OCM program.
 fn image(program: &str) -> String {
     format!("quay.io/open-cluster-management/{program}:latest")
 }
 
-/// Returns the directory of the programs, and builds them if they do not exist.
+/// Returns the directory of the programs, building them if they do not exist.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| built("tests/interop/build"))
 }
 
-/// Starts a program of OCM's with the kubeconfig of a service account.
+/// Starts an OCM program with the kubeconfig of a service account.
 fn start(name: &str, dir: &Directory, root: &Path, args: &[String]) -> Running {
     let mut command = Command::new(programs().join(args[0].trim_start_matches('/')));
     command.args(&args[1..]).arg(format!("--kubeconfig={}", root.join(".kube/config").display()));
@@ -66,7 +68,7 @@ fn start(name: &str, dir: &Directory, root: &Path, args: &[String]) -> Running {
     Running::spawn(&mut command, name, &dir.path(""), root)
 }
 
-/// Starts the container of a Deployment of OCM's.
+/// Starts the container of an OCM Deployment.
 fn start_pod(cluster: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
     let Pod { root, mut args } = Pod::new(cluster, dir, namespace, name);
     args.push(format!("--namespace={namespace}"));
@@ -76,7 +78,7 @@ fn start_pod(cluster: &Cluster, dir: &Directory, namespace: &str, name: &str) ->
     start(name, dir, &root, &args)
 }
 
-/// Installs an operator of OCM's from the files of its project, and starts it.
+/// Installs an OCM operator from its project's files and starts it.
 fn start_operator(cluster: &Cluster, dir: &Directory, part: &str, command: &str) -> Running {
     let kubectl = cluster.kubectl();
     let config = programs().join(part);
@@ -89,12 +91,12 @@ fn start_operator(cluster: &Cluster, dir: &Directory, part: &str, command: &str)
     for name in ["operator/service_account.yaml", "operator/operator.yaml"] {
         kubectl.run(&["apply", "-n", OPERATORS, "-f", &file(name)]);
     }
-    // The service account is named like the part.
+    // The service account has the part's name.
     write_account(&dir.path(&format!("{part}-operator")), cluster, part, OPERATORS);
     run_operator(dir, part, command)
 }
 
-/// Starts an operator of OCM's that is installed.
+/// Starts an installed OCM operator.
 fn run_operator(dir: &Directory, part: &str, command: &str) -> Running {
     let root = dir.path(&format!("{part}-operator"));
     let namespace = format!("--namespace={OPERATORS}");
@@ -102,20 +104,20 @@ fn run_operator(dir: &Directory, part: &str, command: &str) -> Running {
     start(&format!("{part}-operator"), dir, &root, &args)
 }
 
-/// Simulates the nodes of a cluster, whose registries have the images of OCM and of the add-on in the tests.
+/// Simulates the nodes of a cluster whose registries have the images of OCM and of the tests' add-on.
 pub(super) async fn nodes(cluster: &Cluster) -> JoinHandle<()> {
     let others = ["hello:1", "hello:2", OURS].map(str::to_owned);
     run_nodes(cluster.client().await, IMAGES.map(image).into_iter().chain(others).collect::<BTreeSet<_>>())
 }
 
-/// A hub on which the controllers and the webhooks of OCM run.
+/// A hub that runs OCM's controllers and webhooks.
 pub(super) struct OcmHub {
     pub(super) kubectl: Kubectl,
-    /// Its controllers, and its webhooks in one process.
+    /// OCM's controllers, and its webhooks in one process.
     pub(super) parts: BTreeMap<&'static str, Running>,
     _nodes: JoinHandle<()>,
     pub(super) dir: Directory,
-    // The last field: the API server stops after its clients.
+    // The last field, so that the API server stops after its clients.
     pub(super) cluster: Cluster,
 }
 
@@ -127,7 +129,7 @@ impl OcmHub {
         let sample = "operator_open-cluster-management_clustermanagers.cr.yaml";
         let sample = programs().join("cluster-manager/samples").join(sample);
         kubectl.run(&["apply", "-f", sample.to_str().unwrap()]);
-        // Only with this feature is there a work controller.
+        // OCM runs a work controller only if this feature is enabled.
         let gates = json!([{"feature": "ManifestWorkReplicaSet", "mode": "Enable"}]);
         let patch = json!({"spec": {"workConfiguration": {"featureGates": gates}}}).to_string();
         kubectl.run(&["patch", "clustermanager", "cluster-manager", "--type=merge", "-p", &patch]);
@@ -141,8 +143,8 @@ impl OcmHub {
         hub
     }
 
-    /// Waits until OCM's operator has installed everything, and ends it: it would name the Services of the
-    /// webhooks again, which nothing routes here.
+    /// Waits until OCM's operator has installed everything, then stops it. Otherwise it would restore the
+    /// references to the webhooks' Services, which are not routed here.
     pub(super) async fn installed_by(&self, operator: Running) {
         let service = |[kind, name]: [&str; 2]| {
             let path = "jsonpath={..clientConfig.service.name}";
@@ -157,25 +159,25 @@ impl OcmHub {
         self.scale(OPERATORS, "cluster-manager", 0);
     }
 
-    /// Starts the webhooks and the controllers that OCM's operator has installed.
+    /// Starts the webhooks and controllers that OCM's operator installed.
     pub(super) fn start_parts(&mut self) {
         self.parts.insert("webhooks", start_webhooks(&self.cluster, &self.dir));
         CONTROLLERS.into_iter().for_each(|name| self.start_controller(name));
     }
 
-    /// Starts OCM's operator again, as after `kubectl scale --replicas=1`.
+    /// Restarts OCM's operator, as after `kubectl scale --replicas=1`.
     pub(super) fn start_operator(&self) -> Running {
         self.scale(OPERATORS, "cluster-manager", 1);
         run_operator(&self.dir, "cluster-manager", "hub")
     }
 
-    /// Starts a controller of OCM's, as after `kubectl scale --replicas=1`.
+    /// Starts an OCM controller, as after `kubectl scale --replicas=1`.
     pub(super) fn start_controller(&mut self, name: &'static str) {
         self.scale(HUB, name, 1);
         self.parts.insert(name, start_pod(&self.cluster, &self.dir, HUB, name));
     }
 
-    /// Stops a controller of OCM's, as after `kubectl scale --replicas=0`.
+    /// Stops an OCM controller, as after `kubectl scale --replicas=0`.
     pub(super) fn stop_controller(&mut self, name: &'static str) {
         self.scale(HUB, name, 0);
         self.parts.remove(name);
@@ -186,7 +188,7 @@ impl OcmHub {
     }
 }
 
-/// Starts the webhooks, and names the port that they listen on instead of their Services.
+/// Starts the webhooks, and replaces references to their Services with the port that they listen on.
 fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
     let (kubectl, port) = (cluster.kubectl(), free_port());
     let root = dir.path("webhooks");
@@ -229,7 +231,7 @@ fn start_webhooks(cluster: &Cluster, dir: &Directory) -> Running {
     running
 }
 
-/// A cluster with the agents of OCM.
+/// A cluster with OCM's agents.
 pub(super) struct OcmSpoke {
     pub(super) kubectl: Kubectl,
     agents: Vec<Running>,
@@ -240,7 +242,7 @@ pub(super) struct OcmSpoke {
 }
 
 impl OcmSpoke {
-    /// Installs the agents with a bootstrap kubeconfig; that of works waits for the identity.
+    /// Installs the agents with a bootstrap kubeconfig; the work agent waits for the identity.
     pub(super) async fn start(name: &str, bootstrap: &Path) -> Self {
         let (cluster, dir) = (Cluster::start(name).await, Directory::new(name));
         let (kubectl, nodes) = (cluster.kubectl(), nodes(&cluster).await);
@@ -260,7 +262,7 @@ impl OcmSpoke {
         Self { kubectl, agents, operator: Some(operator), _nodes: nodes, dir, cluster }
     }
 
-    /// Starts the agent of works when the cluster has its identity.
+    /// Starts the work agent once the cluster has its identity.
     pub(super) async fn start_work(&mut self) {
         let key = ["secret", "hub-kubeconfig-secret", "-n", AGENT, "-o", "jsonpath={.data.kubeconfig}"];
         eventually("the cluster has its identity", async || {
@@ -270,7 +272,7 @@ impl OcmSpoke {
         self.agents.push(start_pod(&self.cluster, &self.dir, AGENT, AGENTS[1]));
     }
 
-    /// Gives the agents an identity that its hub has signed long ago, and waits until they have a new one.
+    /// Gives the agents an identity that the hub signed long ago, and waits until they have renewed it.
     pub(super) async fn renew(&mut self, hub: &Cluster) {
         self.agents.clear();
         let name = ["secret", "hub-kubeconfig-secret", "-n", AGENT];
@@ -296,7 +298,7 @@ impl OcmSpoke {
         self.start_work().await;
     }
 
-    /// Gives the Klusterlet to our registration operator, with our image, and starts the agents that it
+    /// Hands over the Klusterlet to our registration operator, with our image, and starts the agents that it
     /// installs.
     pub(super) async fn hand_over(&mut self) -> Vec<Running> {
         self.operator = None;
@@ -309,8 +311,8 @@ impl OcmSpoke {
         [operator].into_iter().chain(agents).collect()
     }
 
-    /// Gives the Klusterlet back to OCM's operator, with its images. `ours` is what [`Self::hand_over`]
-    /// started.
+    /// Hands back the Klusterlet to OCM's operator, with OCM's images. `ours` is the result of
+    /// [`Self::hand_over`].
     pub(super) async fn take_back(&mut self, ours: Vec<Running>) {
         let mut ours = ours.into_iter();
         drop(ours.next());
@@ -329,7 +331,7 @@ impl OcmSpoke {
         self.kubectl.run(&["patch", "klusterlet", "klusterlet", "--type=merge", "-p", &patch]);
     }
 
-    /// Waits until the Deployments of the agents have these images and their pods run.
+    /// Waits until the agents' Deployments have these images and their pods run.
     async fn have_images(&self, images: [&str; 2]) {
         let list = ["get", "deployments", "-n", AGENT, "-o", "json"];
         eventually(&format!("the agents have {images:?}"), async || {

@@ -1,4 +1,4 @@
-//! A hosted agent: it runs beside the registration operator, on another cluster than the managed one.
+//! A hosted agent runs next to the registration operator, on another cluster than the managed one.
 
 use std::collections::BTreeSet;
 

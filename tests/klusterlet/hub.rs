@@ -1,4 +1,4 @@
-//! ClusterManagers: the hub side, with what OCM's registration operator left.
+//! ClusterManagers: our hub side takes over from OCM's registration operator.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -18,7 +18,7 @@ const NAMESPACE: &str = "open-cluster-management-hub";
 const IMAGE: &str = "registry.example.com/wheelwright:1";
 const THEIRS: &str = "quay.io/open-cluster-management/registration:v1";
 
-/// Returns a ClusterManager as OCM's operator leaves it, with the defaults of OCM's definition.
+/// Returns a ClusterManager as OCM's operator leaves it, with the defaults of OCM's CRD.
 fn left() -> Value {
     let gates = json!([{"feature": "ManagedClusterAutoApproval", "mode": "Enable"}, {"feature": "Nothing", "mode": "Enable"}]);
     json!({"apiVersion": "operator.open-cluster-management.io/v1", "kind": "ClusterManager",
@@ -33,7 +33,7 @@ fn left() -> Value {
     }})
 }
 
-/// Returns a part of OCM's hub side: a Deployment, and a webhook that it serves.
+/// Returns a part of OCM's hub side: a Deployment and a webhook that it serves.
 fn theirs() -> [Value; 2] {
     let labels = json!({"app": "clustermanager-registration-controller"});
     let container = json!({"name": "hub", "image": THEIRS});

@@ -1,4 +1,4 @@
-//! Klusterlets and ClusterManagers on a real API server: the objects that a registration operator makes of
+//! Klusterlets and ClusterManagers on a real API server: the objects that a registration operator creates for
 //! them, and those that it takes over from OCM's. The operator is started as a kubelet would start it.
 
 mod hosted;
@@ -38,7 +38,7 @@ fn klusterlet(spec: &Value) -> String {
     .to_string()
 }
 
-/// Checks that the API server takes an example.
+/// Checks that the API server accepts an example.
 fn takes_example(kubectl: &Kubectl, name: &str) {
     let file = format!("{}/examples/{name}", env!("CARGO_MANIFEST_DIR"));
     kubectl.run(&["apply", "--dry-run=server", "-f", &file]);
@@ -78,8 +78,8 @@ pub(crate) fn exists(kubectl: &Kubectl, target: &[&str]) -> bool {
     kubectl.command(&[&["get"], target].concat()).output().unwrap().status.success()
 }
 
-/// Checks that the credentials of registries reach the namespaces of the agent and of add-ons, and go with
-/// the original.
+/// Checks that registry credentials are copied to the namespaces of the agent and of add-ons, and deleted with the
+/// original.
 async fn check_pull_secret(kubectl: &Kubectl) {
     const NAME: &str = "open-cluster-management-image-pull-credentials";
     let read = |namespace: &str| {
@@ -209,8 +209,8 @@ async fn a_klusterlet_installs_an_agent_that_joins_with_its_own_permissions_and_
     stop.cancel();
 }
 
-/// Returns a Deployment as OCM's registration operator writes it: another strategy, another container, and no
-/// mark of ours.
+/// Returns a Deployment as OCM's registration operator writes it, with another strategy and container and without
+/// our mark.
 fn ocms(name: &str, label: &str) -> Value {
     let container = json!({"name": "controller", "image": "quay.io/open-cluster-management/registration:v1",
         "args": ["/registration", "agent"], "env": [{"name": "THEIRS", "value": "1"}]});

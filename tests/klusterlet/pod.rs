@@ -1,4 +1,4 @@
-//! Starts the container of a Deployment as a process, as a kubelet would.
+//! Runs the container of a Deployment as a process, started as a kubelet would start it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::kube::{Cluster, Directory, Kubectl, free_port};
 use crate::running::Running;
 
-/// The container of a Deployment as a kubelet would start it.
+/// A Deployment's container, prepared as by a kubelet.
 pub(crate) struct Pod {
-    /// The directory that stands for the root of the container's file system, and the home of its process. It
-    /// has the kubeconfig of the service account.
+    /// The directory that serves as the root of the container's file system and as its process's home. It contains
+    /// the kubeconfig of the service account.
     pub(crate) root: PathBuf,
     /// The command line of the container, with its files below that directory.
     pub(crate) args: Vec<String>,
@@ -51,7 +51,7 @@ impl Pod {
 /// Starts the container of a Deployment with its arguments, its files, and the token of its service account.
 pub(crate) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name: &str) -> Running {
     let Pod { root, mut args } = Pod::new(spoke, dir, namespace, name);
-    // A pod has these at fixed places. The service account is in the home directory.
+    // In a pod, these have fixed values. The service account is in the home directory.
     args.push(format!("--namespace={namespace}"));
     args.push(format!("--listen=127.0.0.1:{}", free_port()));
     args.push("--listen-tls".into());
@@ -62,8 +62,8 @@ pub(crate) fn start_pod(spoke: &Cluster, dir: &Directory, namespace: &str, name:
     Running::start_at_home(name, &dir.path(""), &root, &args)
 }
 
-/// Starts our operator with the arguments of its Deployment, in whichever namespace, and more, and with the
-/// kubeconfig of its service account. It tells its health on `port`.
+/// Starts our operator with its Deployment's arguments, in any namespace, plus more arguments, and with its
+/// service account's kubeconfig. It serves its health on `port`.
 pub(crate) fn start_operator(
     kubectl: &Kubectl,
     kubeconfig: &Path,
@@ -105,8 +105,8 @@ pub(crate) fn account_kubeconfig(cluster: &Cluster, account: &str, namespace: &s
     )
 }
 
-/// Asserts that the API server of the cluster refused nothing to a pod. The hub may refuse, until it has given
-/// the new cluster its permissions.
+/// Asserts that the cluster's API server denied a pod nothing. The hub may do so until it has granted the new
+/// cluster its permissions.
 pub(super) fn assert_permitted(dir: &Directory, name: &str) {
     let log = fs::read_to_string(dir.path(&format!("{name}.log"))).unwrap();
     let refused = |line: &str| line.contains("is forbidden") && line.contains("system:serviceaccount:");

@@ -1,8 +1,9 @@
-//! Compares the table of health with `kubectl rollout status` and kstatus, on every combination of small
-//! statuses as controllers write them, and its rules with the CEL of OCM's agents.
+//! Compares the health table with `kubectl rollout status` and kstatus, on every combination of small statuses as
+//! controllers write them, and its rules with the CEL of OCM's agents.
 //!
-//! `tests/kstatus/build` builds a program around the three. What the table calls healthy must be done for
-//! kubectl and kstatus. What it does not must not be done for one of them, unless [`stricter`] says why.
+//! `tests/kstatus/build` builds a program around the three. If the table calls an object healthy, kubectl and
+//! kstatus must consider it done. If it does not, one of them must not consider it done either, unless
+//! [`stricter`] gives a reason.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kube::built;
 
-/// Number of differences that are printed.
+/// Number of differences to print.
 const SHOWN: usize = 5;
 
 #[test]
@@ -79,7 +80,7 @@ fn kstatus_knows_a_set_that_has_failed_from_one_in_progress() {
     assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
-/// Returns why the table waits for an object that both oracles call done.
+/// Returns the reason why the table waits for an object that both oracles consider done.
 fn stricter(object: &Value) -> Option<&'static str> {
     let is_on_delete = object["spec"]["updateStrategy"]["type"] == "OnDelete";
     match object["kind"].as_str().unwrap() {
@@ -94,13 +95,13 @@ fn stricter(object: &Value) -> Option<&'static str> {
     }
 }
 
-/// Returns true if a workload has surplus pods of the newest version, which kstatus waits for. An autoscaler
-/// may have asked for them.
+/// Returns true if a workload has surplus pods of the newest version, for which kstatus waits. An autoscaler may
+/// have requested them.
 fn scales_down(object: &Value) -> bool {
     object["status"]["replicas"].as_i64() > object["spec"]["replicas"].as_i64()
 }
 
-/// What the three say about an object.
+/// The verdicts of the three on an object.
 struct Answer {
     kubectl: String,
     kstatus: String,
@@ -108,7 +109,7 @@ struct Answer {
     rules: Value,
 }
 
-/// Returns the expressions by condition of the rules that a work gets for an object.
+/// Returns the rule expressions that a work gets for an object, by condition.
 fn rules(object: &Value) -> Value {
     let spec: ManifestWorkSpec =
         serde_json::from_value(json!({"workload": {"manifests": [object]}})).unwrap();
@@ -124,7 +125,7 @@ fn rules(object: &Value) -> Value {
     all.map(|rule| (rule.condition.clone(), json!(rule.cel_expressions[0]))).collect::<Map<_, _>>().into()
 }
 
-/// Returns the answers about each object.
+/// Returns the verdicts on each object.
 fn oracles(objects: &[Value]) -> Vec<Answer> {
     let mut child = Command::new(built("tests/kstatus/build"))
         .stdin(Stdio::piped())
@@ -159,7 +160,7 @@ fn object(kind: &str, spec: Value, status: Value) -> Value {
     object
 }
 
-/// Returns the combinations of `observedGeneration`, wanted replicas, replicas, updated and available ones.
+/// Returns the combinations of `observedGeneration` and the wanted, current, updated and available replicas.
 fn counts() -> Vec<(Value, [i64; 4])> {
     let mut all = Vec::new();
     for observed in [Value::Null, json!(1), json!(2)] {
@@ -206,7 +207,7 @@ fn deployments() -> Vec<Value> {
     counts().into_iter().flat_map(of).chain([none]).collect()
 }
 
-/// Controllers leave out what they have not seen.
+/// Controllers omit what they have not seen.
 fn without_null(mut status: Value) -> Value {
     status.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     status
@@ -241,7 +242,7 @@ fn daemon_sets() -> Vec<Value> {
     };
     // A node has one pod.
     let all = counts().into_iter().filter(|(_, [wanted, replicas, ..])| replicas <= wanted);
-    // With OnDelete kubectl does not judge, and kstatus waits for new pods that nobody makes.
+    // With OnDelete, kubectl does not judge, and kstatus waits for new pods that nobody creates.
     let judged = all.flat_map(of).filter(|one| one["spec"]["updateStrategy"]["type"] == "RollingUpdate");
     judged.chain([object("apps/v1/DaemonSet", json!({}), Value::Null)]).collect()
 }
@@ -265,7 +266,7 @@ fn jobs() -> Vec<Value> {
 fn pods() -> Vec<Value> {
     let mut all = vec![object("v1/Pod", json!({}), Value::Null)];
     for phase in ["Pending", "Running", "Succeeded", "Failed"] {
-        // Only a Pod that runs is ready.
+        // Only a running Pod is ready.
         for ready in [phase == "Running", false] {
             let status = json!({"phase": phase, "conditions": [condition("Ready", ready, "Because")]});
             all.push(object("v1/Pod", json!({}), status));

@@ -11,7 +11,7 @@ use super::{Cluster, Directory};
 const DAY: Duration = Duration::from_hours(24);
 
 impl Cluster {
-    /// Returns the certificate and the key of a user whose certificate has used nine tenths of its life.
+    /// Returns a user's certificate and key, with nine tenths of the certificate's lifetime used up.
     pub(crate) fn old_certificate(&self, user: &str, groups: &[&str]) -> Identity {
         let made = Timestamp::now().checked_sub(SignedDuration::from_hours(90)).unwrap();
         self.authority.issue(&client_profile(user, groups, Duration::from_hours(100)), made).unwrap()
@@ -27,7 +27,7 @@ fn client_profile(user: &str, groups: &[&str], lifetime: Duration) -> Profile<'s
     Profile { subject: Subject::new(user, groups), names: &[], usage: Usage::Client, lifetime }
 }
 
-/// Makes an authority, and writes its certificates and the kubeconfig file of the administrator.
+/// Creates an authority, and writes its certificates and the administrator's kubeconfig file.
 pub(super) fn write_authority(dir: &Directory, url: &str) -> Authority {
     let authority = Authority::create("kubernetes-ca", Timestamp::now()).unwrap();
     write_certificates(dir, &authority);

@@ -1,4 +1,4 @@
-//! helm of the pinned version, and the charts as it renders them.
+//! The pinned helm, and the charts as it renders them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,24 +8,24 @@ use serde_json::Value;
 
 use super::built;
 
-/// The namespace that the charts are rendered for.
+/// The namespace for which the charts are rendered.
 pub(crate) const NAMESPACE: &str = "wheelwright-system";
 
-/// Returns the path of helm, and builds it if it does not exist.
+/// Returns the path of helm, building it if it does not exist.
 pub(crate) fn program() -> PathBuf {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     HELM.get_or_init(|| built("tests/helm/build")).clone()
 }
 
-/// Renders a chart of `charts/` with values such as `replicas=1`.
+/// Renders a chart in `charts/` with values such as `replicas=1`.
 ///
 /// # Errors
-/// helm refuses the values.
+/// helm rejects the values.
 pub(crate) fn render(chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
     render_in(NAMESPACE, chart, values)
 }
 
-/// Returns what helm prints after an installation of a chart of `charts/` with values.
+/// Returns the notes that helm prints after installing a chart in `charts/` with values.
 pub(crate) fn notes(kubeconfig: &Path, chart: &str, values: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let chart = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));
@@ -41,10 +41,10 @@ pub(crate) fn notes(kubeconfig: &Path, chart: &str, values: &[&str]) -> String {
     printed.split_once("NOTES:\n").unwrap().1.to_owned()
 }
 
-/// Renders a chart as [`render`] does, for another namespace.
+/// Renders a chart like [`render`], for another namespace.
 ///
 /// # Errors
-/// helm refuses the values.
+/// helm rejects the values.
 pub(crate) fn render_in(namespace: &str, chart: &str, values: &[&str]) -> Result<Vec<Value>, String> {
     let home = tempfile::tempdir().unwrap();
     let chart = format!("{}/charts/{chart}", env!("CARGO_MANIFEST_DIR"));

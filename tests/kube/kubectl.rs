@@ -1,4 +1,4 @@
-//! kubectl of the pinned version, with its own home directory.
+//! The pinned kubectl, with its own home directory.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ impl Kubectl {
         command
     }
 
-    /// Runs it and returns its standard output; panics if it fails.
+    /// Runs kubectl and returns its standard output; panics if it fails.
     pub(crate) fn run(&self, args: &[&str]) -> String {
         Self::text(args, self.command(args).output().unwrap())
     }
 
-    /// Runs it with a document on its standard input.
+    /// Runs kubectl with a document on its standard input.
     pub(crate) fn run_with(&self, args: &[&str], document: &str) -> String {
         Self::text(args, self.output_with(args, document))
     }
@@ -45,19 +45,19 @@ impl Kubectl {
         self.run(&["wait", "--for=condition=Established", "crd", "--all"]);
     }
 
-    /// Runs it with a document on its standard input, and accepts any outcome.
+    /// Runs kubectl with a document on its standard input, and accepts any outcome.
     pub(crate) fn output_with(&self, args: &[&str], document: &str) -> Output {
         let mut command = self.command(args);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let written = child.stdin.take().unwrap().write_all(document.as_bytes());
         let output = child.wait_with_output().unwrap();
-        // kubectl that fails early prints the reason, and reads nothing.
+        // If kubectl fails early, it prints the reason and reads nothing.
         assert!(written.is_ok() || !output.status.success(), "{written:?}");
         output
     }
 
-    /// Runs it and returns its standard error; panics if it succeeds.
+    /// Runs kubectl and returns its standard error; panics if it succeeds.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

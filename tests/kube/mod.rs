@@ -2,8 +2,8 @@
 //! ports.
 //!
 //! `tests/kube/build` finds or builds the programs. Each [`Cluster`] has its own directory, certificates and
-//! ports, so several run at once. It stops when it is dropped, and keeps its directory when the test fails,
-//! so that the logs can be read.
+//! ports, so several can run at once. It stops when dropped. If the test fails, its directory is kept so that the
+//! logs can be read.
 
 mod certificates;
 pub(crate) mod helm;
@@ -23,28 +23,28 @@ use certificates::{client_certificate, write_authority};
 pub(crate) use kubectl::Kubectl;
 pub(crate) use process::{Process, built, free_port};
 
-/// A kube-apiserver is ready 3 s after its start on an idle machine; a busy one takes longer.
+/// kube-apiserver is ready 3 s after its start on an idle machine; a busy one takes longer.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
-/// The controllers of kube-controller-manager that run in tests. Nothing here runs pods.
+/// The kube-controller-manager controllers that run in tests. No pods run here.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,certificatesigningrequest-signing-controller,\
     certificatesigningrequest-cleaner-controller,serviceaccount-controller,serviceaccount-token-controller,\
     root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
-/// Returns the directory with the programs, and builds them if they do not exist.
+/// Returns the directory of the programs, building them if they do not exist.
 pub(crate) fn assets() -> &'static Path {
     static ASSETS: OnceLock<PathBuf> = OnceLock::new();
     ASSETS.get_or_init(|| built("tests/kube/build"))
 }
 
-/// The version of Kubernetes that a control plane has.
+/// The Kubernetes version of a control plane.
 #[derive(Clone)]
 pub(crate) enum Version {
-    /// The pinned one.
+    /// The pinned version.
     Pinned,
     /// The pinned programs serve the APIs and feature gates of this minor version, such as `1.33`.
     Emulated(&'static str),
-    /// A directory has kube-apiserver and kube-controller-manager.
+    /// A directory that contains kube-apiserver and kube-controller-manager.
     Built(PathBuf),
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Cluster {
     apiserver: Process,
     /// kube-controller-manager; absent until the API server serves for the first time.
     controllers: Option<Process>,
-    // The last field: the processes above stop before their files are removed.
+    // The last field, so that the processes above stop before their files are removed.
     dir: Directory,
 }
 
@@ -84,7 +84,7 @@ struct Ports {
 }
 
 impl Ports {
-    /// Returns the URLs of etcd for clients and for its other members.
+    /// Returns etcd's URLs for clients and for peers.
     fn etcd_urls(self) -> [String; 2] {
         [self.etcd, self.etcd_peer].map(|port| format!("http://127.0.0.1:{port}"))
     }
@@ -151,24 +151,24 @@ impl Cluster {
             }
             tokio::time::sleep(POLL).await;
         }
-        // kube-controller-manager ends when its API server does not serve within 10 s. A busy machine needs
-        // more.
+        // kube-controller-manager exits if its API server does not serve within 10 s, which is too short for a
+        // busy machine.
         if !self.controllers.as_mut().is_some_and(Process::is_running) {
             self.controllers = Some(start_controllers(&self.version, &self.dir));
         }
     }
 
-    /// Returns a client of the administrator that does not retry requests.
+    /// Returns an administrator's client that does not retry requests.
     pub(crate) async fn client(&self) -> kube::Client {
         client_of(&self.kubeconfig).await
     }
 
-    /// Returns the certificate of the authority, in PEM.
+    /// Returns the authority's certificate in PEM.
     pub(crate) fn ca_pem(&self) -> String {
         self.authority.certificate_pem()
     }
 
-    /// Returns the URLs of etcd for clients and for its other members.
+    /// Returns etcd's URLs for clients and for peers.
     pub(crate) fn etcd_urls(&self) -> [String; 2] {
         self.ports.etcd_urls()
     }
@@ -183,7 +183,7 @@ impl Cluster {
         self.kubeconfig_at(&self.url, user, groups)
     }
 
-    /// Writes the same for an API server at another URL, such as a proxy in front of this one.
+    /// Writes such a file for an API server at another URL, such as a proxy in front of this one.
     pub(crate) fn kubeconfig_at(&self, url: &str, user: &str, groups: &[&str]) -> PathBuf {
         let identity = client_certificate(&self.authority, user, groups);
         let of = format!("{user}-{}", url.rsplit(':').next().unwrap());
@@ -194,12 +194,12 @@ impl Cluster {
         file
     }
 
-    /// Returns a file of the control plane, such as `ca.crt`.
+    /// Returns the path of one of the control plane's files, such as `ca.crt`.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path(name)
     }
 
-    /// Stops API server and etcd, copies the data of etcd to the directory `to`, and starts both again.
+    /// Stops the API server and etcd, copies etcd's data to the directory `to`, and restarts both.
     pub(crate) async fn back_up(&mut self, to: &Path) {
         self.kill_apiserver();
         self.etcd.kill();
@@ -207,14 +207,14 @@ impl Cluster {
         self.restart().await;
     }
 
-    /// Replaces the data of etcd by a copy; the resource versions go back.
+    /// Replaces etcd's data with a copy; the resource versions go back.
     pub(crate) async fn restore(&mut self, from: &Path) {
         self.clear();
         copy(from, &self.dir.path("etcd"));
         self.restart().await;
     }
 
-    /// Builds the control plane anew at its address, without objects and with another authority if asked.
+    /// Rebuilds the control plane at its address without objects and, if requested, with another authority.
     pub(crate) async fn rebuild(&mut self, with_authority: bool) {
         self.clear();
         if with_authority {
@@ -223,28 +223,28 @@ impl Cluster {
         self.restart().await;
     }
 
-    /// Kills the control plane and removes the data of etcd.
+    /// Kills the control plane and removes etcd's data.
     fn clear(&mut self) {
         self.kill_apiserver();
         self.etcd.kill();
-        // Programs that cache the API must be restarted, as the pages of Kubernetes about a restored etcd
-        // say.
+        // Programs that cache the API must be restarted, as the Kubernetes documentation about restoring etcd
+        // says.
         self.controllers.as_mut().unwrap().kill();
         std::fs::remove_dir_all(self.dir.path("etcd")).unwrap();
     }
 
-    /// Starts etcd and the API server again.
+    /// Restarts etcd and the API server.
     async fn restart(&mut self) {
         self.etcd = start_etcd(&self.dir, self.ports);
         self.restart_apiserver().await;
     }
 
-    /// Kills the API server as `kill -9` does; etcd keeps its data.
+    /// Kills the API server with `kill -9`; etcd keeps its data.
     pub(crate) fn kill_apiserver(&mut self) {
         self.apiserver.kill();
     }
 
-    /// Starts a killed API server again, on the same port, and waits until it serves.
+    /// Restarts a killed API server on the same port and waits until it serves.
     pub(crate) async fn restart_apiserver(&mut self) {
         self.apiserver = start_apiserver(&self.version, &self.dir, self.ports);
         self.ready().await;
@@ -332,12 +332,12 @@ fn start_controllers(version: &Version, dir: &Directory) -> Process {
     Process::start("kube-controller-manager", command, dir)
 }
 
-/// A temporary directory that stays when the test fails.
+/// A temporary directory that is kept if the test fails.
 pub(crate) struct Directory(Option<tempfile::TempDir>);
 
-/// Prefix of the names of these directories; the id of their process follows.
+/// Prefix of these directories' names, followed by the process id.
 const PREFIX: &str = "wheelwright-test-";
-/// A file that marks a directory that stays.
+/// A file that marks a directory to keep.
 const KEPT: &str = "kept";
 
 impl Directory {
@@ -358,7 +358,7 @@ impl Drop for Directory {
         if let Some(dir) = self.0.take()
             && std::thread::panicking()
         {
-            // The logs are useful, the 130 MB that etcd allocates ahead are not.
+            // The logs are useful, but the 130 MB that etcd preallocates are not.
             drop(std::fs::remove_dir_all(dir.path().join("etcd")));
             drop(std::fs::write(dir.path().join(KEPT), ""));
             eprintln!("logs are kept in {}", dir.keep().display());
@@ -366,7 +366,7 @@ impl Drop for Directory {
     }
 }
 
-/// Removes the directories of test processes that were killed before they could remove them.
+/// Removes the directories of test processes that were killed before they could do so.
 fn sweep() {
     if !Path::new("/proc/self").exists() {
         return;

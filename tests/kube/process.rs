@@ -1,4 +1,4 @@
-//! A process of a control plane, and the programs that scripts build.
+//! Runs a control plane's processes, and the scripts that build programs.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::Directory;
 
-/// Number of log lines that are shown when its process fails.
+/// Number of log lines to show when a process fails.
 const TAIL: usize = 20;
-/// Range of the ports. It is below the range that the system uses for outgoing connections, so that no
-/// connection takes a port before its server.
+/// Range of the ports. It is below the system's range for outgoing connections, so that no connection takes a port
+/// before its server does.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
 /// A child that is killed when dropped.
@@ -53,7 +53,7 @@ impl Process {
     }
 
     pub(super) fn kill(&mut self) {
-        // A child that has ended already needs no signal.
+        // A child that has already exited needs no signal.
         drop(self.child.kill());
         self.child.wait().unwrap();
     }
@@ -65,11 +65,11 @@ impl Drop for Process {
     }
 }
 
-/// Returns a port of the loopback address on which no process listens. This process returns each port once.
+/// Returns a loopback port on which no process listens. Each process returns a port only once.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let span = PORTS.end - PORTS.start;
-    // Test processes that run at the same time start at different ports.
+    // Concurrent test processes start at different ports.
     let start = u16::try_from(std::process::id().wrapping_mul(131) % u32::from(span)).unwrap();
     for _ in 0..span {
         let offset = (u32::from(start) + u32::from(NEXT.fetch_add(1, Ordering::Relaxed))) % u32::from(span);
@@ -81,7 +81,7 @@ pub(crate) fn free_port() -> u16 {
     panic!("no free port between {} and {}", PORTS.start, PORTS.end);
 }
 
-/// Returns the path that a script prints, which builds what is there if it does not exist.
+/// Runs a build script, which builds only what is missing, and returns the path that it prints.
 pub(crate) fn built(script: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let built = Command::new(path).stderr(Stdio::inherit()).output();

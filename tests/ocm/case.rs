@@ -1,4 +1,4 @@
-//! Small random fleets from a seed, in the input formats of the library and of the engine.
+//! Small random fleets from a seed, in the input formats of the library and the engine.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use object::Random;
 use serde_json::{Value, json};
 
-/// The revisions that are rolled out and that clusters ran before.
+/// The revisions that are being rolled out and that clusters ran before.
 const NEW: &str = "new";
 const OLD: &str = "old";
 
@@ -25,25 +25,25 @@ pub(super) struct Group {
     pub(super) clusters: Vec<String>,
 }
 
-/// A cluster. One without a status only has to be updated.
+/// A cluster. If it has no status, it only has to be updated.
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub(super) name: String,
     pub(super) status: Status,
     /// Ages in seconds; a negative age is in the future.
     pub(super) since: Option<i64>,
-    /// When the wanted revision was assigned to it. The library has no such input.
+    /// The age at which the wanted revision was assigned. The library has no such input.
     pub(super) assigned: Option<i64>,
-    /// When it joined the fleet. The library has no such input.
+    /// The age at which the cluster joined the fleet. The library has no such input.
     pub(super) joined: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// It runs another revision. The add-on manager passes such clusters as ToApply.
+    /// The cluster runs another revision. The add-on manager passes such clusters as ToApply.
     ToDo,
-    /// The wanted revision was assigned to it and it has not reported. Controllers of works pass such
-    /// clusters as ToApply.
+    /// The wanted revision was assigned, but the cluster has not reported. Work controllers pass such clusters as
+    /// ToApply.
     ToApply,
     Progressing,
     Succeeded,
@@ -65,11 +65,11 @@ impl Status {
     }
 }
 
-/// Number of clusters of a small fleet. In larger ones no cluster leaves, so that percentages give round
+/// Maximum number of clusters in a small fleet. In larger ones no cluster leaves, so that percentages give round
 /// numbers.
 const SMALL: i64 = 12;
 
-/// Returns the time of every case.
+/// Returns the current time in every case.
 pub(super) fn now() -> Timestamp {
     "2026-03-02T08:00:00Z".parse().unwrap()
 }
@@ -79,7 +79,7 @@ fn ago(seconds: i64) -> String {
 }
 
 impl Case {
-    /// Makes the case of a seed.
+    /// Generates the case for a seed.
     pub(super) fn of(seed: u64) -> Self {
         Maker { random: Random::new(seed) }.case()
     }
@@ -110,7 +110,7 @@ impl Case {
             value
         };
         let clusters: Value = self.clusters.iter().map(cluster).collect();
-        // The library has no deadline of its own.
+        // The library has no default deadline.
         let policy = json!({"defaultDeadline": "None"});
         json!({
             "revision": NEW, "runs": OLD, "strategy": self.strategy, "policy": policy,
@@ -129,7 +129,7 @@ impl Maker {
         let mut names: Vec<String> = (0..count).map(|at| format!("c{at:02}")).collect();
         let groups = self.groups(&names);
         let strategy = self.strategy(count, &groups);
-        // Some clusters have left, too.
+        // Some clusters have left.
         names.extend((0..self.number(0, 3)).map(|at| format!("z{at}")).filter(|_| self.random.chance(100)));
         let grouped: BTreeSet<&String> = groups.iter().flat_map(|group| &group.clusters).collect();
         let ways = Ways {
@@ -170,7 +170,7 @@ impl Maker {
             index += 1 + i32::from(gap && self.random.chance(300));
         }
         for name in names {
-            // Each cluster is in a group that is left; a group may stay empty.
+            // Each cluster is in one of the remaining groups; a group may stay empty.
             for _ in 0..1 + i32::from(twice && self.random.chance(300)) {
                 let at = self.number(0, count - i64::from(nobody_leaves));
                 if let Some(group) = groups
@@ -243,7 +243,7 @@ impl Maker {
     }
 
     fn size(&mut self, clusters: i64) -> Value {
-        // Percentages of 20, 25, 50 or 100 whose floating-point values are slightly larger.
+        // Percentages of 20, 25, 50 or 100 whose floating-point values are slightly too large.
         if clusters > SMALL && self.random.chance(500) {
             return json!(format!("{}%", self.one(&[7, 14, 28, 55, 56])));
         }
@@ -312,8 +312,8 @@ struct Ways {
     add_ons: bool,
     assigned: bool,
     joined: bool,
-    /// Clusters, in a thousand, to which the wanted revision was assigned.
+    /// Clusters per 1,000 to which the wanted revision was assigned.
     known: u32,
-    /// Of these, by status.
+    /// The distribution of these by status.
     shares: [usize; 6],
 }

@@ -1,8 +1,8 @@
 //! Compares the rollout engine with OCM's own library, on thousands of small random fleets.
 //!
-//! `tests/ocm/build` builds a program around the library. Each [`Case`] goes to it, and to the engine through
-//! the documented input of `wheelwright simulate rollout`. A row of the table in the documentation of
-//! `engine::rollout` must describe each difference: for every case, [`answer`] without rows must equal the
+//! `tests/ocm/build` builds a program around the library. Each [`Case`] is passed to it, and to the engine through
+//! the documented input of `wheelwright simulate rollout`. Every difference must be described by a row of the
+//! table in the documentation of `engine::rollout`: for every case, [`answer`] without rows must equal the
 //! library's answer, and with all rows the engine's.
 //!
 //! `WHEELWRIGHT_OCM_CASES=200000` plays more cases.
@@ -24,14 +24,14 @@ use case::{Case, now};
 use rows::{Answer, Row, answer};
 
 const CASES: u64 = 10_000;
-/// One of so many cases also runs the command itself.
+/// One in this many cases also runs the command itself.
 const BY_COMMAND: u64 = 25;
-/// Highest count of the cases that need a row.
+/// Maximum count of the cases that need a row.
 const ENOUGH: usize = 50;
-/// Number of unexplained answers that are printed.
+/// Number of unexplained answers to print.
 const SHOWN: usize = 5;
 
-/// Returns the answers of the library, one for each case.
+/// Returns the library's answers, one for each case.
 fn library(cases: &[Case]) -> Vec<Option<Answer>> {
     let mut child =
         Command::new(built("tests/ocm/build")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -70,7 +70,7 @@ fn strings(list: &Value) -> BTreeSet<String> {
     list.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the answer of the engine, by the input and the output of `simulate rollout`.
+/// Returns the engine's answer, using the input and output of `simulate rollout`.
 fn engine_output(case: &Case) -> Value {
     let input = Scenario::read(&case.scenario().to_string()).unwrap().into_input();
     decision_json(&advance(&input, now()))

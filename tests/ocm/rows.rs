@@ -1,7 +1,7 @@
-//! A second implementation of the library's answer, in which every row of the engine's table of differences
-//! is a switch.
+//! A second implementation of the library's answer, in which every row of the engine's table of differences is a
+//! switch.
 //!
-//! Without rows it must answer as the library does, with all rows as the engine does. So the rows are all
+//! Without rows it must answer like the library, with all rows like the engine. Therefore the rows describe all
 //! differences between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ pub(super) enum Row {
 }
 
 impl Row {
-    /// Every row, and its name in the table.
+    /// Every row with its name in the table.
     pub(super) const ALL: [(Self, &'static str); 19] = [
         (Self::FailuresFirst, "failures first"),
         (Self::FailedSlot, "failed slot"),
@@ -72,7 +72,7 @@ pub(super) struct Answer {
     pub(super) recheck: Option<i64>,
 }
 
-/// Returns the answer with some rows in force; `None` where the strategy is refused.
+/// Returns the answer with some rows in force; `None` if the strategy is rejected.
 pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     let has = |row| rows.contains(&row);
     let options = Options::read(&case.strategy, rows)?;
@@ -95,7 +95,7 @@ pub(super) fn answer(case: &Case, rows: &BTreeSet<Row>) -> Option<Answer> {
     let pass = match ask.options.kind {
         Kind::All => ask.by_name(&groups, members.len(), members.len(), &ask.existing),
         Kind::Progressive | Kind::PerGroup => {
-            // The library finds mandatory groups after a gap too, but none of their clusters.
+            // The library also finds mandatory groups after a gap, but none of their clusters.
             let everywhere = if has(Row::Gap) { &groups } else { &case.groups };
             let (mandatory, _) = ask.split(everywhere);
             let (_, rest) = ask.split(&groups);
@@ -193,7 +193,7 @@ struct Listed {
     name: String,
     status: &'static str,
     failed: bool,
-    /// The end of that, in milliseconds from now.
+    /// When the status ends, in milliseconds from now.
     ends: Option<i64>,
 }
 
@@ -328,7 +328,7 @@ impl Asked<'_> {
         pass
     }
 
-    /// Returns the clusters group by group.
+    /// Returns the clusters of one stage, group by group.
     fn by_group(
         &self,
         groups: &[Group],
@@ -379,11 +379,11 @@ impl Asked<'_> {
         (pass, failed)
     }
 
-    /// Returns the state that follows from a cluster's report now.
+    /// Returns the current state that follows from a cluster's report.
     fn judge(&self, cluster: &Cluster, pass: &mut Pass) -> Status {
         let assigned =
             cluster.assigned.filter(|_| self.has(Row::Assigned) || cluster.status == Status::ToApply);
-        // These are ages: the smaller one is later.
+        // These are ages, so the smaller one is later.
         let begin = [cluster.since, assigned].into_iter().flatten().min().map(|age| -1000 * age);
         let ends = |span: i64| begin.unwrap_or(0) + span;
         let mut list = |status, failed, ends| {
@@ -411,7 +411,7 @@ impl Asked<'_> {
         cluster.status
     }
 
-    /// Returns a number or a share of a total; `default` where it is absent or too large.
+    /// Returns a number or a percentage of a total; `default` if it is absent or too large.
     fn size(&self, size: &Value, total: usize, default: usize) -> Option<usize> {
         let count = match size.as_str() {
             None => size.as_i64()?,

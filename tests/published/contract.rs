@@ -1,6 +1,7 @@
-//! The requests of the published managers to a hub, sent with their service accounts.
+//! The requests of published managers to a hub, sent with their service accounts.
 //!
-//! The managers are Go programs, which run on real nodes only (`tests/cluster/addons.rs`). The requests are the rows of `docs/addon-managers.md`.
+//! The managers are Go programs that run only on real nodes (`tests/cluster/addons.rs`). The requests are the rows
+//! of `docs/addon-managers.md`.
 
 use std::time::Duration;
 
@@ -38,8 +39,7 @@ fn condition<'v>(object: &'v Value, type_: &str) -> &'v Value {
     conditions.and_then(|all| all.iter().find(|one| one["type"] == type_)).unwrap_or(&Value::Null)
 }
 
-/// The manager finds its add-ons and writes the hash of its configuration; the hub assigns it to the
-/// clusters.
+/// The manager finds its add-ons and writes its configuration hash; the hub assigns it to the clusters.
 pub(super) async fn a_hash_of_the_manager_reaches_its_clusters(hub: &Hub) {
     let manager = hub.kubectl_of("cluster-proxy");
     for kind in [
@@ -58,7 +58,7 @@ pub(super) async fn a_hash_of_the_manager_reaches_its_clusters(hub: &Hub) {
     .await;
     let desired = json!({"name": "cluster-proxy", "specHash": "hash-of-the-manager"});
     let reference = json!({"group": "proxy.open-cluster-management.io", "resource": "managedproxyconfigurations", "desiredConfig": desired});
-    // The framework writes both lists, each read from the status.
+    // The framework writes both lists, based on the current status.
     let mut progressions = hub.get(&of)["status"]["installProgressions"].clone();
     progressions[0]["configReferences"] = json!([reference]);
     let status = json!({"defaultConfigReferences": [reference], "installProgressions": progressions});
@@ -71,7 +71,7 @@ pub(super) async fn a_hash_of_the_manager_reaches_its_clusters(hub: &Hub) {
     .await;
 }
 
-/// The manager deploys a work with the hashes, and the hub counts it as the rollout on this cluster.
+/// The manager deploys a work with the hashes, and the hub counts it as this cluster's rollout.
 pub(super) async fn a_work_of_the_manager_completes_the_rollout(hub: &Hub) {
     let manager = hub.kubectl_of("cluster-proxy");
     let metadata = &addon(hub)["metadata"];
@@ -105,7 +105,7 @@ pub(super) async fn a_work_of_the_manager_completes_the_rollout(hub: &Hub) {
     .await;
 }
 
-/// The manager registers its agent with its own signer, approves the agent's request and signs it. The hub
+/// The manager registers its agent with its own signer, then approves and signs the agent's request. The hub
 /// changes none of these.
 pub(super) fn a_manager_signs_for_a_signer_of_its_own(hub: &Hub) {
     let manager = hub.kubectl_of("cluster-proxy");
@@ -145,7 +145,7 @@ pub(super) fn a_manager_signs_for_a_signer_of_its_own(hub: &Hub) {
     assert_eq!(conditions.as_array().unwrap().len(), 1, "{conditions}");
 }
 
-/// Sends the other requests that the role of the manager allows.
+/// Sends the other requests that the manager's role allows.
 pub(super) fn a_manager_keeps_its_own_objects(hub: &Hub) {
     let manager = hub.kubectl_of("cluster-proxy");
     let object = |api_version: &str, kind: &str, name: &str, namespace: &str, more: Value| {

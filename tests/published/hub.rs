@@ -14,11 +14,11 @@ use crate::kube::{Cluster, Kubectl, client_of, free_port, install_crypto};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// The namespace that the files name.
+/// The namespace that the published files name.
 pub(crate) const NAMESPACE: &str = "open-cluster-management-addon";
 pub(crate) const CLUSTERS: [&str; 2] = ["c1", "c2"];
 
-/// The API server. The value is held until the test ends.
+/// The API server, kept alive until the test ends.
 enum Serves {
     Embedded { _server: Server },
     Kubernetes { _cluster: Box<Cluster> },
@@ -33,10 +33,10 @@ pub(crate) struct Hub {
     operator: Option<Running>,
     /// The arguments of the operator.
     args: Vec<String>,
-    /// Clusters with an agent of ours.
+    /// Clusters with one of our agents.
     spokes: BTreeMap<String, (Running, Server)>,
     dir: tempfile::TempDir,
-    // The last field: the operator stops before the API server.
+    // The last field, so that the operator stops before the API server.
     _serves: Serves,
 }
 
@@ -71,7 +71,7 @@ impl Hub {
         hub
     }
 
-    /// Starts kube-apiserver with our definitions, our role and our webhook.
+    /// Starts kube-apiserver with our CRDs, our role and our webhook.
     pub(crate) async fn kubernetes() -> Self {
         let cluster = Cluster::start("published").await;
         let dir = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ impl Hub {
         let binding =
             ["rolebinding", "webhook", "-n", "wheelwright-system", "--role=webhook", "--user=operator"];
         kubectl.run(&[&["create"][..], &binding].concat());
-        // The `customSigners` of the chart.
+        // The chart's `customSigners`.
         kubectl.run_with(&["create", "-f", "-"], SIGNERS);
         let kubeconfig = cluster.kubeconfig_for("operator", &[]);
         let address = format!("127.0.0.1:{}", free_port());
@@ -125,7 +125,7 @@ impl Hub {
             ready.iter().all(|args| self.kubectl.command(args).output().unwrap().status.success())
         })
         .await;
-        // The agents of the add-on report this.
+        // In reality, the add-on's agents report this.
         let available = json!({"status": {"conditions": [{
             "type": "ManagedClusterConditionAvailable", "status": "True", "reason": "ManagedClusterAvailable",
             "message": "", "lastTransitionTime": now().strftime("%FT%TZ").to_string(),
@@ -142,7 +142,7 @@ impl Hub {
         self.kubectl.run(&["create", "namespace", NAMESPACE]);
     }
 
-    /// Joins a cluster on an embedded API server, with an agent of this product; returns its administrator.
+    /// Joins a cluster on an embedded API server with our agent; returns its administrator's client.
     pub(crate) async fn join_with_agent(&mut self, name: &str, more: &[&str]) -> kube::Client {
         let objects = crds::spoke().iter().map(Object::from_typed).collect();
         let server = Server::start(ServerOptions { objects, ..ServerOptions::new(now) }).await.unwrap();
@@ -160,7 +160,7 @@ impl Hub {
         Running::start(name, self.dir.path(), &args)
     }
 
-    /// Kills the agent of a cluster, and starts it again after `meanwhile`.
+    /// Kills a cluster's agent, runs `meanwhile`, and restarts the agent.
     pub(crate) async fn restart_agent(&mut self, name: &str, more: &[&str], meanwhile: impl AsyncFnOnce()) {
         let (agent, server) = self.spokes.remove(name).expect("it runs");
         agent.kill_9();
@@ -181,8 +181,8 @@ impl Hub {
         self.kubectl.run_with(&["apply", "-f", "-"], documents);
     }
 
-    /// Installs a published file in its order; the definitions are applied first, and are served before the
-    /// rest. As with helm, unknown fields are warnings: the chart of cluster-proxy sets one.
+    /// Installs a published file in its order; its CRDs are applied first and must be served before the rest. As
+    /// with helm, unknown fields only cause warnings: the chart of cluster-proxy sets one.
     pub(crate) fn install(&self, file: &str) {
         let is_definition = |document: &&str| document.contains("\nkind: CustomResourceDefinition");
         let (definitions, rest): (Vec<&str>, Vec<&str>) = file.split("\n---\n").partition(is_definition);
@@ -193,7 +193,7 @@ impl Hub {
         self.kubectl.run_with(&["apply", "--validate=warn", "-f", "-"], &rest.join("\n---\n"));
     }
 
-    /// Returns an object as JSON; `Null` where it does not exist.
+    /// Returns an object as JSON; `Null` if it does not exist.
     pub(crate) fn get(&self, args: &[&str]) -> Value {
         let args = [&["get", "--ignore-not-found", "-o", "json"][..], args].concat();
         let text = self.kubectl.run(&args);
@@ -211,13 +211,13 @@ impl Hub {
         self.kubectl.run(&["delete", "clustermanagementaddon", addon, "--timeout=60s"]);
     }
 
-    /// Acts as a service account of the add-ons' namespace.
+    /// Returns a kubectl that acts as a service account in the add-ons' namespace.
     pub(crate) fn kubectl_of(&self, account: &str) -> Kubectl {
         let file = self.kubeconfig_of(NAMESPACE, account);
         Kubectl::new(&file, self.path("kubectl-home"))
     }
 
-    /// Writes a kubeconfig of a service account.
+    /// Writes a kubeconfig for a service account.
     pub(crate) fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
         let token = self.kubectl.run(&["create", "token", account, "-n", namespace]);
         let credential = wheelwright::apiserver::Credential::Token(token.trim().to_owned());
@@ -227,7 +227,7 @@ impl Hub {
         file
     }
 
-    /// Returns a path in the directory of the test. The kubeconfig of a cluster with an agent has its name.
+    /// Returns a path in the test's directory. The kubeconfig of a cluster with an agent has the cluster's name.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

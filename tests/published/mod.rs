@@ -1,4 +1,4 @@
-//! Add-ons as their projects publish them are installed unchanged, on the embedded hub and on kube-apiserver.
+//! Published add-ons are installed unmodified, on the embedded hub and on kube-apiserver.
 
 mod contract;
 pub(crate) mod hub;
@@ -19,7 +19,7 @@ const MANAGER: &str = include_str!("managed-serviceaccount-manager.yaml");
 const PROXY: &str = include_str!("cluster-proxy-manager.yaml");
 const WORK: &str = "addon-managed-serviceaccount-deploy-0";
 
-/// Checks an add-on from a template: its works, its permissions, and the objects that stay after its deletion.
+/// Checks a template-based add-on: its works, its permissions, and the objects that stay after its deletion.
 async fn template(hub: &Hub) {
     hub.install(TEMPLATE);
     eventually("every cluster has the work", async || {
@@ -52,8 +52,8 @@ async fn template(hub: &Hub) {
     assert_eq!(addon["status"]["namespace"], "open-cluster-management-agent-addon");
 }
 
-/// Checks that an add-on with a role that the operator does not have reports this until an administrator
-/// grants the role.
+/// Checks that an add-on that needs a role which the operator may not grant reports this until an administrator
+/// grants it.
 async fn a_refused_permission_is_reported(hub: &Hub) {
     hub.kubectl.run(&["delete", "clusterrolebinding", "addon-role"]);
     hub.install(TEMPLATE);
@@ -75,8 +75,8 @@ async fn a_refused_permission_is_reported(hub: &Hub) {
     ]);
 }
 
-/// Checks an add-on with a manager. Both versions show its ClusterManagementAddOn, each in its own fields, also after it was written in the newer
-/// one.
+/// Checks an add-on with a manager. Both versions show its ClusterManagementAddOn in their own fields, even after
+/// it was written in the newer version.
 async fn manager(hub: &Hub) {
     hub.install(PROXY);
     eventually("every cluster has the add-on", async || {
@@ -106,7 +106,7 @@ async fn manager(hub: &Hub) {
         config
     };
     let older = json!([merged(&proxy, json!({"defaultConfig": {"name": "cluster-proxy"}})), values]);
-    // OCM's name for a kind of configuration without a default.
+    // OCM's name for a configuration kind without a default.
     let none = json!({"name": "__reserved_no_default__"});
     let newer = json!([merged(&proxy, json!({"name": "cluster-proxy"})), merged(&values, none)]);
     assert_eq!(read("v1alpha1")["spec"]["supportedConfigs"], older);
@@ -116,7 +116,7 @@ async fn manager(hub: &Hub) {
     assert_eq!(read("v1beta1")["spec"]["defaultConfigs"], newer);
 }
 
-/// Checks the same add-on with a manager instead of the template.
+/// Checks the same add-on with a manager instead of a template.
 async fn another_manager(hub: &Hub) {
     hub.uninstall("managed-serviceaccount");
     eventually("the add-on is gone from the clusters", async || {
@@ -164,7 +164,7 @@ fn the_example_repository_deploys_the_addon_as_it_is_published() {
     }
 }
 
-/// Renders the chart of an add-on as `README.md` says.
+/// Renders an add-on's chart as in `README.md`.
 fn chart(build: &str, options: &[&str]) -> String {
     let chart = built(build).join("chart");
     let home = tempfile::tempdir().unwrap();

@@ -40,7 +40,7 @@ fn authority() -> Authority {
     Authority::load(&Identity { certificate, key }).unwrap()
 }
 
-/// Returns the secret of the authority.
+/// Returns the authority's secret.
 fn secret_of_authority() -> String {
     let data = json!({
         "tls.crt": include_str!("../../src/pki/tests/rsa-ca.crt"), "tls.key": include_str!("../../src/pki/tests/rsa-ca.key"),
@@ -50,7 +50,7 @@ fn secret_of_authority() -> String {
         .to_string()
 }
 
-/// Returns the secret that the agent has kept for 23 hours, with a certificate that ends in an hour.
+/// Returns the secret that the agent has kept for 23 hours, with a certificate that expires in an hour.
 fn kept(name: &str) -> Secret {
     let made = now() - jiff::SignedDuration::from_hours(23);
     let key = KeyPair::generate().unwrap();
@@ -63,7 +63,7 @@ fn kept(name: &str) -> Secret {
     Secret { metadata, data: Some(data.into()), ..Secret::default() }
 }
 
-/// Checks a certificate as a server does that trusts the authority.
+/// Checks a certificate like a server that trusts the authority.
 fn is_trusted(pem: &str) -> bool {
     let leaf = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
@@ -73,7 +73,7 @@ fn is_trusted(pem: &str) -> bool {
     verifier.verify_client_cert(&leaf, &[], UnixTime::now()).is_ok()
 }
 
-/// Returns a template that names the authority, and the add-on on one cluster.
+/// Returns a template that references the authority, and the add-on on one cluster.
 fn objects() -> String {
     let addons = "addon.open-cluster-management.io/v1alpha1";
     let named = json!({"user": "reader", "groups": ["readers"], "organizationUnit": ["unit"]});
@@ -105,7 +105,7 @@ fn csr(name: &str, subject: &Subject, usage: &str) -> String {
     csr.to_string()
 }
 
-/// Sends a request as the agent of the cluster, and approves it as the administrator.
+/// Sends a request as the cluster's agent and approves it as the administrator.
 fn ask(hub: &Hub, name: &str, subject: &Subject, usage: &str) {
     let agent = [
         "--as=system:open-cluster-management:c3:agent",
@@ -116,7 +116,7 @@ fn ask(hub: &Hub, name: &str, subject: &Subject, usage: &str) {
     hub.kubectl.run(&["certificate", "approve", name]);
 }
 
-/// Waits for the condition of the add-on about its certificate.
+/// Waits for the add-on's certificate condition.
 async fn says(hub: &Hub, reason: &str) {
     eventually(reason, async || {
         let addon: Value = hub.get(&["managedclusteraddon", "signed", "-n", SPOKE]);
@@ -135,7 +135,7 @@ fn issued(hub: &Hub, name: &str) -> Option<Certificate> {
 
 pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub: &mut Hub) {
     let spoke = hub.join_with_agent(SPOKE, &[]).await;
-    // Requests of others do not keep the agent from its own. See docs/hazards.md#requests-of-others.
+    // Foreign requests do not keep the agent from sending its own. See docs/hazards.md#requests-of-others.
     let waiting: Vec<String> = (0..10).map(|number| format!("waiting-{number}")).collect();
     let requests: Vec<String> = waiting.iter().map(|name| csr(name, &subject(), "client auth")).collect();
     hub.apply(&requests.join("\n---\n"));
@@ -176,8 +176,8 @@ pub(super) async fn an_agent_gets_certificates_of_the_signer_of_its_template(hub
     assert!(is_trusted(&certificate));
     says(hub, "ClientCertificateUpdated").await;
 
-    // An approval by a person must not give an agent another identity, or the certificate of a server. The
-    // last request is signed after the others were checked.
+    // An approval by a person must not give an agent another identity or a server certificate. The last request is
+    // signed after the others were checked.
     ask(hub, "forged", &Subject::new("admin", &["system:masters"]), "client auth");
     ask(hub, "for-a-server", &subject(), "server auth");
     ask(hub, "honest", &subject(), "client auth");

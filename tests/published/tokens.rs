@@ -1,5 +1,4 @@
-//! Registration by token: the hub creates a service account for the add-on, and the agent of the cluster gets
-//! its tokens.
+//! Token registration: the hub creates a service account for the add-on, and the cluster's agent gets its tokens.
 
 use std::fs;
 
@@ -20,7 +19,7 @@ const SPOKE: &str = "c4";
 const ADDON: &str = "by-token";
 const NAMESPACE: &str = "open-cluster-management-agent-addon";
 
-/// Grants the permissions of the value `tokenAddOns` of the chart to the operator.
+/// Grants the operator the permissions of the chart value `tokenAddOns`.
 pub(super) fn allow(hub: &Hub) {
     let objects = helm::render("wheelwright", &[&format!("tokenAddOns=[{ADDON:?}]")]).unwrap();
     let is_it = |object: &&Value| {
@@ -31,8 +30,8 @@ pub(super) fn allow(hub: &Hub) {
     hub.kubectl.run(&["create", "clusterrolebinding", "tokens", role, "--user=operator"]);
 }
 
-/// Returns a template whose agents may read the ConfigMaps of their cluster's namespace, and the add-on on
-/// one cluster.
+/// Returns a template whose agents may read the ConfigMaps in their cluster's namespace, and the add-on on one
+/// cluster.
 fn objects() -> String {
     let addons = "addon.open-cluster-management.io/v1alpha1";
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
@@ -56,7 +55,7 @@ fn condition(hub: &Hub, name: &str) -> Value {
     conditions.into_iter().find(|one| one["type"] == name).unwrap_or_default()
 }
 
-/// Returns a token of the account that has a tenth of its life left, as far as the agent reads it.
+/// Returns a token of the account with, as far as the agent can tell, a tenth of its lifetime left.
 fn ending_token(uid: &str) -> String {
     let now = now().as_second();
     let account = json!({"serviceaccount": {"uid": uid}});

@@ -54,8 +54,8 @@ pub(super) fn each_version_shows_what_the_other_wrote(hub: &Hub) {
     assert_eq!(read(hub, NEW)["metadata"]["annotations"][INSTALL_NAMESPACE], "other");
 }
 
-/// Without the webhook the stored version is served as before. A replica that does not lead restores the
-/// other one.
+/// Without the webhook, the stored version is still served. A replica that is not the leader restores the other
+/// version.
 pub(super) async fn an_outage_of_the_webhook_stops_the_newer_version_only(hub: &mut Hub) {
     hub.stop_operator();
     let edit = json!({"metadata": {"labels": {"during": "outage"}}}).to_string();

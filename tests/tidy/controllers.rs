@@ -1,18 +1,18 @@
-//! Checks that code that treats a controller differently calls it by its name: after a rename, a comparison
-//! with the old name would be false for ever.
+//! Checks the controller names in code that treats a controller specially: after a rename, a comparison with the
+//! old name would never match.
 
 use std::collections::BTreeSet;
 
 use super::{assert_none, is_test, production, sources};
 
-/// What stands before a name that is compared with that of a controller.
+/// The text that precedes a name that is compared with a controller's name.
 const COMPARED: [&str; 4] = ["controller == \"", "controller != \"", "controller: \"", ".includes(\""];
 
-/// The lists of names of controllers.
+/// The lists of controller names.
 const LISTS: [&str; 4] =
     ["const APPLIES: ", "const EXCLUDED: ", "const WORK_CONTROLLERS: ", "let always = ["];
 
-/// Returns the texts that stand between two marks.
+/// Returns the texts between two marks.
 fn between<'t>(text: &'t str, begin: &str, end: &str) -> Vec<&'t str> {
     text.split(begin).skip(1).filter_map(|rest| rest.split(end).next()).collect()
 }
@@ -21,7 +21,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').skip(1).step_by(2)
 }
 
-/// Returns the names that a source text compares with those of controllers.
+/// Returns the names that a source text compares with controller names.
 fn compared(text: &str) -> BTreeSet<&str> {
     let text = production(text);
     let matched = between(text, "match controller {", "_ =>");

@@ -1,11 +1,11 @@
-//! Checks that each crate uses what its manifest names: its own code the dependencies, and its tests the
+//! Checks that each crate uses the dependencies in its manifest: its own code the regular ones, and its tests the
 //! others.
 
 use std::collections::BTreeMap;
 
 use super::{Files, assert_none, is_test, list, production, root, sources};
 
-/// Dependencies that a file outside of the crate names, and which.
+/// Dependencies that only a file outside the crate names, and that file.
 const UNNAMED: &[(&str, &str)] = &[
     ("base64", "tests/fuzz/driver.rs, which fuzz targets include, uses it"),
     ("libfuzzer-sys", "the same"),
@@ -19,7 +19,7 @@ pub(super) struct Dependency<'t> {
     pub(super) is_of_tests: bool,
 }
 
-/// Returns the dependencies that a manifest names.
+/// Returns the dependencies listed in a manifest.
 pub(super) fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     let mut found = Vec::new();
     let mut section = "";
@@ -36,12 +36,12 @@ pub(super) fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     found
 }
 
-/// Returns the name of a package in code.
+/// Returns a package's name in code.
 fn name_in_code<'t>(package: &'t str, libraries: &BTreeMap<&str, &'t str>) -> String {
     libraries.get(package).copied().unwrap_or(package).replace('-', "_")
 }
 
-/// Returns the libraries of the members by their packages.
+/// Returns the members' library names by package.
 fn libraries(manifests: &Files) -> BTreeMap<&str, &str> {
     manifests
         .values()
@@ -56,7 +56,7 @@ fn quoted<'t>(manifest: &'t str, section: &str) -> Option<&'t str> {
     rest.split('"').next()
 }
 
-/// Returns the dependencies of a package that its sources do not name.
+/// Returns a package's dependencies that its sources do not name.
 fn unused(manifest: &str, own: &[(&str, &str)], libraries: &BTreeMap<&str, &str>) -> Vec<String> {
     let names = |text: &str, name: &str| {
         let path = format!("{name}::");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_none, list, root, sources};
 
-/// Pages whose paths are all checked.
+/// Pages on which all paths are checked.
 const PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 /// Returns texts in backticks outside of code blocks, and the targets of links.
@@ -18,7 +18,7 @@ fn mentions(page: &str) -> Vec<&str> {
     found
 }
 
-/// Returns true if a text names a file or a directory of the tree.
+/// Returns true if a text looks like a path of a file or directory in the tree.
 fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-*<>{},".contains(c));
     let first = text.split('/').next().unwrap_or_default();
@@ -28,14 +28,14 @@ fn is_path(text: &str) -> bool {
     is_plain && !text.is_empty() && (is_below || is_file)
 }
 
-/// Returns the paths that `{a,b}` in a path expands to.
+/// Expands `{a,b}` in a path.
 fn alternatives(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
     let (inside, after) = rest.split_once('}').unwrap_or((rest, ""));
     inside.split(',').flat_map(|choice| alternatives(&format!("{before}{choice}{after}"))).collect()
 }
 
-/// Returns true if a path with placeholders (`<name>`, `*`) matches one that exists.
+/// Returns true if a path matches a pattern with placeholders (`<name>`, `*`).
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<_>, Vec<_>) =
         (pattern.trim_end_matches('/').split('/').collect(), path.split('/').collect());
@@ -50,7 +50,7 @@ fn part_matches(pattern: &str, part: &str) -> bool {
     part.len() > head.len() + tail.len() && part.starts_with(head) && part.ends_with(tail)
 }
 
-/// Returns the paths of a page that match nothing in the tree.
+/// Returns a page's paths that match nothing in the tree.
 fn missing(page: &str, tree: &BTreeSet<String>) -> Vec<String> {
     let paths = mentions(page).into_iter().filter(|text| is_path(text)).flat_map(alternatives);
     let exists = |path: &str| {
@@ -68,14 +68,14 @@ fn tree() -> BTreeSet<String> {
     files.into_iter().chain(directories).collect()
 }
 
-/// Returns the anchor of a heading, as GitHub makes it.
+/// Returns the anchor that GitHub generates for a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim_start_matches('#').trim().to_lowercase();
     let is_kept = |c: &char| c.is_alphanumeric() || ['-', '_', ' '].contains(c);
     kept.chars().filter(is_kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Returns the links of a page to files that do not exist, and to headings and marks that they do not have.
+/// Returns a page's links to missing files, headings and marks.
 fn broken_links(path: &str, pages: &BTreeMap<String, String>, tree: &BTreeSet<String>) -> Vec<String> {
     let page = &pages[path];
     let texts = page.split("\n```").step_by(2);
@@ -128,7 +128,7 @@ fn bare_codes(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the tests that a page names: backticked words with `_` and without signs.
+/// Returns the tests that a page names: backticked words with `_` and no other punctuation.
 fn tests_named(page: &str) -> Vec<&str> {
     let is_name = |text: &&str| {
         text.matches('_').count() > 1 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

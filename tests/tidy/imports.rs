@@ -1,5 +1,5 @@
-//! The allowed imports: between crates by their manifests, between modules of the root package by their
-//! paths. Modules of a folder that people read from the bottom up have no circles.
+//! Checks imports: between crates in their manifests, between modules of the root package in their paths. In
+//! folders to be read bottom-up, modules must not form cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use super::dependencies::dependencies;
 use super::tokens::tokens;
 use super::{Files, assert_none, is_test, production, read, sources};
 
-/// The crates that a member may name in its manifest. ARCHITECTURE.md has the same edges.
+/// The crates that a member's manifest may name. ARCHITECTURE.md lists the same edges.
 const CRATES: &[(&str, &[&str])] = &[
-    // Beside the shell it is the only member that acts, in the files that its page names.
+    // Besides the shell, this is the only member that acts, and only in the files that its page names.
     ("addon-sdk", &["api", "engine", "object", "reconcile", "shell"]),
     ("object", &[]),
     ("api", &["object"]),
@@ -20,7 +20,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("cel", &["object"]),
     ("engine", &["api", "cel", "object"]),
     ("controllers", &["api", "engine", "object", "reconcile", "render", "yaml"]),
-    // It knows none of our kinds, so it runs the controllers of hub, agent and add-ons alike.
+    // The shell knows none of our kinds, so it can run the controllers of the hub, agent and add-ons alike.
     ("shell", &["object", "reconcile"]),
     ("store", &["cel", "object"]),
     ("sim", &["api", "controllers", "engine", "object", "reconcile", "store"]),
@@ -33,7 +33,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("apiserver", &["pki", "api", "object", "store"]),
     ("serve", &["pki", "shell", "api", "controllers", "object", "reconcile"]),
     ("dashboard", &["pki", "serve", "shell", "api", "controllers", "engine", "object"]),
-    // These two only connect parts and decide nothing, so they import no engine.
+    // These two only connect parts and decide nothing, so they do not import the engine.
     ("operator", &["git", "pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     ("agent", &["pki", "serve", "shell", "api", "controllers", "object", "reconcile"]),
     (
@@ -60,7 +60,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
 ];
 
-/// The folders whose modules use each other in no circle.
+/// The folders whose modules must not form cycles.
 const LAYERED: &[&str] = &[
     "crates/addon-sdk/src",
     "crates/addon-sdk/src/hub",
@@ -113,8 +113,8 @@ fn crates(manifest: &str) -> impl Iterator<Item = &str> {
     own.filter_map(|dependency| dependency.package.strip_prefix("wheelwright-"))
 }
 
-/// Returns the first names of all paths of a source text: `crate::a`, and `b` of `b::c` unless `b` is
-/// declared or imported in the file.
+/// Returns the first names of all paths in a source text: `crate::a`, and `b` for `b::c` unless the file declares
+/// or imports `b`.
 fn heads(text: &str) -> BTreeSet<&str> {
     let words = tokens(text);
     let nearby = nearby(&words);
@@ -135,7 +135,7 @@ fn heads(text: &str) -> BTreeSet<&str> {
     heads
 }
 
-/// Returns the names that `mod` or `use super::…` declare in a file.
+/// Returns the names that a file declares with `mod` or imports with `use super::…`.
 fn nearby<'a>(words: &[&'a str]) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     for (at, pair) in words.windows(2).enumerate() {
@@ -150,7 +150,7 @@ fn nearby<'a>(words: &[&'a str]) -> BTreeSet<&'a str> {
     found
 }
 
-/// Returns the first names of a path, or of each path of a group `{a::b, c}`.
+/// Returns the first name of a path, or of each path in a group `{a::b, c}`.
 pub(super) fn branches<'a>(words: &[&'a str]) -> Vec<&'a str> {
     if words.first() != Some(&"{") {
         return words.first().into_iter().copied().collect();
@@ -190,13 +190,13 @@ fn problems(path: &str, text: &str, modules: &BTreeMap<&str, &[&str]>) -> Vec<St
     wrong.map(|head| format!("{path}: {module} must not use {head}")).collect()
 }
 
-/// Returns the path of the module that a file is, or that a folder is.
+/// Returns the module path of a file or folder.
 fn path_of(file: &str) -> Vec<&str> {
     let inside = file.split_once("src").map_or("", |(_, inside)| inside.trim_end_matches(".rs"));
     inside.split('/').filter(|name| !["", "lib", "main", "mod"].contains(name)).collect()
 }
 
-/// Adds the paths that begin with `before` and go on with these tokens. Returns the number of the tokens.
+/// Adds the paths that start with `before` and continue with these tokens. Returns the number of tokens read.
 fn expand<'t>(words: &[&'t str], before: &[&'t str], found: &mut Vec<Vec<&'t str>>) -> usize {
     let mut path = before.to_vec();
     let mut at = 0;
@@ -220,7 +220,7 @@ fn expand<'t>(words: &[&'t str], before: &[&'t str], found: &mut Vec<Vec<&'t str
     at
 }
 
-/// Returns the paths from `crate` that a source text names, by `crate::…` and `super::…`.
+/// Returns the paths from `crate` that a source text names with `crate::…` and `super::…`.
 fn named<'t>(words: &[&'t str], own: &[&'t str]) -> Vec<Vec<&'t str>> {
     let mut found = Vec::new();
     for at in 0..words.len() {
@@ -239,7 +239,7 @@ fn named<'t>(words: &[&'t str], own: &[&'t str]) -> Vec<Vec<&'t str>> {
     found
 }
 
-/// Returns the modules of a folder that stand in a circle, or between two.
+/// Returns a folder's modules that are on a cycle, or between two cycles.
 fn in_circles<'f>(folder: &str, files: &'f Files) -> BTreeSet<&'f str> {
     let above = path_of(folder);
     let inside = format!("{folder}/");

@@ -1,4 +1,4 @@
-//! The page about operating lists the keys of the log lines.
+//! Checks that the operations page lists the keys of the log lines.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{is_test, production, root, sources};
 
 const LEVELS: [&str; 5] = ["trace", "debug", "info", "warn", "error"];
 
-/// Returns the keys of the log lines and spans of a source.
+/// Returns the keys of a source's log lines and spans.
 fn keys(source: &str) -> BTreeSet<&str> {
     let words = tokens(source);
     let mut found = BTreeSet::new();
@@ -21,7 +21,7 @@ fn keys(source: &str) -> BTreeSet<&str> {
     found
 }
 
-/// Returns the arguments of a macro, after its parenthesis.
+/// Returns a macro's arguments, given the tokens after its opening parenthesis.
 fn arguments<'w, 't>(words: &'w [&'t str]) -> Vec<&'w [&'t str]> {
     let mut depth = 0;
     let end = words.iter().position(|word| {
@@ -36,7 +36,7 @@ fn arguments<'w, 't>(words: &'w [&'t str]) -> Vec<&'w [&'t str]> {
     words[..end.unwrap_or(words.len())].split(split).collect()
 }
 
-/// Returns the key of an argument: `key = value`, or the name of a value.
+/// Returns an argument's key, from `key = value` or the name of a value.
 fn key<'t>(argument: &[&'t str]) -> Option<&'t str> {
     match argument {
         [key, "=", ..] | [key] | ["%" | "?", key] => Some(*key).filter(|key| *key != "\""),

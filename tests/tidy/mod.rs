@@ -1,8 +1,8 @@
-//! Checks the tree against the rules of ARCHITECTURE.md, CONTRIBUTING.md and docs/hazards.md.
+//! Checks the tree against the rules in ARCHITECTURE.md, CONTRIBUTING.md and docs/hazards.md.
 //!
-//! Each check is a function that returns its problems as sentences; a test beside it shows that it finds a
-//! seeded mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so
-//! that a new dependency is a decision.
+//! Each check is a function that returns the problems as sentences; a test next to it shows that it finds a seeded
+//! mistake. The compiler enforces the edges between crates and [`imports`] enforces their table, so that a new
+//! dependency is a deliberate decision.
 
 mod controllers;
 mod dependencies;
@@ -17,10 +17,10 @@ mod tokens;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The files of the tree: from the path below the root to the text.
+/// The files of the tree: a map from the path below the root to the text.
 type Files = BTreeMap<String, String>;
 
-/// Reads the files below some directories with names that end with `end`.
+/// Reads the files in some directories whose names end with `end`.
 fn read(directories: &[&str], end: &str) -> Files {
     let mut files = Files::new();
     for directory in directories {
@@ -47,7 +47,7 @@ fn list(directory: &str) -> Vec<String> {
     files
 }
 
-/// Returns the sources of every crate, with tests and benches.
+/// Returns the sources of every crate, including tests and benches.
 pub(crate) fn sources() -> Files {
     read(&["src", "crates", "examples", "tests", "benches"], ".rs")
 }
@@ -66,7 +66,7 @@ pub(crate) fn production(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 
-/// Fails and lists every problem on its own line.
+/// Fails if there are problems, and lists each on its own line.
 fn assert_none(problems: impl IntoIterator<Item = String>) {
     let problems: Vec<String> = problems.into_iter().collect();
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));

@@ -1,5 +1,5 @@
-//! Checks names: tests are named by their claims and are apart from production code, which never depends on
-//! whether it is tested.
+//! Checks names: tests are named after their claims and kept apart from production code, which never depends on
+//! being under test.
 
 use super::tokens::tokens;
 use super::{assert_none, is_test, sources};
@@ -29,14 +29,14 @@ fn is_coded(name: &str) -> bool {
     first == "test" || (is_code && first.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
-/// Returns true if code has `bug!(…)`, or a `cfg!(…)` with `test`.
+/// Returns true if code contains `bug!(…)`, or `cfg!(…)` with `test`.
 fn decides_by_test(words: &[&str]) -> bool {
     let arguments = words.iter().take_while(|word| **word != ")");
     words[0] == "bug" || arguments.into_iter().any(|word| *word == "test")
 }
 
-/// Returns a problem if a module that is compiled only for tests is not called `tests`; its path must show
-/// what it is.
+/// Returns a problem if a module that is compiled only for tests is not called `tests`, because a path must show
+/// that it is test code.
 fn unmarked_test_file(path: &str, words: &[&str]) -> Option<String> {
     let unmarked = words.windows(10).find_map(|window| match window {
         ["#", "[", "cfg", "(", "test", ")", "]", "mod", name, ";"] if *name != "tests" => Some(name),

@@ -1,7 +1,7 @@
-//! Checks that members decide and do not act: they use no files, environment, network, processes or threads
-//! of the standard library, and have no async code.
+//! Checks that members decide but do not act: they use no files, environment, network, processes or threads from
+//! the standard library, and have no async code.
 //!
-//! Their manifests leave out the crates that act; this is what the standard library and the language have.
+//! Their manifests exclude the crates that act; this check covers the standard library and the language.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::imports::branches;
 use super::tokens::tokens;
 use super::{assert_none, is_test, production, sources};
 
-/// Modules of the standard library that act.
+/// Standard library modules that act.
 const MODULES: [&str; 6] = ["env", "fs", "net", "os", "process", "thread"];
 
-/// Words of code that waits or talks to people.
+/// Words in code that waits or prints.
 const WORDS: [&str; 6] = ["async", "eprintln", "println", "stderr", "stdin", "stdout"];
 
 /// Files and directories that may use some of them, with the reason.
@@ -33,7 +33,7 @@ const MAY: &[(&str, &[&str], &str)] = &[
     ("crates/store/src/format.rs", &["net"], "it parses addresses with the types of the module"),
 ];
 
-/// Returns what a source text uses to act.
+/// Returns the acting modules and words that a source text uses.
 fn used(text: &str) -> BTreeSet<&str> {
     let words = tokens(production(text));
     let is_std = |at: &usize| words[*at..].starts_with(&["std", "::"]);

@@ -1,5 +1,5 @@
-//! Checks that each struct of a spec is destructured where it is read, so that the compiler reports a new
-//! field without a reader. A conversion between versions is no reader.
+//! Checks that each spec struct is destructured where it is read, so that the compiler reports a new field that
+//! nothing reads. A conversion between versions does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +20,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ManagedClusterSpec", "each field has readers in several controllers"),
 ];
 
-/// The types of the API by name, each with the names in its bodies; kinds of two versions are one type here.
+/// The API's types by name, each with the names in its bodies; kinds with two versions are merged.
 #[derive(Default)]
 struct Types<'t> {
     bodies: BTreeMap<&'t str, BTreeSet<&'t str>>,
-    /// Those with named fields.
+    /// The structs with named fields.
     structs: BTreeSet<&'t str>,
 }
 
@@ -49,7 +49,7 @@ impl<'t> Types<'t> {
         types
     }
 
-    /// Returns the structs that contain what a spec says.
+    /// Returns the structs that make up specs.
     fn of_specs(&self) -> BTreeSet<&'t str> {
         let mut found = BTreeSet::new();
         let mut open: Vec<&str> =
@@ -78,7 +78,7 @@ fn block<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
     words
 }
 
-/// Returns the types that a source text destructures without `..`. A block is a pattern if it drops a field
+/// Returns the types that a source text destructures without `..`. A block counts as a pattern if it drops a field
 /// with `_`, as most drop the unknown fields, or if a value is assigned to it.
 fn destructured(text: &str) -> BTreeSet<&str> {
     let words = tokens(text);
@@ -100,7 +100,7 @@ fn destructured(text: &str) -> BTreeSet<&str> {
     found
 }
 
-/// Returns the tokens of a block that are in no inner block.
+/// Returns a block's tokens that are not in an inner block.
 fn top_level<'t>(block: &[&'t str]) -> Vec<&'t str> {
     let mut depth = 0;
     let mut found = Vec::new();

@@ -1,12 +1,12 @@
 //! A tokenizer of Rust source for the checks of names and imports.
 
-/// Returns identifiers, `::` and single characters of a source text. Comments are left out; a literal becomes
+/// Returns the identifiers, `::` and single characters of a source text. Comments are dropped; a literal becomes
 /// `"`.
 pub(super) fn tokens(text: &str) -> Vec<&str> {
     written(text).into_iter().map(|token| if is_literal(token) { "\"" } else { token }).collect()
 }
 
-/// Returns the tokens of a source text, with its literals as they are written.
+/// Returns the tokens of a source text, keeping literals unchanged.
 fn written(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -21,7 +21,7 @@ fn written(text: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the length of the next piece of a text, and whether it is a token.
+/// Returns the length of the next piece of a text, and true if it is a token.
 fn next(text: &str, first: char) -> (usize, bool) {
     if first.is_whitespace() {
         (first.len_utf8(), false)

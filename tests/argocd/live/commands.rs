@@ -1,5 +1,5 @@
-//! Objects go from an Application of a team to a ConfigRepo and back, with the commands of Argo CD that docs/argocd.md shows. Argo CD's
-//! server answers them, and the Application is outside of Argo CD's namespace.
+//! Objects move from a team's Application to a ConfigRepo and back, using the Argo CD commands shown in
+//! docs/argocd.md. Argo CD's server handles them, and the Application is outside Argo CD's namespace.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::wait::eventually;
 
 const TEAM: &str = "team-a";
 
-/// Runs a command of Argo CD, which must succeed.
+/// Runs an Argo CD command, which must succeed.
 fn argocd(hub: &Hub, args: &[&str]) -> String {
     let output = hub.argo_cd.command(args).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -17,7 +17,7 @@ fn argocd(hub: &Hub, args: &[&str]) -> String {
     text
 }
 
-/// Logs in as the administrator whose password Argo CD has made.
+/// Logs in as the administrator, whose password Argo CD generated.
 async fn log_in(hub: &Hub, server: &str) {
     let mut password = String::new();
     eventually("Argo CD has an administrator", async || {

@@ -1,4 +1,5 @@
-//! A ClusterManagementAddOn that Argo CD deletes, in the foreground as it does by default, stays on its clusters until a person approves.
+//! A ClusterManagementAddOn that Argo CD deletes, in the foreground as is its default, stays on its clusters until
+//! a person approves.
 
 use std::process::Command;
 
@@ -14,7 +15,7 @@ fn add_on(name: &str) -> String {
     .to_string()
 }
 
-/// Returns the number of clusters with an add-on that nobody deletes.
+/// Returns the number of clusters with an add-on that is not being deleted.
 async fn on_clusters(hub: &Hub, name: &str) -> usize {
     let all = hub.list("ManagedClusterAddOn").await.into_iter().map(|mut one| one["metadata"].take());
     all.filter(|one| one["name"] == name && one["deletionTimestamp"].is_null()).count()
@@ -104,7 +105,7 @@ async fn an_addon_that_argo_cd_deletes_blocks_no_commit_and_waits_for_an_approva
     hub.application("one-add-on", &repository, json!({})).await;
     hub.synced("one-add-on", &commit).await;
     is_owned(&hub, "deleted").await;
-    // What `argocd app delete` sets.
+    // `argocd app delete` sets this finalizer.
     let cascade = json!({"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io"]}});
     hub.patch("Application", NAMESPACE, "one-add-on", cascade).await;
     hub.delete("Application", NAMESPACE, "one-add-on").await;

@@ -1,4 +1,4 @@
-//! Argo CD on an embedded hub, which is its own cluster, and with another one as a destination.
+//! Argo CD on an embedded hub that is its own cluster, with another embedded hub as a destination.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -24,7 +24,7 @@ async fn argo_cd_runs_on_an_embedded_hub_and_deploys_to_another() {
         "metadata": {"name": "settings", "namespace": FLEET}, "spec": {"placementRefs": [{"name": "all", "rolloutStrategy": strategy}],
             "manifestWorkTemplate": {"workload": {"manifests": [map]}}}});
     repository.write("set.yaml", &set.to_string());
-    // Argo CD compares these with the schemas that the hub serves.
+    // Argo CD compares these using the schemas that the hub serves.
     let pod = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [
         {"name": "web", "image": "example.com/web", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1000m"}}}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": FLEET},

@@ -1,4 +1,5 @@
-//! ApplicationSets generate an Application for each cluster of a Placement, with both generators of docs/argocd.md.
+//! ApplicationSets generate an Application for each cluster of a Placement, using both generators from
+//! docs/argocd.md.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::argocd::recipes::{BY_CLUSTER_DECISION, BY_PLACEMENT_DECISIONS, shown}
 use crate::kube::Cluster;
 use crate::wait::eventually;
 
-/// Tells Argo CD how to reach a cluster.
+/// Configures how Argo CD reaches a cluster.
 pub(super) async fn add_cluster(hub: &Hub, name: &str, admin: Kubeconfig) {
     let admin = serde_json::to_value(admin).unwrap();
     let (user, server) = (&admin["users"][0]["user"], &admin["clusters"][0]["cluster"]);
@@ -24,7 +25,8 @@ pub(super) async fn add_cluster(hub: &Hub, name: &str, admin: Kubeconfig) {
     hub.apply(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})).await;
 }
 
-/// Returns an ApplicationSet of the page for a repository. It polls every so many seconds, and its Applications sync by themselves.
+/// Returns the page's ApplicationSet for a repository. It polls every `poll` seconds, and its Applications sync
+/// automatically.
 fn application_set(field: &str, repository: &str, poll: u32) -> Value {
     let mut set = shown("ApplicationSet", field);
     set["spec"]["generators"][0]["clusterDecisionResource"]["requeueAfterSeconds"] = poll.into();
@@ -34,7 +36,7 @@ fn application_set(field: &str, repository: &str, poll: u32) -> Value {
     set
 }
 
-/// Returns the names of the Applications that Argo CD has applied.
+/// Returns the names of the Applications that Argo CD has synced.
 async fn synced(hub: &Hub) -> BTreeSet<String> {
     let all = hub.list("Application").await.into_iter();
     let synced = all.filter(|app| {
@@ -73,7 +75,7 @@ async fn application_sets_of_both_generators_follow_a_placement() {
     placement["metadata"]["annotations"]["gitops.wheelwright.dev/refresh-application-sets"] = json!("shop");
     hub.apply(placement).await;
     let repository = url(&repository.path);
-    // The first is refreshed by the operator, and does not poll within this test.
+    // The operator refreshes the first one, which does not poll within this test.
     hub.apply(application_set(BY_CLUSTER_DECISION, &repository, 3600)).await;
     hub.apply(application_set(BY_PLACEMENT_DECISIONS, &repository, 2)).await;
     let all: BTreeSet<String> =

@@ -1,4 +1,4 @@
-//! Objects go from Argo CD to a ConfigRepo and back, in each of the three ways in which Argo CD tracks them.
+//! Objects move from Argo CD to a ConfigRepo and back, with each of Argo CD's three tracking methods.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -13,7 +13,7 @@ const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 const INSTANCE: &str = "app.kubernetes.io/instance";
 const MARK: &str = api::names::CONFIG_REPO_ANNOTATION;
 
-/// Returns the objects of the repository by kind.
+/// Returns the repository's objects by kind.
 async fn objects(hub: &Hub) -> BTreeMap<&'static str, Value> {
     let names = [("ConfigMap", "settings"), ("Placement", "all")];
     let mut found = BTreeMap::new();
@@ -27,7 +27,7 @@ fn uids(objects: &BTreeMap<&'static str, Value>) -> Vec<Value> {
     objects.values().map(|object| object["metadata"]["uid"].clone()).collect()
 }
 
-/// Returns true if an object has an annotation or a label of Argo CD.
+/// Returns true if an object has one of Argo CD's annotations or labels.
 fn is_tracked(object: &Value) -> bool {
     let metadata = &object["metadata"];
     metadata["annotations"][TRACKING_ID].is_string() || metadata["labels"][INSTANCE].is_string()
@@ -37,7 +37,7 @@ fn is_marked(object: &Value) -> bool {
     object["metadata"]["annotations"][MARK].is_string()
 }
 
-/// Returns what doctor says about Argo CD.
+/// Returns doctor's findings about Argo CD.
 fn doctor(hub: &Hub) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     command.args(["doctor", "-o", "json", "--kubeconfig"]).arg(&hub.kubeconfig);
@@ -82,7 +82,7 @@ async fn goes_and_comes_back(hub: &Hub, method: &str, by_annotation: bool, by_la
         assert_eq!(metadata["labels"][INSTANCE] == name, by_label, "{method}: {object:#}");
     }
 
-    // A ConfigRepo leaves them to the application.
+    // A ConfigRepo leaves the objects to the application.
     hub.follow(&name, &repository, "Apply").await;
     hub.becomes(&name, &format!("is managed by the Argo CD application {name}")).await;
     assert!(hub.ready(&name).await.starts_with("False OwnedByArgo"));

@@ -1,4 +1,4 @@
-//! A sync wave of Argo CD waits for the rollouts of the wave before it.
+//! An Argo CD sync wave waits for the rollouts of the previous wave.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ fn manifest(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value}})
 }
 
-/// Writes a version: a set and an add-on in wave 0, each cluster by cluster, and a ConfigMap in wave 1. An API server rejects the manifest
-/// of a set whose name is not valid.
+/// Writes a version: a set and an add-on in wave 0, each cluster by cluster, and a ConfigMap in wave 1. An API
+/// server rejects the set's manifest if its name is invalid.
 fn write(repository: &mut Repository, version: &str, manifest_name: &str) -> String {
     let strategy =
         json!({"type": "Progressive", "progressive": {"maxConcurrency": 1, "minSuccessTime": "2s"}});
@@ -40,7 +40,7 @@ fn write(repository: &mut Repository, version: &str, manifest_name: &str) -> Str
     repository.commit(version)
 }
 
-/// The health that Argo CD has reported of each kind, and of the application.
+/// The health that Argo CD has reported for each kind and for the application.
 type Seen = BTreeSet<(String, String)>;
 
 fn look(app: &Value, seen: &mut Seen) {
@@ -60,7 +60,7 @@ fn holds(object: &Value, condition: &str) -> bool {
     })
 }
 
-/// Waits until wave 1 has a version. Returns what Argo CD said until then.
+/// Waits until wave 1 has a version. Returns the health that Argo CD reported until then.
 async fn rolls_out(hub: &Hub, version: &str, commit: &str) -> Seen {
     hub.refresh("rollout").await;
     let mut seen = Seen::new();
@@ -140,7 +140,7 @@ async fn a_sync_wave_waits_for_the_rollouts_of_the_wave_before_it() {
     placement_waits(&hub).await;
 }
 
-/// Checks that a wave waits for a Placement that wants more clusters than there are.
+/// Checks that a wave waits for a Placement that wants more clusters than exist.
 async fn placement_waits(hub: &Hub) {
     let gold = json!({"metadata": {"labels": {"tier": "gold"}}});
     hub.patch("ManagedCluster", "", "c1", gold.clone()).await;

@@ -1,6 +1,8 @@
-//! Argo CD itself beside our operator: its controllers, repo-server and server follow the same git repositories on the same hub.
+//! Argo CD itself alongside our operator: its controllers, repo-server and server follow the same git repositories
+//! on the same hub.
 //!
-//! `make neighbors` runs these tests. They are not part of `make test`, because Argo CD takes twelve minutes of a core to build.
+//! `make neighbors` runs these tests. They are not part of `make test`, because building Argo CD takes twelve
+//! core-minutes.
 
 mod commands;
 mod deletions;
@@ -39,21 +41,21 @@ use crate::wait::eventually;
 
 /// The namespace of Argo CD.
 const NAMESPACE: &str = "argocd";
-/// The namespace that the objects of the tests name.
+/// The namespace used by the objects in the tests.
 const FLEET: &str = "fleet";
 
-/// A hub with our operator, installed by the chart, and Argo CD.
+/// A hub with our operator, installed with the chart, and Argo CD.
 struct Hub {
     client: kube::Client,
     argo_cd: ArgoCd,
-    /// The clusters, with an agent each.
+    /// The clusters, each with an agent.
     spokes: Vec<Server>,
     stop: CancellationToken,
     _operator: Running,
     /// The kubeconfig of an administrator.
     kubeconfig: PathBuf,
     _serves: Serves,
-    // The last field: the processes stop before their files are removed.
+    // The last field, so that the processes stop before their files are removed.
     dir: Directory,
 }
 
@@ -64,7 +66,7 @@ enum Serves {
 }
 
 impl Hub {
-    /// Starts `wheelwright hub` as the hub. Operator and Argo CD are administrators.
+    /// Starts `wheelwright hub` as the hub. The operator and Argo CD are administrators.
     async fn embedded(name: &str) -> Self {
         let server = embedded(crds::hub()).await;
         let dir = Directory::new(name);
@@ -93,7 +95,7 @@ impl Hub {
         }
     }
 
-    /// Starts a Kubernetes API server as the hub, with our operator as the chart installs it.
+    /// Starts a Kubernetes API server as the hub, with our operator as installed by the chart.
     async fn start(name: &str) -> Self {
         let cluster = Cluster::start(name).await;
         let (dir, kubectl) = (Directory::new(name), cluster.kubectl());
@@ -118,7 +120,7 @@ impl Hub {
         }
     }
 
-    /// Has a cluster with an agent of ours join.
+    /// Joins a new cluster with our agent.
     async fn join(&mut self, name: &str) {
         let server = embedded(crds::spoke()).await;
         let spoke = client(&server.kubeconfig("admin", &["system:masters"]).unwrap()).await;
@@ -126,7 +128,7 @@ impl Hub {
         self.join_with(name, spoke).await;
     }
 
-    /// The same for a cluster of the caller.
+    /// Joins the caller's cluster.
     async fn join_with(&self, name: &str, spoke: kube::Client) {
         let bootstrap = Kubeconfig::read_from(&self.kubeconfig).unwrap();
         let options = AgentOptions::new(Bootstrap::Given(Box::new(bootstrap)), spoke, name);
@@ -185,7 +187,7 @@ impl Hub {
         self.api(kind, namespace).delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Has a ConfigRepo follow a repository. It fetches often, because nothing sends webhooks here.
+    /// Makes a ConfigRepo follow a repository. It fetches often, because nothing sends webhooks here.
     async fn follow(&self, name: &str, repository: &Repository, mode: &str) {
         let spec = json!({"url": repository.path, "mode": mode, "interval": "1s", "healthTimeout": "0s"});
         let metadata = json!({"name": name, "namespace": helm::NAMESPACE});
@@ -193,7 +195,7 @@ impl Hub {
             .await;
     }
 
-    /// Returns status, reason and message of the condition Ready of a ConfigRepo.
+    /// Returns the status, reason and message of a ConfigRepo's Ready condition.
     async fn ready(&self, name: &str) -> String {
         let repo = self.get("ConfigRepo", helm::NAMESPACE, name).await;
         let conditions = repo["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -209,7 +211,7 @@ impl Hub {
             .await;
     }
 
-    /// Has an Application follow a repository, with automated sync and pruning.
+    /// Makes an Application follow a repository, with automated sync and pruning.
     async fn application(&self, name: &str, repository: &Repository, more: Value) {
         let mut spec = json!({"project": "default",
             "source": {"repoURL": url(&repository.path), "targetRevision": "main", "path": ".", "directory": {"recurse": true}},
@@ -221,7 +223,7 @@ impl Hub {
             .await;
     }
 
-    /// Has Argo CD look at a repository again, as a webhook does.
+    /// Makes Argo CD refresh a repository, as a webhook would.
     async fn refresh(&self, application: &str) {
         let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
         self.patch("Application", NAMESPACE, application, refresh).await;
@@ -267,7 +269,7 @@ impl Drop for Hub {
     }
 }
 
-/// Installs the chart with what docs/argocd.md switches on.
+/// Installs the chart with the values from docs/argocd.md.
 fn install_operator(cluster: &Cluster) {
     let rules = json!([{"apiGroups": ["", "apps", "rbac.authorization.k8s.io"],
         "resources": ["configmaps", "secrets", "deployments", "clusterroles"],
@@ -294,7 +296,7 @@ fn install_operator(cluster: &Cluster) {
     cluster.kubectl().run(&["label", "namespace", helm::NAMESPACE, allowed]);
 }
 
-/// Returns the URL of a repository on this machine, as Argo CD reads it.
+/// Returns the URL that Argo CD uses for a local repository.
 fn url(repository: &Path) -> String {
     format!("file://{}", repository.display())
 }
@@ -304,7 +306,7 @@ fn config_map(name: &str, value: &str, annotations: Value) -> String {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": value}}).to_string()
 }
 
-/// Returns a binding of the set of all clusters.
+/// Returns a binding of the cluster set that contains all clusters.
 fn binding(namespace: &str) -> Value {
     json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
         "metadata": {"name": "global", "namespace": namespace}, "spec": {"clusterSet": "global"}})

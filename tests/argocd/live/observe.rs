@@ -1,4 +1,4 @@
-//! A ConfigRepo in mode Observe reports what Argo CD applies.
+//! A ConfigRepo in Observe mode reports what Argo CD applies.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::{FLEET, Hub, NAMESPACE, config_map};
 use crate::argocd::observe::OBJECTS;
 use crate::wait::eventually;
 
-/// The hooks of Argo CD: one that it runs at each sync under another name, one that it runs only if a sync fails, and one that it never
-/// applies.
+/// Argo CD hooks: one that runs at each sync under a new name, one that runs only if a sync fails, and one that is
+/// never applied.
 fn hooks() -> String {
     let hook = |name: serde_json::Value, hook: &str| {
         let mut metadata = json!({"namespace": FLEET, "annotations": {
@@ -37,7 +37,7 @@ async fn a_config_repo_observes_what_argo_cd_applies() {
     hub.patch("ConfigRepo", crate::kube::helm::NAMESPACE, "fleet", of_the_application).await;
     hub.becomes("fleet", "False NotApplied 3 of 3 objects are not as").await;
 
-    // Nothing corrects what people change.
+    // Nothing reverts changes made by people.
     hub.application("fleet", &repository, json!({})).await;
     let app = hub.synced("fleet", &first).await;
     let results = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! The processes of Argo CD on a cluster, as its installation configures them.
+//! Argo CD's processes on a cluster, as configured by its installation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::kube::{Cluster, Kubectl, built, free_port};
 use crate::running::Running;
 use crate::wait::eventually;
 
-/// The account of the ApplicationSet controller, to which Wheelwright's chart gives a Role.
+/// The account of the ApplicationSet controller, to which Wheelwright's chart grants a Role.
 const GENERATOR: &str = "argocd-applicationset-controller";
 const CONTROLLER: &str = "argocd-application-controller";
 
-/// Returns the directory with the programs, and builds them if they do not exist.
+/// Returns the directory of the programs, building them if they do not exist.
 fn assets() -> &'static Path {
     static ASSETS: OnceLock<PathBuf> = OnceLock::new();
     ASSETS.get_or_init(|| built("tests/argocd/build"))
 }
 
-/// Installs what Argo CD needs on a cluster, with Wheelwright's health checks as docs/argocd.md says.
+/// Installs Argo CD's prerequisites on a cluster, with Wheelwright's health checks as in docs/argocd.md.
 pub(super) async fn install(kubectl: &Kubectl) {
     kubectl.run(&["create", "namespace", NAMESPACE]);
     for kind in ["application", "applicationset", "appproject"] {
@@ -31,7 +31,7 @@ pub(super) async fn install(kubectl: &Kubectl) {
         kubectl.run(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
     }
     let wait = ["wait", "--for=condition=Established", "crd", "--all"];
-    // kubectl fails if a definition has no conditions yet.
+    // kubectl fails if a CRD has no conditions yet.
     eventually("the kinds of Argo CD are served", async || {
         kubectl.command(&wait).output().unwrap().status.success()
     })
@@ -52,25 +52,26 @@ pub(super) async fn install(kubectl: &Kubectl) {
     kubectl.run_with(&["apply", "-f", "-"], &project.to_string());
 }
 
-/// Argo CD.
+/// A running Argo CD.
 pub(super) struct ArgoCd {
     dir: PathBuf,
     repo_server: String,
     redis: String,
-    /// The namespace whose Applications it runs, beside its own.
+    /// The additional namespace whose Applications it manages.
     teams: Option<&'static str>,
     /// Application controller, ApplicationSet controller, repo-server and redis.
     processes: Vec<Running>,
 }
 
 impl ArgoCd {
-    /// Starts it on a cluster where it is installed, as an administrator; the ApplicationSet controller has its own account.
+    /// Starts Argo CD as an administrator on a cluster where it is installed; the ApplicationSet controller uses
+    /// its own account.
     pub(super) fn start(cluster: &Cluster, dir: &Path) -> Self {
         let admin = fs::read_to_string(&cluster.kubeconfig).unwrap();
         Self::start_as(&admin, &account_kubeconfig(cluster, GENERATOR, NAMESPACE), dir)
     }
 
-    /// Starts it with the kubeconfigs of an administrator and of the ApplicationSet controller.
+    /// Starts Argo CD with the kubeconfigs of an administrator and of the ApplicationSet controller.
     pub(super) fn start_as(admin: &str, generator: &str, dir: &Path) -> Self {
         for part in ["tls", "ssh", "gpg/keys", "gpg/source", "plugins"] {
             fs::create_dir_all(dir.join(part)).unwrap();
@@ -85,7 +86,8 @@ impl ArgoCd {
         argo_cd
     }
 
-    /// Starts it again with its server, and runs the Applications of another namespace, too. Returns the address of the server.
+    /// Restarts Argo CD with its server, and also manages the Applications of another namespace. Returns the
+    /// address of the server.
     pub(super) fn serve(&mut self, teams: &'static str) -> String {
         self.teams = Some(teams);
         self.restart();
@@ -105,7 +107,7 @@ impl ArgoCd {
         command
     }
 
-    /// Ends every process as `kill -9` does, and starts them again.
+    /// Kills every process with `kill -9` and restarts them.
     pub(super) fn restart(&mut self) {
         self.processes.drain(..).for_each(Running::kill_9);
         self.start_all();
@@ -131,7 +133,7 @@ impl ArgoCd {
             &self.redis,
         ];
         let metrics = free_port().to_string();
-        // The health of each object is in the status of its Application, where tests read it.
+        // Write each object's health to the status of its Application, where tests read it.
         let controller =
             ["--namespace", NAMESPACE, "--redis", &self.redis, "--repo-server", &self.repo_server];
         let mut controller =
@@ -149,7 +151,7 @@ impl ArgoCd {
         ];
     }
 
-    /// Starts the program under the name that chooses a component.
+    /// Starts the program under the name that selects a component.
     fn component(&self, name: &str, kubeconfig: &str, args: &[&str]) -> Running {
         let mut command = Command::new(assets().join("argocd"));
         let path = std::env::var("PATH").unwrap();
@@ -171,7 +173,7 @@ impl ArgoCd {
     }
 }
 
-/// Returns a kubeconfig whose context names the namespace of Argo CD.
+/// Returns a kubeconfig whose context selects Argo CD's namespace.
 fn in_namespace(kubeconfig: &str) -> String {
     let mut kubeconfig: serde_json::Value = serde_saphyr::from_str(kubeconfig).unwrap();
     kubeconfig["contexts"][0]["context"]["namespace"] = NAMESPACE.into();

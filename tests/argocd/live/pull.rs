@@ -1,4 +1,4 @@
-//! The pull model: the Argo CD of a cluster runs the Applications of the hub.
+//! The pull model: a cluster's Argo CD runs Applications from the hub.
 
 use api::crds;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::klusterlet::exists;
 use crate::kube::Cluster;
 use crate::wait::eventually;
 
-/// Returns an ApplicationSet that makes the Application of the page for each cluster of the Placement.
+/// Returns an ApplicationSet that generates the page's Application for each cluster of the Placement.
 fn application_set(repository: &str) -> Value {
     let mut application = shown("Application", "/metadata/labels");
     let (metadata, spec) = (&mut application["metadata"], "/spec/syncPolicy");
@@ -46,9 +46,9 @@ async fn the_argo_cd_of_a_cluster_runs_the_applications_of_the_hub() {
     hub.apply(binding(NAMESPACE)).await;
     let mut placement = shown("Placement", "/spec");
     let annotations = &mut placement["metadata"]["annotations"];
-    // Secrets without credentials: nobody reaches the cluster from the hub.
+    // Secrets without credentials: nothing connects from the hub to the cluster.
     annotations["gitops.wheelwright.dev/cluster-secrets"] = json!("");
-    // Argo CD tries a set that found no list again after three minutes.
+    // Without this, Argo CD retries a set that found no list only after three minutes.
     annotations["gitops.wheelwright.dev/refresh-application-sets"] = json!("shop");
     hub.apply(placement).await;
     hub.apply(application_set(&url(&repository.path))).await;

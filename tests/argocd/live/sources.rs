@@ -1,4 +1,4 @@
-//! ConfigRepos in mode Observe judge what Argo CD renders with kustomize and with Helm.
+//! ConfigRepos in Observe mode evaluate what Argo CD renders with kustomize and Helm.
 
 use serde_json::json;
 
@@ -57,7 +57,7 @@ fn write(repository: &mut Repository, cpu: &str) -> String {
     repository.commit(cpu)
 }
 
-/// Waits until Argo CD has applied a commit from both paths, and the ConfigRepos say so.
+/// Waits until Argo CD has applied a commit from both paths and the ConfigRepos report it.
 async fn judged(hub: &Hub, commit: &str) {
     for (path, kind) in [("prod", "Kustomize"), ("shop", "Helm")] {
         let app = hub.synced(path, commit).await;
@@ -72,7 +72,7 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     let hub = Hub::start("argo-sources").await;
     let mut repository = hub.repository("sources");
     let first = write(&mut repository, "1000m");
-    // A directory with a chart is rendered as the release of its name in the namespace `default`.
+    // A directory with a chart is rendered as the release with its name in the namespace `default`.
     for (path, namespace) in [("prod", FLEET), ("shop", "default")] {
         hub.follow(path, &repository, "Observe").await;
         let spec = json!({"spec": {"path": path, "defaultNamespace": namespace}});
