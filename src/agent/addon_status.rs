@@ -40,7 +40,7 @@ pub(super) fn refreshed(until: Timestamp) -> Observation {
 }
 
 /// The wait for a certificate after which the agent reports it. It doubles with each report, because a report
-/// conflicts with other writers of the status.
+/// may conflict with other writers of the status.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 /// The longest time between two reports.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);

@@ -244,7 +244,7 @@ clusters:
 users: [{name: bootstrap, user: {token: first}}]
 ";
 
-    /// The kubeconfig of a bootstrap secret, and the secret in which the agent keeps its identity.
+    /// Fuzzes the kubeconfig of a bootstrap secret, and the agent's identity secret.
     #[test]
     fn any_bytes_are_a_kubeconfig_or_refused() {
         let other = BOOTSTRAP.replace("current-context: bootstrap\n", "").replace("QUJD", "'no base64'");

@@ -19,7 +19,7 @@ use store::{ApiError, ResourcePath, Store, User};
 
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// The authenticated peer of a connection.
+/// The identity of a connection's peer.
 #[derive(Clone, Debug)]
 pub(super) enum Peer {
     /// A peer in the same process.

@@ -76,7 +76,7 @@ async fn collect(hub: &Arc<Hub>) {
 async fn furnish(hub: &Arc<Hub>) {
     let reader = hub.clone();
     for (target, object) in apart(move || missing(&reader)).await {
-        // A namespace that is being deleted correctly rejects the write.
+        // A terminating namespace rejects the write, as it should.
         let options = WriteOptions::manager("kube-controller-manager");
         drop(hub.write(move |store, now| store.create(&target, object, &options, now)).await);
     }

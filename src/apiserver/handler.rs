@@ -22,7 +22,7 @@ const BODY_LIMIT: usize = 3 << 20;
 /// The maximum time for a body to arrive (`--request-timeout` of kube-apiserver).
 const BODY_TIME: Duration = Duration::from_secs(60);
 
-/// Answers a request. A rejection is an answer too.
+/// Answers a request. Errors become responses, too.
 pub(super) async fn handle(
     hub: Arc<Hub>,
     peer: Peer,

@@ -47,6 +47,7 @@ pub(super) struct DirectoryLock {
 
 impl DirectoryLock {
     /// Locks a directory, and creates it if it does not exist.
+    ///
     /// # Errors
     /// [`LockError::InUse`] if another server has the lock, [`LockError::Exposed`] if other users may read the
     /// directory or a file in it, [`LockError::Data`] if the directory is not usable.

@@ -110,8 +110,8 @@ impl<T: Unpin> HttpBody for UntilRead<T> {
 /// The bytes of a list that are written ahead of the client, unless one item is longer.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Returns a list whose items are written as the client reads them. `empty` is the list without items, which
-/// must be its last field.
+/// Returns a list whose items are written as the client reads them. `empty` is the list without items. Its
+/// last field must be `items`.
 pub(super) fn list<T: Serialize>(
     empty: &impl Serialize,
     items: Vec<Arc<Object>>,

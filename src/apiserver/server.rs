@@ -212,7 +212,7 @@ impl Server {
 
     /// Reads or changes the store without authorization. Watchers see the changes.
     pub fn with_store<T>(&self, change: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
-        // The next response to a request waits until the change is on disk.
+        // Nothing waits for the disk here, but later writes only become durable after this one.
         self.hub.write_unsettled(change).0
     }
 
@@ -364,7 +364,7 @@ mod tests {
 
     /// The start of an HTTP/2 connection.
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    /// The header of a request head of 20 bytes, and the first 4 bytes.
+    /// The start of a HEADERS frame with 20 bytes, of which only 4 follow.
     const HEADERS: &[u8] = b"\0\0\x14\x01\x05\0\0\0\x01half";
 
     /// A time at which the certificates are valid.

@@ -19,7 +19,7 @@ const EMAIL: &str = "wheelwright@gitops.wheelwright.dev";
 pub(super) const RECORD: &str = ".wheelwright.json";
 
 /// The maximum size of a record: 30,000 of the longest paths. A report has a file for each add-on, set and
-/// work, and for every 1,000 clusters.
+/// work, and for at most 1,000 clusters.
 const MAX_RECORD_BYTES: usize = 8 << 20;
 
 /// Files to commit to a branch.
@@ -159,7 +159,7 @@ pub(super) fn write_commit(
     for (file, content) in &commit.files {
         update.upsert(path_of(file), repo.blob(content.as_bytes())?, FileMode::Blob);
     }
-    // Keep the record of another process with equal files, so that a restart creates no commit.
+    // If the files are equal, keep another process's record, so that a restart creates no commit.
     let files: BTreeSet<String> = commit.files.keys().cloned().collect();
     let unchanged = update.create_updated(repo, &base)?;
     if before.files == files && parent.is_some() && base.id() == unchanged {

@@ -76,7 +76,7 @@ pub enum Error {
         /// The new commit.
         to: String,
     },
-    /// The commits between the accepted and the new commit cannot be fetched, so it is unknown if the new one
+    /// The commits between the accepted and the new commit cannot be fetched, so it is unknown whether the new one
     /// descends from the accepted one.
     #[error("{what} moved from {from} to {to}, and the commits between them cannot be fetched: {why}")]
     HistoryRefused {

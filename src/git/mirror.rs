@@ -292,7 +292,7 @@ impl Mirror {
     fn fetch_commit(&self, want: &RefSpec, id: &str, history: History<'_>) -> Result<Oid, Error> {
         let repo = self.repository()?;
         let id = Oid::from_str(id).map_err(|e| Error::Ref(e.message().to_owned()))?;
-        // The remote decides if these credentials may read the commit. The commit may be in the mirror because
+        // The remote decides whether these credentials may read the commit. The mirror may have the commit because
         // of other credentials.
         self.advertised(&repo, Direction::Fetch)?;
         let lacks_commits =

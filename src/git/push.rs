@@ -186,7 +186,7 @@ impl Mirror {
         self.send_commit(repo, &commit.reference(), tip, id)
     }
 
-    /// Sends a commit, and finds out if the reference then points to it.
+    /// Sends a commit, and finds out whether the reference then points to it.
     pub(super) fn send_commit(
         &self,
         repo: &Repository,
@@ -197,7 +197,7 @@ impl Mirror {
         match self.send(repo, reference, tip, id)? {
             PushAnswer::Accepted => Ok(Attempt::Pushed(id)),
             PushAnswer::Stale => Ok(Attempt::Stale(id)),
-            // The server's reference shows if the push succeeded; the message text does not.
+            // The server's reference shows whether the push succeeded; the message text does not.
             PushAnswer::Rejected(why) => match self.remote_tip(repo, reference)? {
                 now if now == Some(id) => Ok(Attempt::Pushed(id)),
                 now if now == tip => {

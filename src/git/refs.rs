@@ -141,7 +141,8 @@ fn valid(kind: &str, prefix: &str, name: &str) -> Result<String, Error> {
     Err(Error::Ref(format!("ref.{kind} {:?} is not a valid {kind} name", text::plain(name, 60))))
 }
 
-/// Returns the highest version in a range. Ignores a leading `v`, and orders equal versions by name.
+/// Returns the highest version in a range. Ignores a leading `v`. Build metadata counts last, as in [`Version`]'s
+/// order.
 fn highest(range: &VersionReq, advertised: &[(String, Oid)]) -> Option<Target> {
     let versions = advertised.iter().filter_map(|(name, id)| Some((version(range, name)?, name, id)));
     versions.max().map(|(_, name, id)| Target { name: name.clone(), id: *id })

@@ -15,8 +15,8 @@ use super::{Error, Mirror};
 /// The whole history, in git's notation.
 pub(super) const WHOLE: i32 = i32::MAX;
 
-/// The number of commits to request from the tip, increased until the checks have what they need. A mirror that
-/// has the accepted commit only needs the second number after more than 16 new commits.
+/// The depths of the fetches after the first one, until the checks have what they need. A mirror that has the
+/// accepted commit only needs a second fetch if there is more than one new commit.
 const DEPTHS: [i32; 5] = [16, 128, 1_024, 8_192, WHOLE];
 
 /// The commits whose parents are missing in a mirror.

@@ -1,4 +1,4 @@
-//! Serves routes over TLS with a self-signed certificate.
+//! Serves routes over TLS with a generated certificate.
 
 use std::io;
 use std::sync::Arc;

@@ -87,7 +87,7 @@ pub(in crate::git) struct Session {
     /// The share of `received` in the bytes of all sessions.
     arrival: Arrival,
     failure: Mutex<Option<Error>>,
-    /// True if the server can omit large files, and if it is asked to.
+    /// True if the server can omit large files.
     can_filter: AtomicBool,
     is_filtered: AtomicBool,
     pushed: OnceLock<PushedReference>,

@@ -4,8 +4,8 @@ use crate::git::{Commit, CommitSigner, LastPush, Replaces};
 use api::gitops::v1alpha1::{BranchDeletedPolicy, CommitAuthor, RewrittenPolicy};
 use reconcile::{Push, ReportTakeover};
 
-/// Returns the commit of a report. If the process `has_pushed`, it may only replace other reports as a person
-/// allowed.
+/// Returns the commit of a report. A process that `has_pushed` only replaces reports of other processes with
+/// [`ReportTakeover::Always`].
 pub(super) fn report_commit(
     push: Push,
     has_pushed: bool,

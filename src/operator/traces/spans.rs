@@ -272,7 +272,7 @@ fn span_id(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 fn status(failure: &Failure) -> Option<Status> {
-    // A conflict is the usual sign of a newer object.
+    // A conflict only means that the object has changed since it was read.
     let is_error = failure.kind != FailureKind::Conflict;
     is_error.then(|| Status { message: failure.message.clone(), code: StatusCode::Error.into() })
 }
