@@ -1,4 +1,4 @@
-//! Records the paths that a rendering read, and what it found there.
+//! The record of what a rendering read, which decides if the result can be reused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `helmCharts` and `HelmChartInflationGenerator`: renders charts in the repository like `kustomize build
-//! --enable-helm`. Nothing is downloaded.
+//! `helmCharts` and `HelmChartInflationGenerator`: renders charts of the repository without downloads, like
+//! `kustomize build --enable-helm`.
 
 use std::borrow::Cow;
 
