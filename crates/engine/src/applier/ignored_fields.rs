@@ -1,23 +1,23 @@
-//! Fields that a manifest leaves to the cluster.
+//! Fields whose values a manifest leaves to the cluster.
 
 use serde_json::{Map, Value};
 
 use object::Object;
 use object::steps::{OutOfSteps, StepsLeft};
 
-/// The way from the root of an object to a field: names of fields and, in lists, indexes in decimal.
+/// The path from the root of an object to a field: field names and, in lists, decimal indexes.
 pub(crate) type Path = Vec<String>;
 
-/// Gives fields of a manifest their live value, and drops those that the live object does not have. A field
-/// that the manifest does not have stays out of it.
+/// Replaces fields of a manifest with their live values, and removes those that the live object lacks. Fields
+/// that the manifest lacks are not added.
 ///
-/// Server-side apply removes a field that we set at creation and leave out later, so the request carries the
-/// live value. List items with names are matched by name, others by position. An item that is compared to
-/// find one is a step.
+/// Server-side apply removes a field that was set at creation and is later omitted, so the request contains the
+/// live value. List items with names are matched by name, others by position. Each item that is compared in this
+/// search costs a step.
 ///
 /// # Errors
-/// Many items of a manifest may have the name of one live item. The values that are copied may not be larger
-/// than the live object, and the search may not take more steps than are left.
+/// Fails if the copied values are larger than the live object, or if the search runs out of steps. Many items of
+/// a manifest may have the name of the same live item.
 pub(crate) fn keep_live_values(
     manifest: &mut Object,
     live: &Object,
@@ -43,7 +43,7 @@ pub(crate) fn keep_live_values(
     Ok(())
 }
 
-/// Returns the bytes of a value in memory, about.
+/// Returns the approximate memory size of a value.
 fn size(value: &Value) -> usize {
     size_of::<Value>()
         + match value {
@@ -61,8 +61,8 @@ pub(crate) fn remove(manifest: &mut Object, paths: &[Path]) {
     }
 }
 
-/// Returns each path once, items of a list from the last to the first, so that the removal of one does not
-/// move another. What is below another field goes with it.
+/// Returns each path once, with the items of a list from last to first, so that removing one does not shift
+/// another. Paths below another path are dropped.
 fn from_the_end(paths: &[Path]) -> Vec<&[String]> {
     let key = |path: &&[String]| -> Vec<(Option<usize>, String)> {
         path.iter().map(|name| (index(name), name.clone())).collect()
@@ -74,13 +74,13 @@ fn from_the_end(paths: &[Path]) -> Vec<&[String]> {
     paths
 }
 
-/// Returns the place that a step of a path names in a list (RFC 6901, section 4).
+/// Parses a step of a path as a list index (RFC 6901, section 4).
 fn index(name: &str) -> Option<usize> {
     let is_number = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
     name.parse().ok().filter(|_| is_number)
 }
 
-/// Sets a field or an item that exists, or removes it.
+/// Sets or removes an existing field or item.
 fn set(fields: &mut Map<String, Value>, path: &[String], value: Option<Value>) {
     let Some((last, parents)) = path.split_last() else { return };
     let Some((first, rest)) = parents.split_first() else { return set_field(fields, last, value) };
@@ -114,7 +114,7 @@ fn step<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Returns the value that a field of a manifest has in the live object.
+/// Returns the value of a manifest's field in the live object.
 fn live_value<'a>(
     manifest: &Map<String, Value>,
     live: &'a Map<String, Value>,
@@ -134,7 +134,7 @@ fn live_value<'a>(
     Ok(theirs)
 }
 
-/// Returns the item of a name: the one at a place if it has the name, else the first that has it.
+/// Returns the item with a name: the one at `place` if it matches, otherwise the first match.
 fn named<'a>(
     items: &'a [Value],
     name: &Value,
@@ -195,7 +195,7 @@ mod tests {
         let mut manifest = object(json!({"spec": {"f": ["a", "b"],
             "c": [{"name": "gone"}, {"name": "b", "v": 1}, {"name": "gone too"}, {"name": "d"}]}}));
         let kept = manifest.clone();
-        // The last item has a path twice, and one below it.
+        // The last item has a duplicate path, and a path below it.
         let names: [&[&str]; 7] = [
             &["spec", "c", "0"],
             &["spec", "c", "1"],
@@ -229,7 +229,7 @@ mod tests {
         let paths: Vec<Path> = (0..200).map(|at| path(&["spec", "c", &at.to_string()])).collect();
         let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(MAX_STEPS));
         assert_eq!(kept.unwrap_err(), "the copies of their live values are larger than the live object");
-        // What is left may be all used. A name counts as much as the text of a value.
+        // The limit may be used completely. A name counts as much as a string value.
         let item = json!({"key": "x".repeat(100)});
         let copies = |live: Value, number: usize| {
             let mut manifest = object(json!({"spec": {"c": vec![json!({"name": 1, "key": ""}); number]}}));
@@ -240,7 +240,7 @@ mod tests {
         named["name"] = json!(1);
         assert!(copies(json!({"spec": {"c": [named.clone()]}}), 1));
         assert!(!copies(json!({"spec": {"c": [named]}}), 2));
-        // A path below another one, and all fields at once, copy nothing twice.
+        // A path below another one, or all fields at once, must not copy anything twice.
         let chain = |value: Value| (0..100).fold(value, |below, _| json!({"a": below}));
         let (mut manifest, live) = (object(chain(json!(1))), object(chain(json!("y".repeat(100_000)))));
         let paths: Vec<Path> = (1..100).map(|depth| vec!["a".to_owned(); depth]).collect();

@@ -1,4 +1,4 @@
-//! The parts of an apply to a spoke: the fields that it ignores, and the owners of the object.
+//! Helpers for applying objects to a spoke: ignored fields, and owners.
 
 mod ignored_fields;
 mod owners;

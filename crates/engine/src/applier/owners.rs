@@ -1,4 +1,4 @@
-//! Owners of applied objects. The uid identifies an owner; a name or a label alone never does.
+//! Owners of applied objects. Only the uid identifies an owner, never a name or label alone.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
@@ -17,30 +17,30 @@ fn is_of_kind(reference: &Value, owner: &OwnerReference) -> bool {
     reference.get("kind").and_then(Value::as_str) == Some(owner.kind.as_str())
 }
 
-/// Returns whether an object carries the reference of an owner.
+/// Returns true if an object has the owner reference.
 pub(crate) fn is_owned_by(object: &Object, owner: &OwnerReference) -> bool {
     references(object).any(|reference| is(reference, owner))
 }
 
-/// Returns whether an object has another owner of the same kind.
+/// Returns true if an object has another owner of the same kind.
 pub(crate) fn has_other_owner(object: &Object, owner: &OwnerReference) -> bool {
     references(object).any(|reference| is_of_kind(reference, owner) && !is(reference, owner))
 }
 
-/// Returns the owner references of an object without those of one owner.
+/// Returns the owner references of an object except the given one.
 pub(crate) fn without_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
     references(object).filter(|reference| !is(reference, owner)).cloned().collect()
 }
 
-/// Returns the owner references of an object with those of one owner.
+/// Returns the owner references of an object plus the given one.
 pub(crate) fn with_owner(object: &Object, owner: &OwnerReference) -> Vec<Value> {
     references(object).cloned().chain([json!(owner)]).collect()
 }
 
-/// Returns the owner references to apply: those of owners of this kind on the live object, and ours if the
+/// Returns the owner references to apply: those on the live object with owners of this kind, and ours if the
 /// object is owned.
 ///
-/// All owners of this kind apply under one field manager, and an apply removes the items that the manager no
+/// All owners of this kind apply with the same field manager, and an apply removes items that the manager no
 /// longer names.
 pub(crate) fn references_to_apply(live: Option<&Object>, owner: &OwnerReference, owned: bool) -> Vec<Value> {
     let held = live.into_iter().flat_map(references).filter(|reference| is_of_kind(reference, owner));

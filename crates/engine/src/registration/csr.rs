@@ -1,7 +1,7 @@
 //! Decides which certificate signing requests the hub approves.
 //!
-//! The label of a request is a hint; the subject of the request decides. A request that does not fit exactly
-//! is left alone: the hub never denies a request, and never approves one that is not allowed.
+//! The label of a request is only a hint; the subject decides. The hub never approves a request that is not
+//! allowed, and never denies one. It ignores requests that do not match exactly.
 
 use std::collections::BTreeSet;
 
@@ -16,47 +16,46 @@ use api::names::{
     ADDON_NAME_LABEL, CLUSTER_NAME_LABEL, KUBE_CLIENT_SIGNER, MANAGED_CLUSTERS_GROUP, SUBJECT_PREFIX,
 };
 
-/// The usage of the certificates of clients.
+/// The usage of client certificates.
 const CLIENT_AUTH: &str = "client auth";
-/// The usages that a request for the certificate of a client may name.
+/// The usages that a request for a client certificate may contain.
 const PERMITTED_USAGES: [&str; 3] = [CLIENT_AUTH, "digital signature", "key encipherment"];
 
-/// The certificate that a fitting request asks for.
+/// The certificate that a valid request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedCertificate {
     /// The certificate of a cluster's agent.
     Cluster {
-        /// The cluster.
+        /// The name of the cluster.
         cluster: String,
-        /// Whether the requester has this identity already.
+        /// True if the requester already has this identity.
         renewal: bool,
     },
     /// The certificate of an add-on's agent on a cluster.
     AddOn {
-        /// The cluster.
+        /// The name of the cluster.
         cluster: String,
-        /// The add-on.
+        /// The name of the add-on.
         addon: String,
     },
-    /// A certificate of another signer than the hub's, for an add-on's agent on a cluster.
+    /// A certificate from a custom signer, for an add-on's agent on a cluster.
     Custom {
-        /// The cluster.
+        /// The name of the cluster.
         cluster: String,
-        /// The add-on.
+        /// The name of the add-on.
         addon: String,
-        /// The subject that is asked for.
+        /// The requested subject.
         subject: RequestedSubject,
     },
 }
 
-/// Returns whether a request was approved or denied.
+/// Returns true if a request was approved or denied.
 pub fn is_decided(csr: &CertificateSigningRequest) -> bool {
     let conditions = csr.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| matches!(condition.type_.as_str(), "Approved" | "Denied"))
 }
 
-/// Reads the certificate that a request asks for; returns `None` where the request is for another signer or
-/// does not fit.
+/// Returns the certificate that a request asks for; `None` if the request is for another signer or is not valid.
 pub fn requested(csr: &CertificateSigningRequest) -> Option<RequestedCertificate> {
     let label =
         |name: &str| csr.metadata.labels.as_ref()?.get(name).filter(|value| !value.is_empty()).cloned();
@@ -77,15 +76,16 @@ pub fn requested(csr: &CertificateSigningRequest) -> Option<RequestedCertificate
     }
 }
 
-/// Returns whether the certificate is to prove the identity of a client, and nothing else: Kubernetes signs no
-/// other request with its client authority.
+/// Returns true if the certificate only proves the identity of a client. Kubernetes signs no other requests with
+/// its client CA.
 fn is_for_a_client(csr: &CertificateSigningRequest) -> bool {
     let usages = csr.spec.usages.as_deref().unwrap_or_default();
     let is_permitted = |usage: &String| PERMITTED_USAGES.contains(&usage.as_str());
     usages.iter().any(|usage| usage == CLIENT_AUTH) && usages.iter().all(is_permitted)
 }
 
-/// Checks that the groups are the cluster's and the common one, and that the user is an agent of the cluster.
+/// Checks that the groups are the cluster's group and the common group, and that the user is an agent of the
+/// cluster.
 fn cluster_certificate(
     csr: &CertificateSigningRequest,
     cluster: String,
@@ -105,9 +105,10 @@ fn cluster_certificate(
     Some(RequestedCertificate::Cluster { cluster, renewal })
 }
 
-/// Checks that the subject is that of the add-on's agent, and that the agent of the same cluster asks.
+/// Checks that the subject belongs to the add-on's agent, and that the requester is the agent of the same
+/// cluster.
 ///
-/// OCM compares the requester by prefix, so that the agent of `cluster10` can ask for the add-ons of
+/// OCM compares the requester by prefix, so the agent of `cluster10` can request certificates for add-ons on
 /// `cluster1`. See docs/hazards.md#csr-prefix.
 fn addon_certificate(
     csr: &CertificateSigningRequest,
@@ -131,7 +132,7 @@ fn addon_certificate(
         .then_some(RequestedCertificate::AddOn { cluster, addon })
 }
 
-/// Returns whether the agent of a cluster asks.
+/// Returns true if the requester is an agent of the cluster.
 fn is_agent_of(csr: &CertificateSigningRequest, cluster: &str) -> bool {
     let requester = csr.spec.username.as_deref().and_then(|user| user.strip_prefix(SUBJECT_PREFIX));
     let parts = requester.and_then(|requester| requester.split_once(':'));
@@ -147,7 +148,7 @@ pub struct RequestedSubject {
 }
 
 impl RequestedSubject {
-    /// Returns whether it is the subject of a registration, no more and no less.
+    /// Returns true if this is exactly the subject of a registration.
     pub fn is(&self, registered: &api::addon::v1alpha1::Subject) -> bool {
         let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
         self.common_name == registered.user
@@ -156,11 +157,11 @@ impl RequestedSubject {
     }
 }
 
-/// Reads the subject of a request. Nothing is verified: the signer verifies the request and signs the same
+/// Parses the subject of a request. It verifies no signature: the signer verifies the request and signs the same
 /// bytes.
 ///
-/// A request whose subject has no or several common names, or attributes beside common name, organization and
-/// organizational unit, is refused: two readers could take it for different things.
+/// Rejects a subject that lacks or repeats the common name, or that has attributes other than common name,
+/// organization and organizational unit, because two parsers could interpret it differently.
 fn subject(csr: &CertificateSigningRequest) -> Option<RequestedSubject> {
     let (label, der) = decode_vec(csr.spec.request.0.trim_ascii()).ok()?;
     if label != CertReq::PEM_LABEL {
@@ -205,7 +206,7 @@ mod tests {
     use x509_cert::request::{CertReqInfo, Version};
     use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
-    /// Returns a request for a subject, with a key and a signature that this module does not read.
+    /// Returns a request for a subject, with an arbitrary key and signature that this module never reads.
     fn request<'a>(attributes: impl IntoIterator<Item = (ObjectIdentifier, &'a str)>) -> String {
         let set = |(oid, text): (ObjectIdentifier, &str)| {
             let value = Utf8StringRef::new(text).unwrap().into();

@@ -1,22 +1,22 @@
-//! Reads DER (X.690) from outside in memory bounded by its size.
+//! Decodes untrusted DER (X.690) in memory bounded by the input size.
 
 use x509_cert::der::{AnyRef, Decode, Reader as _, Result, SliceReader, Tag, Tagged as _};
 
-/// Greatest depth of values within values; a certificate request has about eight levels.
+/// The maximum nesting depth. A certificate request has about eight levels.
 const DEPTH: usize = 32;
 
-/// Decodes one value, after the lengths of all values in it are checked: the decoder of values that it owns
-/// allocates what a length claims, up to 256 MiB, before it looks for the bytes.
+/// Decodes one value after checking the lengths of all nested values. For owned values, the decoder allocates up
+/// to 256 MiB from the claimed length before it looks at the bytes.
 ///
 /// # Errors
-/// Fails if the bytes are not exactly one value of the type, claim more bytes than there are, or have values
-/// within values more than 32 deep.
+/// Fails if the bytes are not exactly one value of the type, claim more bytes than there are, or nest deeper
+/// than 32 levels.
 pub fn decode<'a, T: Decode<'a>>(der: &'a [u8]) -> Result<T> {
     check_lengths(der, DEPTH)?;
     T::from_der(der)
 }
 
-/// Checks that each value ends within the value that it is in.
+/// Checks that each value ends within its parent.
 fn check_lengths(der: &[u8], depth: usize) -> Result<()> {
     let mut reader = SliceReader::new(der)?;
     while !reader.is_finished() {
@@ -33,7 +33,7 @@ fn check_lengths(der: &[u8], depth: usize) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A sequence of a number and a text of two bytes.
+    /// A sequence of a number and a two-byte string.
     const WHOLE: &[u8] = &[0x30, 0x07, 0x02, 0x01, 0x05, 0x0c, 0x02, b'a', b'b'];
 
     #[test]
@@ -44,7 +44,7 @@ mod tests {
             der[at] = length;
             assert!(check_lengths(&der, DEPTH).is_err(), "{der:x?}");
         }
-        // A text that claims 100 MiB.
+        // A string that claims 100 MiB.
         let huge = [0x30, 0x06, 0x0c, 0x84, 0x06, 0x40, 0x00, 0x00];
         assert!(check_lengths(&huge, DEPTH).is_err());
     }

@@ -1,5 +1,4 @@
-//! The lease that shows whether a cluster is alive, and the taints that keep work away from a cluster that is
-//! not.
+//! The lease that shows if a cluster is alive, and the taints that keep work away from dead clusters.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,24 +9,24 @@ use api::names::{UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 
 /// The number of renewals an agent may miss.
 const MISSED_RENEWALS: i32 = 5;
-/// The period of a cluster that names none.
+/// The default period of a cluster.
 const DEFAULT_SECONDS: i32 = 60;
 
-/// Returns how long an agent may take between two renewals.
+/// Returns the maximum time between two renewals.
 pub fn period(lease_duration_seconds: i32) -> SignedDuration {
     let seconds = if lease_duration_seconds > 0 { lease_duration_seconds } else { DEFAULT_SECONDS };
     SignedDuration::from_secs(seconds.into())
 }
 
-/// Returns how long an agent may miss renewals before its cluster becomes unknown.
+/// Returns the time without renewals after which a cluster becomes unknown.
 pub fn grace(lease_duration_seconds: i32) -> SignedDuration {
     period(lease_duration_seconds).saturating_mul(MISSED_RENEWALS)
 }
 
-/// Returns the taints of a cluster by the status of its condition `Available`, which is `None` before the
-/// first report.
+/// Returns the taints of a cluster for the status of its condition `Available`, which is `None` before the first
+/// report.
 ///
-/// Taints of others stay, in their order. The time of a taint is when it was added.
+/// Other taints are kept in order. The time of a taint is the time at which it was added.
 pub fn taints(before: &[Taint], available: Option<&ConditionStatus>, now: Timestamp) -> Vec<Taint> {
     let (wanted, unwanted): (Option<&str>, &[&str]) = match available {
         Some(True) => (None, &[UNREACHABLE_TAINT, UNAVAILABLE_TAINT]),

@@ -1,8 +1,8 @@
-//! Decides whether a cluster is alive, from the changes that the hub sees and the time on the hub's own
-//! clock.
+//! Decides if a cluster is alive, from observed changes and the hub's own clock.
 //!
-//! The time that a spoke writes into its lease decides nothing: a wrong clock makes a cluster neither unknown
-//! nor available for ever. The node controller of Kubernetes judges nodes in the same way.
+//! The time that a spoke writes into its lease is never used for this. A wrong clock can therefore make a
+//! cluster neither unknown nor available forever. The node controller of Kubernetes judges nodes in the same
+//! way.
 
 use jiff::{SignedDuration, Timestamp};
 use object::duration::later;
@@ -10,10 +10,10 @@ use object::duration::later;
 use super::lease;
 use api::condition::ConditionStatus;
 
-/// The longest delay of a check of a lease while the hub runs. A plan waits far less in the queue.
+/// The maximum delay of a lease check while the hub is running. Plans wait in the queue for far less time.
 const LATE_CHECK: SignedDuration = SignedDuration::from_secs(30);
 
-/// The heartbeat of an agent, as the hub has it now.
+/// The current heartbeat of an agent on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// The time in the lease, by the clock of the spoke.
@@ -22,33 +22,33 @@ pub struct Heartbeat {
     pub reported: Option<(ConditionStatus, Timestamp)>,
 }
 
-/// The heartbeats of one cluster, as the hub has observed them.
+/// The heartbeats of one cluster, as observed by the hub.
 #[derive(Clone, Debug)]
 pub struct Liveness {
     heartbeat: Heartbeat,
-    /// When the hub last saw the heartbeat change, by its own clock; at first, when it first saw it.
+    /// The time on the hub's clock of the last change of the heartbeat, or of the first observation.
     seen: Timestamp,
-    /// When the hub last checked the lease.
+    /// The time of the last check.
     checked: Timestamp,
-    /// Whether the lease expired while nobody checked it, so that the hub waits for another lease duration.
+    /// True if the lease expired between checks and the hub waits for another lease duration.
     waited: bool,
-    /// How far the clock of the spoke was ahead at the last renewal that the hub saw.
+    /// The offset of the spoke's clock at the last observed renewal.
     ahead: Option<SignedDuration>,
 }
 
 impl Liveness {
-    /// Starts to observe a cluster. Its last heartbeat may be of any age, so the hub waits a grace period
+    /// Starts to observe a cluster. Its last heartbeat may be arbitrarily old, so the hub waits a grace period
     /// from now before it reports the cluster as unknown.
     pub fn begin(heartbeat: Heartbeat, now: Timestamp) -> Self {
         Self { heartbeat, seen: now, checked: now, waited: false, ahead: None }
     }
 
-    /// Observes the cluster again. A lease without a time has not been renewed; see
+    /// Observes the cluster again. A lease without a time counts as not renewed; see
     /// docs/hazards.md#lease-without-time.
     ///
-    /// A check that comes much later than [`next_check`](Self::next_check) shows that the hub was stopped, or
-    /// that its clock was set forward. The cluster then gets another lease duration, once, because its
-    /// renewals may not have been read yet. See docs/hazards.md#clock-jumps.
+    /// A check much later than [`next_check`](Self::next_check) shows that the hub was stopped or its clock was
+    /// set forward. The cluster then gets one more lease duration, because its renewals may not have been read
+    /// yet. See docs/hazards.md#clock-jumps.
     pub fn observe(&mut self, heartbeat: Heartbeat, lease_duration_seconds: i32, now: Timestamp) {
         let expires = self.expires(lease_duration_seconds);
         let was_alive = self.checked < expires && !self.waited;
@@ -61,7 +61,7 @@ impl Liveness {
         } else if was_alive && is_late {
             (self.seen, self.waited) = (now, true);
         }
-        // A clock that was set back keeps no cluster alive.
+        // Setting the clock back must not keep a cluster alive.
         self.seen = self.seen.min(now);
         self.checked = now;
         if is_renewed {
@@ -70,22 +70,21 @@ impl Liveness {
         self.heartbeat = heartbeat;
     }
 
-    /// Returns when the lease expires, so that the cluster becomes unknown.
+    /// Returns the time at which the lease expires and the cluster becomes unknown.
     pub fn expires(&self, lease_duration_seconds: i32) -> Timestamp {
         later(self.seen, lease::grace(lease_duration_seconds))
     }
 
-    /// Returns when the hub has to check again: when the lease expires, or when a renewal is late by half of
-    /// its period. A step of the clock between two such checks is either noticed, or too short to let a
-    /// renewed lease expire.
+    /// Returns the time of the next check: when the lease expires, or when a renewal is late by half a period. A
+    /// clock step between two such checks is either detected, or too short to expire a renewed lease.
     pub fn next_check(&self, lease_duration_seconds: i32) -> Timestamp {
         let period = lease::period(lease_duration_seconds);
         let late = later(self.checked, period.saturating_add(period / 2));
         late.min(self.expires(lease_duration_seconds))
     }
 
-    /// Returns whether the clock of the spoke agrees with that of the hub, up to the grace of the
-    /// lease as in OCM; `None` before a renewal was seen.
+    /// Returns true if the spoke's clock agrees with the hub's within the grace period of the lease, as in OCM;
+    /// `None` before the first observed renewal.
     pub fn is_clock_synced(&self, lease_duration_seconds: i32) -> Option<bool> {
         self.ahead.map(|ahead| ahead.abs() < lease::grace(lease_duration_seconds))
     }
@@ -178,7 +177,7 @@ mod tests {
             assert_eq!(liveness.next_check(60), at(1090));
             let after = 1000 + since + step;
             liveness.observe(lease(1000), 60, at(after));
-            // The renewal comes a period after the last one, by the clock of the spoke.
+            // The renewal follows one period after the previous one, by the spoke's clock.
             let renewal = 1000 + step + 60_i64.max(since);
             assert!(liveness.expires(60) > at(renewal), "{since} s after the renewal, by {step} s");
         }

@@ -1,5 +1,4 @@
-//! The registration of clusters: the permissions of their agents, their leases, and the certificates the hub
-//! approves.
+//! Cluster registration: the permissions and leases of agents, and the certificates that the hub approves.
 
 pub mod csr;
 pub mod der;

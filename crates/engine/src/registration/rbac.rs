@@ -12,18 +12,18 @@ use api::names::{
 
 /// The API group of roles and their bindings.
 pub const RBAC: &str = "rbac.authorization.k8s.io";
-/// The role of every accepted cluster in its namespace, for leases and add-ons.
+/// The role of every accepted cluster for leases and add-ons, bound in its namespace.
 pub(crate) const REGISTRATION_ROLE: &str = "open-cluster-management:managedcluster:registration";
-/// The role of every accepted cluster in its namespace, for works.
+/// The role of every accepted cluster for works, bound in its namespace.
 pub(crate) const WORK_ROLE: &str = "open-cluster-management:managedcluster:work";
 
-/// The role of identities that may ask to join.
+/// The role of identities that may request to join.
 pub const BOOTSTRAP_ROLE: &str = "open-cluster-management:bootstrap";
-/// The binding of the bootstrap role to the group of bootstrap tokens for clusters.
+/// The binding of the bootstrap role to the group of bootstrap tokens.
 pub const BOOTSTRAP_BINDING: &str = "open-cluster-management:bootstrap:managedcluster";
 
-/// Returns the role of a bootstrap identity. Unlike in OCM's chart, it may join the default set only, and may
-/// read no ConfigMaps: such a rule would be about all ConfigMaps of the hub. See
+/// Returns the role of a bootstrap identity. Unlike in OCM's chart, it may join only the default set and may not
+/// read ConfigMaps, because such a rule would cover all ConfigMaps of the hub. See
 /// docs/hazards.md#bootstrap-joins-any-set.
 pub fn bootstrap_role() -> ClusterRole {
     let rules = vec![
@@ -40,7 +40,7 @@ pub fn bootstrap_role() -> ClusterRole {
     ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() }
 }
 
-/// Binds [`bootstrap_role`].
+/// Returns the binding of [`bootstrap_role`].
 pub fn bootstrap_binding() -> ClusterRoleBinding {
     let group = Subject {
         api_group: Some(RBAC.into()),
@@ -52,13 +52,13 @@ pub fn bootstrap_binding() -> ClusterRoleBinding {
     ClusterRoleBinding { metadata, role_ref: role_ref(BOOTSTRAP_ROLE), subjects: Some(vec![group]) }
 }
 
-/// Returns the name of the role and role binding of a cluster.
+/// Returns the name of a cluster's role and role binding.
 pub fn name(cluster: &str) -> String {
     format!("open-cluster-management:managedcluster:{cluster}")
 }
 
-/// Returns whether the role or the group of a cluster of this name would be one that all clusters share. Such
-/// a cluster gets no permissions: the role is bound for the whole hub. See
+/// Returns true if the role or group of a cluster with this name would be shared by all clusters. Such a cluster
+/// gets no permissions, because the role is bound for the whole hub. See
 /// docs/hazards.md#cluster-named-like-a-shared-role.
 pub fn is_reserved(cluster: &str) -> bool {
     let (role, group) = (name(cluster), format!("{SUBJECT_PREFIX}{cluster}"));
@@ -86,8 +86,8 @@ fn rule(groups: &[&str], resources: &[&str], names: &[&str], verbs: &[&str]) -> 
     }
 }
 
-/// Returns the permissions of an agent outside its namespace; an agent that is not accepted may still read
-/// its cluster.
+/// Returns the permissions of an agent outside its namespace. An agent that is not accepted may still read its
+/// cluster.
 pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
     let own = |resource: &str, verbs: &[&str]| rule(&[CLUSTER_GROUP], &[resource], &[cluster], verbs);
     let rules = if accepted {
@@ -112,7 +112,7 @@ pub fn cluster_role(cluster: &str, accepted: bool) -> ClusterRole {
     }
 }
 
-/// Returns both groups that OCM binds: the one of certificates, and the one of other authenticators.
+/// Returns both groups that OCM binds: the group in certificates, and the group from other authenticators.
 pub(crate) fn subjects(cluster: &str) -> Vec<Subject> {
     let group =
         |name: String| Subject { api_group: Some(RBAC.into()), kind: "Group".into(), name, namespace: None };
@@ -123,19 +123,20 @@ fn role_ref(role: &str) -> RoleRef {
     RoleRef { api_group: Some(RBAC.into()), kind: "ClusterRole".into(), name: role.into() }
 }
 
-/// Binds [`cluster_role`].
+/// Returns the binding of [`cluster_role`].
 pub fn cluster_role_binding(cluster: &str) -> ClusterRoleBinding {
     let metadata = metadata(name(cluster), None, cluster);
     ClusterRoleBinding { metadata, role_ref: role_ref(&name(cluster)), subjects: Some(subjects(cluster)) }
 }
 
-/// Binds the shared role for leases and add-ons.
+/// Returns the binding of the shared role for leases and add-ons.
 pub fn registration_binding(cluster: &str) -> RoleBinding {
     let metadata = metadata(format!("{}:registration", name(cluster)), Some(cluster), cluster);
     RoleBinding { metadata, role_ref: role_ref(REGISTRATION_ROLE), subjects: Some(subjects(cluster)) }
 }
 
-/// Binds the shared role for works. Its finalizer keeps it until the agent has removed the last work.
+/// Returns the binding of the shared role for works. Its finalizer keeps it until the agent has removed the last
+/// work.
 pub fn work_binding(cluster: &str) -> RoleBinding {
     let mut metadata = metadata(format!("{}:work", name(cluster)), Some(cluster), cluster);
     metadata.finalizers = Some(vec![WORK_FINALIZER.into()]);
@@ -154,7 +155,7 @@ pub fn shared_roles() -> [ClusterRole; 2] {
             REGISTRATION_ROLE,
             vec![
                 rule(&["coordination.k8s.io"], &["leases"], &[], &["get", "list", "watch"]),
-                // OCM's role names no lease here, so that an agent could write every other lease in the
+                // OCM's role does not restrict the lease name, so an agent could write any lease in the
                 // namespace.
                 rule(&["coordination.k8s.io"], &["leases"], &[CLUSTER_LEASE], &["update"]),
                 rule(&[ADDON_GROUP], &["managedclusteraddons"], &[], &["get", "list", "watch"]),

@@ -1,4 +1,4 @@
-//! The object that a condition of a work is about, and what a work reports as wrong.
+//! Finds the object that causes a condition of a work, and its error.
 
 use api::Condition;
 use api::condition::{Conditions as _, find_condition};
@@ -7,10 +7,11 @@ use api::names::work_reasons;
 use api::work::v1::ManifestWork;
 use object::text::plain;
 
-/// Limit of the characters of what a cluster reports as wrong.
+/// The maximum number of characters of an error that a cluster reports.
 const TROUBLE: usize = 1_000;
 
-/// Returns the first object of a work whose condition of a type is `bad`, by kind and name, with this condition.
+/// Returns the first object of a work, by kind and name, whose condition of the given type is `bad`, with that
+/// condition.
 pub(crate) fn culprit<'a>(
     work: &'a ManifestWork,
     type_: &str,
@@ -22,16 +23,16 @@ pub(crate) fn culprit<'a>(
     Some((format!("{} {}", m.resource_meta.kind, m.resource_meta.name), condition))
 }
 
-/// Returns the first object that the API server of the cluster rejects, with its message: the object will not
-/// be applied as it is. `None` while every failure may pass by itself.
+/// Returns the first object that the API server of the cluster rejects, with the message. Such an object cannot
+/// be applied without a change. `None` if all failures may be temporary.
 pub(crate) fn rejection(work: &ManifestWork) -> Option<String> {
     let is_current = |condition: &Condition| condition.observed_generation == work.metadata.generation;
     let rejected = culprit(work, APPLIED, |condition| is_current(condition) && is_rejection(condition));
     rejected.map(|(object, condition)| format!("{object}: {}", condition.message))
 }
 
-/// Returns whether a manifest was rejected. Agents of OCM and former ones of Wheelwright have one reason for
-/// all failures, so that their messages decide, which are those of API servers.
+/// Returns true if a manifest was rejected. Agents of OCM and earlier versions of Wheelwright use one reason for
+/// all failures, so this checks for known messages of API servers.
 fn is_rejection(applied: &Condition) -> bool {
     const REJECTS: [&str; 4] =
         [" is invalid: ", " is forbidden: ", " denied the request", " cannot be handled as a "];
@@ -47,14 +48,14 @@ fn is_rejection(applied: &Condition) -> bool {
         }
 }
 
-/// Returns the message of a condition of a work: that of the first object which is the cause, if it has one. If
-/// pods are in trouble, the reason of the first is with it.
+/// Returns the message of a work's condition, taken from the first object that causes it, if it has one. If pods
+/// are in trouble, the reason of the first one comes first.
 pub(crate) fn cause(work: &ManifestWork, condition: &Condition) -> String {
     let message = match culprit(work, &condition.type_, |other| other.status == condition.status) {
         Some((object, of)) if !of.message.is_empty() => format!("{object}: {}", of.message),
         _ => condition.message.clone(),
     };
-    // While an object is missing, its pods are not why.
+    // While an object is missing, its pods are not the cause.
     let pods = pod_trouble(work).filter(|_| ![APPLIED, AVAILABLE].contains(&condition.type_.as_str()));
     match pods {
         Some(pods) => format!("{pods} ({message})"),
@@ -62,7 +63,7 @@ pub(crate) fn cause(work: &ManifestWork, condition: &Condition) -> String {
     }
 }
 
-/// Returns the reason of the pods of the first workload of a work whose pods are in trouble.
+/// Returns the reason from the pods of the first workload of a work whose pods are in trouble.
 pub fn pod_trouble(work: &ManifestWork) -> Option<String> {
     let is_current = |condition: &Condition| {
         condition.is_false() && condition.observed_generation == work.metadata.generation
@@ -71,16 +72,15 @@ pub fn pod_trouble(work: &ManifestWork) -> Option<String> {
     Some(plain(&format!("{object}: {}: {}", condition.reason, condition.message), TROUBLE))
 }
 
-/// Returns what has gone wrong with the present generation of a work, in the words of its cluster: an object that
-/// the cluster rejects, a workload that has failed, or pods in trouble. `None` while it only progresses, or
-/// while a failure may pass by itself.
+/// Returns the error of a work's current generation, as the cluster reports it: a rejected object, a failed
+/// workload, or pods in trouble. `None` while the work is only progressing, or if its failures may be temporary.
 pub fn trouble(work: &ManifestWork) -> Option<String> {
     let degraded = current(work, DEGRADED).filter(|degraded| degraded.is_true());
     let failed = || Some(plain(&cause(work, degraded?), TROUBLE));
     rejection(work).map(|why| plain(&why, TROUBLE)).or_else(failed).or_else(|| pod_trouble(work))
 }
 
-/// Returns any error that a work reports about its present generation, also one that may pass by itself.
+/// Returns any error of a work's current generation, including errors that may be temporary.
 pub fn error(work: &ManifestWork) -> Option<String> {
     let applied = current(work, APPLIED).filter(|applied| applied.is_false());
     trouble(work).or_else(|| Some(plain(&cause(work, applied?), TROUBLE)))
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(rejected("AppliedManifestRejected", "no", 1), None, "the manifest before");
         assert!(rejected("AppliedManifestSSAIgnoreFieldError", "no path", 2).is_some());
         let by_words = |message: &str| rejected("AppliedManifestFailed", message, 2).is_some();
-        // From API servers, by OCM's agent.
+        // Messages of API servers, as reported by OCM's agent.
         let failed = "Failed to apply manifest: ";
         for (message, want) in [
             ("Service \"a\" is invalid: spec.ports: Required value", true),

@@ -1,4 +1,4 @@
-//! Conditions that rules derive from an object.
+//! Conditions derived from an object by rules.
 
 use serde_json::Value;
 
@@ -12,12 +12,12 @@ use api::names::work_conditions::{COMPLETE, DEGRADED, PROGRESSING};
 use api::work::v1::{ConditionRule, ConditionRuleType};
 use object::Object;
 
-/// The prefix of reasons of conditions that rules set.
+/// The prefix of the reasons of rule conditions.
 pub(super) const RULE: &str = "ConditionRule";
 const EVALUATED: &str = "ConditionRuleEvaluated";
 const AGGREGATED: &str = "ConditionRulesAggregated";
 
-/// Returns the condition that a rule derives; `None` if the rule does not match such an object.
+/// Returns the condition that a rule derives; `None` if the rule does not apply to the object.
 pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observation> {
     let ConditionRule { condition, r#type, cel_expressions, message, message_expression, unknown: _ } = rule;
     let set = |status: ConditionStatus, reason: &str, message: String| {
@@ -62,7 +62,7 @@ pub(super) fn evaluate(rule: &ConditionRule, live: &Object) -> Option<Observatio
     }
 }
 
-/// Returns the words for the health of an object; none if it is healthy.
+/// Returns a description of the health of an object; empty if it is healthy.
 fn words_of(live: &Object) -> String {
     match ObjectHealth::of(live) {
         ObjectHealth::Current => String::new(),
@@ -70,7 +70,7 @@ fn words_of(live: &Object) -> String {
     }
 }
 
-/// Returns whether a Job or a Pod is complete; `None` for other kinds.
+/// Returns true if a Job or Pod is complete, with a message; `None` for other kinds.
 fn completed(live: &Object) -> Option<(bool, String)> {
     match (live.api_version(), live.kind()) {
         ("batch/v1", "Job") => {
@@ -92,10 +92,10 @@ fn completed(live: &Object) -> Option<(bool, String)> {
     }
 }
 
-/// Returns the condition of a work that follows from those of its manifests; `None` if no manifest has one.
+/// Aggregates a condition of a work from its manifests; `None` if no manifest has it.
 ///
-/// A work is in progress or degraded as soon as one manifest is: Open Cluster Management lets a healthy
-/// manifest hide a degraded one.
+/// A work is in progress or degraded as soon as one manifest is. In OCM, a healthy manifest can hide a degraded
+/// one.
 pub(super) fn aggregate(type_: &str, manifests: &[&[Condition]]) -> Option<Observation> {
     let rules: Vec<&Condition> = manifests
         .iter()

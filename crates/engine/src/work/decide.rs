@@ -1,4 +1,4 @@
-//! Decides about one manifest of a work.
+//! Decides about a single manifest of a work.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use api::work::v1::{ServerSideApplyConfig, UpdateStrategy, UpdateStrategyType};
 use object::fields::is_as_applied;
 use object::{Object, ObjectRef};
 
-/// Returns the reason why a manifest can be applied to no cluster, if there is one.
+/// Returns the reason that a manifest cannot be applied to any cluster, if there is one.
 pub fn refusal(wanted: &Wanted) -> Option<ApplyRefusal> {
     let ObjectRef { gvk, key } = &wanted.reference;
     Some(match &wanted.served {
@@ -34,11 +34,11 @@ pub fn refusal(wanted: &Wanted) -> Option<ApplyRefusal> {
     })
 }
 
-/// Decides about one manifest, given the live object and whether this manifest was the last one applied to
-/// it.
+/// Decides about one manifest. `was_applied` is true if this manifest was the last one applied to the live
+/// object.
 ///
-/// The manifest that was applied last is applied again only if the object differs from it. Another manifest
-/// is always applied, to remove fields that only the earlier one had. `docs/design/works.md` says why the
+/// The last applied manifest is reapplied only if the object differs from it. A changed manifest is always
+/// applied, which removes fields that only the earlier version had. `docs/design/works.md` explains why the
 /// strategy Update applies, too.
 pub fn decide(
     wanted: &Wanted,
@@ -101,8 +101,8 @@ pub fn decide(
     ApplyDecision::Apply { object, force, manager: field_manager.clone() }
 }
 
-/// Decides about the live object of a manifest that was applied, and is applied no more: at most the owner
-/// reference is written.
+/// Decides about the live object of a manifest that is no longer applied. This writes at most the owner
+/// reference.
 pub fn take_over(wanted: &Wanted, live: &Object, owner: &OwnerReference) -> ApplyDecision {
     match new_owners(wanted, live, owner, true) {
         Some(owners) if wanted.strategy.r#type != UpdateStrategyType::ReadOnly => {
@@ -116,8 +116,8 @@ fn patch(metadata: Map<String, Value>) -> ApplyDecision {
     ApplyDecision::Patch(Map::from_iter([("metadata".to_owned(), metadata.into())]))
 }
 
-/// Drops labels and annotations with a trailing dash in the key from a manifest: they ask for the removal of
-/// the key. Returns the patch that removes those that the live object has.
+/// Removes labels and annotations with a trailing dash in the key from a manifest, because they request the
+/// removal of that key. Returns the patch that removes the keys that the live object has.
 fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<String, Value> {
     let mut patch = Map::new();
     for field in ["labels", "annotations"] {
@@ -135,8 +135,8 @@ fn without_removed_keys(object: &mut Object, live: Option<&Object>) -> Map<Strin
     patch
 }
 
-/// Returns the owner references that have to be written before the content. Without force ours comes with the
-/// content, because an object whose fields belong to another manager does not belong to the work.
+/// Returns the owner references to write before the content. Without force, ours is applied with the content,
+/// because an object whose fields belong to another manager does not belong to the work.
 fn new_owners(wanted: &Wanted, live: &Object, owner: &OwnerReference, force: bool) -> Option<Vec<Value>> {
     match (wanted.owned, applier::is_owned_by(live, owner)) {
         (true, false) if force => Some(applier::with_owner(live, owner)),

@@ -1,39 +1,39 @@
-//! The decision about one manifest of a work: the write that it needs, or why none is possible.
+//! The decision about a single manifest of a work.
 
 use serde_json::{Map, Value};
 
 use object::Object;
 
-/// The write that one manifest needs.
+/// The write that a manifest needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyDecision {
-    /// None: the object is as wanted, or it is only read.
+    /// No write: the object is up to date or read-only.
     Leave,
-    /// Server-side apply.
+    /// A server-side apply.
     Apply {
         /// The fields to apply.
         object: Object,
-        /// Whether fields of other managers are taken.
+        /// True to take fields from other managers.
         force: bool,
         /// The field manager.
         manager: String,
     },
-    /// Creation; an object that exists stays as it is.
+    /// A creation. An existing object is not changed.
     Create(Object),
-    /// A merge patch of the metadata, after which the next plan decides about the content, so that a conflict
-    /// about one does not delay the other; or of an object that server-side apply refuses.
+    /// A merge patch. Either it changes only metadata, and the next plan decides about the content, so that a
+    /// conflict in one does not delay the other. Or it updates an object that server-side apply refuses.
     Patch(Map<String, Value>),
-    /// No write is possible.
+    /// The manifest cannot be applied.
     Refuse(ApplyRefusal),
 }
 
-/// Why a manifest cannot be applied.
+/// The reason that a manifest cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyRefusal {
-    /// The manifest is wrong, or the API server of the cluster rejects it: the next attempt fails too.
+    /// The manifest is invalid, or the API server of the cluster rejects it. Retrying fails too.
     Rejected(String),
-    /// The attempt failed, and the next one may succeed.
+    /// The attempt failed, and a retry may succeed.
     Failed(String),
-    /// The fields that it leaves to the cluster cannot be found.
+    /// The ignored fields of the manifest cannot be determined.
     IgnoredFields(String),
 }

@@ -2,16 +2,16 @@
 
 use api::work::v1::{ExecutorServiceAccount, ExecutorSubject, ExecutorSubjectType, ManifestWorkExecutor};
 
-/// The subject whose permissions a manifest needs.
+/// The subject with whose permissions a manifest is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Executor {
-    /// Those of the agent.
+    /// The agent.
     Agent,
-    /// Those of a service account of the cluster.
+    /// A service account of the cluster.
     ServiceAccount {
-        /// Its namespace.
+        /// The namespace of the service account.
         namespace: String,
-        /// Its name.
+        /// The name of the service account.
         name: String,
     },
     /// The executor is not a service account, so the manifest may not be applied.
@@ -19,7 +19,7 @@ pub enum Executor {
 }
 
 impl Executor {
-    /// Reads the executor of a work.
+    /// Returns the executor of a work.
     pub fn of(executor: Option<&ManifestWorkExecutor>) -> Self {
         let Some(ManifestWorkExecutor { subject, unknown: _ }) = executor else { return Self::Agent };
         let Some(ExecutorSubject { r#type, service_account, unknown: _ }) = subject else {

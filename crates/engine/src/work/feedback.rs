@@ -1,4 +1,4 @@
-//! Values read back from the status of applied objects.
+//! Values that are read back from the status of applied objects.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use object::Object;
 use object::jsonpath;
 use object::steps::StepsLeft;
 
-/// Most characters of a string, and most bytes of JSON, that are reported. A spoke must not choose the size
-/// of objects on the hub.
+/// The maximum number of characters in a string, and of bytes of JSON. A spoke must not control the size of
+/// objects on the hub.
 const MAX_STRING: usize = 1024;
 
-/// Reads the values that the rules ask for within so many steps, and the errors of those that cannot be read.
-/// The first rule of a name wins.
+/// Returns the values that the rules select, and the errors for unreadable values. Evaluation is limited to
+/// `steps`. The first rule with a name wins.
 pub(crate) fn feedback(
     object: &Object,
     rules: &[FeedbackRule],
@@ -58,7 +58,7 @@ pub(crate) fn feedback(
     )
 }
 
-/// Returns the name, version and path of each value that a rule asks for.
+/// Returns the name, version and path of each value that a rule selects.
 fn paths(object: &Object, rule: &FeedbackRule, errors: &mut Vec<String>) -> Vec<(String, String, String)> {
     let FeedbackRule { r#type, json_paths, unknown: _ } = rule;
     match r#type {
@@ -108,7 +108,7 @@ fn well_known(object: &Object) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Returns the value at a path, with the error that a part of it is left out; `None` where there is none.
+/// Returns the value at a path, with an error if it is truncated; `None` if there is no value.
 fn read(
     whole: &Value,
     name: &str,
@@ -143,7 +143,7 @@ fn read(
     Ok(Some((value, cut)))
 }
 
-/// Returns a value that is no scalar of the API, as JSON; several matches become a list.
+/// Returns a non-scalar value as JSON. Several matches become a list.
 fn raw(name: &str, found: &[&Value]) -> Result<FieldValue, String> {
     let mut text = Beginning(Vec::new());
     let written = match found {
@@ -155,8 +155,8 @@ fn raw(name: &str, found: &[&Value]) -> Result<FieldValue, String> {
     Ok(FieldValue { r#type: FieldValueType::JsonRaw, json_raw, ..FieldValue::default() })
 }
 
-/// A text of at most [`MAX_STRING`] bytes. A longer one is not written to its end: several matches may
-/// be parts of each other, and have many times the size of the object.
+/// A buffer for at most [`MAX_STRING`] bytes. Writing stops there, because matches can contain each other and
+/// grow to many times the size of the object.
 struct Beginning(Vec<u8>);
 
 impl Write for Beginning {

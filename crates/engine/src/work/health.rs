@@ -1,7 +1,7 @@
-//! The health of objects, by condition rules that the hub puts into works and agents evaluate.
+//! Object health by condition rules that the hub adds to works and agents evaluate.
 //!
-//! OCM's agents know such rules too. A work gets them with its next content, so an upgrade of the hub writes
-//! none. See docs/design/rollout-health.md.
+//! OCM's agents support these rules, too. A work gets them with its next content, so an upgrade of the hub does
+//! not rewrite works. See docs/design/rollout-health.md.
 
 use std::borrow::Borrow;
 
@@ -16,12 +16,12 @@ use api::work::v1::{
 };
 use object::{Object, hex};
 
-/// The message of the hub's rules, by which they are known when their expressions change. Agents of
-/// Wheelwright report the words of [`health::ObjectHealth`] instead.
+/// The message of the hub's rules, which identifies them if their expressions change. Wheelwright's agents
+/// report a message from [`health::ObjectHealth`] instead.
 const MARK: &str = "by the hub's health rule for this kind";
 
-/// Digests of the expressions of rules without [`MARK`], which the hub wrote before 0.2. Live works have them
-/// until their next content.
+/// Digests of the expressions in rules without [`MARK`], from hubs before 0.2. Live works contain them until
+/// their next content.
 const BEFORE_MARK: [&str; 8] = [
     "9fe3eb580df53367",
     "41a07957470cf3e1",
@@ -33,7 +33,7 @@ const BEFORE_MARK: [&str; 8] = [
     "4a2c84ba790ca09e",
 ];
 
-/// Returns whether a rule is of the hub.
+/// Returns true if the hub added a rule.
 pub(crate) fn is_ours(rule: &ConditionRule) -> bool {
     let ConditionRule { condition: _, r#type, cel_expressions, message, message_expression, unknown: _ } =
         rule;
@@ -47,7 +47,7 @@ pub(crate) fn is_ours(rule: &ConditionRule) -> bool {
     }
 }
 
-/// Returns the rules for an object; none if it is healthy as soon as it exists.
+/// Returns the rules for an object; empty if the object is healthy as soon as it exists.
 fn rules(manifest: &Object) -> Vec<ConditionRule> {
     let Some(row) = health::row(manifest) else { return Vec::new() };
     let rule = |(condition, expression): (&str, String)| ConditionRule {
@@ -61,11 +61,11 @@ fn rules(manifest: &Object) -> Vec<ConditionRule> {
     [Some((PROGRESSING, row.not_healthy())), degraded].into_iter().flatten().map(rule).collect()
 }
 
-/// Adds rules for those of these objects about whose progress the author of the work has none.
+/// Adds rules for objects whose progress is not covered by the work's author.
 ///
-/// Each gets an entry with the author's other rules and ours, because agents take all rules from the first
-/// entry that has some. The entries come first; OCM's agents take the kind of scrape from the last one that
-/// matches, which stays that of the author.
+/// Each object gets an entry with our rules and the author's other rules, because agents read all rules from the
+/// first entry that has some. The new entries come first. OCM's agents read the scrape type from the last
+/// matching entry, which remains the author's.
 pub(crate) fn add_rules(
     configs: &mut Vec<ManifestConfigOption>,
     manifests: impl Iterator<Item: Borrow<Object>>,
@@ -99,17 +99,17 @@ fn meta(named: &ResourceIdentifier) -> ManifestResourceMeta {
     ManifestResourceMeta { group, resource, name, namespace, ..ManifestResourceMeta::default() }
 }
 
-/// Removes what [`add_rules`] added.
+/// Removes the rules from [`add_rules`].
 pub(crate) fn without_rules(configs: &mut Vec<ManifestConfigOption>) {
     configs.retain(|config| !config.condition_rules.iter().any(is_ours));
 }
 
-/// Returns whether a work has rules of [`add_rules`].
+/// Returns true if a work has rules from [`add_rules`].
 pub(crate) fn has_rules(configs: &[ManifestConfigOption]) -> bool {
     configs.iter().flat_map(|config| &config.condition_rules).any(is_ours)
 }
 
-/// Returns whether the author of a work has a rule for a condition.
+/// Returns true if the author of a work has a rule for a condition.
 pub(crate) fn has_authors_rule(configs: &[ManifestConfigOption], condition: &str) -> bool {
     let mut rules = configs.iter().flat_map(|config| &config.condition_rules);
     rules.any(|rule| rule.condition == condition && !is_ours(rule))

@@ -1,8 +1,8 @@
 //! Fields that server-side apply leaves to the cluster (`ignoreFields`).
 //!
-//! Open Cluster Management leaves such fields out of the applied manifest. By the rules of server-side apply,
-//! that removes a field that it set at creation. It also does not compare an object again while the manifest
-//! stays the same. Here the request carries the live value, and every other field stays as wanted.
+//! OCM omits these fields from the applied manifest. By the rules of server-side apply, this removes fields that
+//! were set at creation. OCM also does not compare the object again while the manifest is unchanged. Here, the
+//! request contains the live value, and all other fields are enforced.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -15,24 +15,24 @@ use object::Object;
 use object::jsonpath::{self, PathError};
 use object::steps::StepsLeft;
 
-/// The fields of a manifest that it leaves to the cluster.
+/// The fields that a manifest leaves to the cluster.
 #[derive(Debug)]
 pub(super) struct IgnoredFields {
-    /// As soon as the object exists.
+    /// Ignored as soon as the object exists.
     present: Vec<Path>,
-    /// While the manifest stays the same.
+    /// Ignored while the manifest is unchanged.
     unchanged: Vec<Path>,
-    /// Whether any rule was given.
+    /// True if there are any rules.
     any: bool,
-    /// The steps that are left of the manifest.
+    /// The remaining steps for the manifest.
     steps: StepsLeft,
 }
 
 impl IgnoredFields {
-    /// Finds the fields in a manifest, within so many steps.
+    /// Finds the ignored fields of a manifest. Evaluation is limited to `steps`.
     ///
     /// # Errors
-    /// Names the invalid pointer, or says why an expression has no result.
+    /// Names the invalid pointer, or the reason that an expression has no result.
     pub(super) fn read(rules: &[IgnoreField], manifest: &Object, steps: usize) -> Result<Self, String> {
         let any = !rules.is_empty();
         let mut all = Self { any, present: Vec::new(), unchanged: Vec::new(), steps: StepsLeft(steps) };
@@ -64,7 +64,7 @@ fn paths(rule: &IgnoreField, manifest: &Value, steps: &mut StepsLeft) -> Result<
     for path in json_paths {
         match jsonpath::locate(manifest, path, steps) {
             Ok(found) => paths.extend(found),
-            // An invalid path matches nothing, as in Open Cluster Management.
+            // As in OCM, an invalid path matches nothing.
             Err(PathError::Invalid { .. }) => {}
             Err(error @ (PathError::Refused { .. } | PathError::TooLong(_))) => return Err(error.to_string()),
         }
@@ -75,7 +75,7 @@ fn paths(rule: &IgnoreField, manifest: &Value, steps: &mut StepsLeft) -> Result<
     Ok(paths)
 }
 
-/// Returns the steps of a JSON pointer (RFC 6901).
+/// Parses a JSON pointer (RFC 6901).
 fn of_pointer(pointer: &str) -> Result<Path, String> {
     match pointer.strip_prefix('/') {
         Some(steps) => Ok(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()),
@@ -83,13 +83,13 @@ fn of_pointer(pointer: &str) -> Result<Path, String> {
     }
 }
 
-/// Gives ignored fields their live value, and records in an annotation which manifest was applied.
+/// Sets ignored fields to their live values, and records the applied manifest in an annotation.
 ///
-/// The record of another agent has another form. It stays while the manifest is known to have been applied,
-/// so that a change of agents writes nothing.
+/// Other agents record it in another format. Such a record is kept while the manifest is known to be applied, so
+/// that a change of agents writes nothing.
 ///
 /// # Errors
-/// Says which limit the live values exceed.
+/// Names the limit that the live values exceed.
 pub(super) fn keep_live_values(
     object: &mut Object,
     live: Option<&Object>,

@@ -1,4 +1,4 @@
-//! The objects of a work on its spoke. An object is listed before it is created and until it is gone.
+//! The objects of a work on its spoke. An object is listed from before its creation until it is gone.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -11,8 +11,8 @@ fn identity(entry: &AppliedResource) -> (&str, &str, &str, &str) {
     (&entry.group, &entry.resource, &entry.namespace, &entry.name)
 }
 
-/// Returns the inventory to record before any other write: the entries so far and the wanted objects, with
-/// the uids that are known. The API version of an entry does not identify an object.
+/// Returns the inventory to record before any other write: the existing entries and the wanted objects, with
+/// known uids. The API version of an entry does not identify an object.
 pub fn inventory<'a>(
     before: &[AppliedResource],
     wanted: &[Wanted],
@@ -40,28 +40,27 @@ pub fn inventory<'a>(
     let kept = |entry: &&AppliedResource| !entries.iter().any(|wanted| identity(wanted) == identity(entry));
     let left: Vec<_> = before.iter().filter(kept).cloned().collect();
     entries.extend(left);
-    // Two manifests may name one object in two versions; the first of them counts.
+    // If two manifests name one object in two versions, the first one counts.
     entries.sort_by(|a, b| identity(a).cmp(&identity(b)));
     entries.dedup_by(|a, b| identity(a) == identity(b));
     entries.sort_by(|a, b| (&a.group, &a.version, identity(a)).cmp(&(&b.group, &b.version, identity(b))));
     entries
 }
 
-/// The write for an object that a work no longer wants.
+/// The write for an object that a work no longer contains.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ObjectRemoval {
-    /// None, and the entry is dropped: the object is gone, or it was never ours.
+    /// No write, and the entry is dropped: the object is gone or was never ours.
     Forget,
-    /// None, and the entry stays: the object is being deleted.
+    /// No write, and the entry is kept: the object is being deleted.
     Wait,
-    /// Its deletion.
+    /// A deletion.
     Delete,
-    /// The owner references without that of the work: the object stays, with another owner or none.
+    /// The owner references without the work's. The object is kept, with or without another owner.
     Release(Vec<serde_json::Value>),
 }
 
-/// Decides about an object that a work no longer wants. It is ours only if it has the owner reference with
-/// our uid.
+/// Decides about an object that a work no longer contains. It is ours only if its owner reference has our uid.
 pub fn removal(live: Option<&Object>, owner: &OwnerReference, stays: bool) -> ObjectRemoval {
     let Some(live) = live.filter(|live| applier::is_owned_by(live, owner)) else {
         return ObjectRemoval::Forget;

@@ -1,4 +1,4 @@
-//! The manifests of a work, each with the settings of the work for it.
+//! The manifests of a work, each with its settings from the work.
 
 use serde_json::Value;
 
@@ -11,52 +11,53 @@ use api::work::v1::{
 use object::steps::MAX_STEPS;
 use object::{Gvk, Object, ObjectRef};
 
-/// One manifest of a work with the settings of the work for it.
+/// A manifest with its settings from the work.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The place of the manifest in the work, and the resource that it names.
+    /// The index of the manifest in the work, and its resource.
     pub meta: ManifestResourceMeta,
     /// The manifest.
     pub object: Object,
-    /// The object that the manifest makes.
+    /// The reference of the object that the manifest defines.
     pub reference: ObjectRef,
-    /// How the cluster serves the kind.
+    /// The availability of the kind on the cluster.
     pub served: Served,
-    /// Whether the object is deleted with the work.
+    /// True if the object is deleted with the work.
     pub owned: bool,
-    /// The permissions that the manifest needs.
+    /// The executor of the manifest.
     pub executor: Executor,
-    /// How the object is updated.
+    /// The update strategy of the object.
     pub strategy: UpdateStrategy,
-    /// The rules for values that are reported back.
+    /// The feedback rules.
     pub feedback: Vec<FeedbackRule>,
-    /// The rules for conditions that are derived from the object.
+    /// The condition rules.
     pub conditions: Vec<ConditionRule>,
-    /// The steps that the evaluation of its ignored fields may take, and as many that of its feedback: its
-    /// share of those of the work.
+    /// The step limit for evaluating its ignored fields, and separately for its feedback. This is its share of
+    /// the work's limit.
     pub steps: usize,
 }
 
-/// The least steps of a manifest, however many a work has. A path to a field of a container takes some 20.
+/// The minimum number of steps per manifest, regardless of their number. A path to a field of a container takes
+/// about 20.
 const MIN_STEPS: usize = 1000;
 
-/// How a cluster serves a kind.
+/// The availability of a kind on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// The cluster serves it as a resource.
+    /// The cluster serves the kind.
     As {
-        /// The resource in the plural.
+        /// The plural resource name.
         resource: String,
-        /// Whether its objects live in namespaces.
+        /// True if the resource is namespaced.
         namespaced: bool,
     },
-    /// The cluster does not serve it.
+    /// The cluster does not serve the kind.
     Not,
-    /// Discovery has not answered yet.
+    /// Discovery has not finished yet.
     Unread,
 }
 
-/// Reads the manifests of a work, in its order; `served` says how the cluster serves a kind.
+/// Reads the manifests of a work in order; `served` returns the availability of a kind.
 pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted> {
     let ManifestWorkSpec {
         workload: ManifestsTemplate { manifests, unknown: _ },
@@ -91,7 +92,7 @@ pub fn read(work: &ManifestWork, served: impl Fn(&Gvk) -> Served) -> Vec<Wanted>
     manifests.collect()
 }
 
-/// Reads the names of a manifest, and drops fields that no manifest may set.
+/// Returns the identifiers of a manifest, and removes fields that a manifest must not set.
 fn named(ordinal: i32, object: &mut Object, served: &Served) -> ManifestResourceMeta {
     let gvk = object.gvk();
     object.metadata_mut().remove("uid");
@@ -117,8 +118,8 @@ fn named(ordinal: i32, object: &mut Object, served: &Served) -> ManifestResource
     }
 }
 
-/// Drops each `creationTimestamp: null`, which Go writes into templates of pods: two appliers would conflict
-/// on it.
+/// Removes each `creationTimestamp: null`, which Go writes into pod templates. Two appliers would conflict on
+/// it.
 fn drop_null_times(fields: &mut serde_json::Map<String, Value>) {
     fields.retain(|name, value| name != "creationTimestamp" || !value.is_null());
     for value in fields.values_mut() {
@@ -135,7 +136,7 @@ fn drop_null_times_in(value: &mut Value) {
 }
 
 impl Wanted {
-    /// Takes each option from the first configuration that has it, among those that apply to the manifest.
+    /// Sets each option from the first matching configuration that has it.
     fn configure(&mut self, configs: &[ManifestConfigOption]) {
         let mut strategy = None;
         for config in configs {
@@ -162,20 +163,20 @@ impl Wanted {
         self.strategy = strategy.cloned().unwrap_or_default();
     }
 
-    /// Returns whether the manifest makes a namespace.
+    /// Returns true if the manifest defines a namespace.
     pub fn is_namespace(&self) -> bool {
         (self.meta.group.as_str(), self.meta.kind.as_str()) == ("", "Namespace")
     }
 
-    /// Returns whether the manifest is of an object, in any version, and is not only read.
+    /// Returns true if the manifest applies an object, in any version, rather than only reading it.
     pub fn applies(&self, object: &ObjectRef) -> bool {
         let ObjectRef { gvk, key } = &self.reference;
         self.strategy.r#type != UpdateStrategyType::ReadOnly
             && (&gvk.group, &gvk.kind, key) == (&object.gvk.group, &object.gvk.kind, &object.key)
     }
 
-    /// Returns whether an entry of an inventory may be the object of the manifest. A kind that is not known
-    /// to be served may be any resource of its group. So objects that may be wanted are not removed.
+    /// Returns true if an inventory entry may be the object of the manifest. A kind that is not known to be
+    /// served may be any resource in its group, so that objects that may be wanted are not removed.
     pub fn may_be(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let meta = &self.meta;
         let is_named = (meta.group.as_str(), meta.name.as_str()) == (group, name);
@@ -186,7 +187,7 @@ impl Wanted {
     }
 }
 
-/// Returns whether an identifier names an object of a work.
+/// Returns true if an identifier matches an object of a work.
 pub(crate) fn applies(identifier: &ResourceIdentifier, meta: &ManifestResourceMeta) -> bool {
     let ResourceIdentifier { group, resource, name, namespace, unknown: _ } = identifier;
     *group == meta.group
@@ -195,29 +196,29 @@ pub(crate) fn applies(identifier: &ResourceIdentifier, meta: &ManifestResourceMe
         && matches(name, &meta.name)
 }
 
-/// Returns whether a text matches a pattern in which `*` stands for any run of characters.
+/// Returns true if a text matches a pattern in which `*` matches any sequence of characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
     let Some(text) = text.strip_prefix(head).and_then(|text| text.strip_suffix(tail)) else { return false };
-    // The first place of each part leaves the most for those after it.
+    // Taking the first match of each part leaves the most text for the others.
     let mut parts = middle.split('*');
     parts.try_fold(text, |text, part| Some(text.split_once(part)?.1)).is_some()
 }
 
-/// Returns whether an entry of an inventory stays when its work is deleted. An entry has a resource also
-/// where its manifest has none, because the cluster does not serve its kind.
+/// Returns true if the object of an inventory entry is kept when its work is deleted. Unlike a manifest, an
+/// entry has a resource name even if the cluster does not serve its kind.
 pub fn stays(option: Option<&DeleteOption>, entry: &AppliedResource) -> bool {
     let AppliedResource { group, resource, name, namespace, .. } = entry;
     option.is_some_and(|option| !is_deleted_with_work(option, [group, resource, name, namespace]))
 }
 
-/// Returns whether an object is deleted with its work; it has group, resource, name and namespace.
+/// Returns true if an object is deleted with its work. `object` is its group, resource, name and namespace.
 fn is_deleted_with_work(option: &DeleteOption, object: [&String; 4]) -> bool {
     let DeleteOption {
         propagation_policy,
         selectively_orphans,
-        // The hub deletes works that have expired.
+        // The hub deletes expired works.
         ttl_seconds_after_finished: _,
         unknown: _,
     } = option;
@@ -258,7 +259,7 @@ mod tests {
         ] {
             assert_eq!(matches(pattern, text), want, "{pattern} {text}");
         }
-        // Each star that tries every place takes centuries.
+        // Backtracking for every star would take centuries.
         assert!(!matches(&"*a".repeat(40).replace("*a*a*a", "*a*b*a"), &"a".repeat(253)));
     }
 

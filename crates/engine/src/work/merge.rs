@@ -1,10 +1,9 @@
-//! The strategy Update for an object that server-side apply refuses, because a list has two entries with one
-//! key.
+//! The strategy Update for objects that server-side apply refuses, because a list has two entries with one key.
 //!
-//! As in Open Cluster Management, labels and annotations are merged, owners and finalizers stay, and the
-//! manifest replaces all other fields; of some kinds only the metadata changes. What differs is written as a
-//! merge patch, because the agent may not `update`. A value that the cluster adds to what the manifest has is
-//! no drift. When a later manifest can be applied, what was created or merged becomes applied first.
+//! As in OCM, labels and annotations are merged, owners and finalizers are kept, and the manifest replaces all
+//! other fields. For some kinds, only metadata changes. The differences are written as a merge patch, because
+//! the agent may not `update`. Values that the cluster adds to the manifest are not drift. When a later manifest
+//! can be applied, the created and merged fields are first converted to applied ones.
 
 use serde_json::{Map, Value};
 
@@ -16,21 +15,21 @@ use object::{Object, merge_diff};
 
 /// The fields that the manifest does not replace.
 const KEPT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
-/// The kinds of the core group whose content Open Cluster Management does not change after the creation.
+/// The core kinds whose content OCM does not change after the creation.
 const METADATA_ALONE: [&str; 3] = ["Namespace", "Pod", "ServiceAccount"];
 
-/// The fields of built-in kinds that are quantities, or have quantities below them.
+/// The fields of built-in kinds that contain quantities at any level.
 const QUANTITIES: [&str; 7] = ["capacity", "divisor", "hard", "limits", "overhead", "requests", "sizeLimit"];
 
-/// Returns whether an object cannot be applied. An apply of a manifest without such a list would leave the
-/// entries that an earlier one brought twice.
+/// Returns true if an object cannot be applied. This includes live objects with duplicate entries, because
+/// applying a manifest without duplicates would leave those of an earlier one.
 pub(super) fn is_needed(manifest: &Object, live: Option<&Object>, was_applied: bool) -> bool {
     has_entry_twice(manifest) || (!was_applied && live.is_some_and(has_entry_twice))
 }
 
-/// Returns the managed fields in which a manager has applied what the agent created or merged, as
-/// `client-go/util/csaupgrade` writes them: an apply removes only what was applied. `None` if there is
-/// nothing of it; an entry of a patch of the metadata alone stays.
+/// Returns managed fields that convert what the agent created or merged into applied fields, as in
+/// `client-go/util/csaupgrade`, because an apply removes only applied fields. `None` if there are no such
+/// fields. An entry with only metadata is unchanged.
 pub(super) fn made_applied(live: &Object, manager: &str) -> Option<Vec<Value>> {
     let owners = Owners::read(live.at(&["metadata", "managedFields"]));
     let merges = Manager::of(Operation::Update, WORK_AGENT_MANAGER, live);
@@ -42,7 +41,7 @@ pub(super) fn made_applied(live: &Object, manager: &str) -> Option<Vec<Value>> {
     given.flatten().map(|owners| owners.to_values())
 }
 
-/// Decides about the content of an object that has its owner already.
+/// Decides about the content of an object that already has its owner.
 pub(super) fn decide(manifest: Object, live: Option<&Object>, was_applied: bool) -> ApplyDecision {
     let Some(live) = live else { return ApplyDecision::Create(manifest) };
     let mut wanted = manifest;
@@ -71,7 +70,7 @@ fn content(object: &Object) -> Value {
     Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// Returns the merge patch that adds what `live` lacks, and removes nothing: a null would.
+/// Returns the merge patch that adds what `live` lacks. It removes nothing, because a null would.
 fn merged(live: Option<&Value>, wanted: Option<&Value>) -> Option<Value> {
     let Some(Value::Object(fields)) = wanted else {
         return wanted.filter(|wanted| !wanted.is_null() && live != Some(*wanted)).cloned();
@@ -84,7 +83,8 @@ fn merged(live: Option<&Value>, wanted: Option<&Value>) -> Option<Value> {
     (!patch.is_empty()).then(|| patch.into())
 }
 
-/// Returns what is wanted with quantities in the form of the live object: API servers write `1000m` as `1`.
+/// Returns the wanted object with quantities in the form of the live one, because API servers write `1000m` as
+/// `1`.
 fn in_form_of(live: &Object, wanted: &Object) -> Object {
     let mut wanted = wanted.clone();
     for (name, value) in &mut wanted.0 {

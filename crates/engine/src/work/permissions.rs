@@ -1,5 +1,5 @@
-//! The permissions with which a work is applied. The agent writes as the executor, so the API server judges each
-//! write. What the agent reads for a work, it reads as itself; so a review comes first.
+//! The permissions with which a work is applied. The agent writes as the executor, so the API server authorizes
+//! each write. The agent reads as itself, so an access review comes first.
 
 use super::executor::Executor;
 use super::manifest::{Served, Wanted};
@@ -7,11 +7,11 @@ use super::manifest::{Served, Wanted};
 /// The permissions that a service account needs for a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
-    /// Its user name.
+    /// The user name of the service account.
     pub user: String,
-    /// Its groups.
+    /// The groups of the service account.
     pub groups: Vec<String>,
-    /// The verbs on the object.
+    /// The required verbs on the object.
     pub verbs: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ fn groups(namespace: &str) -> [String; 3] {
 }
 
 impl Executor {
-    /// Returns the user that the writes impersonate; `None` for the agent itself.
+    /// Returns the user that writes impersonate; `None` for the agent itself.
     pub fn user(&self) -> Option<String> {
         match self {
             Self::ServiceAccount { namespace, name } => {
@@ -35,7 +35,7 @@ impl Executor {
         }
     }
 
-    /// Returns the permissions that it needs for a manifest; `None` if no review is needed.
+    /// Returns the required permissions for a manifest; `None` if no review is needed.
     pub fn permissions(&self, wanted: &Wanted) -> Option<Permissions> {
         let mut verbs = vec!["create", "update", "patch", "get"];
         if wanted.owned {
@@ -57,7 +57,7 @@ impl Executor {
 }
 
 impl Wanted {
-    /// Returns the words of Open Cluster Management for a manifest that the executor may not apply.
+    /// Returns OCM's message for a manifest that the executor may not apply.
     pub fn not_allowed(&self) -> String {
         let meta = &self.meta;
         let resource = match &self.served {

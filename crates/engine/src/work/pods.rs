@@ -1,8 +1,8 @@
-//! The reason why a workload is not healthy, as its pods and their events say.
+//! The reason that a workload is unhealthy, from its pods and their events.
 //!
-//! The agent asks for pods only while a workload is not healthy, and for events only where the pods do not say
-//! enough. The reason becomes the condition `PodsReady` of the manifest. OCM's hub ignores it; with OCM's agent there
-//! is none. See docs/design/works.md#reasons-of-pods.
+//! The agent reads pods only while a workload is unhealthy, and events only if the pods do not explain enough.
+//! The reason becomes the condition `PodsReady` of the manifest. OCM's hub ignores it, and OCM's agent does not
+//! set it. See docs/design/works.md#reasons-of-pods.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ use api::pod::{ContainerFacts, ContainerState, PodFacts, Warning};
 use object::Object;
 use object::text::plain;
 
-/// Limit of the characters of a message.
+/// The maximum number of characters in a message.
 const MESSAGE: usize = 600;
-/// Limit of the characters of a selector that is asked for.
+/// The maximum number of characters in a selector that is requested.
 const SELECTOR: usize = 1_000;
-/// Reasons with which a kubelet cannot get an image; it alternates between the first two.
+/// The reasons for which a kubelet cannot get an image. It alternates between the first two.
 const IMAGE: [&str; 7] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -25,33 +25,33 @@ const IMAGE: [&str; 7] = [
     "SignatureValidationFailed",
 ];
 
-/// The reason why a workload is not healthy.
+/// The reason that a workload is unhealthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodTrouble {
-    /// The reason in a word, such as `CrashLoopBackOff`.
+    /// A one-word reason, such as `CrashLoopBackOff`.
     pub(super) reason: String,
-    /// What is wrong where.
+    /// The problem and its place.
     what: String,
-    /// The words of the component that knows why. They may differ each time that it tries, as with port numbers
-    /// in network errors, so another detail alone is no change.
+    /// The message of the component that knows the cause. It may vary between attempts, for example in the port
+    /// numbers of network errors, so a different detail alone is not a change.
     detail: String,
 }
 
-/// What pods say about their workload.
+/// The information that pods give about their workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodsAnswer {
-    /// The reason.
+    /// The reason is known.
     Trouble(PodTrouble),
-    /// The warnings about a pod have to be asked for.
+    /// The warnings about a pod must be read.
     AskPod {
-        /// Its name.
+        /// The name of the pod.
         name: String,
-        /// Its uid.
+        /// The uid of the pod.
         uid: String,
-        /// Whether its probes count, and no other warnings; or all others.
+        /// True if only warnings about its probes are relevant; false if only others are.
         is_running: bool,
     },
-    /// No pod is in trouble; the warnings about the workload itself say why there are too few.
+    /// No pod is in trouble. The warnings about the workload say why there are too few pods.
     AskWorkload,
 }
 
@@ -64,7 +64,7 @@ impl PodTrouble {
         Self { reason: reason.to_owned(), what: plain(&what, MESSAGE), detail: plain(detail, MESSAGE) }
     }
 
-    /// Returns the message, given the one that was reported last.
+    /// Returns the message, given the previously reported one.
     pub(super) fn message(&self, before: &str) -> String {
         let Self { reason: _, what, detail } = self;
         if before.strip_prefix(what).is_some_and(|rest| rest.starts_with(": ")) {
@@ -77,7 +77,7 @@ impl PodTrouble {
     }
 }
 
-/// Returns the selector of the pods of a workload; `None` for objects of other kinds.
+/// Returns the selector for the pods of a workload; `None` for other kinds.
 pub fn selector(live: &Object) -> Option<String> {
     let gvk = live.gvk();
     if !matches!(
@@ -92,7 +92,7 @@ pub fn selector(live: &Object) -> Option<String> {
     (!selector.is_empty() && selector.len() <= SELECTOR).then_some(selector)
 }
 
-/// Returns the reason that the status of a workload, or of a pod, has itself; none of its pods need be read.
+/// Returns the reason in the status of a workload or pod, if it is known without reading pods.
 pub fn own(live: &Object) -> Option<PodTrouble> {
     if live.gvk().kind == "Pod" {
         let pod = PodFacts::read(&Value::Object(live.0.clone()));
@@ -107,17 +107,18 @@ pub fn own(live: &Object) -> Option<PodTrouble> {
     (status == "True").then(|| cannot_create(reason, text("message")))
 }
 
-/// Returns the reason that a controller cannot create pods. It tries other names each time.
+/// Returns the reason that a controller cannot create pods. The name of the pod differs in each attempt.
 fn cannot_create(reason: &str, message: &str) -> PodTrouble {
     let why = message.split_once(" is forbidden: ").map_or(message, |(_, why)| why);
     PodTrouble::new(reason, format!("cannot create pods: {why}"), "")
 }
 
-/// Returns what pods say about their workload. Those of others do not count, whatever their labels.
+/// Returns the information from the pods of a workload. Ignores pods of other owners, regardless of their
+/// labels.
 pub fn answer(live: &Object, pods: &[PodFacts]) -> PodsAnswer {
     let mut pods: Vec<&PodFacts> =
         pods.iter().filter(|pod| !pod.is_terminating && is_of(pod, live)).collect();
-    // Those of the newest revision first: pods of an older one may have had trouble before.
+    // Newest revision first, because pods of older revisions may have had other trouble.
     pods.sort_by(|a, b| b.created.cmp(&a.created).then(a.name.cmp(&b.name)));
     let newest = pods.first().map(|pod| pod.revision.clone()).unwrap_or_default();
     let ranked = pods.into_iter().filter_map(|pod| {
@@ -127,8 +128,8 @@ pub fn answer(live: &Object, pods: &[PodFacts]) -> PodsAnswer {
     ranked.min_by(|(a, _), (b, _)| a.cmp(b)).map_or(PodsAnswer::AskWorkload, |(_, answer)| answer)
 }
 
-/// Returns whether the controller of a workload made a pod. A Deployment makes ReplicaSets, which have its name
-/// and the hash of their pods.
+/// Returns true if a pod belongs to a workload's controller. A Deployment creates ReplicaSets that are named
+/// after it and the hash of their pods.
 fn is_of(pod: &PodFacts, live: &Object) -> bool {
     let Some([kind, name, uid]) = &pod.owner else { return false };
     match live.kind() {
@@ -137,7 +138,7 @@ fn is_of(pod: &PodFacts, live: &Object) -> bool {
     }
 }
 
-/// Returns what a pod says, and its rank, the most certain first; `None` if it says nothing.
+/// Returns the information from a pod, and its rank, the most certain first; `None` if there is none.
 fn rank(pod: &PodFacts) -> Option<(u8, PodsAnswer)> {
     let PodFacts { name, uid, .. } = pod;
     let trouble = |rank, reason: &str, what: String, detail: &str| {
@@ -188,10 +189,11 @@ fn rank(pod: &PodFacts) -> Option<(u8, PodsAnswer)> {
     containers.min_by_key(|(rank, _)| *rank)
 }
 
-/// Returns the reason that the warnings about a pod give.
+/// Returns the reason in the warnings about a pod.
 pub fn of_pod_warnings(name: &str, is_running: bool, warnings: &[Warning]) -> Option<PodTrouble> {
     let mut counted = warnings.iter().filter(|warning| (warning.reason == "Unhealthy") == is_running);
-    // A container that is not ready has failed its readiness or startup probe; a liveness probe may fail too.
+    // A container that is not ready has failed its readiness or startup probe. A liveness probe may fail as
+    // well.
     let is_of_readiness = |warning: &&Warning| !warning.message.starts_with("Liveness");
     let mut all = counted.clone();
     let Warning { reason, message } = all.find(is_of_readiness).or_else(|| counted.next())?;
@@ -204,7 +206,7 @@ pub fn of_pod_warnings(name: &str, is_running: bool, warnings: &[Warning]) -> Op
     Some(PodTrouble::new(reason, what, detail))
 }
 
-/// Returns the reason that the warnings about a workload give: its controller cannot create pods.
+/// Returns the reason in the warnings about a workload: its controller cannot create pods.
 pub fn of_workload_warnings(warnings: &[Warning]) -> Option<PodTrouble> {
     let Warning { reason, message } = warnings.iter().find(|warning| warning.reason.starts_with("Failed"))?;
     Some(cannot_create(reason, message))

@@ -11,14 +11,14 @@ use super::executor::Executor;
 use crate::registration::rbac::RBAC;
 use crate::resource::{is_name, plural};
 
-/// What the agent does with an object of a work. It watches the metadata of the whole kind.
+/// The verbs that the agent uses on objects of works. It watches the metadata of the whole kind.
 const VERBS: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
-/// Returns the rules of a ClusterRole for the objects of works: one for each API group, `escalate` for the
-/// roles among them, and `bind` for the roles that their bindings name (Kubernetes' prevention of privilege
-/// escalation). `impersonate` is for the executors of works: the agent writes as them.
+/// Returns ClusterRole rules for the objects of works: one for each API group, `escalate` for contained roles,
+/// and `bind` for the roles in contained bindings (Kubernetes prevents privilege escalation). `impersonate` is
+/// for the executors of works, because the agent writes as them.
 ///
-/// Objects that a work had before, and that the agent has not removed yet, count by the status of the work. A
+/// Objects that were previously in a work and are not yet removed are included from the work's status. A
 /// resource that no status names is derived from the kind, as by [`plural`].
 pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
     let mut resources: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -30,7 +30,7 @@ pub fn rules(works: &[ManifestWork]) -> Vec<PolicyRule> {
         }
         let reported = work.status.iter().flat_map(|status| &status.resource_status.manifests);
         let reported: Vec<_> = reported.map(|condition| &condition.resource_meta).collect();
-        // The agent writes the status, and must not give itself rules for everything.
+        // The agent writes the status, and must not grant itself rules for everything.
         let applied = reported.iter().filter(|meta| is_name(&meta.resource) && !meta.group.contains('*'));
         for meta in applied {
             resources.entry(meta.group.clone()).or_default().insert(meta.resource.clone());

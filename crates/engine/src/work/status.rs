@@ -1,4 +1,4 @@
-//! The status of a work: whether its objects are applied and exist, and the values read from them.
+//! The status of a work: whether its objects are applied and exist, and their feedback values.
 
 use std::collections::BTreeSet;
 
@@ -17,58 +17,58 @@ use api::names::work_reasons;
 use api::work::v1::{ManifestCondition, ManifestResourceMeta, ManifestWork, ManifestWorkStatus};
 use object::Object;
 
-/// The result of a reconciliation for one manifest.
+/// The result of reconciling one manifest.
 #[derive(Clone, Debug)]
 pub struct ManifestResult<'a> {
-    /// The newest state of its object.
+    /// The latest state of its object.
     pub live: Live<'a>,
     /// The outcome of its write.
     pub attempt: Attempt,
-    /// What the pods of its object say.
+    /// The information from the pods of its object.
     pub pods: Pods,
 }
 
-/// What the pods of a workload say.
+/// The information from the pods of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pods {
-    /// Nothing: it is healthy, or none of them is in trouble.
+    /// The workload is healthy, or none of its pods is in trouble.
     Fine,
-    /// They are in trouble.
+    /// The pods are in trouble.
     Trouble(PodTrouble),
-    /// They have not been read yet, or cannot be read.
+    /// The pods have not been read or cannot be read.
     Unread,
 }
 
-/// The newest state of an object.
+/// The latest state of an object.
 #[derive(Clone, Debug)]
 pub enum Live<'a> {
     /// The object as read; `None` if it does not exist.
     Read(Option<&'a Object>),
-    /// It has not been read yet, or must not be reported.
+    /// The object has not been read yet, or must not be reported.
     Unread,
-    /// The cluster refuses to show it.
+    /// The cluster denies reading the object.
     Refused(String),
 }
 
-/// The outcome of the write of a manifest.
+/// The outcome of writing a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It succeeded, or no write was needed.
+    /// The write succeeded, or none was needed.
     Done,
-    /// It failed, or was not allowed to begin.
+    /// The write failed, or was not allowed.
     Failed(ApplyRefusal),
-    /// It has not been attempted, so that the status does not change.
+    /// The write was not attempted, so the status does not change.
     None,
 }
 
-/// Returns whether the present version of a manifest has been applied.
+/// Returns true if the current version of a manifest has been applied.
 pub fn was_applied(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     let generation = work.metadata.generation;
     let applied = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, APPLIED));
     applied.is_some_and(|applied| applied.is_true() && applied.observed_generation == generation)
 }
 
-/// Returns whether a manifest is complete, after which it is not applied again.
+/// Returns true if a manifest is complete. It is then no longer applied.
 pub fn is_complete(work: &ManifestWork, meta: &ManifestResourceMeta) -> bool {
     let complete = stored(work, meta).and_then(|manifest| find_condition(&manifest.conditions, COMPLETE));
     complete.is_some_and(|c| c.is_true() && c.observed_generation == work.metadata.generation)
@@ -84,7 +84,7 @@ fn stored<'a>(work: &'a ManifestWork, meta: &ManifestResourceMeta) -> Option<&'a
     in_place.or_else(|| manifests.iter().find(found))
 }
 
-/// Returns the status of a work after a reconciliation; `seen` has an entry for each of `wanted`.
+/// Returns the status of a work after a reconciliation; `seen` has one entry for each of `wanted`.
 pub fn work_status(
     work: &ManifestWork,
     wanted: &[Wanted],
@@ -110,7 +110,7 @@ pub fn work_status(
         let done = Observation::new(APPLIED, True, "AppliedManifestWorkComplete");
         observed.push(done.message("Apply manifest work complete"));
     }
-    // Before the manifests are applied, availability would be that of the generation before.
+    // Before the manifests are applied, availability would describe the previous generation.
     if current {
         observed.push(availability(&of(AVAILABLE)));
         let rules = wanted.iter().flat_map(|wanted| &wanted.conditions);
@@ -124,7 +124,7 @@ pub fn work_status(
     status
 }
 
-/// Removes conditions that rules set for another generation.
+/// Removes rule conditions of other generations.
 fn drop_old_rules(conditions: &mut Vec<Condition>, generation: i64) {
     conditions.retain(|c| !c.reason.starts_with(RULE) || c.observed_generation == Some(generation));
 }
@@ -165,7 +165,7 @@ fn manifest_status(
     }
     if let Live::Read(Some(live)) = seen.live {
         report(&mut manifest, wanted, live, now);
-        // A rule judges the writes of this generation, not an earlier state.
+        // A rule evaluates the writes of this generation, not an earlier state.
         let judges = seen.attempt == Attempt::Done;
         for rule in wanted.conditions.iter().filter(|_| judges) {
             let Some(observation) = conditions::evaluate(rule, live) else { continue };
@@ -177,7 +177,7 @@ fn manifest_status(
     manifest
 }
 
-/// Sets the condition about the pods of a workload while they are in trouble, and removes it afterward.
+/// Sets the condition for the pods of a workload while they are in trouble, and removes it afterward.
 pub(super) fn report_pods(conditions: &mut Vec<Condition>, pods: &Pods, generation: i64, now: Timestamp) {
     restart_on_new_generation(conditions, PODS_READY, generation);
     match pods {
@@ -211,7 +211,7 @@ fn available(wanted: &Wanted, live: &Live<'_>) -> Option<Observation> {
     })
 }
 
-/// Removes a condition of another generation, so that its transition time starts with this one.
+/// Removes a condition of another generation, so that its transition time restarts.
 fn restart_on_new_generation(conditions: &mut Vec<Condition>, type_: &str, generation: i64) {
     conditions.retain(|c| c.type_ != type_ || c.observed_generation == Some(generation));
 }

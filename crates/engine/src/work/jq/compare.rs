@@ -1,4 +1,4 @@
-//! The order of values in jq, and which values contain others.
+//! The order of jq values, and their containment.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::evaluate::Stop;
 use object::steps::StepsLeft;
 
-/// Returns the type of a value in the words of jq.
+/// Returns jq's name for the type of a value.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -19,7 +19,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Compares two values. Those of another type follow the order null, false, true, numbers, texts, lists,
+/// Compares two values. Values of different types are ordered as null, false, true, numbers, strings, arrays,
 /// objects.
 pub(super) fn compare(left: &Value, right: &Value, budget: &mut StepsLeft) -> Result<Ordering, Stop> {
     budget.take(1)?;
@@ -73,7 +73,7 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// Returns whether a value contains another: a part of a text, items of a list, fields of an object.
+/// Returns true if a value contains another: a substring, items of an array, or fields of an object.
 pub(super) fn contains(value: &Value, part: &Value, budget: &mut StepsLeft) -> Result<bool, Stop> {
     budget.take(1)?;
     match (value, part) {

@@ -1,4 +1,4 @@
-//! Reads an expression, and refuses what is not evaluated here.
+//! Compiles an expression, and rejects unsupported syntax.
 
 use jaq_core::load::lex::{Lexer, StrPart};
 use jaq_core::load::parse::{BinaryOp, Parser, Term};
@@ -9,12 +9,12 @@ use object::steps::StepsLeft;
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
-/// Bytes of all compiled regular expressions of an expression.
+/// The maximum total size of an expression's compiled regular expressions.
 const MAX_PATTERNS: usize = 64 << 10;
-/// Bytes of a compiled regular expression that are a step.
+/// The size of compiled regular expressions that costs one step.
 const BYTES_OF_A_STEP: usize = 256;
 
-/// An expression that names fields, or a value that one is compared with.
+/// An expression that selects fields, or a value for comparison with one.
 #[derive(Debug)]
 pub(super) enum Expr {
     /// `.`
@@ -23,7 +23,7 @@ pub(super) enum Expr {
     Recurse,
     /// A literal.
     Constant(Value),
-    /// `a[b]` or `a.b`; the key is a value of the input. The flag says that a failure is no result (`?`).
+    /// `a[b]` or `a.b`; the key is a value of the input. The flag suppresses errors (`?`).
     Index(Box<Expr>, Box<Expr>, bool),
     /// `a[]`, with the same flag.
     Iterate(Box<Expr>, bool),
@@ -37,19 +37,19 @@ pub(super) enum Expr {
     And(Box<Expr>, Box<Expr>),
     /// `a or b`
     Or(Box<Expr>, Box<Expr>),
-    /// `a == b` and its like.
+    /// `a == b` and similar comparisons.
     Compare(Box<Expr>, Cmp, Box<Expr>),
     /// `a?`
     Try(Box<Expr>),
-    /// `if a then b elif c then d else e end`; without `else` the rest is the input.
+    /// `if a then b elif c then d else e end`; `else` defaults to the input.
     If(Vec<(Expr, Expr)>, Box<Expr>),
     /// `select(a)`
     Select(Box<Expr>),
     /// `empty`
     Empty,
-    /// `objects` and its like: the input, if its type is listed.
+    /// `objects` and similar filters: the input, if its type is listed.
     OfType(&'static [&'static str]),
-    /// `any(a; b)`: whether a condition holds for a value that is generated.
+    /// `any(a; b)`: true if a condition is true for any generated value.
     Any(Box<Expr>, Box<Expr>),
     /// `all(a; b)`
     All(Box<Expr>, Box<Expr>),
@@ -59,18 +59,18 @@ pub(super) enum Expr {
     Length,
     /// `type`
     Type,
-    /// A function of the input and of an argument.
+    /// A function of the input and one argument.
     Test(Test, Box<Expr>),
     /// `test(a)`
     Matches {
-        /// The regular expression of the argument.
+        /// The compiled argument.
         regex: Box<Regex>,
-        /// Its size in bytes.
+        /// The size of the compiled expression in bytes.
         size: usize,
     },
 }
 
-/// A question about a value.
+/// A test of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Test {
     Has,
@@ -91,10 +91,10 @@ impl Test {
     }
 }
 
-/// Reads an expression, and takes steps for its text and for its regular expressions.
+/// Compiles an expression. Its text and its regular expressions cost steps.
 ///
 /// # Errors
-/// Says what is no jq, or not supported.
+/// Describes what is not valid jq, or not supported.
 pub(super) fn compile(source: &str, budget: &mut StepsLeft) -> Result<Expr, String> {
     budget.take_text(source.len()).map_err(|why| why.to_string())?;
     let tokens = Lexer::new(source).lex().map_err(|errors| {
@@ -113,7 +113,7 @@ fn unsupported<T>(what: &str) -> Result<T, String> {
 }
 
 struct Compiler<'s> {
-    /// The bytes that are left for regular expressions.
+    /// The remaining bytes for regular expressions.
     patterns: usize,
     budget: &'s mut StepsLeft,
 }
@@ -230,7 +230,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns the types that a function lets pass.
+/// Returns the types that a filter function accepts.
 fn of_type(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         "arrays" => &["array"],
@@ -246,7 +246,7 @@ fn of_type(name: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Returns the field at a literal path (`getpath`).
+/// Returns the expression for a literal path (`getpath`).
 fn below(path: Value) -> Result<Expr, String> {
     let Value::Array(steps) = path else { return unsupported("getpath without a list") };
     let index = |target, key| Expr::Index(Box::new(target), Box::new(Expr::Constant(key)), false);

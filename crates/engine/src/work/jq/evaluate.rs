@@ -1,6 +1,6 @@
-//! Evaluates an expression on an object, and counts the steps.
+//! Evaluates an expression on an object and counts the steps.
 //!
-//! Values are borrowed from the object and from the expression, so a step needs a fixed amount of memory.
+//! Values are borrowed from the object and the expression, so each step needs constant memory.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -13,14 +13,14 @@ use super::make::make;
 use crate::applier::Path;
 use object::steps::{OutOfSteps, StepsLeft};
 
-/// The way to a value of the object.
+/// The path to a value in the object.
 #[derive(Clone)]
 enum Origin<'a> {
-    /// The object itself.
+    /// The object.
     Root,
-    /// A field or item below another one.
+    /// A field or item of another value.
     Below(Rc<(Origin<'a>, FieldStep<'a>)>),
-    /// The value is no part of the object.
+    /// The value is not part of the object.
     Nowhere,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Node<'a> {
     origin: Origin<'a>,
 }
 
-/// Why an evaluation ends early.
+/// The reason for stopping an evaluation early.
 pub(super) enum Stop {
-    /// The expression fails on a value, which `?` and `//` catch.
+    /// The expression fails on a value. `?` and `//` catch this.
     Failed(String),
-    /// There are no steps left.
+    /// No steps are left.
     Steps(OutOfSteps),
 }
 
@@ -51,7 +51,7 @@ impl From<OutOfSteps> for Stop {
 
 static NULL: Value = Value::Null;
 
-/// Returns the fields that an expression names.
+/// Returns the fields that an expression selects.
 pub(super) fn paths(expression: &Expr, object: &Value, budget: &mut StepsLeft) -> Result<Vec<Path>, Stop> {
     let root = Node { value: Cow::Borrowed(object), origin: Origin::Root };
     let (found, ended) = results(expression, &root, budget);
@@ -88,7 +88,7 @@ pub(super) fn is_true(node: &Node<'_>) -> bool {
     !matches!(*node.value, Value::Null | Value::Bool(false))
 }
 
-/// Returns the results of an expression for an input, and how it ends: results may come before a failure.
+/// Returns the results of an expression for an input, and the final status: results may precede a failure.
 pub(super) fn results<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
@@ -99,7 +99,7 @@ pub(super) fn results<'a>(
     (results, ended)
 }
 
-/// Adds the results of an expression for an input to `out`.
+/// Appends the results of an expression for an input to `out`.
 fn evaluate<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
@@ -168,7 +168,7 @@ fn evaluate<'a>(
     Ok(())
 }
 
-/// Returns nothing instead of a failure that `?` catches.
+/// Turns a failure into `None` if `?` catches it.
 fn unless_optional<T>(optional: bool, done: Result<T, Stop>) -> Result<Option<T>, Stop> {
     match done {
         Ok(done) => Ok(Some(done)),
@@ -177,7 +177,7 @@ fn unless_optional<T>(optional: bool, done: Result<T, Stop>) -> Result<Option<T>
     }
 }
 
-/// Adds the field or item at each key of each target to `out`.
+/// Appends the field or item at each key of each target to `out`.
 fn indexed<'a>(
     [target, key]: [&'a Expr; 2],
     optional: bool,
@@ -225,7 +225,7 @@ fn below<'a>(parent: &Node<'a>, step: FieldStep<'a>, value: &'a Value) -> Node<'
     Node { value: Cow::Borrowed(value), origin }
 }
 
-/// Returns the value itself. A value that an evaluation makes is no list and no object, so it has none below.
+/// Returns the borrowed value. Owned values come from an evaluation and are never lists or objects.
 fn borrowed<'a>(node: &Node<'a>) -> Option<&'a Value> {
     match node.value {
         Cow::Borrowed(value) => Some(value),
@@ -249,7 +249,7 @@ fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepsLeft) -> Resul
         }
         (Some(Value::Null), Some(text), _) => Ok(below(target, FieldStep::Key(text), &NULL)),
         (Some(Value::Array(items)), _, Some(number)) => {
-            // A negative index counts from the end. One that is not in the list names nothing.
+            // A negative index counts from the end. An index outside the list selects nothing.
             let at = number.trunc();
             #[expect(clippy::cast_precision_loss, reason = "a list has fewer items than 2^52")]
             let at = if at < 0.0 { at + items.len() as f64 } else { at };
@@ -264,7 +264,7 @@ fn index<'a>(target: &Node<'a>, key: &Node<'a>, budget: &mut StepsLeft) -> Resul
     }
 }
 
-/// Adds the values directly below a list or an object to `out`.
+/// Appends the direct children of a list or object to `out`.
 fn iterate<'a>(target: &Node<'a>, budget: &mut StepsLeft, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
     match borrowed(target) {
         Some(Value::Object(fields)) => {
@@ -286,7 +286,7 @@ fn iterate<'a>(target: &Node<'a>, budget: &mut StepsLeft, out: &mut Vec<Node<'a>
     }
 }
 
-/// Adds a value and everything below it to `out`. A manifest has at most 128 levels.
+/// Appends a value and all its descendants to `out`. A manifest has at most 128 levels.
 fn recurse<'a>(node: &Node<'a>, budget: &mut StepsLeft, out: &mut Vec<Node<'a>>) -> Result<(), Stop> {
     budget.take(1)?;
     out.push(node.clone());

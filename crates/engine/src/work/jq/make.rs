@@ -1,4 +1,4 @@
-//! Evaluates the expressions that make values, and name no fields.
+//! Evaluates expressions that create values rather than select fields.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use super::compile::{Expr, Test};
 use super::evaluate::{Node, Stop, failed, is_true, results};
 use object::steps::StepsLeft;
 
-/// Adds the results of an expression that makes values to `out`.
+/// Appends the results of a value-creating expression to `out`.
 pub(super) fn make<'a>(
     expression: &'a Expr,
     input: &Node<'a>,
@@ -78,7 +78,8 @@ pub(super) fn make<'a>(
     }
 }
 
-/// Adds the results of `and` or `or` to `out`: the right side counts where the left one is as `goes_on`.
+/// Appends the results of `and` or `or` to `out`. The right side is evaluated only if the left side equals
+/// `goes_on`.
 fn both<'a>(
     [left, right]: [&'a Expr; 2],
     goes_on: bool,
@@ -99,7 +100,7 @@ fn both<'a>(
     ended
 }
 
-/// Adds whether a condition comes out as `sought` for any of the values: `sought` then, else its opposite.
+/// Appends `sought` to `out` if the condition equals `sought` for any of the values, or else the opposite.
 fn quantified<'a>(
     [values, condition]: [&'a Expr; 2],
     sought: bool,

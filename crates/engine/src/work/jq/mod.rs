@@ -1,9 +1,9 @@
-//! jq path expressions of `ignoreFields`, evaluated within limits.
+//! jq path expressions in `ignoreFields`, evaluated within limits.
 //!
-//! Open Cluster Management runs `del(<expression>)` for at most a second. An engine has no clock, and an
-//! interpreter of the whole language also has no limit on memory. So the expression is read as jq, and the
-//! part of the language that names fields is evaluated, step by step. Everything else is refused by name:
-//! definitions, variables, loops, arithmetic, and functions that are not listed.
+//! OCM runs `del(<expression>)` for at most a second. An engine has no clock, and an interpreter for the whole
+//! language also has no memory limit. This module therefore parses the expression as jq, but evaluates only the
+//! part of the language that selects fields, step by step. Everything else is rejected by name: definitions,
+//! variables, loops, arithmetic, and unlisted functions.
 
 mod compare;
 mod compile;
@@ -20,13 +20,14 @@ use self::evaluate::Stop;
 use crate::applier::Path;
 use object::steps::StepsLeft;
 
-/// Longest expression in bytes. It also limits how deep the parser recurses: to about a level for a byte.
+/// The maximum length of an expression in bytes. It also limits the recursion of the parser, which is about one
+/// level per byte.
 const MAX_LENGTH: usize = 1024;
 
-/// Returns the fields of an object that an expression names, and takes its steps from those that are left.
+/// Returns the fields of an object that an expression selects. Its evaluation consumes steps.
 ///
 /// # Errors
-/// Says what of the expression is not supported, where it fails on the object, or which limit it exceeds.
+/// Describes the unsupported part, the failure on the object, or the exceeded limit.
 pub(super) fn paths(expression: &str, object: &Value, steps: &mut StepsLeft) -> Result<Vec<Path>, String> {
     let length = expression.len();
     if length > MAX_LENGTH {
@@ -39,7 +40,7 @@ pub(super) fn paths(expression: &str, object: &Value, steps: &mut StepsLeft) -> 
             Stop::Steps(why) => why.to_string(),
         })
     };
-    // Parser and evaluation recurse, and the parser is not ours.
+    // The parser and the evaluation recurse, and the parser is third-party code.
     let found = cel::with_stack_of_parser(|| catch_unwind(AssertUnwindSafe(run)));
     let found = found.unwrap_or_else(|_| Err("it failed unexpectedly".into()));
     found.map_err(|why| format!("the jq path expression {expression:?}: {why}"))

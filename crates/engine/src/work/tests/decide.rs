@@ -10,7 +10,7 @@ fn deployment(metadata: Value, spec: Value) -> Value {
     whole
 }
 
-/// Returns the decision about a Deployment with an update strategy, on a live one that is owned already.
+/// Returns the decision about a Deployment with the given update strategy and an owned live object.
 pub(super) fn decided(
     strategy: Value,
     manifest: Value,
@@ -251,7 +251,8 @@ fn a_manifest_that_can_be_applied_to_no_cluster_is_refused_in_words() {
 
 #[test]
 fn an_object_is_released_or_taken_over_only_as_the_work_owns_it() {
-    // Rows: whether the work owns the object, who owns it now, and the owners that are written.
+    // Columns: true if the work owns the object, the update strategy, the current owners, and the owners to
+    // write.
     let check = |owned: bool, strategy: Value, owners: Value, written: Option<Value>| {
         let manifest = deployment(json!({}), json!({"replicas": 1}));
         let any = json!({"group": "apps", "resource": "deployments", "name": "*", "namespace": "*"});

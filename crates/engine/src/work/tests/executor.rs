@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{served, work};
 use crate::work::{Executor, Permissions, Served, Wanted, read};
 
-/// Returns a manifest of a work whose executor has a subject.
+/// Returns a manifest of a work with the given executor.
 fn wanted(api_version: &str, resource: &str, executor: &Value) -> Wanted {
     let manifest =
         json!({"apiVersion": api_version, "kind": "K", "metadata": {"name": "m", "namespace": "n"}});

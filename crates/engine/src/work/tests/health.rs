@@ -1,8 +1,8 @@
-//! The rules that live works have from hubs before 0.2.
+//! Tests for rules in live works from hubs before 0.2.
 
 use super::*;
 
-/// The controller of the workload has seen the newest manifest.
+/// The controller of the workload has seen the latest generation.
 const OBSERVED: &str = "has(object.status) && has(object.status.observedGeneration) && \
     object.status.observedGeneration >= object.metadata.generation";
 const REPLICAS: &str = "(has(object.spec.replicas) ? object.spec.replicas : 1)";
@@ -10,8 +10,8 @@ const REPLICAS: &str = "(has(object.spec.replicas) ? object.spec.replicas : 1)";
 const ON_DELETE: &str = "has(object.spec.updateStrategy) && has(object.spec.updateStrategy.type) && \
     object.spec.updateStrategy.type == 'OnDelete'";
 
-/// Returns the expressions for a resource: it is in progress, and degraded where something tells that; `None`
-/// if it is no workload.
+/// Returns the expressions for a resource: in progress, and degraded if that is known; `None` if it is not a
+/// workload.
 fn expressions(group: &str, resource: &str) -> Option<(String, Option<String>)> {
     let count = |field: &str| format!("(has(object.status.{field}) ? object.status.{field} : 0)");
     let has_condition = |test: &str| {
@@ -58,7 +58,7 @@ fn expressions(group: &str, resource: &str) -> Option<(String, Option<String>)> 
                 None,
             )
         }
-        // The pods that are there stay as they are when the template changes.
+        // Existing pods do not change with the template.
         ("apps", "replicasets") => {
             (format!("!({OBSERVED}) || {} < {REPLICAS}", count("availableReplicas")), None)
         }
@@ -66,7 +66,7 @@ fn expressions(group: &str, resource: &str) -> Option<(String, Option<String>)> 
             let is_ready = has_condition("c.type == 'Ready' && c.status == 'True'");
             (format!("!({is_ready}) && !({})", phase("Succeeded")), Some(phase("Failed")))
         }
-        // A Job that runs holds up no rollout: it may run longer than the deadline of a cluster.
+        // A running Job does not block a rollout, because it may run longer than the deadline of a cluster.
         ("batch", "jobs") => {
             let failed = has_condition("c.type == 'Failed' && c.status == 'True'");
             (failed.clone(), Some(failed))

@@ -5,7 +5,7 @@ use crate::work::{ObjectRemoval, Served, inventory, read, removal};
 use api::work::v1::AppliedResource;
 use object::Object;
 
-/// Returns an entry from `group/version/resource/namespace/name uid`.
+/// Parses an entry from `group/version/resource/namespace/name uid`.
 fn entry(text: &str) -> AppliedResource {
     let (path, uid) = text.split_once(' ').unwrap_or((text, ""));
     let [group, version, resource, namespace, name] =
@@ -25,7 +25,7 @@ fn manifest(api_version: &str, name: &str) -> Value {
     json!({"apiVersion": api_version, "kind": "Thing", "metadata": {"name": name, "namespace": "n"}})
 }
 
-/// Lists the inventory after `before` of a work with manifests; the objects with these names exist.
+/// Checks the inventory after `before` of a work with these manifests, while the objects in `live` exist.
 fn check(before: &[&str], manifests: &[Value], how: Served, live: &[(&str, &str)], want: &[&str]) {
     let before: Vec<_> = before.iter().map(|text| entry(text)).collect();
     let wanted = read(&work(json!({"workload": {"manifests": manifests}})), |_| how.clone());

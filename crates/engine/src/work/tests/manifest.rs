@@ -5,7 +5,7 @@ use crate::work::{ApplyDecision, ApplyRefusal, Served, Wanted, decide, read, sta
 use api::work::v1::{AppliedResource, ManifestWork};
 use object::steps::MAX_STEPS;
 
-/// Returns a work with the ConfigMap `n/a` and more fields of its spec.
+/// Returns a work with the ConfigMap `n/a` and additional spec fields.
 fn with_map(more: Value) -> ManifestWork {
     let metadata = json!({"name": "a", "namespace": "n", "uid": "x"});
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});

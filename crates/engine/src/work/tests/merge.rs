@@ -19,7 +19,7 @@ fn container(values: &[&str]) -> Value {
     json!({"name": "a", "image": "i:1", "env": env, "resources": {"limits": {"cpu": "1000m"}}})
 }
 
-/// Returns the container as the API server writes it, after a webhook has added a variable.
+/// Returns the container as stored by the API server, after a webhook has added a variable.
 fn stored(values: &[&str]) -> Value {
     let mut stored = container(values);
     stored["resources"]["limits"]["cpu"] = "1".into();
@@ -207,16 +207,16 @@ fn what_was_created_or_merged_becomes_applied_so_that_an_apply_removes_it() {
     let manifest = deployment(json!({}), container(&["1"]), json!({}));
     let merged = json!({"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:paused": {}}});
     let before = live(json!([entry("Update", merged.clone()), of_others]));
-    // An object that is as the last manifest says is left alone.
+    // An object that matches the last manifest is not changed.
     assert_eq!(decided(update(), manifest.clone(), before.clone(), true), ApplyDecision::Leave);
     let patch = patched(decided(update(), manifest.clone(), before, false));
     assert_eq!(patch, json!({"metadata": {"managedFields": [entry("Apply", merged.clone()), of_others]}}));
     let after = live(patch["metadata"]["managedFields"].clone());
     applied(decided(update(), manifest.clone(), after, false));
-    // An entry of metadata alone is that of a patch of the owners.
+    // An entry with only metadata comes from a patch of the owners.
     let owners = json!({"f:metadata": {"f:ownerReferences": {}}});
     applied(decided(update(), manifest.clone(), live(json!([entry("Update", owners)])), false));
-    // `ServerSideApply` takes nothing that was not applied.
+    // `ServerSideApply` does not convert fields that were never applied.
     let strategy = json!({"type": "ServerSideApply", "serverSideApply": {"force": true}});
     applied(decided(strategy, manifest, live(json!([entry("Update", merged)])), false));
 }

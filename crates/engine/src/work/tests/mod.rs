@@ -1,4 +1,4 @@
-//! Tests of works, from the manifests and the live objects to the writes and the status.
+//! Tests of works, from manifests and live objects to writes and status.
 
 mod decide;
 mod executor;
@@ -35,7 +35,7 @@ fn work(spec: Value) -> ManifestWork {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-/// Returns a kind that is served as a resource in namespaces.
+/// Returns a kind that is served as a namespaced resource.
 fn served(resource: &str) -> Served {
     Served::As { resource: resource.into(), namespaced: true }
 }

@@ -1,4 +1,4 @@
-//! The permissions that an agent needs for its works.
+//! Tests for the permissions that an agent needs for its works.
 
 use api::work::v1::ManifestWork;
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! The status of a work as the hub reads it. Types, reasons and messages are those of Open Cluster
-//! Management.
+//! Tests for the status of a work as read by the hub. Types, reasons and messages are OCM's.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ fn manifest(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}})
 }
 
-/// Returns a work of generation 2 with these ConfigMaps; `config` is for all of them.
+/// Returns a work of generation 2 with these ConfigMaps; `config` applies to all of them.
 fn maps(names: &[&str], config: Value) -> ManifestWork {
     let manifests: Vec<_> = names.iter().map(|name| manifest(name)).collect();
     let mut config = config;
@@ -41,7 +40,7 @@ fn live(data: Value) -> Object {
     object(live)
 }
 
-/// Sets the status of a work after a reconciliation at a second.
+/// Sets the status of a work after a reconciliation at the given second.
 fn report(work: &mut ManifestWork, seen: &[ManifestResult<'_>], second: i64) {
     work.status = Some(work_status(work, &manifests(work), seen, at(second)));
 }
@@ -167,7 +166,7 @@ fn a_new_generation_says_nothing_until_all_of_its_manifests_are_applied() {
     assert_eq!(times(of_manifest(&status, 1)), [(3, Some(3))]);
 }
 
-/// Returns a work of generation 2 with a stored condition of its manifest `a`.
+/// Returns a work of generation 2 with a stored condition for its manifest `a`.
 fn stored(type_: &str, status: &str, generation: i64) -> ManifestWork {
     let mut work = maps(&["a"], json!({}));
     let condition = json!({"type": type_, "status": status, "reason": "R", "message": "",

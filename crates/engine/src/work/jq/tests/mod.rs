@@ -28,7 +28,7 @@ fn found(expression: &str) -> Result<Vec<Vec<String>>, String> {
     paths(expression, &manifest(), &mut StepsLeft(MAX_STEPS))
 }
 
-/// Returns the path to an existing value with all its steps as text, a negative index counted from the end.
+/// Returns the path to an existing value with all steps as strings and resolved negative indexes.
 fn existing(path: &[Value], manifest: &Value) -> Option<Vec<String>> {
     let mut value = manifest;
     let mut names = Vec::new();
@@ -64,7 +64,7 @@ fn expressions_find_the_fields_that_gojq_finds() {
         let answer: Vec<Vec<Value>> = serde_json::from_str(answer).unwrap();
         let theirs: BTreeSet<_> = answer.iter().filter_map(|path| existing(path, &manifest)).collect();
         let ours = ours.unwrap_or_else(|why| panic!("{expression}: {why}"));
-        // A path to nothing removes nothing.
+        // A path to a missing value removes nothing.
         let is_there = |path: &&Vec<String>| manifest.pointer(&pointer(path)).is_some();
         let ours: BTreeSet<_> = ours.iter().filter(is_there).cloned().collect();
         assert_eq!(ours, theirs, "{expression}");
@@ -127,7 +127,7 @@ fn what_is_not_evaluated_is_refused_by_name() {
     assert!(pattern.contains("is invalid or too large"), "{pattern}");
 }
 
-/// What gojq's answers have no row for.
+/// Cases that gojq's answers do not cover.
 #[test]
 fn values_are_compared_contained_and_of_a_type_as_in_jq() {
     let object = json!({"text": "ab", "list": [null, true, false], "n": 9_007_199_254_740_993_u64,
@@ -192,7 +192,7 @@ fn a_hostile_expression_ends_within_its_steps() {
         let error = paths(expression, object, &mut steps).unwrap_err();
         assert!(error.contains("too many steps"), "{error}");
     };
-    // Each stage multiplies what the one before it finds.
+    // Each stage multiplies the results of the previous one.
     check(&["(.,.)"; 100].join("|"), &manifest());
     check(&["..?"; 100].join("|"), &manifest());
     check(&format!("{} | select(false)", ["(., .)"; 60].join("|")), &manifest());
@@ -204,9 +204,9 @@ fn a_hostile_expression_ends_within_its_steps() {
         nested = format!("({nested}|.,.)");
     }
     check(&nested, &manifest());
-    // A failure that is caught does not give steps back.
+    // A caught failure does not refund steps.
     check(&format!("({})?", ["(., .)"; 60].join("|")), &manifest());
-    // Large values are paid for by their size: comparing, searching, matching and naming them.
+    // Comparing, searching, matching and selecting large values cost steps by their size.
     let text = "a".repeat(1 << 20);
     let large = json!({"a": [text, text, text, text], "b": {text.clone(): {"c": 1}}});
     check(".a[] == .a[]", &large);
@@ -247,7 +247,7 @@ fn texts_keys_and_regular_expressions_are_paid_for_by_their_size() {
     check("(., .) | has(.k)");
     check(".[.k] == (1, 2)");
     check(".t | test(\"[ab]{500}x\")");
-    // Reading an expression and compiling what it matches cost steps, too.
+    // Parsing an expression and compiling its regular expressions cost steps, too.
     for expression in [format!("select(false{})", " ".repeat(900)), "select(test(\"a{500}\")?).x".into()] {
         let mut steps = StepsLeft(MAX_STEPS);
         assert!(paths(&expression, &json!({}), &mut steps).is_ok(), "{expression}");
