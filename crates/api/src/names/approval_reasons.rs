@@ -4,7 +4,7 @@
 pub const PLAN_NOT_APPROVED: &str = "PlanNotApproved";
 /// Deletions need an approval, or wait for a point in time.
 pub const DELETIONS_HELD: &str = "DeletionsHeld";
-/// A RolloutPolicy waits for another ConfigRepo's deletion.
+/// A RolloutPolicy would allow a deletion in another ConfigRepo, which must be approved first.
 pub const POLICY_HELD: &str = "PolicyHeld";
 /// A freeze window is open.
 pub const FROZEN: &str = "Frozen";

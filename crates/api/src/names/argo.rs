@@ -7,7 +7,7 @@ pub const ARGO_GROUP: &str = "argoproj.io";
 pub const APPLICATION_SET_REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
 /// On a Secret, `cluster` declares a cluster to Argo CD.
 pub const ARGO_SECRET_TYPE_LABEL: &str = "argocd.argoproj.io/secret-type";
-/// On an Application, `true` makes the Argo CD of its cluster ignore it.
+/// On an Application, `true` makes the Argo CD on the same cluster ignore it.
 pub const SKIP_RECONCILE_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
 /// On an Application, makes Argo CD compare it again. Argo CD then removes the annotation.
 pub const APPLICATION_REFRESH_ANNOTATION: &str = "argocd.argoproj.io/refresh";
