@@ -1,5 +1,5 @@
-//! The parts of the API machine that take bytes from outside. No input may panic, take long or grow
-//! (`tests/fuzz/run`).
+//! Fuzz targets for the parts of the store that parse external bytes. No input may cause a panic, or excessive
+//! time or memory (`tests/fuzz/run`).
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -20,7 +20,7 @@ use object::{Object, Selector};
 use serde_json::{Value, json};
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// Texts that mean something to the targets.
+/// Words that are meaningful to the targets.
 const WORDS: [&str; 24] = [
     "{",
     "}",
@@ -48,7 +48,7 @@ const WORDS: [&str; 24] = [
     "\u{e4}",
 ];
 
-/// Runs a target with the inputs in `seeds/` and with its corpus.
+/// Runs a target with the inputs in `seeds/` and its corpus.
 fn fuzz(name: &str, run: fn(&[u8])) {
     let path = format!("{}/fuzz/seeds/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("a file of seeds");
@@ -109,7 +109,7 @@ thread_local! {
     static STORE: OnceCell<Store> = const { OnceCell::new() };
 }
 
-/// Returns a new store, with a kind whose schema has most keywords.
+/// Returns a new store with a kind whose schema has most keywords.
 fn store() -> Store {
     let made = || {
         let mut store = Store::new(1, now());
@@ -163,7 +163,7 @@ fn things() -> ResourcePath {
     ResourcePath::resource("fuzz.dev", "v1", "things").within("default").named("a")
 }
 
-/// Checks that a store can be read back from its journal, from a watch and from a list.
+/// Checks that the objects of a store can be read back.
 fn check(store: &mut Store) {
     for entry in store.snapshot() {
         let Some(object) = entry.object else { continue };
@@ -174,7 +174,7 @@ fn check(store: &mut Store) {
     }
 }
 
-/// Returns two parts of an input, parted by the first line end.
+/// Splits an input at its first newline.
 fn halves(data: &[u8]) -> Option<(&str, &str)> {
     std::str::from_utf8(data).ok()?.split_once('\n')
 }
@@ -190,7 +190,7 @@ fn jsonpath(data: &[u8]) {
     }
 }
 
-/// Reads label selectors as text, and field selectors through a list.
+/// Parses label selectors, and field selectors through a list.
 fn selector(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(selector) = text.parse::<Selector>() {
@@ -204,7 +204,7 @@ fn selector(data: &[u8]) {
     let _ = store().list(&target, &pages);
 }
 
-/// Reads durations, quantities, names, labels and times.
+/// Parses durations, quantities, names, labels and times.
 fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(duration) = object::duration::parse(text) {
@@ -226,7 +226,7 @@ fn protobufs(data: &[u8]) {
     let _ = protobuf::decode(&body);
 }
 
-/// Evaluates a rule in CEL on the values of a kind.
+/// Evaluates a CEL rule on the values of a kind.
 fn rule(data: &[u8]) {
     let Some((rule, value)) = halves(data) else { return };
     let value = serde_json::from_str(value).unwrap_or_else(|_| {
@@ -281,7 +281,7 @@ fn admission(data: &[u8]) {
     let _ = create(&mut store, "", "v1", "configmaps", map);
 }
 
-/// Reads the schema of a definition, and an object of it.
+/// Parses the schema of a definition and an object of the kind.
 fn schema(data: &[u8]) {
     let Some((schema, value)) = halves(data) else { return };
     let Ok(schema) = serde_json::from_str(schema) else { return };
@@ -312,7 +312,7 @@ fn patch(data: &[u8]) {
     check(&mut store);
 }
 
-/// Configurations that two managers apply in turn, one a line.
+/// Applies configurations, one per line, by two managers in turn.
 fn apply(data: &[u8]) {
     let mut store = store();
     for (i, line) in data.split(|byte| *byte == b'\n').take(8).enumerate() {

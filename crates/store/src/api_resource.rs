@@ -1,4 +1,4 @@
-//! The served resources: their names, versions and rules.
+//! The served resources, with their names, versions and rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,63 +8,63 @@ use serde_json::Value;
 use super::Schema;
 use super::builtin::{BuiltinKind, PrinterColumn, Subresource};
 
-/// Group and plural name, under which objects of all versions are stored.
+/// A group and plural name, under which objects of all versions are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupResource {
-    /// API group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Resource in the plural.
+    /// The plural name.
     pub resource: String,
 }
 
 impl GroupResource {
-    /// Names a resource.
+    /// Creates the ID of a resource.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// Namespaces: their phase decides about the objects in them.
+    /// Returns the resource of namespaces, whose phase restricts the objects in them.
     pub(super) fn namespaces() -> Self {
         Self::new("", "namespaces")
     }
 
-    /// Returns the resource of the CustomResourceDefinitions, which decide what is served.
+    /// Returns the resource of CustomResourceDefinitions, which decide what is served.
     pub(super) fn definitions() -> Self {
         Self::new("apiextensions.k8s.io", "customresourcedefinitions")
     }
 }
 
-/// A kind of objects and how the server treats it: what discovery lists as an `APIResource`, and the rules of
-/// its versions.
+/// A kind of object and how the server treats it: what discovery lists as an `APIResource`, and the rules of its
+/// versions.
 #[derive(Clone, Debug)]
 pub struct ApiResource {
-    /// API group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Kind.
+    /// The kind.
     pub kind: String,
-    /// Kind of lists.
+    /// The kind of lists.
     pub list_kind: String,
-    /// Name in paths.
+    /// The plural name, used in paths.
     pub plural: String,
-    /// Name for people.
+    /// The singular name.
     pub singular: String,
-    /// Other names that kubectl takes.
+    /// Other names that kubectl accepts.
     pub short_names: Vec<String>,
-    /// Groups of resources that kubectl takes, such as `all`.
+    /// Groups of resources that kubectl accepts, such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// The versions, in order of preference.
     pub versions: Vec<Version>,
-    /// Name of the version objects are stored in.
+    /// The version in which objects are stored.
     pub storage: String,
-    /// When `metadata.generation` counts.
+    /// Which changes increase `metadata.generation`.
     pub generation: Generation,
-    /// The names that objects may have.
+    /// The allowed object names.
     pub names: NameRule,
-    /// Whether an update may come without a resource version.
+    /// Whether updates may omit the resource version.
     pub unconditional_update: bool,
-    /// Whether a PUT or a merge may create the object.
+    /// Whether a PUT may create the object.
     pub create_on_update: bool,
     /// The built-in kind; `None` for custom kinds.
     pub(super) builtin: Option<&'static BuiltinKind>,
@@ -73,99 +73,99 @@ pub struct ApiResource {
 /// One version of a resource.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Name, such as `v1alpha1`.
+    /// The name, such as `v1alpha1`.
     pub name: String,
     /// Whether clients may use it.
     pub served: bool,
-    /// The warning to clients; `None` while the version is not deprecated.
+    /// The deprecation warning for clients; `None` if the version is not deprecated.
     pub deprecation: Option<String>,
     /// The fields, defaults and checks of objects.
     pub schema: Arc<Schema>,
     /// The schema as OpenAPI, for `kubectl explain`. Built-in kinds refer to [`super::definitions`].
     pub openapi: Arc<Value>,
-    /// CEL rules, compiled.
+    /// The compiled CEL rules.
     pub rules: Option<Arc<super::Rules>>,
     /// Whether `status` is a subresource.
     pub status: bool,
-    /// Paths of the scale subresource.
+    /// The paths of the scale subresource.
     pub scale: Option<Scale>,
-    /// Columns of `kubectl get`.
+    /// The columns of `kubectl get`.
     pub columns: Vec<Column>,
-    /// Paths that field selectors may name, beside `metadata.name` and `metadata.namespace`.
+    /// The paths for field selectors, besides `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<String>,
 }
 
-/// When `metadata.generation` counts.
+/// Which changes increase `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// Never: the field stays absent.
+    /// None; the field is absent.
     Never,
-    /// Whenever a field beside metadata and status changes.
+    /// Changes to any field outside metadata and status.
     Spec,
-    /// Whenever a field beside metadata changes, for custom resources without a status subresource.
+    /// Changes to any field outside metadata, for custom resources without a status subresource.
     All,
 }
 
-/// The names that objects may have.
+/// The allowed object names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
-    /// RFC 1123 subdomain.
+    /// RFC 1123 subdomains.
     Subdomain,
-    /// RFC 1123 label.
+    /// RFC 1123 labels.
     Label,
-    /// RFC 1035 label.
+    /// RFC 1035 labels.
     Label1035,
-    /// Anything that can be one part of a path.
+    /// Any valid path segment.
     PathSegment,
 }
 
 /// The paths that the scale subresource reads and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Field names to the wanted number of replicas.
+    /// The field names leading to the desired number of replicas.
     pub spec_replicas: Vec<String>,
-    /// Field names to the observed number of replicas.
+    /// The field names leading to the observed number of replicas.
     pub status_replicas: Vec<String>,
-    /// Field names to the serialised selector.
+    /// The field names leading to the serialized selector.
     pub selector: Option<Vec<String>>,
-    /// Whether it is of a built-in kind, whose replicas are never absent.
+    /// Whether the kind is built-in, so that its replicas are never absent.
     pub is_builtin: bool,
 }
 
-/// One column of `kubectl get`.
+/// A column of `kubectl get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Heading.
+    /// The heading.
     pub name: String,
-    /// OpenAPI type of the cells.
+    /// The OpenAPI type of the cells.
     pub type_: String,
-    /// OpenAPI format of the cells.
+    /// The OpenAPI format of the cells.
     pub format: String,
     /// The meaning of the cells.
     pub description: String,
-    /// 0 for always, higher for `-o wide`.
+    /// 0 to always show the column, higher for `-o wide`.
     pub priority: i64,
-    /// JSONPath of the cell.
+    /// The JSONPath of the cell.
     pub path: String,
 }
 
 impl ApiResource {
-    /// Returns group and plural name.
+    /// Returns the group and plural name.
     pub fn id(&self) -> GroupResource {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
-    /// Returns the resource that its objects are stored under: events of both groups are stored in one place.
+    /// Returns the resource under which objects are stored: events of both groups are stored together.
     pub(super) fn id_of_storage(&self) -> GroupResource {
         self.builtin.and_then(BuiltinKind::storage).unwrap_or_else(|| self.id())
     }
 
-    /// Returns whether a CustomResourceDefinition made it.
+    /// Returns true if a CustomResourceDefinition defines the resource.
     pub fn is_custom(&self) -> bool {
         self.builtin.is_none()
     }
 
-    /// Returns the subresources beside `status` and `scale`.
+    /// Returns the subresources besides `status` and `scale`.
     pub fn subresources(&self) -> &'static [Subresource] {
         self.builtin.map_or(&[], |kind| kind.subresources)
     }
@@ -175,17 +175,17 @@ impl ApiResource {
         self.builtin.is_none_or(|kind| kind.has_collection_delete)
     }
 
-    /// Returns whether a deletion is answered with the object instead of a `Status`.
+    /// Returns true if the response to a deletion is the object instead of a `Status`.
     pub fn returns_deleted(&self) -> bool {
         self.builtin.is_some_and(|kind| kind.returns_deleted)
     }
 
-    /// Returns the columns that `kubectl get` prints; `None` for custom kinds, whose versions have them.
+    /// Returns the columns of `kubectl get`; `None` for custom kinds, whose versions define them.
     pub fn printer_columns(&self) -> Option<&'static [PrinterColumn]> {
         self.builtin.map(|kind| kind.columns)
     }
 
-    /// Returns a served version.
+    /// Returns a version if it is served.
     pub fn served(&self, version: &str) -> Option<&Version> {
         self.versions.iter().find(|v| v.served && v.name == version)
     }
@@ -196,5 +196,5 @@ impl ApiResource {
     }
 }
 
-/// Every resource the server knows, by group and plural name.
+/// Every resource of the server by group and plural name.
 pub type ApiResources = BTreeMap<GroupResource, Arc<ApiResource>>;

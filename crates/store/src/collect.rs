@@ -1,11 +1,11 @@
 //! The garbage collector, and the controllers that empty namespaces and definitions that are being deleted.
 //!
-//! A write notes the objects that it may affect ([`OwnerGraph::note`]), and [`Store::collect`] checks each of
+//! A write queues the objects that it may affect ([`OwnerGraph::note`]), and [`Store::collect`] checks each of
 //! them once. So the cost of a round depends on the changes and not on the number of objects, and its order
 //! depends only on the store.
 //!
-//! One write can concern every object of a namespace. So a server works in slices ([`Store::collect_some`]), and
-//! answers others between them.
+//! One write can affect every object of a namespace. So a server works in slices ([`Store::collect_some`]), and
+//! answers requests between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -21,16 +21,16 @@ use super::metadata::{FOREGROUND, ORPHAN, Owner};
 use super::slice::Slice;
 use super::{GroupResource, Propagation, Store, crd, delete, metadata};
 
-/// The objects that name each owner, and the queue of objects to check.
+/// The dependents of each owner, and the queue of objects to check.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnerGraph {
-    /// The dependents of each owner, by its uid.
+    /// The dependents of each owner by its uid.
     dependents: BTreeMap<String, BTreeSet<ObjectId>>,
-    /// Objects that are being deleted, by uid: they may wait for their dependents.
+    /// Objects that are being deleted, by uid, because they may wait for their dependents.
     going: BTreeMap<String, ObjectId>,
     /// Objects to check in the next round.
     pending: BTreeSet<ObjectId>,
-    /// Uids of objects that are gone and whose dependents are not all pending yet, with the last one that is.
+    /// Uids of deleted objects whose dependents are not all queued yet, with the last queued dependent.
     gone: BTreeMap<String, Option<ObjectId>>,
     round: Round,
 }
@@ -38,28 +38,28 @@ pub(super) struct OwnerGraph {
 /// A round of checks.
 #[derive(Clone, Debug, Default)]
 struct Round {
-    /// Objects that are not checked yet.
+    /// Objects that have not been checked.
     left: BTreeSet<ObjectId>,
-    /// The revision at its start.
+    /// The revision at the start.
     began: u64,
-    /// The progress of a check during which a slice ended, and its object.
+    /// The object and progress of a check that the end of a slice interrupted.
     paused: Option<(ObjectId, Pass)>,
 }
 
-/// A walk over the objects that are deleted or changed with another one.
+/// The progress of a walk over the objects that are deleted or changed along with another one.
 #[derive(Clone, Debug, Default)]
 struct Pass {
-    /// True while it goes over the content of a namespace or a definition, after the dependents.
+    /// Whether the walk has reached the content of a namespace or definition, after the dependents.
     of_content: bool,
-    /// The last object that was visited.
+    /// The last visited object.
     last: Option<ObjectId>,
-    /// True if one of them blocks the deletion of their owner.
+    /// Whether one of the objects blocks the deletion of their owner.
     blocked: bool,
 }
 
-/// Most rounds of [`Store::settle`]; no chain of owners is longer.
+/// The maximum number of rounds in [`Store::settle`]. No chain of owners is longer.
 const ROUNDS_LIMIT: usize = 1_000;
-/// Objects that are looked up at once in a walk over many.
+/// The number of objects to look up at once in a walk.
 const BATCH: usize = 128;
 
 impl OwnerGraph {
@@ -114,7 +114,7 @@ impl OwnerGraph {
         self.gone.clear();
     }
 
-    /// Queues some dependents of an object that is gone; returns how many, and `None` if there are no more.
+    /// Queues some dependents of a deleted object; returns how many, or `None` if none are left.
     fn queue_dependents(&mut self) -> Option<usize> {
         let (uid, last) = self.gone.pop_first()?;
         let next = self.dependents_after(&uid, last.as_ref());
@@ -126,14 +126,14 @@ impl OwnerGraph {
         Some(count)
     }
 
-    /// Returns the next dependents of an owner.
+    /// Returns the next dependents of an owner, after `last`.
     fn dependents_after(&self, uid: &str, last: Option<&ObjectId>) -> Vec<ObjectId> {
         let after = (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let dependents = self.dependents.get(uid).into_iter();
         dependents.flat_map(|places| places.range::<ObjectId, _>(after)).take(BATCH).cloned().collect()
     }
 
-    /// Queues every object again that may wait for another one.
+    /// Queues every object that may wait for another one.
     pub(super) fn enqueue_waiting<'a>(&mut self, objects: impl Iterator<Item = (ObjectId, &'a Arc<Object>)>) {
         let waits = |object: &Object| object.is_terminating() || !owner_uids(object).is_empty();
         self.pending.extend(objects.filter(|(_, object)| waits(object)).map(|(id, _)| id));
@@ -149,15 +149,15 @@ fn owner_uids(object: &Object) -> BTreeSet<String> {
     list.filter_map(|owner| owner.get("uid").and_then(Value::as_str)).map(str::to_owned).collect()
 }
 
-/// The state of an owner that an object names.
+/// The state of an owner reference.
 enum OwnerState {
     Present(ObjectId, Arc<Object>),
     Absent,
-    /// Its kind is not served, or cannot own this object, so nothing is known.
+    /// The state is unknown, because its kind is not served or cannot own this object.
     Unknown,
 }
 
-/// Returns when an object was last written, as far as its metadata says; a time in the future does not count.
+/// Returns when an object was last written according to its metadata, ignoring times in the future.
 fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
     let managed = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten();
     let times =
@@ -167,21 +167,21 @@ fn last_write(object: &Object, now: Timestamp) -> Option<Timestamp> {
 }
 
 impl Store {
-    /// Does one round; returns whether it wrote anything.
+    /// Runs one round; returns true if it wrote anything.
     ///
-    /// It collects garbage as kube-controller-manager does: an object is deleted when all of its owners are
-    /// gone; if some are left, the references to the others are removed. `foregroundDeletion` waits for
-    /// blocking dependents, and `orphan` removes their owner references.
+    /// It collects garbage like kube-controller-manager. An object is deleted when all of its owners are gone; if
+    /// some remain, the references to the others are removed. `foregroundDeletion` waits for blocking dependents,
+    /// and `orphan` removes the dependents' owner references.
     pub fn collect(&mut self, now: Timestamp) -> bool {
         self.collect_within(&mut Slice::unlimited(), now)
     }
 
-    /// Does a part of a round that takes little time; returns whether anything is left to do.
+    /// Runs a short part of a round; returns true if there is more to do.
     pub fn collect_some(&mut self, now: Timestamp) -> bool {
         self.collect_within(&mut Slice::default(), now)
     }
 
-    /// Does rounds until nothing is left to do.
+    /// Runs rounds until nothing is left to do.
     pub fn settle(&mut self, now: Timestamp) {
         for _ in 0..ROUNDS_LIMIT {
             if !self.collect(now) {
@@ -190,7 +190,7 @@ impl Store {
         }
     }
 
-    /// Continues the round, or begins another one; returns whether there is more to do.
+    /// Continues the round, or starts another one; returns true if there is more to do.
     fn collect_within(&mut self, slice: &mut Slice, now: Timestamp) -> bool {
         if self.owner_graph.round.left.is_empty() {
             while let Some(count) = self.owner_graph.queue_dependents() {
@@ -214,8 +214,8 @@ impl Store {
         self.revision() != self.owner_graph.round.began
     }
 
-    /// Deletes the events that were not written for this long, from the one after `last` on, in a slice that takes
-    /// little time. Returns the last event that it looked at, if there are more.
+    /// Deletes events after `last` that have not been written for `keep`, in a short slice. Returns the last event
+    /// that it inspected, if there are more.
     pub fn expire_events(&mut self, keep: SignedDuration, last: Option<&Key>, now: Timestamp) -> Option<Key> {
         let events = GroupResource::new("", "events");
         let is_old = |object: &Object| last_write(object, now).is_none_or(|at| now.duration_since(at) > keep);
@@ -241,7 +241,7 @@ impl Store {
         self.collections.get(&id.0)?.objects.get(&id.1)
     }
 
-    /// Checks an object. Returns how far it came if the slice is over before the end.
+    /// Checks an object. Returns its progress if the slice ends first.
     fn collect_object(&mut self, id: &ObjectId, slice: &mut Slice, now: Timestamp) -> Option<Pass> {
         let paused = self.owner_graph.round.paused.take();
         let mut pass = paused.filter(|(of, _)| of == id).map(|(_, pass)| pass).unwrap_or_default();
@@ -278,8 +278,8 @@ impl Store {
         None
     }
 
-    /// Visits the objects of a walk, batch by batch, until it or the slice is over; returns whether it came to the
-    /// end.
+    /// Visits the objects of a walk in batches until the walk or the slice ends; returns true if the walk is
+    /// complete.
     fn walk(
         &mut self,
         (pass, slice): (&mut Pass, &mut Slice),
@@ -295,7 +295,7 @@ impl Store {
                     visit(self, pass, &id, &object);
                 }
                 pass.last = Some(id);
-                // Each slice visits one at least.
+                // Each slice visits at least one object.
                 if slice.is_over() {
                     return false;
                 }
@@ -399,7 +399,7 @@ impl Store {
         is_whole
     }
 
-    /// Deletes a dependent of an owner that waits for it, or removes the reference if there are other owners.
+    /// Deletes a dependent for which an owner waits, or removes the reference if it has other owners.
     fn delete_dependent(&mut self, id: &ObjectId, object: &Object, owner: &Object, now: Timestamp) {
         let others = metadata::owners(object)
             .iter()
@@ -433,7 +433,7 @@ impl Store {
         is_whole
     }
 
-    /// Returns the next objects in a namespace.
+    /// Returns the next objects in a namespace, after `last`.
     fn inside(&self, namespace: &str, last: Option<&ObjectId>, most: usize) -> Vec<ObjectId> {
         let from = last.map_or(Bound::Unbounded, |(resource, _)| Bound::Included(resource));
         let collections = self.collections.range::<GroupResource, _>((from, Bound::Unbounded));
@@ -472,7 +472,8 @@ impl Store {
         is_whole
     }
 
-    /// Changes a stored object as the control plane, and removes it if nothing holds it any more.
+    /// Changes a stored object as the control plane, and removes it if it is terminating and has no finalizers
+    /// left.
     fn edit(&mut self, id: &ObjectId, change: impl FnOnce(&mut Object)) {
         let Some(collection) = self.collections.get(&id.0) else { return };
         let (resource, Some(old)) = (collection.resource.clone(), collection.objects.get(&id.1)) else {

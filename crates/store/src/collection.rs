@@ -1,4 +1,4 @@
-//! The objects of one resource, and their recent changes.
+//! The objects of one resource and their recent changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -10,24 +10,24 @@ use object::{Key, Object};
 
 use super::{ApiResource, GroupResource};
 
-/// An object's resource and key.
+/// The resource and key of an object.
 pub(super) type ObjectId = (GroupResource, Key);
 
-/// Changes that are kept for each resource. A watcher that is further behind has to list again, as with a
-/// real API server.
+/// The number of changes to keep for each resource. As with a real API server, a watcher that is further behind
+/// has to list again.
 pub(super) const LOG_LIMIT: usize = 16_384;
-/// Approximate bytes of objects that these changes hold: 42 objects of the largest size.
+/// The approximate size of the objects in these changes: 42 objects of the maximum size.
 const LOG_BYTES: usize = 64 << 20;
 
-/// One resource with its objects, in their storage version, and its recent history.
+/// A resource with its objects, in their storage version, and its recent history.
 #[derive(Clone, Debug)]
 pub(super) struct Collection {
     pub(super) resource: Arc<ApiResource>,
     pub(super) objects: BTreeMap<Key, Arc<Object>>,
     pub(super) log: VecDeque<WatchCacheEvent>,
-    /// The sum of [`WatchCacheEvent::weight`] over the log.
+    /// The total [`WatchCacheEvent::weight`] of the log.
     pub(super) log_bytes: usize,
-    /// Changes at this revision and before are dropped.
+    /// Changes at or before this revision have been dropped.
     pub(super) compacted: u64,
 }
 
@@ -42,21 +42,21 @@ pub(super) struct WatchCacheEvent {
 }
 
 impl WatchCacheEvent {
-    /// Returns the approximate bytes that are kept for this change. The old object belongs to the change that
-    /// made it.
+    /// Returns the approximate memory of this change, in bytes. The old object counts for the change that created
+    /// it.
     fn weight(&self) -> usize {
         self.new.as_ref().or(self.old.as_ref()).map_or(0, |object| weight_of(object))
     }
 }
 
-/// Returns the approximate bytes of an object in memory.
+/// Returns the approximate memory of an object, in bytes.
 pub(super) fn weight_of(object: &Object) -> usize {
     size_of::<Value>() + below(&object.0)
 }
 
-/// Returns the approximate bytes of a value in memory, which are many times those of its text.
+/// Returns the approximate memory of a value, in bytes, which is many times the size of its text.
 fn weight(value: &Value) -> usize {
-    // Lists that grow take up to twice the space of their items.
+    // A growing list takes up to twice the space of its items.
     let content = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len() + ALLOCATION,
@@ -72,9 +72,10 @@ fn below(fields: &serde_json::Map<String, Value>) -> usize {
     fields.len().div_ceil(HALF_NODE) * NODE + fields.iter().map(content).sum::<usize>()
 }
 
-/// Bytes that the allocator needs beside those of a small text.
+/// The allocator's overhead for a small text, in bytes.
 const ALLOCATION: usize = 16;
-/// Bytes of a node of a `BTreeMap` with a string and a value in each of its eleven places, and its least entries.
+/// The size of a `BTreeMap` node with eleven strings and values, in bytes, and the minimum number of entries in a
+/// node.
 const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
 const HALF_NODE: usize = 6;
 
@@ -83,7 +84,7 @@ impl Collection {
         Self { resource, objects: BTreeMap::new(), log: VecDeque::new(), log_bytes: 0, compacted: revision }
     }
 
-    /// Returns the objects of one namespace, or all if it is empty.
+    /// Returns the objects in a namespace, or all objects if it is empty.
     pub(super) fn within<'a>(
         &'a self,
         namespace: &'a str,
@@ -91,7 +92,7 @@ impl Collection {
         self.within_after(namespace, None)
     }
 
-    /// The same, for those after a key.
+    /// Returns the objects in a namespace after a key.
     pub(super) fn within_after<'a>(
         &'a self,
         namespace: &'a str,
@@ -103,7 +104,7 @@ impl Collection {
             .take_while(move |(key, _)| namespace.is_empty() || key.namespace == namespace)
     }
 
-    /// Returns the changes after a revision, oldest first; `None` if some of them are dropped.
+    /// Returns the changes after a revision, oldest first; `None` if some of them have been dropped.
     pub(super) fn since(&self, revision: u64) -> Option<impl Iterator<Item = &WatchCacheEvent>> {
         (revision >= self.compacted).then(|| {
             let from = self.log.partition_point(|change| change.revision <= revision);
@@ -111,7 +112,7 @@ impl Collection {
         })
     }
 
-    /// Returns the objects as they were at a revision; `None` if that history is dropped.
+    /// Returns the objects at a revision; `None` if that history has been dropped.
     pub(super) fn at(&self, revision: u64) -> Option<BTreeMap<&Key, &Arc<Object>>> {
         let mut objects: BTreeMap<_, _> = self.objects.iter().collect();
         let undone: Vec<_> = self.since(revision)?.collect();
@@ -136,7 +137,7 @@ impl Collection {
         }
     }
 
-    /// Drops every change at or before a revision.
+    /// Drops all changes at or before a revision.
     pub(super) fn compact(&mut self, revision: u64) {
         while self.log.front().is_some_and(|change| change.revision <= revision) {
             self.forget_oldest();

@@ -1,18 +1,18 @@
-//! Estimates the cost of CEL rules before their evaluation, because a running evaluation cannot be stopped.
+//! Estimates the cost of CEL rules before they are evaluated, because a running evaluation cannot be stopped.
 //!
-//! The estimate uses the sizes of the present values, as the cost estimation of kube-apiserver uses the
-//! limits of the schema (KEP-2876). It is coarse: each element of a list counts as if its lists were as long
-//! as the longest list of the object.
+//! The estimate uses the sizes of the actual values, just as kube-apiserver uses the limits in the schema
+//! (KEP-2876). It is coarse: for each element, every list counts as being as long as the longest list in the
+//! object.
 
 use kube_cel::CompiledSchema;
 use kube_cel::cel::Program;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
 use serde_json::Value;
 
-/// Steps that the rules of one object may take, a second or two of evaluation (apiserver `PerCallLimit`).
+/// The steps that the rules of one object may take: a second or two of evaluation (apiserver `PerCallLimit`).
 pub(super) const BUDGET: f64 = 1e6;
 
-/// Functions whose result is as small as a boolean or a number.
+/// Functions whose result is as small as a boolean or number.
 const SMALL: [&str; 16] = [
     "_==_",
     "_!=_",
@@ -32,38 +32,39 @@ const SMALL: [&str; 16] = [
     "indexOf",
 ];
 
-/// Elements of the longest list of `lists.range`.
+/// The length of the longest list from `lists.range`.
 #[expect(clippy::cast_precision_loss, reason = "a bound needs no precision")]
 const RANGE: f64 = cel::MAX_RANGE as f64;
 
-/// The upper bounds of an expression.
+/// Upper bounds for an expression.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bound {
     steps: f64,
-    /// Elements of the longest list or map in its value.
+    /// The length of the longest list or map in the value.
     length: f64,
-    /// Values in its value, plus one for every 16 bytes of text.
+    /// The number of values in the value, plus one for every 16 bytes of text.
     weight: f64,
 }
 
-/// Counts the steps of expressions that are evaluated one after the other.
+/// Counts the steps of consecutive expressions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meter {
-    /// The bound of every variable.
+    /// The bound for each variable.
     known: Bound,
     steps: f64,
 }
 
 impl Meter {
-    /// Makes a meter for expressions over these values.
+    /// Creates a meter for expressions over these values.
     pub(super) fn new<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
         Self { known: values.map(measure).fold(Bound::default(), Bound::or), steps: 0.0 }
     }
 
-    /// Returns the upper bound of the value of an expression.
+    /// Adds the steps of an expression; returns the upper bound of its value.
     ///
     /// # Errors
-    /// Fails if the expressions so far might take more steps than [`BUDGET`]; it must not be evaluated.
+    /// Returns an error if the expressions so far might exceed [`BUDGET`]. The expression must then not be
+    /// evaluated.
     pub(super) fn spend(&mut self, expression: &Expr) -> Result<Bound, String> {
         let bound = Estimate { known: self.known, variables: Vec::new() }.of(expression);
         self.steps += bound.steps;
@@ -73,7 +74,7 @@ impl Meter {
         Ok(bound)
     }
 
-    /// Adds a value with this bound to the variables.
+    /// Adds a variable whose value has this bound.
     pub(super) fn know(&mut self, value: Bound) {
         self.known = self.known.or(value);
     }
@@ -86,7 +87,7 @@ impl Bound {
     }
 }
 
-/// Steps that the rules of a schema may take on a value; `old` is the value before.
+/// Returns the steps that the rules of a schema may take on a value; `old` is the previous value.
 pub(super) fn steps(rules: &CompiledSchema, value: &Value, old: Option<&Value>) -> f64 {
     below(rules, value, old.map(measure).unwrap_or_default())
 }
@@ -147,7 +148,7 @@ fn of_program(program: &Program, known: Bound) -> f64 {
 }
 
 struct Estimate {
-    /// The bound of `self` and `oldSelf`.
+    /// The bound for `self` and `oldSelf`.
     known: Bound,
     variables: Vec<(String, Bound)>,
 }
@@ -175,7 +176,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the sum of the costs of several expressions.
+    /// Returns the total cost of several expressions.
     fn all<'e>(&mut self, parts: impl Iterator<Item = &'e Expr>) -> Bound {
         let (mut sum, mut count) = (Bound { steps: 1.0, length: 0.0, weight: 1.0 }, 0);
         for part in parts {
@@ -240,7 +241,7 @@ impl Estimate {
         self.variables.push((comprehension.accu_var.clone(), gathered));
         let result = self.of(&comprehension.result.expr);
         self.variables.truncate(before);
-        // `map` and `filter` copy their list for each element. Two copies of an element take about a step.
+        // `map` and `filter` copy their list for each element. Copying two elements takes about one step.
         let copied = if step.length > 0.0 { times * times / 4.0 } else { 0.0 };
         let steps =
             range.steps + first.steps + result.steps + times * (1.0 + condition.steps + step.steps) + copied;

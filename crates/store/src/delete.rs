@@ -17,10 +17,10 @@ use super::{
 };
 
 impl Store {
-    /// Deletes an object, or marks it as terminating if finalizers or dependents hold it.
+    /// Deletes an object, or marks it as terminating if finalizers or dependents block its deletion.
     ///
     /// # Errors
-    /// 404 if there is no such object, 409 if a precondition does not hold, 403 for a namespace that every
+    /// Returns 404 if the object does not exist, 409 if a precondition fails, 403 for a namespace that every
     /// cluster has.
     pub fn delete(
         &mut self,
@@ -76,7 +76,7 @@ impl Store {
         })
     }
 
-    /// Deletes the object at a key, or marks it if something holds it; `None` if there is no object.
+    /// Deletes the object at a key, or marks it if its deletion is blocked; returns `None` if there is no object.
     pub(super) fn terminate(
         &mut self,
         id: &ObjectId,
@@ -94,10 +94,10 @@ impl Store {
         object.map(Deleted::Terminating)
     }
 
-    /// Returns the objects that a deletion of a collection deletes: those that a list would show.
+    /// Returns the objects to delete with a collection, which are those that a list would return.
     ///
     /// # Errors
-    /// As [`Store::list`], and 405 for collections that cannot be deleted.
+    /// Returns the errors of [`Store::list`], and 405 for collections that cannot be deleted.
     pub fn collection_to_delete(
         &self,
         target: &ResourcePath,
@@ -111,10 +111,11 @@ impl Store {
         self.list(target, list)
     }
 
-    /// Deletes the first of these objects, in a slice that takes little time; returns how many.
+    /// Deletes the first of these objects, in a short slice; returns how many.
     ///
     /// # Errors
-    /// As [`Store::delete`]; an object that something holds, or that is gone by then, is not an error.
+    /// Returns the errors of [`Store::delete`]. An object that is already gone, or whose deletion is blocked, is
+    /// not an error.
     pub fn delete_some(
         &mut self,
         target: &ResourcePath,
@@ -149,7 +150,7 @@ impl Store {
         self.commit(id, key, None)
     }
 
-    /// Refuses objects in namespaces, and of kinds, that are missing or terminating.
+    /// Rejects objects in namespaces, or of kinds, that are missing or terminating.
     pub(super) fn namespace_admits(
         &self,
         request: &super::write_request::WriteRequest<'_>,
@@ -206,14 +207,14 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Returns whether nothing holds a terminating object any more.
+/// Returns true if nothing blocks the removal of a terminating object.
 pub(super) fn is_finalized(resource: &ApiResource, object: &Object) -> bool {
     let is_held = resource.id() == GroupResource::namespaces()
         && object.at(&["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     !is_held && metadata::strings(object, "finalizers").is_empty()
 }
 
-/// Returns a terminating object that something holds.
+/// Returns an object that is marked as terminating, because something blocks its removal.
 fn going(resource: &ApiResource, old: &Object, propagation: Option<Propagation>, now: Timestamp) -> Object {
     let mut new = old.clone();
     if let Some(propagation) = propagation {
@@ -225,7 +226,8 @@ fn going(resource: &ApiResource, old: &Object, propagation: Option<Propagation>,
         new.field_mut("status").insert("phase".into(), "Terminating".into());
     }
     if namespace || resource.id() == GroupResource::definitions() {
-        // These two have their own deletion upstream, without a grace period and without a new generation.
+        // Upstream deletes these two kinds separately, without a grace period and without increasing the
+        // generation.
         new.metadata_mut().remove("deletionGracePeriodSeconds");
         if let Some(generation) = old.at(&["metadata", "generation"]) {
             new.metadata_mut().insert("generation".into(), generation.clone());
@@ -249,7 +251,7 @@ fn set_propagation(object: &mut Object, propagation: Propagation) {
     }
 }
 
-/// Marks an object as terminating. The mark changes the generation and is set once.
+/// Marks an object as terminating, once. This increases the generation.
 fn mark(object: &mut Object, now: Timestamp) {
     if object.is_terminating() {
         return;

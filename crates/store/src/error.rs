@@ -1,4 +1,4 @@
-//! Errors, as the `Status` objects of a real API server.
+//! Errors as `Status` objects, like those of a real API server.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, Status
 
 use super::{ApiResource, ResourcePath};
 
-/// A request that was refused: a Kubernetes `Status` with the reason, code, message and causes of
-/// kube-apiserver.
+/// The rejection of a request: a Kubernetes `Status` with the reason, code, message and causes of kube-apiserver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError(Box<Status>);
 
@@ -19,14 +18,14 @@ impl std::fmt::Display for ApiError {
     }
 }
 
-/// One invalid field, with the text of apimachinery's `field.Error`.
+/// An invalid field, with the text of apimachinery's `field.Error`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// The type of the error for programs, such as `FieldValueInvalid`.
+    /// The machine-readable type, such as `FieldValueInvalid`.
     pub reason: &'static str,
-    /// Path of the field, such as `spec.replicas`.
+    /// The path of the field, such as `spec.replicas`.
     pub field: String,
-    /// The problem, such as `Invalid value: -1: must be positive`.
+    /// The message, such as `Invalid value: -1: must be positive`.
     pub message: String,
 }
 
@@ -35,23 +34,23 @@ impl FieldError {
         Self { reason, field: field.into(), message }
     }
 
-    /// Returns the problem that the value is not valid; `value` is printed as JSON.
+    /// Returns the error that the value is invalid; `value` is printed as JSON.
     pub fn invalid(field: impl Into<String>, value: &serde_json::Value, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
     }
 
-    /// Returns the problem that the value has the wrong type.
+    /// Returns the error that the value has the wrong type.
     pub(crate) fn type_invalid(field: impl Into<String>, found: &str, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueTypeInvalid", field, format!("Invalid value: {found:?}: {why}"))
     }
 
-    /// Returns the problem that the value is missing.
+    /// Returns the error that the value is missing.
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
         Self::new("FieldValueRequired", field, message)
     }
 
-    /// Returns the problem that the value is not one of the supported values.
+    /// Returns the error that the value is not supported.
     pub fn unsupported<'a>(
         field: impl Into<String>,
         value: &serde_json::Value,
@@ -65,22 +64,22 @@ impl FieldError {
         )
     }
 
-    /// Returns the problem that the value occurs twice.
+    /// Returns the error that the value is a duplicate.
     pub(crate) fn duplicate(field: impl Into<String>, value: &serde_json::Value) -> Self {
         Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value}"))
     }
 
-    /// Returns the problem that the value may not be set, or not by this request.
+    /// Returns the error that the value may not be set, or not by this request.
     pub fn forbidden(field: impl Into<String>, why: impl std::fmt::Display) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
     }
 
-    /// Returns the problem that the text is too long.
+    /// Returns the error that the text is too long.
     pub fn too_long(field: impl Into<String>, most: u64) -> Self {
         Self::new("FieldValueTooLong", field, format!("Too long: may not be more than {most} bytes"))
     }
 
-    /// Returns the problem that the list or map has too many entries.
+    /// Returns the error that the list or map has too many entries.
     pub(crate) fn too_many(field: impl Into<String>, found: usize, most: u64) -> Self {
         Self::new("FieldValueTooMany", field, format!("Too many: {found}: must have at most {most} items"))
     }
@@ -104,7 +103,7 @@ impl ApiError {
         }))
     }
 
-    /// Returns the `Status` as it goes over the wire.
+    /// Returns the `Status` to send.
     pub fn status(&self) -> &Status {
         &self.0
     }
@@ -114,7 +113,7 @@ impl ApiError {
         self.0.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500)
     }
 
-    /// Returns the CamelCase word, such as `NotFound`.
+    /// Returns the reason, such as `NotFound`.
     pub fn reason(&self) -> &str {
         self.0.reason.as_deref().unwrap_or_default()
     }
@@ -124,12 +123,12 @@ impl ApiError {
         self.0.message.as_deref().unwrap_or_default()
     }
 
-    /// Returns the problems field by field; empty if the refusal is not about fields.
+    /// Returns the errors by field; empty if the rejection is not about fields.
     pub fn causes(&self) -> &[StatusCause] {
         self.0.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default()
     }
 
-    /// Returns 404 for a path that is not served at all.
+    /// Returns 404 for a path that is not served.
     pub fn no_such_path() -> Self {
         let details = StatusDetails::default();
         Self::failure(
@@ -150,7 +149,7 @@ impl ApiError {
         )
     }
 
-    /// Returns 409 for an object that exists already.
+    /// Returns 409 for an object that already exists.
     pub(crate) fn already_exists(target: &ResourcePath) -> Self {
         Self::failure(
             409,
@@ -167,7 +166,7 @@ impl ApiError {
         Self::failure(409, "Conflict", message, Some(target.details()))
     }
 
-    /// Returns 409 for a server-side apply of fields that others own; one cause per field.
+    /// Returns 409 for a server-side apply of fields that others own, with one cause per field.
     pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let causes = conflicts.iter().map(|(manager, field)| StatusCause {
             field: Some(field.clone()),
@@ -225,12 +224,12 @@ impl ApiError {
         Self::invalid(&resource.group, &resource.kind, name, errors)
     }
 
-    /// Returns 400 for a request that cannot be understood.
+    /// Returns 400 for a malformed request.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, "BadRequest", message.into(), None)
     }
 
-    /// Returns 403 for a write that a rule of the server forbids to every user.
+    /// Returns 403 for a write that the server forbids to every user.
     pub fn forbidden(target: &ResourcePath, why: &str) -> Self {
         let name = if target.name.is_empty() { String::new() } else { format!(" {:?}", target.name) };
         Self::failure(
@@ -241,7 +240,7 @@ impl ApiError {
         )
     }
 
-    /// Returns the refusal of an admission policy: 403, or the code for the reason of its validation.
+    /// Returns the denial of an admission policy: 403, or the code for the reason of its validation.
     pub(crate) fn denied_by_policy(target: &ResourcePath, why: &str, reason: &str) -> Self {
         let Self(mut status) = Self::forbidden(target, why);
         let code = match reason {
@@ -257,7 +256,7 @@ impl ApiError {
         Self(status)
     }
 
-    /// Returns 403 for a path that names no objects.
+    /// Returns 403 for a path without objects.
     pub fn forbidden_path(why: &str) -> Self {
         Self::failure(403, "Forbidden", format!("forbidden: {why}"), Some(StatusDetails::default()))
     }
@@ -272,7 +271,7 @@ impl ApiError {
         Self::failure(406, "NotAcceptable", message.into(), None)
     }
 
-    /// Returns 403 for content of a namespace that is terminating.
+    /// Returns 403 for new content in a terminating namespace.
     pub(crate) fn namespace_terminating(target: &ResourcePath) -> Self {
         let namespace = &target.namespace;
         let why =
@@ -287,18 +286,18 @@ impl ApiError {
         Self(status)
     }
 
-    /// Returns 410 for a resource version, or a continue token, whose history is dropped.
+    /// Returns 410 for a resource version or continue token whose history has been dropped.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message.into(), None)
     }
 
-    /// Returns 405 for a verb that the resource does not have.
+    /// Returns 405 for a verb that the resource does not support.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::failure(405, "MethodNotAllowed", message.into(), Some(StatusDetails::default()))
     }
 
-    /// Returns 405 for a verb that a subresource of an object does not have.
+    /// Returns 405 for a verb that a subresource does not support.
     pub(crate) fn method_not_allowed_on(target: &ResourcePath) -> Self {
         let Self(mut status) = Self::method_not_allowed();
         status.details = Some(StatusDetails { name: None, ..target.details() });
@@ -327,7 +326,7 @@ impl ApiError {
         Self::failure(504, "Timeout", message.into(), Some(StatusDetails::default()))
     }
 
-    /// Returns 429 for a request above the limit of requests in flight.
+    /// Returns 429 for a request above the limit of concurrent requests.
     pub fn too_many_requests() -> Self {
         let details = StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() };
         let message = "too many requests, please try again later";
@@ -339,18 +338,18 @@ impl ApiError {
         Self::failure(413, "RequestEntityTooLarge", message.into(), None)
     }
 
-    /// Returns 422 for a JSON patch that does not fit the object. Like kube-apiserver, it gives no reason.
+    /// Returns 422 for a JSON patch that does not fit the object. Like kube-apiserver, it includes no details.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::failure(422, "Invalid", message.into(), Some(StatusDetails::default()))
     }
 
-    /// Returns 500 without a reason, as kube-apiserver answers for an error without a type.
+    /// Returns 500 without a reason, as kube-apiserver does for an untyped error.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::failure(500, "", message.into(), None)
     }
 
-    /// Returns 415 for a patch type that the resource does not take.
+    /// Returns 415 for a patch type that the resource does not support.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::failure(415, "UnsupportedMediaType", message.into(), None)
     }

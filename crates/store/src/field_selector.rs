@@ -1,4 +1,4 @@
-//! Field selectors of query strings.
+//! Parses the field selectors of query strings.
 
 /// A selector that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,15 +8,15 @@ pub(super) struct InvalidFieldSelector(String);
 /// A field selector: `metadata.name=x,status.phase!=y`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSelector {
-    /// Path, whether it must be equal, and the value.
+    /// The path, whether it must be equal, and the value.
     pub(super) requirements: Vec<(String, bool, String)>,
 }
 
 impl FieldSelector {
-    /// Reads a selector of a query string.
+    /// Parses the selector of a query string.
     ///
     /// # Errors
-    /// [`InvalidFieldSelector`] names the part without `=` or `!=`.
+    /// Returns [`InvalidFieldSelector`] with the part that lacks `=` or `!=`.
     pub(super) fn parse(text: &str) -> Result<Self, InvalidFieldSelector> {
         let mut requirements = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -33,8 +33,7 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Returns whether an object is selected; `field` reads a field of it, and an absent field counts as
-    /// empty.
+    /// Returns whether an object matches. `field` reads a field; an absent field counts as empty.
     pub(super) fn matches<'a>(&self, field: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
         self.requirements.iter().all(|(path, equal, value)| (field(path) == *value) == *equal)
     }

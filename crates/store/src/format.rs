@@ -1,4 +1,4 @@
-//! Named formats of strings. Formats that kube-apiserver does not know are not checked.
+//! Checks the named formats of strings. Formats that kube-apiserver does not know are not checked.
 
 use base64::Engine;
 
@@ -36,14 +36,13 @@ pub(super) fn is_valid(format: &str, text: &str) -> bool {
     }
 }
 
-/// Returns whether a text is a time with six digits of its second, which is all that Go reads as a
-/// `MicroTime`.
+/// Returns whether a text is a time with six fractional digits. Go accepts no other as a `MicroTime`.
 fn is_micro_time(text: &str) -> bool {
     let digits = text.split_once('.').map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).count());
     digits == Some(6) && object::date_time::is_date_time(text)
 }
 
-/// Returns whether a text is a duration of Go, such as `1h2m3.5s`, or one of Scala such as `5 days`.
+/// Returns whether a text is a Go duration, such as `1h2m3.5s`, or a Scala duration, such as `5 days`.
 fn is_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {

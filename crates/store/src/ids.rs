@@ -1,8 +1,8 @@
-//! Unique names from a seed: a member crate has no randomness.
+//! Generates unique names from a seed, because member crates have no randomness.
 
 use object::Random;
 
-/// A sequence of uids and name suffixes that depends on its seed alone.
+/// A sequence of uids and name suffixes that depends only on its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ids(Random);
 
@@ -24,13 +24,13 @@ impl Ids {
         )
     }
 
-    /// Returns an address for a service, out of 10.96.0.0/12.
+    /// Returns an address for a service, from 10.96.0.0/12.
     pub(super) fn address(&mut self) -> String {
         let bits = self.0.draw();
         format!("10.{}.{}.{}", 96 + (bits >> 16) % 16, (bits >> 8) & 0xff, 1 + bits % 254)
     }
 
-    /// Returns the suffix for `metadata.generateName`: five characters that form no words.
+    /// Returns the suffix for `metadata.generateName`: five characters that cannot form words.
     pub(super) fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let bits = self.0.draw();

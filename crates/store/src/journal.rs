@@ -1,4 +1,4 @@
-//! The journal of a store, which a server writes to disk, and the restart from it.
+//! The journal of a store, which a server writes to disk and restarts from.
 
 use std::sync::Arc;
 
@@ -9,38 +9,38 @@ use object::{Key, Object};
 use super::collection::weight_of;
 use super::{GroupResource, Store};
 
-/// One write, in the order of revisions.
+/// One write. Entries are in the order of revisions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JournalEntry {
-    /// Resource version of the write.
+    /// The resource version of the write.
     pub revision: u64,
-    /// Resource of the object.
+    /// The resource of the object.
     pub resource: GroupResource,
-    /// Namespace and name of the object.
+    /// The namespace and name of the object.
     pub key: Key,
     /// The object as stored; `None` for a deletion.
     pub object: Option<Arc<Object>>,
 }
 
 impl JournalEntry {
-    /// Returns the approximate bytes of the object in memory.
+    /// Returns the approximate memory of the object, in bytes.
     pub fn weight(&self) -> usize {
         self.object.as_deref().map_or(0, weight_of)
     }
 }
 
 impl Store {
-    /// Begins to keep a journal, which the caller has to take from time to time.
+    /// Starts keeping a journal, which the caller must take regularly.
     pub fn keep_journal(&mut self) {
         self.journal.get_or_insert_default();
     }
 
-    /// Returns the writes since the journal was last taken; empty where none is kept.
+    /// Returns the writes since the journal was last taken; empty if no journal is kept.
     pub fn take_journal(&mut self) -> Vec<JournalEntry> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns every object as an entry, for a snapshot; definitions of kinds come first.
+    /// Returns every object as an entry, for a snapshot. CustomResourceDefinitions come first.
     pub fn snapshot(&self) -> impl Iterator<Item = JournalEntry> {
         let definitions_first = |id: &GroupResource| id.resource != "customresourcedefinitions";
         let mut collections: Vec<_> = self.collections.iter().collect();
@@ -54,11 +54,11 @@ impl Store {
         })
     }
 
-    /// Returns the store that these entries describe: a snapshot, then the journal since.
+    /// Restores a store from a snapshot, followed by the journal since then.
     ///
-    /// `seed` must differ from the one before, so that no uid is used twice; versions up to `reserved` are
-    /// not used again. The history before the restart is dropped, so its watchers get 410. Entries of kinds
-    /// whose definition is not among them are dropped.
+    /// `seed` must differ from the previous one, so that no uid is used twice. Versions up to `reserved` are not
+    /// reused. The history before the restart is dropped, so its watchers get 410. Entries of kinds without a
+    /// definition are dropped.
     pub fn restore(
         seed: u64,
         entries: impl IntoIterator<Item = JournalEntry>,
@@ -85,28 +85,28 @@ impl Store {
         }
     }
 
-    /// Makes later writes get versions above this one.
+    /// Makes later writes use versions above this one.
     pub(crate) fn skip_to(&mut self, revision: u64) {
         self.revision = self.revision.max(revision);
     }
 
-    /// Drops the writes that `durable` does not have. Their versions and uids are not used again.
+    /// Drops the writes that `durable` does not have. Their versions and uids are not reused.
     pub fn fall_back(&mut self, durable: &Self) {
         let revision = self.revision;
         self.go_back(durable);
         self.skip_to(revision);
     }
 
-    /// Returns to an earlier state, as when etcd is restored from a backup: later versions are used again,
-    /// and uids are not.
+    /// Returns to an earlier state, as when etcd is restored from a backup. Later versions are reused, but uids
+    /// are not.
     pub fn go_back(&mut self, backup: &Self) {
         let ids = self.ids.clone();
         *self = backup.branch();
         self.ids = ids;
     }
 
-    /// Returns a copy that takes writes and keeps a journal of them, while this one [follows](Store::follow)
-    /// as they become durable.
+    /// Returns a copy that accepts writes and keeps a journal of them, while this store [follows](Store::follow)
+    /// them as they become durable.
     pub fn branch(&self) -> Self {
         let mut branch = self.clone();
         branch.journal = Some(Vec::new());
@@ -117,7 +117,7 @@ impl Store {
         branch
     }
 
-    /// Repeats a write that the branch of this store has done already.
+    /// Repeats a write that the branch of this store has already made.
     pub fn follow(&mut self, entry: JournalEntry) {
         let JournalEntry { revision, resource, key, object } = entry;
         self.revision = revision;
@@ -127,7 +127,7 @@ impl Store {
     }
 }
 
-/// A store that is read back entry by entry, so that only its last state is in memory.
+/// A store that is restored entry by entry, so that only its last state is in memory.
 #[derive(Debug)]
 pub struct Restoration {
     store: Store,
@@ -136,19 +136,19 @@ pub struct Restoration {
 }
 
 impl Restoration {
-    /// Begins with nothing; [`Store::restore`] explains the seed.
+    /// Starts without entries; see [`Store::restore`] for the seed.
     pub fn new(seed: u64) -> Self {
         Self { store: Store::bare(seed), seed, is_empty: true }
     }
 
-    /// Adds the next entry.
+    /// Applies the next entry.
     pub fn replay(&mut self, entry: JournalEntry) {
         self.is_empty = false;
         self.store.revision = self.store.revision.max(entry.revision);
         self.store.replay(entry);
     }
 
-    /// Returns the store of these entries, or a new one if there were none.
+    /// Returns the restored store, or a new one if there were no entries.
     pub fn finish(self, reserved: u64, now: Timestamp) -> Store {
         let Self { mut store, seed, is_empty } = self;
         if is_empty {

@@ -1,18 +1,18 @@
-//! The API machinery in memory: the behaviour of kube-apiserver, its garbage collector and its namespace
+//! The Kubernetes API machinery in memory: the behavior of kube-apiserver, its garbage collector and its namespace
 //! controller, as a value.
 //!
-//! A [`Store`] has no clock, no threads and no network. The time is an argument, uids come from a seed, and
-//! the work of a control plane (collecting garbage, emptying namespaces) is a step that the caller runs
-//! ([`Store::collect`]). The simulator owns hundreds of stores; `apiserver` serves one over HTTP. A store
-//! must not be less strict than a real API server: what it accepts, a real API server accepts too.
+//! A [`Store`] has no clock, threads or network. The time is an argument, uids come from a seed, and the work of
+//! the control plane (collecting garbage, emptying namespaces) is a step that the caller runs
+//! ([`Store::collect`]). The simulator owns hundreds of stores; `apiserver` serves one over HTTP. A store must be
+//! at least as strict as a real API server: whatever it accepts, a real one accepts too.
 //!
 //! - Reads: [`Store::get`], [`Store::list`], [`Store::watch`] and [`Store::poll`].
 //! - Writes: [`Store::create`], [`Store::update`], [`Store::patch`], [`Store::delete`],
 //!   [`Store::delete_collection`].
-//! - Names: [`Store::target`] finds the path of an object, [`Store::resources`] lists what is served.
+//! - Names: [`Store::target`] returns the path of an object, [`Store::resources`] lists what is served.
 //! - Durability: [`Store::take_journal`] returns the writes, [`Store::restore`] reads them back.
 //!
-//! The store does not authorize requests; its caller asks `rbac` first.
+//! The store does not authorize requests; its callers check `rbac` first.
 
 mod admission;
 mod api_resource;
@@ -75,35 +75,35 @@ pub use watch::{Watch, WatchEvent, WatchEventType, WatchOptions};
 use collection::{Collection, WatchCacheEvent};
 use ids::Ids;
 
-/// Returns the definitions that schemas of built-in kinds refer to, by name: `components.schemas` of an
+/// Returns the definitions that the schemas of built-in kinds refer to, by name: the `components.schemas` of an
 /// OpenAPI document.
 pub fn definitions() -> &'static serde_json::Map<String, serde_json::Value> {
     &builtin::DEFINITIONS.openapi
 }
 
-/// Converts an object of a kind to another `apiVersion` of it.
+/// Converts an object to another `apiVersion` of its kind.
 pub type Convert = fn(&Object, &str) -> Result<Object, String>;
 
-/// An API machine: objects, their kinds, and one resource version that counts every write.
+/// An in-memory API server: objects, their kinds, and one resource version that counts every write.
 #[derive(Clone, Debug)]
 pub struct Store {
     revision: u64,
     ids: Ids,
     collections: BTreeMap<GroupResource, Collection>,
-    /// Resources that show the objects of another one, such as `events.k8s.io`.
+    /// Resources that show the objects of another one, such as those in `events.k8s.io`.
     aliases: ApiResources,
-    /// Conversions for kinds whose versions differ in more than their name, by group and kind.
+    /// Conversions of kinds whose versions differ in more than their name, by group and kind.
     conversions: BTreeMap<(String, String), Convert>,
     journal: Option<Vec<JournalEntry>>,
     owner_graph: collect::OwnerGraph,
     admission: admission::Policies,
     usage: quota::Usage,
-    /// Bytes of past objects that are kept for watchers, of all resources together.
+    /// The memory limit for past objects that are kept for watchers, in bytes, over all resources.
     history: usize,
 }
 
 impl Store {
-    /// Returns an API machine with the built-in kinds and the namespaces every cluster has.
+    /// Creates a store with the built-in kinds and the namespaces that every cluster has.
     pub fn new(seed: u64, now: Timestamp) -> Self {
         let mut store = Self::bare(seed);
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
@@ -120,7 +120,7 @@ impl Store {
         store
     }
 
-    /// Returns an API machine with the built-in kinds and no object at all, for [`Store::restore`].
+    /// Creates a store with the built-in kinds but no objects, for [`Store::restore`].
     fn bare(seed: u64) -> Self {
         let collections = builtin::resources()
             .into_iter()
@@ -140,8 +140,7 @@ impl Store {
         }
     }
 
-    /// Registers the conversion between the versions of a kind; without one, versions differ in `apiVersion`
-    /// alone.
+    /// Registers the conversion between the versions of a kind. Without one, versions differ only in `apiVersion`.
     #[must_use]
     pub fn converting(mut self, group: &str, kind: &str, convert: Convert) -> Self {
         self.conversions.insert((group.into(), kind.into()), convert);
@@ -158,13 +157,13 @@ impl Store {
         self.collections.values().map(|collection| &collection.resource).chain(self.aliases.values())
     }
 
-    /// Returns the resource of a kind that serves its version.
+    /// Returns the resource of a kind if it serves the kind's version.
     pub fn resource_of(&self, gvk: &Gvk) -> Option<&Arc<ApiResource>> {
         self.resources()
             .find(|r| r.group == gvk.group && r.kind == gvk.kind && r.served(&gvk.version).is_some())
     }
 
-    /// Returns the path of an object; `None` where its kind is not served in that version.
+    /// Returns the path of an object; `None` if its kind is not served in that version.
     pub fn target(&self, object: &ObjectRef) -> Option<ResourcePath> {
         let resource = self.resource_of(&object.gvk)?;
         Some(ResourcePath::resource(&resource.group, &object.gvk.version, &resource.plural).at(&object.key))
@@ -194,8 +193,8 @@ impl Store {
         }
     }
 
-    /// Writes an object; every write passes here. `new` has everything but its resource version; `None`
-    /// deletes.
+    /// Writes an object; every write goes through here. `new` is complete except for its resource version; `None`
+    /// deletes the object.
     fn commit(&mut self, id: &GroupResource, key: &Key, new: Option<Object>) -> Option<Arc<Object>> {
         self.collections.get(id)?;
         self.revision += 1;
@@ -213,8 +212,8 @@ impl Store {
         left
     }
 
-    /// Records the object after the write of this revision, and returns it; a deleted object is returned in
-    /// its last state.
+    /// Records the object after the write of this revision, and returns it. For a deletion, returns the last
+    /// state.
     fn record(&mut self, place: &collection::ObjectId, new: Option<Arc<Object>>) -> Option<Arc<Object>> {
         let (id, key) = place;
         let revision = self.revision;
@@ -233,12 +232,12 @@ impl Store {
         left
     }
 
-    /// Limits the bytes of past objects that are kept for watchers.
+    /// Sets the memory limit for past objects that are kept for watchers, in bytes.
     pub fn set_history(&mut self, bytes: usize) {
         self.history = bytes;
     }
 
-    /// Drops the oldest changes of the resources with the longest histories.
+    /// Drops the oldest changes of the resources with the longest histories, until the limit is met.
     fn shorten_history(&mut self) {
         while self.collections.values().map(|collection| collection.log_bytes).sum::<usize>() > self.history {
             let longest = self.collections.values_mut().max_by_key(|collection| collection.log_bytes);

@@ -1,26 +1,27 @@
-//! Limits of one request, checked before memory is allocated.
+//! The limits of one request, checked before memory is allocated.
 
 use serde_json::Value;
 
 use super::ApiError;
 use object::Object;
 
-/// Bytes of a stored object, as JSON: etcd takes no more by default (`--max-request-bytes`).
+/// The maximum size of a stored object, in bytes of JSON. By default, etcd accepts no more
+/// (`--max-request-bytes`).
 const OBJECT: usize = 1_572_864;
-/// Levels of lists and maps in an object. A journal line, a list and a watch event wrap it in two more levels
-/// and its managed fields in five, and JSON parsers refuse 128.
+/// The maximum nesting of lists and maps in an object. A journal line, a list and a watch event add two levels,
+/// its managed fields add five, and JSON parsers reject 128.
 const DEPTH: usize = 100;
-/// Operations of one JSON patch (apiserver `maxJSONPatchOperations`).
+/// The maximum number of operations in a JSON patch (apiserver `maxJSONPatchOperations`).
 const OPERATIONS: usize = 10_000;
-/// Bytes of JSON that the copies of one JSON patch may add up to: the limit of a request (apiserver
+/// The maximum total size of the copies in a JSON patch, in bytes of JSON: the size limit of a request (apiserver
 /// `JSONPatchMaxCopyBytes`).
 const COPIED: usize = 3 << 20;
 
-/// Values that the operations of one JSON patch may walk or move, beside those of the patch itself: about 40 ms.
-/// A patch moves whole subtrees and shifts the items of lists, so its work is not bounded by its length.
+/// The maximum number of values that the operations of a JSON patch may visit or move, not counting its own
+/// values: about 40 ms. A patch moves whole subtrees and shifts list items, so its length does not bound its work.
 const WORK: usize = 4_000_000;
 
-/// Refuses an object that is too large to store.
+/// Rejects an object that is too large to store.
 pub(super) fn check_size(object: &Object) -> Result<(), ApiError> {
     let size = json_size(object);
     if size <= OBJECT {
@@ -29,7 +30,7 @@ pub(super) fn check_size(object: &Object) -> Result<(), ApiError> {
     Err(ApiError::too_large(format!("etcdserver: request is too large ({size} bytes)")))
 }
 
-/// Refuses an object that other parsers could not read back.
+/// Rejects an object that other parsers could not read back.
 pub(super) fn check_depth(object: &Object) -> Result<(), ApiError> {
     if object.0.values().any(|value| is_deeper(value, DEPTH - 1)) {
         return Err(ApiError::bad_request(format!(
@@ -39,7 +40,7 @@ pub(super) fn check_depth(object: &Object) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Returns whether a value has more levels of lists and maps than this; it looks no deeper.
+/// Returns whether a value has more than `levels` levels of lists and maps, without looking deeper.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     let below = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
     match value {
@@ -68,9 +69,9 @@ pub(super) fn json_patch(value: &mut Value, patch: json_patch::Patch) -> Result<
     Ok(())
 }
 
-/// Returns the operation that has the effect of this one in the library of kube-apiserver
-/// (evanphx/json-patch): it replaces a field that is absent, copies null from one, and finds null in it.
-/// Returns `None` for a test that holds.
+/// Returns an operation with the effect that this one has in kube-apiserver's library (evanphx/json-patch), which
+/// accepts absent fields: replacing one adds it, copying one copies null, and testing one for null succeeds.
+/// Returns `None` for a test that succeeds.
 fn as_in_go(value: &Value, operation: json_patch::PatchOperation) -> Option<json_patch::PatchOperation> {
     use json_patch::AddOperation;
     use json_patch::PatchOperation::{Add, Copy, Move, Remove, Replace, Test};
@@ -91,9 +92,9 @@ fn as_in_go(value: &Value, operation: json_patch::PatchOperation) -> Option<json
 /// The cost of the operations of a patch so far.
 #[derive(Default)]
 struct Spent {
-    /// Bytes of copies.
+    /// The size of copies, in bytes.
     copied: usize,
-    /// Values that were walked or moved.
+    /// The number of values that were visited or moved.
     work: usize,
 }
 
@@ -108,7 +109,7 @@ impl Spent {
     }
 }
 
-/// Refuses an operation that exceeds the limits of its patch.
+/// Rejects an operation that exceeds the limits of its patch.
 fn check_operation(
     value: &Value,
     operation: &json_patch::PatchOperation,
@@ -127,7 +128,7 @@ fn check_operation(
         Move(from) => spent.work(shifted(value, &from.from) + shifted(value, &from.path))?,
         Replace(_) | Test(_) => {}
     }
-    // If the source does not exist, the operation itself is refused.
+    // If the source does not exist, the operation itself fails.
     let Some(moved) = moved else { return Ok(()) };
     let above = operation.path().tokens().count();
     if above > DEPTH || is_deeper(moved, DEPTH - above) {
@@ -143,14 +144,14 @@ fn check_operation(
     }
 }
 
-/// Returns how many items of a list an insertion or a removal at a path shifts.
+/// Returns how many list items an insertion or removal at a path shifts.
 fn shifted(value: &Value, path: &json_patch::jsonptr::Pointer) -> usize {
     let list = path.parent().and_then(|parent| value.pointer(parent.as_str())).and_then(Value::as_array);
     let index = path.last().and_then(|last| last.decoded().parse::<usize>().ok());
     list.zip(index).map_or(0, |(list, index)| list.len().saturating_sub(index))
 }
 
-/// Returns the number of values in a value, with itself.
+/// Returns the number of values in a value, including itself.
 fn values_in(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(values_in).sum::<usize>(),

@@ -12,28 +12,28 @@ use object::{Object, ObjectRef};
 
 use super::{ApiResource, FieldError, Generation, NameRule};
 
-/// Most bytes of the annotations of one object (apimachinery `TotalAnnotationSizeLimitB`).
+/// The maximum total size of an object's annotations, in bytes (apimachinery `TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// Longest prefix of a name that `generateName` makes (apiserver `maxGeneratedNameLength`).
+/// The longest part of `generateName` that is used in a name (apiserver `maxGeneratedNameLength`).
 pub(super) const GENERATED_NAME_LIMIT: usize = 63 - 5;
 
 /// The finalizer of an owner that is deleted without its dependents.
 pub(super) const ORPHAN: &str = "orphan";
 /// The finalizer of an owner that is deleted after its dependents.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer that holds a definition until its objects are deleted.
+/// The finalizer that blocks the deletion of a definition until its objects are deleted.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-/// Returns a time as `metav1.Time` prints it.
+/// Formats a time like `metav1.Time`.
 pub(super) fn time(now: Timestamp) -> Value {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
 }
 
-/// Keeps the fields that only the server sets, also if an update leaves them out.
+/// Keeps the fields that only the server sets, even if an update omits them.
 pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
     for field in ["uid", "name", "namespace"] {
         if let Some(value) = old.at(&["metadata", field]) {
@@ -57,7 +57,7 @@ pub(super) fn keep_system_fields(old: &Object, new: &mut Object) {
     }
 }
 
-/// Removes empty maps and lists that an API server does not store.
+/// Removes empty maps and lists, which an API server does not store.
 pub(super) fn tidy(object: &mut Object) {
     let empty = |value: &Value| match value {
         Value::Null => true,
@@ -66,13 +66,13 @@ pub(super) fn tidy(object: &mut Object) {
         Value::Bool(_) | Value::Number(_) => false,
         Value::String(text) => text.is_empty(),
     };
-    // An empty list of managers asks to remove all of them.
+    // An empty list of managers is a request to remove all of them.
     object
         .metadata_mut()
         .retain(|field, value| !empty(value) || (field == "managedFields" && value.is_array()));
 }
 
-/// Returns the problems of the metadata of an object.
+/// Returns the errors in the metadata of an object.
 pub(super) fn validate(resource: &ApiResource, object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     validate_name(resource, object, &mut errors);
@@ -179,7 +179,7 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Returns the problems of the change of metadata from `old` to `new`.
+/// Returns the errors in a change of metadata from `old` to `new`.
 pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
@@ -207,13 +207,13 @@ pub(super) fn validate_update(old: &Object, new: &Object) -> Vec<FieldError> {
     errors
 }
 
-/// Returns a list of strings of the metadata.
+/// Returns a list of strings from the metadata.
 pub(super) fn strings(object: &Object, field: &str) -> Vec<String> {
     let list = object.at(&["metadata", field]).and_then(Value::as_array).into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// An owner that an object names.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) object: ObjectRef,
@@ -221,7 +221,7 @@ pub(super) struct Owner {
     pub(super) blocks: bool,
 }
 
-/// Returns the owners that an object names. Only the kind of an owner shows whether it is cluster-scoped.
+/// Returns the owner references of an object. Only the kind of an owner shows whether it is cluster-scoped.
 pub(super) fn owners(object: &Object) -> Vec<Owner> {
     let list = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
     let text =
@@ -237,7 +237,7 @@ pub(super) fn owners(object: &Object) -> Vec<Owner> {
     .collect()
 }
 
-/// Counts a change of the desired state; changes of status and metadata do not count.
+/// Increases the generation after a change of the desired state. Changes to status and metadata do not count.
 pub(super) fn bump_generation(rule: Generation, old: &Object, new: &mut Object) {
     let differs = |field: &str| old.0.get(field) != new.0.get(field);
     let mut fields = old

@@ -1,5 +1,4 @@
-//! The owners of the fields of stored objects: `metadata.managedFields`, with the algebra of
-//! [`fields`](object::fields).
+//! Tracks the owners of fields in `metadata.managedFields` of stored objects, using [`fields`](object::fields).
 
 use serde_json::{Map, Value};
 
@@ -41,7 +40,7 @@ fn time(request: &WriteRequest<'_>) -> String {
     metadata::time(request.now).as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns the object without the entries themselves, and the entries.
+/// Splits off the entries of managed fields from an object.
 fn split(object: &Object) -> (Value, Owners) {
     let mut fields = object.0.clone();
     let entries = fields
@@ -51,15 +50,15 @@ fn split(object: &Object) -> (Value, Owners) {
     (Value::Object(fields), Owners::read(entries.as_ref()))
 }
 
-/// Returns what an object has before anybody writes to it: the fields that Go writes although they are empty.
+/// Returns the value of a new object before the first write: the fields that Go writes even if they are empty.
 fn zero(request: &WriteRequest<'_>) -> Value {
     let kind = request.scope.resource().builtin;
     let zero = kind.into_iter().flat_map(|kind| kind.zero());
     Value::Object(zero.map(|(field, value)| (field.to_owned(), value)).collect())
 }
 
-/// Applies a configuration, as it was parsed and as it was sent, to the present object (server-side apply).
-/// Refuses it if others own a field that it would change.
+/// Applies a configuration (`config` as parsed, `named` as sent) to the current object with server-side apply.
+/// Returns an error if others own a field that it would change.
 pub(super) fn apply(
     request: &WriteRequest<'_>,
     old: Option<&Object>,
@@ -85,8 +84,8 @@ pub(super) fn apply(
     Ok(Applied { object, managed_fields: owners.to_values() })
 }
 
-/// Returns the part of a configuration that the subresource covers; the rest is ignored, as upstream's reset
-/// fields are.
+/// Returns the part of a configuration that the subresource covers. The rest is ignored, like upstream's reset
+/// fields.
 fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
     let mut config = config.clone();
     if request.target.subresource.is_empty() {
@@ -102,15 +101,15 @@ fn covered(request: &WriteRequest<'_>, config: &Object) -> Object {
     config
 }
 
-/// Returns the entries after an update that turned `old` into `new`.
+/// Returns the entries after an update that changed `old` to `new`.
 ///
-/// Entries that the writer removed from the object stay, unless the writer emptied the list.
+/// Entries that the writer removed from the object are kept, unless the writer emptied the list.
 pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Object) -> Vec<Value> {
     let nothing = || (zero(request), Owners::default());
     let (mut before, owners) = old.map_or_else(nothing, split);
     let (mut after, sent) = split(new);
     if request.target.subresource.is_empty() && request.scope.version().status {
-        // No manager owns the fields that the server writes into a new object.
+        // No manager owns the fields that the server writes to a new object.
         let unowned = request.scope.resource().builtin.map_or(&[][..], |kind| kind.unowned_fields);
         for fields in [&mut before, &mut after].into_iter().filter_map(Value::as_object_mut) {
             fields.remove("status");
@@ -123,7 +122,7 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
     let is_reset =
         given.is_some_and(|entries| entries.iter().all(|entry| *entry == Value::Object(Map::new())));
     let owners = if is_reset || !sent.is_empty() { sent } else { owners };
-    // Owners are recorded from the creation on, or from the first apply.
+    // Owners are recorded either from the creation or from the first apply.
     if old.is_some() && owners.is_empty() {
         return Vec::new();
     }
@@ -140,7 +139,7 @@ pub(super) fn update(request: &WriteRequest<'_>, old: Option<&Object>, new: &Obj
         .to_values()
 }
 
-/// Puts entries into the managed fields of an object.
+/// Writes the entries to the managed fields of an object.
 pub(super) fn write(object: &mut Object, fields: Vec<Value>) {
     if fields.is_empty() {
         object.metadata_mut().remove("managedFields");
@@ -149,7 +148,7 @@ pub(super) fn write(object: &mut Object, fields: Vec<Value>) {
     }
 }
 
-/// Removes the field at a path such as `spec.clusterIP`.
+/// Removes the field at a path, such as `spec.clusterIP`.
 fn remove(fields: &mut Map<String, Value>, path: &str) {
     match path.split_once('.') {
         None => {

@@ -1,4 +1,4 @@
-//! Patches except server-side apply.
+//! Applies patches, except for server-side apply.
 
 use serde_json::Value;
 
@@ -39,8 +39,8 @@ pub(super) fn patched(
     Object::from_value(value).map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
-/// Reads the operations of a JSON patch as the library of kube-apiserver does (evanphx/json-patch): an absent
-/// value is null, and the text before the first slash of a path is ignored.
+/// Parses the operations of a JSON patch like kube-apiserver's library (evanphx/json-patch): an absent value is
+/// null, and the text before the first slash of a path is ignored.
 fn json_operations(patch: &Value) -> Result<json_patch::Patch, ApiError> {
     let not_a_list = || {
         let why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
@@ -66,7 +66,7 @@ fn json_operations(patch: &Value) -> Result<json_patch::Patch, ApiError> {
     Ok(json_patch::Patch(operations))
 }
 
-/// Returns 415: a strategic merge patch needs Go types, which custom resources do not have.
+/// Returns 415, because a strategic merge patch needs Go types, which custom resources do not have.
 pub(super) fn no_strategic_merge() -> ApiError {
     let why = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     ApiError::unsupported_media_type(why)

@@ -1,4 +1,4 @@
-//! Completes the object of a client before it is stored: removes unknown fields and nulls, adds defaults.
+//! Prepares an object from a client for storage: removes unknown fields and nulls, and sets defaults.
 
 use serde_json::{Map, Value};
 
@@ -8,20 +8,20 @@ use super::GroupResource;
 use super::request_scope::RequestScope;
 use super::schema::{Schema, Type, drop_unknown};
 
-/// The source of an object; it decides how unknown fields are refused.
+/// The source of an object, which decides how unknown fields are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// The body of a request.
     Body,
     /// The result of a patch.
     Patched,
-    /// A configuration to apply, which must not name unknown fields.
+    /// A configuration to apply, which must not contain unknown fields.
     Apply,
 }
 
-/// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields. The empty maps
-/// and lists of a configuration to apply stay, because they may replace others, and so do the nulls of a
-/// custom object, which its schema may refuse.
+/// Drops unknown fields, and nulls that mean absence; returns the paths of the unknown fields. A configuration to
+/// apply keeps empty maps and lists, because they may replace others. A custom object keeps its nulls, because its
+/// schema may reject them.
 pub(super) fn prune(scope: &RequestScope, object: &mut Object, reading: Reading) -> Vec<String> {
     let builtin = !scope.resource().is_custom();
     let mut how = Pruning { builtin, keeps_empty: reading == Reading::Apply, dropped: Vec::new() };
@@ -33,8 +33,8 @@ pub(super) fn prune(scope: &RequestScope, object: &mut Object, reading: Reading)
     dropped
 }
 
-/// Drops the maps and lists that an apply has emptied: Go has no nulls in its own types. Those of a custom
-/// object stay, and its schema may refuse them.
+/// Drops the maps and lists that an apply has emptied, because Go's own types have no nulls. Custom objects keep
+/// them, because their schema may reject them.
 pub(super) fn drop_emptied(scope: &RequestScope, object: &mut Object) {
     if scope.resource().is_custom() {
         object.metadata_mut().retain(|_, value| !value.is_null());
@@ -64,7 +64,7 @@ impl Pruning {
                 return kept;
             };
             if value.is_null() && !field.nullable && !field.preserve {
-                // An entry of a map of strings is a Go string, which is never absent.
+                // An entry in a map of strings is a Go string, which is never absent.
                 let is_entry = !schema.properties.contains_key(name) && field.type_ == Type::String;
                 let is_of_go = self.builtin || here.starts_with("metadata.");
                 if is_entry && is_of_go {
@@ -73,8 +73,8 @@ impl Pruning {
                 return if is_of_go { is_entry } else { self.keeps_empty };
             }
             self.value(field, value, &here);
-            // Go leaves out empty maps and lists of its own types. An empty list of managers asks to remove
-            // all of them.
+            // Go omits empty maps and lists in its own types. An empty list of managers is a request to remove all
+            // of them.
             !(self.builtin
                 && !self.keeps_empty
                 && is_empty(field, value)
@@ -98,7 +98,7 @@ impl Pruning {
     }
 }
 
-/// Returns whether a value is an empty list, or an empty map rather than an object of declared fields.
+/// Returns whether a value is an empty list, or an empty map as opposed to an object with declared fields.
 fn is_empty(schema: &Schema, value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
@@ -107,7 +107,7 @@ fn is_empty(schema: &Schema, value: &Value) -> bool {
     }
 }
 
-/// Fills in the defaults of an object.
+/// Sets the defaults of an object.
 pub(super) fn fill_in(scope: &RequestScope, object: &mut Object) {
     let mut value = Value::Object(std::mem::take(&mut object.0));
     fill(&scope.version().schema, &mut value);
@@ -122,7 +122,7 @@ pub(super) fn fill_in(scope: &RequestScope, object: &mut Object) {
     }
 }
 
-/// Fills in the defaults of absent fields, outer fields first.
+/// Sets the defaults of absent fields, outer fields first.
 pub(super) fn fill(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -154,7 +154,7 @@ pub(super) fn fill(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// Returns where a value has another type than its schema says, as Go's JSON decoder words it: `number`,
+/// Returns where a value does not have the type in its schema, in the words of Go's JSON decoder: `number`,
 /// `spec.replicas`, `int32`.
 pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     if !value.is_null() && !admits(schema, value) {
@@ -201,8 +201,8 @@ pub(super) fn mistyped(schema: &Schema, value: &Value, path: &str) -> Option<Str
     }
 }
 
-/// Returns where a value of a configuration has another type than its schema says. Any number is accepted for
-/// a numeric type, and formats are not checked.
+/// Returns where a value in a configuration does not have the type in its schema. Any number is accepted for a
+/// numeric type, and formats are not checked.
 pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> Option<String> {
     let fits = match (schema.type_, value) {
         (_, Value::Null) | (Type::IntOrString | Type::Integer, Value::Number(_)) => true,
@@ -231,7 +231,7 @@ pub(super) fn mistyped_in_config(schema: &Schema, value: &Value, path: &str) -> 
     }
 }
 
-/// Returns whether a schema admits a value. The schema of a quantity is a string, but the server reads any
+/// Returns whether a schema accepts a value. The schema of a quantity is a string, but the server accepts any
 /// number.
 fn admits(schema: &Schema, value: &Value) -> bool {
     schema.type_.admits(value) || (schema.type_ == Type::IntOrString && value.is_number())

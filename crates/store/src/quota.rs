@@ -1,8 +1,8 @@
-//! The quota of the store: how much memory its objects may take, and whose they are.
+//! The memory quota of a store and how namespaces share it.
 //!
-//! It is etcd's (`--quota-backend-bytes`), in bytes of memory instead of bytes on disk: a write that needs more
-//! is refused, and reads, deletions and writes that need no more go on. Beyond etcd's, no namespace can use up the
-//! space of the others.
+//! It matches etcd's quota (`--quota-backend-bytes`), but counts bytes of memory instead of disk. Writes that need
+//! more are rejected; reads, deletions and writes that need no more memory continue. Unlike with etcd, no
+//! namespace can use up the space of the others.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use super::collection::weight_of;
 use super::write_request::WriteRequest;
 use super::{ApiError, GroupResource, Store, rbac};
 
-/// The part of the quota that Events have to themselves: an eighth. Almost everybody may create them, they live
-/// for an hour, and nothing depends on them.
+/// The part of the quota that is reserved for Events: one eighth. Almost everyone may create them, they live for
+/// an hour, and nothing depends on them.
 const EVENTS: usize = 8;
 
 /// The memory of the objects of a store.
@@ -23,10 +23,10 @@ pub(super) struct Usage {
     others: Pool,
 }
 
-/// Memory that namespaces share; the objects of the cluster count as one of them.
+/// Memory that namespaces share. Cluster-scoped objects count as one namespace.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// Bytes that it has; `None` for any number.
+    /// The size in bytes; `None` if unlimited.
     size: Option<usize>,
     used: usize,
     held: BTreeMap<String, usize>,
@@ -37,7 +37,7 @@ impl Usage {
         if id.group.is_empty() && id.resource == "events" { &mut self.events } else { &mut self.others }
     }
 
-    /// Notes a write.
+    /// Records a write.
     pub(super) fn note(
         &mut self,
         (id, key): &(GroupResource, Key),
@@ -57,9 +57,9 @@ impl Usage {
 }
 
 impl Pool {
-    /// Returns whether a namespace may take so many more bytes. It may while at least as much is free as it then
-    /// has, so one alone gets half of the pool, `n` get `1/(n + 1)` each, and there is always a part for the next.
-    /// Administrators may take all that is free.
+    /// Returns whether a namespace may use `more` bytes. It may as long as the remaining free space is at least
+    /// what the namespace then uses. So a single namespace gets half of the pool, `n` namespaces get `1/(n + 1)`
+    /// each, and there is always room for another. Administrators may use all free space.
     fn has_space(&self, namespace: &str, more: usize, is_administrator: bool) -> bool {
         let Some(size) = self.size else { return true };
         let Some(free) = size.checked_sub(self.used + more) else { return false };
@@ -69,13 +69,13 @@ impl Pool {
 }
 
 impl Store {
-    /// Limits the memory of the objects to about so many bytes.
+    /// Limits the memory of all objects to approximately `bytes`.
     pub fn set_quota(&mut self, bytes: usize) {
         self.usage.events.size = Some(bytes / EVENTS);
         self.usage.others.size = Some(bytes - bytes / EVENTS);
     }
 
-    /// Refuses a write that takes memory beyond the quota, in the words of etcd.
+    /// Rejects a write that exceeds the quota, with etcd's message.
     pub(super) fn check_quota(
         &mut self,
         request: &WriteRequest<'_>,

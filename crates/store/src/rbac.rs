@@ -1,4 +1,4 @@
-//! Authorization: roles and their bindings, as the RBAC authorizer of kube-apiserver reads them.
+//! Authorizes requests by roles and their bindings, like kube-apiserver's RBAC authorizer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use super::collection::Collection;
 use super::{ApiError, GroupResource, ResourcePath, Store, User};
 
 const GROUP: &str = <ClusterRole as k8s_openapi::Resource>::GROUP;
-/// Most comparisons of granted rules with those that a user holds: about 100 ms. A rule of a few hundred verbs,
-/// groups, resources and names stands for billions of single ones.
+/// The maximum number of comparisons between granted rules and the rules of a user: about 100 ms. A rule with a
+/// few hundred verbs, groups, resources and names stands for billions of single rules.
 const COMPARISONS: usize = 10_000_000;
-/// Members of this group may do everything, whatever the roles say.
+/// The group whose members may do everything, regardless of roles.
 pub const MASTERS: &str = "system:masters";
 
 /// The attributes of a request for the authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// `get`, `list`, `create` and so on; also verbs without a request, such as `approve`.
+    /// The verb, such as `get`, `list` or `create`, or one without a request, such as `approve`.
     pub verb: String,
     /// The object or path.
     pub on: On,
@@ -34,7 +34,7 @@ pub struct Attributes {
 pub enum On {
     /// Objects.
     Objects(ResourcePath),
-    /// A path that names no objects, such as `/healthz`.
+    /// A path without objects, such as `/healthz`.
     Path(String),
 }
 
@@ -44,7 +44,7 @@ impl Attributes {
         Self { verb: verb.into(), on: On::Objects(target) }
     }
 
-    /// Returns the attributes of a request for a path that names no objects.
+    /// Returns the attributes of a request for a path without objects.
     pub fn path(verb: impl Into<String>, path: impl Into<String>) -> Self {
         Self { verb: verb.into(), on: On::Path(path.into()) }
     }
@@ -60,7 +60,7 @@ impl Store {
         is_master(user) || self.rules_of(user, namespace).any(|rule| covers(&rule, wanted))
     }
 
-    /// Returns the rules of a user in a namespace, including those of the whole cluster.
+    /// Returns the rules of a user in a namespace, including cluster-wide rules.
     pub fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule> {
         let everything = is_master(user).then(|| {
             let all = || Some(vec!["*".to_owned()]);
@@ -82,7 +82,7 @@ impl Store {
         let everywhere = self.bindings("clusterrolebindings", "");
         let here = (!namespace.is_empty()).then(|| self.bindings("rolebindings", namespace));
         let bindings = everywhere.chain(here.into_iter().flatten());
-        // Many bindings may be to one role, whose rules may be long.
+        // Many bindings may refer to one role, whose rules may be long.
         let mut seen = BTreeSet::new();
         bindings
             .filter(|binding| names(binding, user))
@@ -106,7 +106,7 @@ impl Store {
         self.collections.get(&GroupResource::new(GROUP, resource))
     }
 
-    /// Returns the rules of the role that a binding names; none where it does not exist.
+    /// Returns the rules of the role that a binding refers to; none if the role does not exist.
     fn rules_bound(&self, binding: &Object) -> Vec<PolicyRule> {
         role_key(binding).map(|(resource, key)| self.rules_named(resource, &key)).unwrap_or_default()
     }
@@ -116,8 +116,8 @@ impl Store {
         role.map(|role| self.rules_in(role)).unwrap_or_default()
     }
 
-    /// Returns the rules of a role: its own, and those of the roles that it aggregates, directly or through others
-    /// (in a real cluster a controller copies them).
+    /// Returns the rules of a role, including those of roles that it aggregates, directly or indirectly. (In a
+    /// real cluster, a controller copies them.)
     fn rules_in(&self, role: &Object) -> Vec<PolicyRule> {
         let (mut rules, mut seen, mut pending) = (Vec::new(), BTreeSet::new(), vec![role]);
         while let Some(role) = pending.pop() {
@@ -129,7 +129,7 @@ impl Store {
         rules
     }
 
-    /// Returns the roles that a role selects by their labels.
+    /// Returns the roles that a role selects by label.
     fn aggregated<'a>(&'a self, role: &Object) -> impl Iterator<Item = &'a Object> + use<'a> {
         let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
         let selectors: Vec<Selector> = selectors
@@ -144,8 +144,8 @@ impl Store {
             .filter(move |role| selectors.iter().any(|selector| selector.matches_with(|key| role.label(key))))
     }
 
-    /// Checks that only a user with all permissions writes a role that aggregates others, because such a role
-    /// may come to hold any rule.
+    /// Checks that only a user with all permissions writes a role that aggregates others, because such a role may
+    /// come to contain any rule.
     fn check_aggregation(
         &self,
         user: &User,
@@ -175,10 +175,10 @@ impl Store {
         Err(ApiError::forbidden(&target.clone().named(new.name()), why))
     }
 
-    /// Refuses a request for objects that no role of its user allows.
+    /// Rejects a request for objects unless a role of the user allows it.
     ///
     /// # Errors
-    /// 403, with the user, the verb and the resource.
+    /// Returns 403 with the user, the verb and the resource.
     pub fn authorize(&self, user: &User, verb: &str, target: &ResourcePath) -> Result<(), ApiError> {
         if self.allows(user, &Attributes::objects(verb, target.clone())) {
             return Ok(());
@@ -198,7 +198,7 @@ impl Store {
         Err(ApiError::forbidden(target, &why))
     }
 
-    /// Refuses roles and bindings by which users would grant permissions that they do not have.
+    /// Rejects roles and bindings that would grant permissions that the user does not have.
     pub(super) fn check_grant(
         &self,
         user: &User,
@@ -255,8 +255,8 @@ impl Store {
     }
 }
 
-/// Returns whether an update changes only finalizers and owners. A client that deletes the object must be
-/// able to do this.
+/// Returns true if an update only changes finalizers and owners, which a client that deletes the object must be
+/// able to do.
 fn only_releases(old: &Object, new: &Object) -> bool {
     let rest = |object: &Object| {
         let mut object = object.clone();
@@ -268,7 +268,7 @@ fn only_releases(old: &Object, new: &Object) -> bool {
     rest(old) == rest(new)
 }
 
-/// Returns the role that a binding names.
+/// Returns the path of the role that a binding refers to.
 fn role_bound(target: &ResourcePath, binding: &Object) -> ResourcePath {
     let role = read::<RoleRef>(binding, "roleRef").unwrap_or_default();
     let path = ResourcePath { name: role.name, ..target.clone() };
@@ -287,7 +287,7 @@ fn read<T: serde::de::DeserializeOwned>(object: &Object, field: &str) -> Option<
     T::deserialize(object.0.get(field)?).ok()
 }
 
-/// Returns the resource and the key of the role that a binding names.
+/// Returns the resource and key of the role that a binding refers to.
 fn role_key(binding: &Object) -> Option<(&'static str, Key)> {
     let role = read::<RoleRef>(binding, "roleRef")?;
     Some(match role.kind.as_str() {
@@ -296,8 +296,8 @@ fn role_key(binding: &Object) -> Option<(&'static str, Key)> {
     })
 }
 
-/// Returns whether a binding names a user, by name or group. It copies no subjects, because each request
-/// looks at all bindings.
+/// Returns whether a binding applies to a user, by name or group. It copies no subjects, because each request
+/// inspects all bindings.
 fn names(binding: &Object, user: &User) -> bool {
     let subjects = binding.0.get("subjects").and_then(Value::as_array);
     subjects.into_iter().flatten().any(|subject| {
@@ -346,14 +346,14 @@ fn matches_path(rule: &str, path: &str) -> bool {
     rule == path || rule.strip_suffix('*').is_some_and(|start| path.starts_with(start))
 }
 
-/// Returns whether a rule names a resource: `*` is every resource, `*/status` that subresource of every
+/// Returns whether a pattern matches a resource. `*` matches every resource, `*/status` that subresource of every
 /// resource.
 fn matches_resource(rule: &str, resource: &str) -> bool {
     let subresource = resource.split_once('/').map(|(_, subresource)| subresource);
     rule == "*" || rule == resource || rule.strip_prefix("*/").is_some_and(|of| Some(of) == subresource)
 }
 
-/// Returns a rule as rules of one verb, one group, one resource and one name each.
+/// Splits a rule into rules with one verb, group, resource and name each.
 fn single_rules(rule: &PolicyRule) -> Vec<PolicyRule> {
     let mut singles = Vec::new();
     let one = |text: &String| Some(vec![text.clone()]);
@@ -385,7 +385,7 @@ fn single_rules(rule: &PolicyRule) -> Vec<PolicyRule> {
     singles
 }
 
-/// Returns the number of [`single_rules`].
+/// Returns how many [`single_rules`] a rule has.
 fn single_count(rule: &PolicyRule) -> usize {
     let of_names = list(&rule.resource_names).len().max(1);
     let of_groups = list(&rule.api_groups).len().saturating_mul(list(&rule.resources).len());
@@ -393,7 +393,7 @@ fn single_count(rule: &PolicyRule) -> usize {
     rule.verbs.len().saturating_mul(on)
 }
 
-/// Returns the number of texts in a rule.
+/// Returns the number of strings in a rule.
 fn length(rule: &PolicyRule) -> usize {
     let lists = [&rule.non_resource_urls, &rule.api_groups, &rule.resources, &rule.resource_names];
     rule.verbs.len() + lists.into_iter().map(|texts| list(texts).len()).sum::<usize>()
@@ -415,7 +415,7 @@ fn encloses(rule: &PolicyRule, single: &PolicyRule) -> bool {
                 && all(list(&single.resource_names), &|name| names.iter().any(|n| n == name))))
 }
 
-/// Returns `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`, as kube-apiserver writes missing rules.
+/// Formats a rule as kube-apiserver does for missing rules: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`.
 fn text(rule: &PolicyRule) -> String {
     let fields = [
         ("NonResourceURLs", list(&rule.non_resource_urls)),

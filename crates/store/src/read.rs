@@ -16,10 +16,11 @@ use super::field_selector::FieldSelector;
 use super::request_scope::RequestScope;
 use super::{ApiError, GroupResource, List, ListOptions, ResourcePath, Store, Version};
 
-/// Most requirements of the selectors of one request: each is compared with every object of a list.
+/// The maximum number of requirements in the selectors of one request. Each is compared with every object of a
+/// list.
 const REQUIREMENTS: usize = 64;
 
-/// Namespace and selectors of a list or a watch.
+/// The namespace and selectors of a list or watch.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     pub(super) namespace: String,
@@ -63,7 +64,7 @@ impl Filter {
         Ok(Self { namespace: target.namespace.clone(), name, labels, fields })
     }
 
-    /// Returns whether it names the object that it selects.
+    /// Returns whether the filter selects a single name.
     fn is_one_name(&self) -> bool {
         let mut names = self.fields.requirements.iter().filter(|(path, ..)| path == "metadata.name");
         self.name.is_some() || names.any(|(_, is_equal, _)| *is_equal)
@@ -77,8 +78,7 @@ impl Filter {
     }
 }
 
-/// Returns the field of a stored event, which is one of the core group, that a field selector of either group
-/// names.
+/// Returns the field of a stored event, which is in the core group, for a field in a selector of either group.
 fn stored_event_field(path: &str) -> String {
     match path {
         "source" => "source.component".into(),
@@ -96,7 +96,7 @@ fn field_text<'a>(object: &'a Object, path: &str) -> Cow<'a, str> {
     }
 }
 
-/// The content of a continue token: the revision of the first page and the last key on it.
+/// The content of a continue token: the revision of the first page, and the last key on the page before.
 #[derive(Serialize, Deserialize)]
 struct Continue {
     v: String,
@@ -122,7 +122,7 @@ pub(super) fn too_large(wanted: u64, current: u64) -> ApiError {
 }
 
 impl Store {
-    /// Returns the collection and the version a path leads to.
+    /// Returns the collection and version for a path.
     pub(super) fn scope(&self, target: &ResourcePath) -> Result<(&Collection, RequestScope), ApiError> {
         let id = GroupResource::new(target.group.clone(), target.resource.clone());
         let alias = self.aliases.get(&id);
@@ -140,7 +140,7 @@ impl Store {
         Ok((collection, RequestScope { resource: served, version }))
     }
 
-    /// Returns the object in the version of a scope; the stored object itself if that is the storage version.
+    /// Returns the object in the version of the scope; the stored object itself if that is the storage version.
     pub(super) fn through(
         &self,
         scope: &RequestScope,
@@ -156,7 +156,7 @@ impl Store {
     /// Returns one object.
     ///
     /// # Errors
-    /// 404 for a path that is not served, or an object that does not exist.
+    /// Returns 404 for a path that is not served or an object that does not exist.
     pub fn get(&self, target: &ResourcePath) -> Result<Arc<Object>, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let object = collection.objects.get(&target.key()).ok_or_else(|| ApiError::not_found(target))?;
@@ -170,11 +170,11 @@ impl Store {
         self.through(&scope, object)
     }
 
-    /// Returns the objects of a resource, in one namespace or in all.
+    /// Returns the objects of a resource, in one namespace or all.
     ///
     /// # Errors
-    /// 404 for a path that is not served, 400 for selectors or revisions that cannot be parsed, 410 for a
-    /// page whose revision is dropped.
+    /// Returns 404 for a path that is not served, 400 for invalid selectors or revisions, and 410 for a page whose
+    /// revision has been dropped.
     pub fn list(&self, target: &ResourcePath, options: &ListOptions) -> Result<List, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
@@ -198,7 +198,7 @@ impl Store {
         let selected = later.by_ref().map(|(_, object)| object).filter(|object| filter.selects(object));
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };
         let items: Vec<_> = selected.take(limit).cloned().collect();
-        // As in etcd, a list goes on where any object follows, selected or not. One name is a key of its own.
+        // As in etcd, a list continues if any object follows, selected or not. A single name is a complete key.
         let remaining = if filter.is_one_name() { 0 } else { later.count() };
         let continue_token = items
             .last()
@@ -216,8 +216,8 @@ impl Store {
         })
     }
 
-    /// Returns the revision of a list, and the key after which it continues; `None` for a first page of the
-    /// present revision.
+    /// Returns the revision of a list, and the key after which it continues; `None` for the first page of a list
+    /// at the current revision.
     fn page(&self, options: &ListOptions) -> Result<Option<(u64, Option<Key>)>, ApiError> {
         if !options.continue_token.is_empty() {
             let read = URL_SAFE_NO_PAD

@@ -1,4 +1,4 @@
-//! The parts of a request: the object that it names, and its options.
+//! The parts of a request: its path, user and options.
 
 use std::sync::Arc;
 
@@ -12,41 +12,41 @@ use super::collection::weight_of;
 /// The path of a request, which is kube-apiserver's `RequestInfo` without the verb:
 /// `/apis/{group}/{version}/namespaces/{namespace}/{resource}/{name}/{subresource}`.
 ///
-/// Parts that a request does not have are empty: the namespace of a cluster-scoped object or of a list over
-/// all namespaces, the name of a list or a creation.
+/// Absent parts are empty, such as the namespace of a cluster-scoped object or of a list over all namespaces, or
+/// the name for a list or create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourcePath {
-    /// API group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// API version.
+    /// The API version.
     pub version: String,
-    /// Resource in the plural, such as `deployments`.
+    /// The plural name of the resource, such as `deployments`.
     pub resource: String,
-    /// Namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Name of the object.
+    /// The name of the object.
     pub name: String,
-    /// `status`, `approval`, `finalize`, `scale`, `token` or nothing.
+    /// `status`, `approval`, `finalize`, `scale` or `token`, or empty.
     pub subresource: String,
 }
 
 impl ResourcePath {
-    /// Returns all objects of a resource.
+    /// Returns the path of all objects of a resource.
     pub fn resource(group: &str, version: &str, resource: &str) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into(), ..Self::default() }
     }
 
-    /// Returns all objects of a typed kind.
+    /// Returns the path of all objects of a typed kind.
     pub fn all<K: Kind>() -> Self {
         Self::resource(&K::group(&()), &K::version(&()), &K::plural(&()))
     }
 
-    /// Returns one object of a typed kind.
+    /// Returns the path of one object of a typed kind.
     pub fn of<K: Kind>(key: &Key) -> Self {
         Self::all::<K>().at(key)
     }
 
-    /// Returns the object at a key.
+    /// Sets the namespace and name.
     #[must_use]
     pub fn at(mut self, key: &Key) -> Self {
         self.namespace.clone_from(&key.namespace);
@@ -54,21 +54,21 @@ impl ResourcePath {
         self
     }
 
-    /// Returns the path within a namespace.
+    /// Sets the namespace.
     #[must_use]
     pub fn within(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// Returns the object of that name.
+    /// Sets the name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Returns a subresource of it.
+    /// Sets the subresource.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "nobody subtracts from a path")]
     pub fn sub(mut self, subresource: impl Into<String>) -> Self {
@@ -76,7 +76,7 @@ impl ResourcePath {
         self
     }
 
-    /// Returns namespace and name.
+    /// Returns the namespace and name.
     pub fn key(&self) -> Key {
         Key::namespaced(self.namespace.clone(), self.name.clone())
     }
@@ -86,7 +86,7 @@ impl ResourcePath {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Returns `resource.group`, as messages name it.
+    /// Returns `resource.group`, as used in messages.
     pub(super) fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.resource.clone()
@@ -109,13 +109,13 @@ impl ResourcePath {
 /// The user who sends the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
-    /// User name, such as `system:serviceaccount:default:robot`.
+    /// The user name, such as `system:serviceaccount:default:robot`.
     pub name: String,
-    /// Stable id of the user, if the authenticator knows one.
+    /// The stable ID of the user, if the authenticator knows it.
     pub uid: String,
-    /// Groups.
+    /// The groups.
     pub groups: Vec<String>,
-    /// Further attributes from the authenticator.
+    /// Additional attributes from the authenticator.
     pub extra: std::collections::BTreeMap<String, Vec<String>>,
 }
 
@@ -130,36 +130,36 @@ impl User {
     }
 }
 
-/// The treatment of fields that the schema does not have.
+/// How to treat fields that are not in the schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped silently.
+    /// Drop them silently.
     Ignore,
-    /// They are dropped, and [`Written::warnings`] names them.
+    /// Drop them, and report them in [`Written::warnings`].
     #[default]
     Warn,
-    /// They lead to a refusal.
+    /// Reject the request.
     Strict,
 }
 
-/// Options of a write.
+/// The options of a write.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// The user who writes: role escalation is checked against it, and signing requests name it.
+    /// The user who writes. Role escalation is checked for this user, and signing requests record it.
     pub user: Arc<User>,
-    /// Owner of the written fields in `metadata.managedFields`. For a request without one, the server passes
-    /// the first word of the user agent.
+    /// The owner of the written fields in `metadata.managedFields`. If a request has none, the server passes the
+    /// first word of the user agent.
     pub manager: String,
-    /// Do everything except storing.
+    /// Whether to do everything except storing the object.
     pub dry_run: bool,
-    /// Take fields from other managers (server-side apply only).
+    /// Whether to take fields from other managers (server-side apply only).
     pub force: bool,
-    /// The treatment of unknown fields.
+    /// How to treat unknown fields.
     pub field_validation: FieldValidation,
 }
 
 impl WriteOptions {
-    /// Writes as the administrator on behalf of a field manager.
+    /// Returns options for writing as the administrator, with a field manager.
     pub fn manager(manager: impl Into<String>) -> Self {
         Self {
             user: Arc::new(User::admin()),
@@ -170,21 +170,21 @@ impl WriteOptions {
         }
     }
 
-    /// Returns the options of another user.
+    /// Sets the user.
     #[must_use]
     pub fn by(mut self, user: Arc<User>) -> Self {
         self.user = user;
         self
     }
 
-    /// Returns the options with `force`.
+    /// Sets `force`.
     #[must_use]
     pub fn forced(mut self) -> Self {
         self.force = true;
         self
     }
 
-    /// Returns the options of a dry run.
+    /// Sets `dry_run`.
     #[must_use]
     pub fn dry(mut self) -> Self {
         self.dry_run = true;
@@ -195,15 +195,15 @@ impl WriteOptions {
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// The object after the write, or after a dry run as it would be, in the requested version.
+    /// The object after the write, or after a dry run the resulting object, in the requested version.
     pub object: Arc<Object>,
-    /// Whether it was created (HTTP 201) rather than changed.
+    /// Whether the object was created (HTTP 201).
     pub created: bool,
-    /// Sentences for `Warning:` headers.
+    /// The texts of `Warning:` headers.
     pub warnings: Vec<String>,
 }
 
-/// Body of a PATCH request.
+/// The body of a PATCH request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
     /// RFC 6902, `application/json-patch+json`.
@@ -216,85 +216,85 @@ pub enum Patch {
     Apply(Value),
 }
 
-/// Options of a list.
+/// The options of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Label selector as in a query string.
+    /// The label selector, as in a query string.
     pub labels: String,
-    /// Field selector as in a query string.
+    /// The field selector, as in a query string.
     pub fields: String,
-    /// Most items to return; 0 for all.
+    /// The maximum number of items to return; 0 for all.
     pub limit: usize,
-    /// The continue token of the list before.
+    /// The continue token of the previous page.
     pub continue_token: String,
-    /// Empty, `0`, or a version the list must not be older than (or exactly be).
+    /// The version that the list must not be older than, or must match exactly; empty or `0` for any.
     pub resource_version: String,
-    /// `Exact` or `NotOlderThan`, empty for the default.
+    /// `Exact` or `NotOlderThan`; empty for the default.
     pub resource_version_match: String,
 }
 
-/// Objects of one resource at one revision.
+/// The objects of one resource at one revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    /// `apiVersion` of the list, that of its items.
+    /// The `apiVersion` of the list and its items.
     pub api_version: String,
-    /// `kind` of the list, such as `ConfigMapList`.
+    /// The `kind` of the list, such as `ConfigMapList`.
     pub kind: String,
     /// The revision, from which a watch can continue.
     pub resource_version: String,
-    /// Token for the next page; empty on the last.
+    /// The token for the next page; empty on the last page.
     pub continue_token: String,
-    /// The number of remaining objects, if it is known.
+    /// The number of remaining objects, if known.
     pub remaining: Option<usize>,
     /// The items, ordered by namespace and name.
     pub items: Vec<Arc<Object>>,
 }
 
 impl List {
-    /// Returns the approximate bytes of the items in memory.
+    /// Returns the approximate memory of the items, in bytes.
     pub fn weight(&self) -> usize {
         self.items.iter().map(|object| weight_of(object)).sum()
     }
 }
 
-/// The order in which an object and its dependents are deleted.
+/// How to delete an object and its dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// The object; its dependents are collected after it.
+    /// Delete the object, then collect its dependents.
     #[default]
     Background,
-    /// The dependents that block it, then the object.
+    /// Delete the dependents that block it, then the object.
     Foreground,
-    /// The object; its dependents stay, without their owner.
+    /// Delete the object, and remove it from its dependents' owners.
     Orphan,
 }
 
-/// Options of a deletion.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// The user who deletes, for admission policies.
     pub user: Arc<User>,
-    /// The object must have this uid; empty for any.
+    /// The required uid of the object; empty for any.
     pub uid: String,
-    /// The object must be at this version; empty for any.
+    /// The required version of the object; empty for any.
     pub resource_version: String,
-    /// The order of the deletion.
+    /// How to delete its dependents; `None` for the default.
     pub propagation: Option<Propagation>,
-    /// Do everything except deleting.
+    /// Whether to do everything except deleting the object.
     pub dry_run: bool,
 }
 
 /// The result of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deleted {
-    /// The object is gone; this is its last state.
+    /// The object is gone. Contains its last state.
     Gone(Arc<Object>),
-    /// The object is terminating and waits for its finalizers.
+    /// The object is terminating, and waits for its finalizers.
     Terminating(Arc<Object>),
 }
 
 impl Deleted {
-    /// Returns the object, deleted or terminating.
+    /// Returns the deleted or terminating object.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Gone(object) | Self::Terminating(object) => object,

@@ -1,10 +1,8 @@
-//! The scope of a request.
-
 use std::sync::Arc;
 
 use super::{ApiResource, Version};
 
-/// The resource and the version that a request is about (kube-apiserver's `RequestScope`).
+/// The resource and version of a request (kube-apiserver's `RequestScope`).
 #[derive(Clone, Debug)]
 pub struct RequestScope {
     pub(super) resource: Arc<ApiResource>,
@@ -22,7 +20,7 @@ impl RequestScope {
         self.resource.versions.get(self.version).expect("a scope is made from the index of a version")
     }
 
-    /// Returns `group/version` of the objects.
+    /// Returns the `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
         self.resource.api_version(&self.version().name)
     }

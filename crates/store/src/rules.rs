@@ -1,4 +1,4 @@
-//! CEL rules of custom resources (`x-kubernetes-validations`).
+//! Evaluates the CEL rules of custom resources (`x-kubernetes-validations`).
 
 use kube_cel::{CompiledSchema, ErrorKind, RootContext, Validator, compile_schema};
 use serde_json::Value;
@@ -9,12 +9,11 @@ use super::request_scope::RequestScope;
 use super::{FieldError, cost};
 
 thread_local! {
-    // To register the functions of Kubernetes takes longer than most rules, and threads cannot share the
-    // registry.
+    // Registering the functions of Kubernetes takes longer than most rules, and threads cannot share the registry.
     static VALIDATOR: Validator = Validator::new();
 }
 
-/// Compiled CEL rules of a schema, without the parts of the schema that have none.
+/// The compiled CEL rules of a schema, without the parts that have no rules.
 pub struct Rules {
     compiled: CompiledSchema,
 }
@@ -26,7 +25,7 @@ impl std::fmt::Debug for Rules {
 }
 
 impl Rules {
-    /// Returns the rules of a schema; `None` where it has none.
+    /// Returns the rules of a schema; `None` if it has none.
     pub(super) fn compile(schema: &Value) -> Option<Self> {
         has_rules(schema).then(|| {
             let mut compiled = cel::with_stack_of_parser(|| compile_schema(schema));
@@ -35,7 +34,7 @@ impl Rules {
         })
     }
 
-    /// Returns the problems that the rules find in an object, and in its change from `old`.
+    /// Returns the errors that the rules report for an object, and for its change from `old`.
     pub(super) fn check(
         &self,
         scope: &RequestScope,
@@ -71,13 +70,13 @@ impl Rules {
     }
 }
 
-/// A value with rules of its own.
+/// A value to which rules apply.
 struct Ruled<'v> {
     rules: &'v CompiledSchema,
     value: &'v Value,
     /// The value before the update.
     old: Option<&'v Value>,
-    /// The place in the object; empty at its root.
+    /// The path in the object; empty at the root.
     path: String,
 }
 
@@ -126,13 +125,13 @@ impl Ruled<'_> {
     }
 }
 
-/// Returns whether the schema has rules, in its combinations too.
+/// Returns whether the schema has rules, including in its combinations.
 fn is_ruled(schema: &CompiledSchema) -> bool {
     !schema.validations.is_empty()
         || [&schema.all_of, &schema.any_of, &schema.one_of].iter().any(|branches| !branches.is_empty())
 }
 
-/// Removes parts without rules that no rule reads; returns whether anything is left.
+/// Removes parts without rules, unless a rule reads them; returns whether anything is left.
 fn prune(schema: &mut CompiledSchema) -> bool {
     if !schema.validations.is_empty() {
         return true;
@@ -155,8 +154,8 @@ fn below<'v>(rules: &'v CompiledSchema, name: &str) -> Option<&'v CompiledSchema
     rules.properties.get(name).or(others)
 }
 
-/// Finds the values with rules. The evaluation converts each of them with its content to CEL, so parts that
-/// no rule reads are left out.
+/// Finds the values with rules. The evaluation converts each of them to CEL with all its content, so parts that no
+/// rule reads are omitted.
 fn find<'v>(at: Ruled<'v>, found: &mut Vec<Ruled<'v>>) {
     if is_ruled(at.rules) {
         found.push(at);
@@ -192,7 +191,7 @@ fn has_rules(schema: &Value) -> bool {
     }
 }
 
-/// Returns the value at a path like `spec.list[3].name`.
+/// Returns the value at a path, such as `spec.list[3].name`.
 fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     path.split(['.', '[']).filter(|part| !part.is_empty()).try_fold(object, |value, part| {
         match part.strip_suffix(']') {

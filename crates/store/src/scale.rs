@@ -1,4 +1,4 @@
-//! The scale subresource: the replicas of any workload, in one type.
+//! The scale subresource: the replicas of any workload, as one type.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use object::Object;
 use super::write_request::WriteRequest;
 use super::{ApiError, FieldError, Scale, Version};
 
-/// Most replicas, because the field is an int32.
+/// The maximum number of replicas, because the field is an int32.
 const REPLICAS: i64 = i32::MAX as i64;
 
 fn number(object: &Object, path: &[String]) -> Option<i64> {
@@ -15,7 +15,7 @@ fn number(object: &Object, path: &[String]) -> Option<i64> {
     object.at(&path).and_then(Value::as_i64)
 }
 
-/// Adds the problems of the fields of a custom object that its Scale shows.
+/// Reports the errors of a custom object in the fields that its Scale shows.
 pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>) {
     let whole = Value::Object(object.0.clone());
     for path in [&scale.spec_replicas, &scale.status_replicas] {
@@ -38,7 +38,7 @@ pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>
     }
 }
 
-/// Returns the value at a path, if there is one. The error is the value on the path that is no map.
+/// Returns the value at a path, if any. The error is a value on the path that is not a map.
 fn nested<'v>(whole: &'v Value, path: &[String]) -> Result<Option<&'v Value>, &'v Value> {
     let mut at = whole;
     for name in path {
@@ -57,7 +57,7 @@ fn nested<'v>(whole: &'v Value, path: &[String]) -> Result<Option<&'v Value>, &'
 /// Returns the `autoscaling/v1` Scale of an object.
 ///
 /// # Errors
-/// 404 if its version has none, 500 if a custom object does not set its replicas.
+/// Returns 404 if the version has no scale subresource, 500 if a custom object does not set its replicas.
 pub(super) fn read(version: &Version, object: &Object) -> Result<Object, ApiError> {
     let scale = version.scale.as_ref().ok_or_else(ApiError::no_such_path)?;
     let wanted = number(object, &scale.spec_replicas);
@@ -90,10 +90,10 @@ pub(super) fn read(version: &Version, object: &Object) -> Result<Object, ApiErro
     Object::from_value(whole).map_err(ApiError::internal)
 }
 
-/// Returns the object with the replicas that a Scale asks for.
+/// Returns the object with the replicas from a Scale.
 ///
 /// # Errors
-/// 404 if its version has none, 400 or 422 if the replicas are no int32.
+/// Returns 404 if the version has no scale subresource, 400 or 422 if the replicas are not an int32.
 pub(super) fn write(
     request: &WriteRequest<'_>,
     object: &Object,
@@ -124,7 +124,7 @@ pub(super) fn write(
     Ok(object)
 }
 
-/// Returns labels and expressions as `a=b,c in (d)`; a text stays as it is.
+/// Formats a selector as `a=b,c in (d)`; text is returned unchanged.
 fn selector_text(selector: Option<&Value>) -> String {
     match selector {
         Some(Value::String(text)) => text.clone(),

@@ -1,8 +1,7 @@
-//! Structural schemas: the fields of objects, as CustomResourceDefinitions declare them and built-in types
-//! have them.
+//! Structural schemas: the fields of objects, as declared by CustomResourceDefinitions and built-in types.
 //!
-//! A schema says which fields exist, how lists and maps are merged, the defaults, and the checks. This file
-//! only holds the data.
+//! A schema contains the fields, the merge rules for lists and maps, the defaults and the checks. This module only
+//! contains the data.
 
 mod definitions;
 mod keywords;
@@ -18,17 +17,17 @@ pub(super) use keywords::drop_unknown;
 /// The schema of a value.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// JSON type.
+    /// The JSON type.
     pub type_: Type,
     /// Whether `null` is a value rather than an absence.
     pub nullable: bool,
     /// The default of an absent field.
     pub default: Option<Value>,
-    /// Declared fields of an object.
+    /// The declared fields of an object.
     pub properties: BTreeMap<String, Arc<Schema>>,
-    /// Schema of the values of undeclared fields (`additionalProperties`).
+    /// The schema of undeclared fields (`additionalProperties`).
     pub values: Option<Arc<Schema>>,
-    /// Schema of the items of a list.
+    /// The schema of list items.
     pub items: Option<Arc<Schema>>,
     /// How server-side apply merges a list.
     pub list: ListType,
@@ -36,18 +35,18 @@ pub struct Schema {
     pub atomic: bool,
     /// Whether unknown fields are kept.
     pub preserve: bool,
-    /// Whether the value is an object with `apiVersion`, `kind` and `metadata` of its own.
+    /// Whether the value is an object with its own `apiVersion`, `kind` and `metadata`.
     pub embedded: bool,
-    /// Fields that must be present.
+    /// The fields that must be present.
     pub required: Vec<String>,
-    /// Limits on the value; `None` where there are none.
+    /// The limits on the value, if any.
     pub checks: Option<Box<Checks>>,
 }
 
-/// JSON type of a value.
+/// The JSON type of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Type {
-    /// Not declared.
+    /// No type is declared.
     #[default]
     Any,
     /// An object.
@@ -56,13 +55,13 @@ pub enum Type {
     Array,
     /// A string.
     String,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// A number.
     Number,
     /// A boolean.
     Boolean,
-    /// A whole number or a string.
+    /// An integer or a string.
     IntOrString,
 }
 
@@ -72,61 +71,61 @@ pub enum ListType {
     /// The list is one value.
     #[default]
     Atomic,
-    /// Items are values, each at most once.
+    /// Items are unique values.
     Set,
-    /// Items are objects that these fields identify.
+    /// Items are objects, identified by these fields.
     Map(Vec<String>),
 }
 
-/// Limits on a value, as JSON schema has them.
+/// The limits on a value, as in JSON Schema.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
     /// The allowed values.
     pub enumeration: Vec<Value>,
-    /// Regular expression that a string must match somewhere.
+    /// The regular expression that a string must match somewhere.
     pub pattern: Option<regex::Regex>,
-    /// Named format of a string or a number.
+    /// The named format of a string or number.
     pub format: String,
-    /// Least number.
+    /// The minimum.
     pub minimum: Option<f64>,
-    /// Greatest number.
+    /// The maximum.
     pub maximum: Option<f64>,
-    /// Whether the least number itself is refused.
+    /// Whether the minimum itself is excluded.
     pub exclusive_minimum: bool,
-    /// Whether the greatest number itself is refused.
+    /// Whether the maximum itself is excluded.
     pub exclusive_maximum: bool,
-    /// A number must be a multiple of this.
+    /// The number must be a multiple of this.
     pub multiple_of: Option<f64>,
-    /// Least number of characters.
+    /// The minimum number of characters.
     pub min_length: Option<u64>,
-    /// Greatest number of characters.
+    /// The maximum number of characters.
     pub max_length: Option<u64>,
-    /// Least number of items.
+    /// The minimum number of items.
     pub min_items: Option<u64>,
-    /// Greatest number of items.
+    /// The maximum number of items.
     pub max_items: Option<u64>,
-    /// Least number of fields.
+    /// The minimum number of fields.
     pub min_properties: Option<u64>,
-    /// Greatest number of fields.
+    /// The maximum number of fields.
     pub max_properties: Option<u64>,
-    /// Schemas that must all hold.
+    /// Schemas that must all match.
     pub all_of: Vec<Schema>,
-    /// Alternatives: at least one must hold.
+    /// Schemas of which at least one must match.
     pub any_of: Vec<Schema>,
-    /// Alternatives: exactly one must hold.
+    /// Schemas of which exactly one must match.
     pub one_of: Vec<Schema>,
-    /// Schema that must not hold.
+    /// A schema that must not match.
     pub not: Option<Schema>,
 }
 
-/// Definitions that schemas may name by `$ref`, read at most once each.
+/// The definitions for `$ref`s, each parsed at most once.
 pub(super) struct Refs<'a> {
     definitions: Option<&'a Map<String, Value>>,
     read: BTreeMap<String, Option<Arc<Schema>>>,
 }
 
 impl<'a> Refs<'a> {
-    /// Returns no definitions, as in a CustomResourceDefinition.
+    /// Returns no definitions, as for a CustomResourceDefinition.
     pub(super) fn none() -> Refs<'static> {
         Refs { definitions: None, read: BTreeMap::new() }
     }
@@ -136,7 +135,7 @@ impl<'a> Refs<'a> {
         Self { definitions: Some(definitions), read: BTreeMap::new() }
     }
 
-    /// Returns the schema of a definition. A definition that contains itself is free-form at the inner place.
+    /// Returns the schema of a definition. If a definition contains itself, the inner occurrence accepts anything.
     pub(super) fn definition(&mut self, name: &str) -> Arc<Schema> {
         if let Some(read) = self.read.get(name) {
             return read.clone().unwrap_or_else(|| Arc::new(Schema { preserve: true, ..Schema::default() }));
@@ -163,7 +162,7 @@ impl Schema {
         self.properties.get(name).or(self.values.as_ref())
     }
 
-    /// Reads an OpenAPI v3 schema. Invalid parts are left out, because other checks report them.
+    /// Parses an OpenAPI v3 schema, skipping invalid parts, because other checks report them.
     pub(super) fn read(value: &Value, refs: &mut Refs<'_>) -> Self {
         let flag = |word: &str| value.get(word).and_then(Value::as_bool).unwrap_or(false);
         let text = |word: &str| value.get(word).and_then(Value::as_str).unwrap_or_default();
@@ -184,8 +183,7 @@ impl Schema {
         };
         let int_or_string = flag("x-kubernetes-int-or-string") || text("format") == "int-or-string";
         let type_ = if int_or_string { Type::IntOrString } else { Type::named(text("type")) };
-        // Built-in types with "object" and no fields admit anything: they are embedded objects, and JSON
-        // itself.
+        // Built-in types with "object" and no fields accept anything: they are embedded objects, and JSON itself.
         let free = refs.is_builtin()
             && properties.is_empty()
             && values.is_none()
@@ -230,7 +228,7 @@ impl Schema {
     }
 }
 
-/// The greatest integer that a float represents exactly (swag `maxJSONFloat`).
+/// The largest integer that a float represents exactly (swag `maxJSONFloat`).
 const EXACT: f64 = 9_007_199_254_740_991.0;
 
 impl Type {
@@ -260,7 +258,7 @@ impl Type {
         }
     }
 
-    /// Returns whether a value is of the type; a number without a fraction is an integer.
+    /// Returns whether a value has the type. A number without a fraction is an integer.
     pub(crate) fn admits(self, value: &Value) -> bool {
         let whole = |n: &serde_json::Number| {
             n.is_i64() || n.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() <= EXACT)
@@ -278,7 +276,7 @@ impl Type {
 }
 
 impl Checks {
-    /// Reads the checks of a schema; `None` if it limits nothing.
+    /// Parses the checks of a schema; returns `None` if it has no limits.
     fn read(value: &Value, refs: &mut Refs<'_>) -> Option<Self> {
         const WORDS: [&str; 18] = [
             "enum",

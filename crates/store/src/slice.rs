@@ -1,17 +1,17 @@
-//! A part of a long work on many objects, after which others get their turn.
+//! Splits long work on many objects into slices, between which others get their turn.
 
 use object::Object;
 
 use super::collection::weight_of;
 
-/// Bytes of objects in a slice: about 20 ms, and at least one object.
+/// The size of a slice, in bytes of objects: about 20 ms. A slice has at least one object.
 const BYTES: usize = 4 << 20;
-/// The least number of bytes that count for an object: the work of looking at one.
+/// The minimum number of bytes to count for an object, for the work of inspecting it.
 const LEAST: usize = 4 << 10;
-/// Bytes that count for an object that is passed over.
+/// The number of bytes to count for a skipped object.
 const LITTLE: usize = 16;
 
-/// The rest of a slice.
+/// What is left of a slice.
 #[derive(Debug)]
 pub(super) struct Slice {
     bytes: usize,
@@ -24,12 +24,12 @@ impl Default for Slice {
 }
 
 impl Slice {
-    /// Returns a slice without an end.
+    /// Returns a slice that never ends.
     pub(super) fn unlimited() -> Self {
         Self { bytes: usize::MAX }
     }
 
-    /// Returns a slice of so many bytes.
+    /// Returns a slice of `bytes`.
     pub(super) fn of(bytes: usize) -> Self {
         Self { bytes }
     }
@@ -44,7 +44,7 @@ impl Slice {
         self.bytes = self.bytes.saturating_sub(count * LEAST);
     }
 
-    /// Counts an object that does not matter.
+    /// Counts a skipped object.
     pub(super) fn passed_over(&mut self) {
         self.bytes = self.bytes.saturating_sub(LITTLE);
     }

@@ -5,7 +5,7 @@ use object::Object;
 use super::request_scope::RequestScope;
 use super::{ApiError, ResourcePath};
 
-/// Refuses a subresource that the version does not have.
+/// Rejects a subresource that the version does not have.
 pub(super) fn known(scope: &RequestScope, target: &ResourcePath) -> Result<(), ApiError> {
     let resource = scope.resource();
     let known = match target.subresource.as_str() {
@@ -23,7 +23,7 @@ pub(super) fn known(scope: &RequestScope, target: &ResourcePath) -> Result<(), A
     }
 }
 
-/// Returns the part of `new` that a write through a subresource may change: the rest comes from `old`.
+/// Returns `new` restricted to the part that a write through a subresource may change; the rest comes from `old`.
 pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mut new: Object) -> Object {
     match subresource {
         "" | "scale" => {
@@ -37,7 +37,7 @@ pub(super) fn restrict(scope: &RequestScope, subresource: &str, old: &Object, mu
     }
 }
 
-/// Returns `old` with the given top-level fields of `new`, and with the metadata that this write sets.
+/// Returns `old` with the given top-level fields of `new`, and the metadata that this write sets.
 fn only(old: &Object, new: &Object, fields: &[&str]) -> Object {
     let mut restricted = old.clone();
     for field in fields {

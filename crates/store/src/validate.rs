@@ -10,10 +10,10 @@ use super::FieldError;
 use super::request_scope::RequestScope;
 use super::schema::{Checks, ListType, Schema, Type};
 
-/// Adds the problems of an object by its schema; with `old`, only those that the update adds.
+/// Reports the errors of an object according to its schema; with `old`, only those that the update adds.
 ///
-/// Unchanged values are tolerated, even if they are invalid (KEP-4008, ratcheting). Rules are not evaluated
-/// on an object with an error that could break them.
+/// Unchanged values are tolerated, even if they are invalid (KEP-4008, ratcheting). Rules are not evaluated on an
+/// object with an error that could break them.
 pub(super) fn check(
     scope: &RequestScope,
     object: &Object,
@@ -37,7 +37,7 @@ pub(super) fn check(
     }
 }
 
-/// Returns whether rules are not evaluated on an object with this error (apiextensions `hasBlockingErr`).
+/// Returns whether an object with this error does not get its rules evaluated (apiextensions `hasBlockingErr`).
 fn keeps_rules_away(error: &FieldError) -> bool {
     matches!(
         error.reason,
@@ -49,7 +49,7 @@ fn keeps_rules_away(error: &FieldError) -> bool {
     )
 }
 
-/// Returns the problems of a single value, such as a default.
+/// Returns the errors of a single value, such as a default.
 pub(super) fn check_value(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Errors { custom: true, found: Vec::new() };
     errors.value(schema, value, None, path);
@@ -67,7 +67,7 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Returns the type of a value, as messages name it.
+/// Returns the type of a value, as used in messages.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -80,12 +80,12 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The number of the parts of a value, with its limits.
+/// The number of parts of a value, and its limits.
 struct Size {
     least: Option<u64>,
     most: Option<u64>,
     found: usize,
-    /// The name of the parts.
+    /// The word for the parts.
     what: &'static str,
 }
 
@@ -201,7 +201,7 @@ impl Errors {
 
     fn text(&mut self, checks: &Checks, text: &str, path: &str) {
         let length = text.chars().count() as u64;
-        // Only the first of these is reported.
+        // Only the first of these errors is reported.
         if let Some(most) = checks.max_length.filter(|most| length > *most) {
             self.found.push(FieldError::too_long(path, most));
         } else if let Some(least) = checks.min_length.filter(|least| length < *least) {
@@ -287,8 +287,8 @@ impl Errors {
     }
 }
 
-/// Returns whether a field is required. Built-in types mark every field that Go always writes as required;
-/// the server requires only those that a user has to set.
+/// Returns whether a field is required. Built-in types mark every field that Go always writes as required, but the
+/// server only requires those that a user has to set.
 fn is_required(path: &str, name: &str) -> bool {
     let required = [
         "spec",
@@ -303,7 +303,7 @@ fn is_required(path: &str, name: &str) -> bool {
     ];
     let top = path.split(['.', '[']).next().unwrap_or_default();
     if name == "template" || (path, name) == ("spec", "request") {
-        // It is never absent in Go; the checks of its kind report its problems.
+        // The field is never absent in Go; the checks of its kind report its errors.
         return false;
     }
     if top.is_empty() {
@@ -313,13 +313,13 @@ fn is_required(path: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the first item of a list for each identity.
+/// Returns the first list item for each identity.
 fn by_keys<'v>(schema: &Schema, list: Option<&'v Value>) -> BTreeMap<String, &'v Value> {
     let items = list.and_then(Value::as_array).into_iter().flatten().rev();
     items.filter_map(|item| Some((keys_of(schema, item)?, item))).collect()
 }
 
-/// Returns the identity of an item of a list; `None` if its list has no keys.
+/// Returns the identity of a list item; `None` if the list has no keys.
 fn keys_of(schema: &Schema, item: &Value) -> Option<String> {
     match &schema.list {
         ListType::Map(keys) => {

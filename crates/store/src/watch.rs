@@ -1,4 +1,4 @@
-//! Watches: the changes since a revision, through selectors and in a version.
+//! Watches: the changes since a revision, filtered by selectors and converted to a version.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use super::request_scope::RequestScope;
 use super::slice::Slice;
 use super::{ApiError, GroupResource, ResourcePath, Store};
 
-/// Options of a watch.
+/// The options of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Label selector as in a query string.
+    /// The label selector, as in a query string.
     pub labels: String,
-    /// Field selector as in a query string.
+    /// The field selector, as in a query string.
     pub fields: String,
-    /// The revision to begin at; empty or `0` for all present objects and then the changes.
+    /// The revision to start from. Empty or `0` means all current objects, followed by changes.
     pub resource_version: String,
-    /// Whether to begin with all present objects and a bookmark after them (streaming list).
+    /// Whether to start with all current objects, followed by a bookmark (streaming list).
     pub send_initial_events: Option<bool>,
 }
 
-/// The position of one watcher; [`Store::poll`] advances it.
+/// The position of a watcher; [`Store::poll`] advances it.
 #[derive(Clone, Debug)]
 pub struct Watch {
     id: GroupResource,
@@ -37,24 +37,24 @@ pub struct Watch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// The present objects have been sent, or were not requested.
+    /// The current objects have been sent, or were not requested.
     Sent,
-    /// The present objects come first.
+    /// The current objects come first.
     State,
-    /// The present objects come first, and a bookmark after them.
+    /// The current objects come first, followed by a bookmark.
     StateAndBookmark,
 }
 
-/// Kind of a watch event.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchEventType {
-    /// The object was created, or matches the selector now.
+    /// The object was created, or now matches the selector.
     Added,
     /// The object changed.
     Modified,
-    /// The object was deleted, or does not match the selector any more; it is shown in its last state.
+    /// The object was deleted, or no longer matches the selector. The event contains its last state.
     Deleted,
-    /// No object changed up to the resource version of this event.
+    /// No object has changed up to the resource version of this event.
     Bookmark,
 }
 
@@ -80,18 +80,18 @@ pub struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// Returns the approximate bytes of the object in memory.
+    /// Returns the approximate memory of the object, in bytes.
     pub fn weight(&self) -> usize {
         weight_of(&self.object)
     }
 }
 
 impl Store {
-    /// Begins a watch; nothing is sent before [`Store::poll`].
+    /// Starts a watch. Events only come from [`Store::poll`].
     ///
     /// # Errors
-    /// Fails for a path that is not served, selectors that cannot be read, a revision that is no number, or
-    /// (410) one whose history is forgotten.
+    /// Returns an error for a path that is not served, invalid selectors, a revision that is not a number, or
+    /// (410) one whose history has been dropped.
     pub fn watch(&self, target: &ResourcePath, options: &WatchOptions) -> Result<Watch, ApiError> {
         let (collection, scope) = self.scope(target)?;
         let filter = Filter::new(target, scope.version(), &options.labels, &options.fields)?;
@@ -114,20 +114,20 @@ impl Store {
         Ok(watch)
     }
 
-    /// Returns the events since the last poll, in the order in which they happened.
+    /// Returns the events since the last poll, in order.
     ///
     /// # Errors
-    /// 410 `Expired` if the history after the watcher's position is dropped, or if its resource is gone: list
-    /// again.
+    /// Returns 410 `Expired` if the history after the watcher's position has been dropped, or its resource is
+    /// gone. List again.
     pub fn poll(&self, watch: &mut Watch) -> Result<Vec<WatchEvent>, ApiError> {
         self.poll_within(watch, &mut Slice::unlimited()).map(|(events, _)| events)
     }
 
-    /// Returns the next events, with about so many bytes of objects, and whether there may be more. The present
+    /// Returns the next events, with approximately `bytes` of objects, and whether there may be more. The current
     /// objects come all at once.
     ///
     /// # Errors
-    /// As [`Store::poll`].
+    /// Returns the errors of [`Store::poll`].
     pub fn poll_some(&self, watch: &mut Watch, bytes: usize) -> Result<(Vec<WatchEvent>, bool), ApiError> {
         self.poll_within(watch, &mut Slice::of(bytes))
     }
@@ -171,7 +171,7 @@ impl Store {
         Ok((events, false))
     }
 
-    /// Returns a bookmark of the watcher's position; `initial` marks the end of the present objects.
+    /// Returns a bookmark at the watcher's position; `initial` marks the end of the current objects.
     pub fn bookmark(&self, watch: &Watch, initial: bool) -> WatchEvent {
         let resource = watch.scope.resource();
         let mut metadata = json!({ "resourceVersion": watch.position.to_string() });
@@ -188,7 +188,7 @@ impl Store {
         WatchEvent { type_: WatchEventType::Bookmark, object: Arc::new(object) }
     }
 
-    /// Drops the history up to a revision; watchers that need it get 410.
+    /// Drops the history up to a revision. Watchers that need it get 410.
     pub(crate) fn compact(&mut self, revision: u64) {
         for collection in self.collections.values_mut() {
             collection.compact(revision);
@@ -202,7 +202,7 @@ impl Watch {
         self.position
     }
 
-    /// Returns the resource and version that is watched.
+    /// Returns the watched resource and version.
     pub fn scope(&self) -> &RequestScope {
         &self.scope
     }
@@ -212,8 +212,8 @@ fn too_old(position: u64, oldest: u64) -> ApiError {
     ApiError::expired(format!("too old resource version: {position} ({oldest})"))
 }
 
-/// Returns the event of a change through a selector: an object that stops matching is deleted for the
-/// watcher.
+/// Returns the event of a change for a selector. An object that stops matching is deleted from the watcher's point
+/// of view.
 fn event_for(filter: &Filter, change: &WatchCacheEvent) -> Option<(WatchEventType, Arc<Object>)> {
     let visible = |side: &Option<Arc<Object>>| side.clone().filter(|object| filter.selects(object));
     match (visible(&change.old), visible(&change.new)) {

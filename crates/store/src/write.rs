@@ -44,11 +44,11 @@ impl Store {
         })
     }
 
-    /// Creates an object; `target` names the resource and the namespace, the body the object.
+    /// Creates an object. `target` contains the resource and namespace, the body contains the object.
     ///
     /// # Errors
-    /// 400 for a body of another kind or namespace, 403 and 404 for a namespace that is terminating or
-    /// missing, 409 if the name is taken, 422 for invalid fields.
+    /// Returns 400 for a body of another kind or namespace, 403 and 404 for a namespace that is terminating or
+    /// missing, 409 if the name is taken, and 422 for invalid fields.
     pub fn create(
         &mut self,
         target: &ResourcePath,
@@ -64,10 +64,11 @@ impl Store {
         self.insert(request, object, Owning::Update)
     }
 
-    /// Replaces an object, or the part of it that the subresource covers.
+    /// Replaces an object, or the part that the subresource covers.
     ///
     /// # Errors
-    /// As [`Store::create`], and 404 if there is no object, 409 if it has another version than the body.
+    /// Returns the errors of [`Store::create`], 404 if the object does not exist, and 409 if the body has another
+    /// version.
     pub fn update(
         &mut self,
         target: &ResourcePath,
@@ -83,7 +84,7 @@ impl Store {
                     request.creates_instead = true;
                     let sent = object.metadata_mut().remove("resourceVersion");
                     let mut written = self.insert(request, object, Owning::Update)?;
-                    // Storing removes the version, so a dry run shows the version that was sent.
+                    // Storing removes the version, so the result of a dry run gets the version that was sent.
                     if options.dry_run
                         && let Some(version) = sent.filter(|version| version != "")
                     {
@@ -111,12 +112,12 @@ impl Store {
         self.replace(request, &old, new, Owning::Update)
     }
 
-    /// Patches an object, or the part that the subresource covers; an apply creates an absent object.
+    /// Patches an object, or the part that the subresource covers. An apply creates an absent object.
     ///
     /// # Errors
-    /// As [`Store::update`], and 409 with one cause per field where an apply meets fields of other managers,
-    /// 415 for a strategic merge of a custom resource, 400 and 422 for patches that cannot be read or do not
-    /// fit the object.
+    /// Returns the errors of [`Store::update`]; 409 with one cause per field if an apply conflicts with other
+    /// managers, 415 for a strategic merge of a custom resource, and 400 or 422 for patches that are malformed or
+    /// do not fit the object.
     pub fn patch(
         &mut self,
         target: &ResourcePath,
@@ -203,7 +204,7 @@ impl Store {
         }
     }
 
-    /// Stores an object with new replicas, and returns it as a Scale.
+    /// Stores an object with new replicas, and returns its Scale.
     fn scaled(
         &mut self,
         request: WriteRequest<'_>,
@@ -336,7 +337,7 @@ impl Store {
         }
     }
 
-    /// Returns the problems that the rules of the kind find in an object.
+    /// Returns the errors that the checks of its kind report for an object.
     fn check_kind_rules(
         &self,
         request: &WriteRequest<'_>,
@@ -380,7 +381,7 @@ impl Store {
         metadata::tidy(object);
     }
 
-    /// Stores an object given in the version of a scope and returns it in that version.
+    /// Stores an object in the version of the scope, and returns it in that version.
     fn store_in(&mut self, scope: &RequestScope, key: &Key, object: Object) -> Result<Arc<Object>, ApiError> {
         let resource = scope.resource();
         let id = resource.id_of_storage();

@@ -1,4 +1,4 @@
-//! One write inside the store: the request, and the parsing of its body.
+//! A write inside the store: the request, and the parsing of its body.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::prune::{self, Reading};
 use super::request_scope::RequestScope;
 use super::{ApiError, FieldError, FieldValidation, ResourcePath, WriteOptions, limits};
 
-/// The context of every step of one write: the request and its scope.
+/// The context of every step of a write: the request and its scope.
 pub(super) struct WriteRequest<'a> {
     pub(super) target: &'a ResourcePath,
     pub(super) scope: RequestScope,
@@ -17,7 +17,7 @@ pub(super) struct WriteRequest<'a> {
     pub(super) now: Timestamp,
     pub(super) warnings: Vec<String>,
     pub(super) reading: Reading,
-    /// Whether it creates an object although its verb is another one.
+    /// Whether the request creates an object although its verb is not create.
     pub(super) creates_instead: bool,
 }
 
@@ -26,7 +26,7 @@ impl WriteRequest<'_> {
         object::Gvk::parse(&self.scope.api_version(), &self.scope.resource().kind)
     }
 
-    /// Checks that a body fits the path, handles unknown fields, and fills in defaults.
+    /// Checks that a body matches the path, handles unknown fields, and sets defaults.
     pub(super) fn read_body(&mut self, mut object: Object) -> Result<Object, ApiError> {
         let (kind, api_version) = (self.scope.resource().kind.clone(), self.scope.api_version());
         limits::check_depth(&object)?;
@@ -63,7 +63,7 @@ impl WriteRequest<'_> {
         Ok(object)
     }
 
-    /// Refuses a body with another name than the path.
+    /// Rejects a body whose name differs from the path.
     pub(super) fn check_name(&self, name: &str) -> Result<(), ApiError> {
         let wanted = &self.target.name;
         if wanted.is_empty() || name.is_empty() || name == wanted {
@@ -74,8 +74,8 @@ impl WriteRequest<'_> {
         )))
     }
 
-    /// Returns where a body has another type than the Go type that it is decoded to. Only built-in kinds and metadata have
-    /// one.
+    /// Returns where a body does not have the Go type that it is decoded into. Only built-in kinds and metadata
+    /// have Go types.
     fn mistyped(&self, object: &Object) -> Option<String> {
         let (kind, schema) = (&self.scope.resource().kind, &self.scope.version().schema);
         let whole = Value::Object(object.0.clone());
@@ -86,7 +86,7 @@ impl WriteRequest<'_> {
         metadata.and_then(|(schema, value)| prune::mistyped(schema, value, "ObjectMeta"))
     }
 
-    /// Returns the refusal of a body that has other types than its kind.
+    /// Returns the error for a body whose types do not match its kind.
     pub(super) fn undecodable(&self, object: &Object, why: &str) -> ApiError {
         let (kind, version) = (&self.scope.resource().kind, &self.scope.version().name);
         let why = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
@@ -100,7 +100,8 @@ impl WriteRequest<'_> {
         }
     }
 
-    /// Returns the refusal of a configuration that does not fit the schema. kube-apiserver gives it no type, so it is a 500.
+    /// Returns the error for a configuration that does not fit the schema. In kube-apiserver, this error is
+    /// untyped, so it is a 500.
     fn unfit(&self, object: &Object, attempt: &str, why: &str) -> ApiError {
         let (namespace, name, kind) = (object.namespace(), object.name(), object.kind());
         let (group, version) = (&self.target.group, &self.scope.version().name);
@@ -115,7 +116,7 @@ impl WriteRequest<'_> {
         }
         let (kind, version) = (object.kind(), &self.scope.version().name);
         if self.reading == Reading::Apply {
-            // kube-apiserver names one field of a map, too.
+            // kube-apiserver also reports just one field of a map.
             let first = unknown.first().map_or("", String::as_str);
             let why = format!(".{first}: field not declared in schema");
             return Err(self.unfit(object, "create typed patch object", &why));
@@ -174,7 +175,7 @@ impl WriteRequest<'_> {
         )))
     }
 
-    /// Refuses a body with the uid of another object.
+    /// Rejects a body with a different uid.
     pub(super) fn check_uid(&self, old: &Object, new: &Object) -> Result<(), ApiError> {
         if new.uid().is_empty() || new.uid() == old.uid() {
             return Ok(());
@@ -191,7 +192,7 @@ impl WriteRequest<'_> {
         Err(ApiError::conflict(self.target, &why))
     }
 
-    /// Refuses a body of another version than the object has.
+    /// Rejects a body with a different version.
     pub(super) fn check_version(&self, old: &Object, new: &Object) -> Result<(), ApiError> {
         let expected = new.resource_version();
         if !expected.is_empty() && expected.parse::<u64>().is_err() {

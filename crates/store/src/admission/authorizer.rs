@@ -1,9 +1,8 @@
-//! The CEL variable `authorizer`, with which an expression checks permissions (KEP-3488, Kubernetes' CEL
-//! library `authz`).
+//! The CEL variable `authorizer`, with which expressions check permissions (KEP-3488, Kubernetes' CEL library
+//! `authz`).
 //!
 //! CEL functions cannot read the store. So a check without a known answer fails and is recorded; the caller
-//! answers it and evaluates the expression again ([`answered`]). An expression has few checks, so this is
-//! cheap.
+//! answers it and evaluates the expression again ([`answered`]). Expressions have few checks, so this is cheap.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +15,7 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 use crate::ResourcePath;
 use cel::map;
 
-/// The functions of the authorizer and of the values that they return.
+/// The functions of the authorizer and of the values they return.
 pub(super) const FUNCTIONS: &[&str] = &[
     "group",
     "resource",
@@ -32,21 +31,21 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "error",
 ];
 
-/// Most checks of one policy for one request.
+/// The maximum number of checks of one policy for one request.
 const MAX_QUESTIONS: usize = 256;
 
-/// A check.
+/// A permission check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Question {
-    /// The service account it is about, as namespace and name; `None` for the user of the request.
+    /// The namespace and name of a service account; `None` for the user of the request.
     pub(super) service_account: Option<(String, String)>,
     /// The verb.
     pub(super) verb: String,
-    /// Objects, or a path that names no objects.
+    /// What the check is about.
     pub(super) on: On,
 }
 
-/// The attributes of a check.
+/// The object of a check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum On {
     Objects(ResourcePath),
@@ -58,7 +57,7 @@ thread_local! {
     static OPEN: RefCell<BTreeSet<Question>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Evaluates until every recorded check has its answer.
+/// Evaluates until every recorded check has an answer.
 pub(super) fn answered<T>(mut evaluate: impl FnMut() -> T, answer: impl Fn(&Question) -> bool) -> T {
     ANSWERS.set(BTreeMap::new());
     loop {
@@ -73,7 +72,7 @@ pub(super) fn answered<T>(mut evaluate: impl FnMut() -> T, answer: impl Fn(&Ques
     }
 }
 
-/// Returns the variable `authorizer` of a request for a target.
+/// Returns the variable `authorizer` for a request.
 pub(super) fn variable(target: &ResourcePath) -> Value {
     let request = map([
         ("group", text(&target.group)),
@@ -85,8 +84,8 @@ pub(super) fn variable(target: &ResourcePath) -> Value {
     map([("requestResource", request)])
 }
 
-/// Adds the functions. Each step of `authorizer.group("").resource("")…` is a map with the fields that were
-/// set so far.
+/// Registers the functions. Each step of `authorizer.group("").resource("")…` is a map of the fields that have
+/// been set so far.
 pub(super) fn register(context: &mut Context<'static>) {
     for name in ["group", "resource", "subresource", "namespace", "name", "path"] {
         context.add_function(name, move |This(this): This<Value>, value: Arc<String>| {

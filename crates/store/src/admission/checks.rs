@@ -1,4 +1,4 @@
-//! The parts of policies and bindings that kube-apiserver refuses, and those that cannot be evaluated here.
+//! Rejects the parts of policies and bindings that kube-apiserver rejects, or that cannot be evaluated here.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicyBindingSpec,
@@ -18,7 +18,7 @@ const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-/// Finds the problems of a policy.
+/// Reports the errors of a policy.
 pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     let spec = spec::<ValidatingAdmissionPolicySpec>(new);
     if spec.param_kind.is_some() {
@@ -91,7 +91,7 @@ fn check_validation(field: &str, validation: &Validation, errors: &mut Vec<Field
     known(&format!("{field}.reason"), reason.as_deref(), REASONS, errors);
 }
 
-/// Finds the problems of a binding.
+/// Reports the errors of a binding.
 pub(crate) fn check_binding(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     let spec = spec::<ValidatingAdmissionPolicyBindingSpec>(new);
     if spec.policy_name.is_empty() {
@@ -189,14 +189,14 @@ fn check_selector(field: &str, selector: Option<&LabelSelector>, errors: &mut Ve
 
 fn check_expression(field: String, expression: &Expression, errors: &mut Vec<FieldError>) {
     if expression.source.trim().is_empty() {
-        // The schema has refused an expression that is absent.
+        // The schema has rejected absent expressions.
         errors.push(FieldError::required(field, "expression is not specified"));
     } else if let Some(why) = expression.error() {
         errors.push(FieldError::invalid(field, &text(&expression.source), why));
     }
 }
 
-/// Refuses a value that is not one of these.
+/// Reports a value that is not supported.
 fn known(field: &str, value: Option<&str>, supported: &[&str], errors: &mut Vec<FieldError>) {
     if let Some(value) = value.filter(|value| !supported.contains(value)) {
         errors.push(FieldError::unsupported(field, &text(value), supported.iter().copied()));

@@ -1,4 +1,4 @@
-//! Evaluates the policies for a request.
+//! Evaluates admission policies for a request.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::write_request::WriteRequest;
 use crate::{ApiError, GroupResource, Propagation, ResourcePath, Store, User};
 use cel::{map, value};
 
-/// The decision of a policy that denies.
+/// The denial of a request by a policy.
 struct Denial {
     message: String,
     reason: String,
 }
 
 impl Store {
-    /// Evaluates the admission policies, and collects their warnings.
+    /// Evaluates the admission policies and collects their warnings.
     pub(crate) fn evaluate_policies(
         &self,
         request: &mut WriteRequest<'_>,
@@ -46,13 +46,13 @@ impl Store {
         Ok(())
     }
 
-    /// Evaluates every policy that is bound to the request; returns the messages of those that only warn.
+    /// Evaluates every policy bound to the request; returns the messages of those that only warn.
     ///
     /// # Errors
-    /// The refusal of the first policy that denies, with its message, reason and code.
+    /// Returns the error of the first policy that denies, with its message, reason and code.
     pub(crate) fn admit(&self, request: &Admission<'_>) -> Result<Vec<String>, ApiError> {
         let mut warnings = Vec::new();
-        // As in kube-apiserver, policies do not apply to policies, so that a wrong one can be removed.
+        // As in kube-apiserver, policies do not apply to policies, so that a broken one can be removed.
         if self.admission.bindings.is_empty() || request.target.group == "admissionregistration.k8s.io" {
             return Ok(warnings);
         }
@@ -80,7 +80,7 @@ impl Store {
         Ok(warnings)
     }
 
-    /// Returns the namespace of the object, or the object itself where it is one.
+    /// Returns the namespace of the object, or the object itself if it is a namespace.
     fn namespace_of(&self, request: &Admission<'_>) -> Option<Arc<Object>> {
         if (request.target.group.as_str(), request.target.resource.as_str()) == ("", "namespaces") {
             return request.object.or(request.old).map(|object| Arc::new(object.clone()));
@@ -142,7 +142,7 @@ impl Store {
     }
 }
 
-/// Returns the denials of one policy for a request; none if the policy does not match it or admits it.
+/// Returns the denials of a policy; none if the policy does not match or admits the request.
 fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Vec<Denial> {
     let failed =
         |message: String| policy.fails_closed.then(|| Denial { message, reason: "Invalid".to_owned() });
@@ -158,11 +158,11 @@ fn judge(policy: &Policy, context: &mut Context<'_>, mut meter: Meter) -> Vec<De
             }
         }
     }
-    // Another condition that does not hold counts before one that failed.
+    // A condition that is false takes precedence over one that failed.
     if let Some(message) = failure {
         return failed(message).into_iter().collect();
     }
-    // A variable that fails is absent, so an expression that needs it fails.
+    // A failed variable is absent, so expressions that need it fail.
     let mut variables = Vec::new();
     let mut broken = Vec::new();
     for (name, variable) in &policy.variables {
@@ -217,7 +217,7 @@ fn refusal(target: &ResourcePath, policy: &Policy, binding: &Binding, denial: &D
 fn about(request: &Admission<'_>, version: &str) -> Value {
     let ResourcePath { group, version: asked, resource, namespace, name, subresource } = request.target;
     let kind = &request.scope.resource().kind;
-    // A namespace counts as one that is in itself, as in kube-apiserver.
+    // As in kube-apiserver, a namespace counts as inside itself.
     let namespace = if group.is_empty() && resource == "namespaces" { name } else { namespace };
     let User { name: username, uid, groups, extra } = request.user;
     let options = request.propagation.map(|propagation| match propagation {
@@ -239,7 +239,7 @@ fn about(request: &Admission<'_>, version: &str) -> Value {
         "dryRun": request.dry_run,
         "options": options.unwrap_or_else(|| json!({})),
     });
-    // Fields without a value are absent, so an expression that reads one of them fails.
+    // Fields without a value are absent, so expressions that read them fail.
     if let Some(fields) = about.as_object_mut() {
         fields.retain(|_, value| value.as_str() != Some(""));
     }

@@ -1,4 +1,4 @@
-//! CEL expressions of policies: their checks and their evaluation.
+//! Checks and evaluates the CEL expressions of policies.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use kube_cel::cel::{Context, Value};
 use super::authorizer;
 use crate::cost::{Bound, Meter};
 
-/// The variables of every expression of a policy.
+/// The variables in every expression of a policy.
 pub(super) const VARIABLES: &[&str] =
     &["object", "oldObject", "request", "authorizer", "namespaceObject", "variables"];
-/// Libraries with functions, such as `sets.contains`.
+/// Libraries with qualified functions, such as `sets.contains`.
 const LIBRARIES: &[&str] = &["base64", "format", "ip", "math", "sets", "strings"];
-/// The functions of CEL and of Kubernetes that the CEL crates have, beside operators and the macros that the
+/// The functions of CEL and Kubernetes that the CEL crates implement, without operators and the macros that the
 /// parser expands.
 const FUNCTIONS: &[&str] = &[
     "add",
@@ -103,14 +103,14 @@ const FUNCTIONS: &[&str] = &[
     "url",
 ];
 
-/// An expression that was compiled, or the reason why it was not.
+/// A compiled expression, or the reason why it does not compile.
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
     pub(super) source: String,
     compiled: Result<Arc<IdedExpr>, String>,
 }
 
-/// A value, and the bound that was computed before it.
+/// A value, and the bound that was estimated for it.
 #[derive(Debug)]
 pub(super) struct Bounded {
     pub(super) value: Value,
@@ -122,15 +122,15 @@ impl Expression {
         Self { source: source.to_owned(), compiled: compile(source).map(Arc::new) }
     }
 
-    /// Returns why the expression cannot be evaluated, if it cannot.
+    /// Returns the reason why the expression cannot be evaluated, if any.
     pub(super) fn error(&self) -> Option<&str> {
         self.compiled.as_ref().err().map(String::as_str)
     }
 
-    /// Returns the value of the expression, and its bound.
+    /// Returns the value of the expression and its bound.
     ///
     /// # Errors
-    /// Says what failed, in the words of the CEL crate, or that the meter has no steps left.
+    /// Returns the error of the CEL crate, or that no steps are left.
     pub(super) fn evaluate(&self, context: &Context<'_>, meter: &mut Meter) -> Result<Bounded, String> {
         let compiled = self.compiled.as_ref().map_err(Clone::clone)?;
         let bound = meter.spend(&compiled.expr)?;
@@ -151,7 +151,7 @@ fn compile(source: &str) -> Result<IdedExpr, String> {
 }
 
 thread_local! {
-    // To register the functions takes longer than most expressions, and threads cannot share a context.
+    // Registering the functions takes longer than most expressions, and threads cannot share a context.
     static ROOT: Context<'static> = {
         let mut context = Context::default();
         context.register_all();
@@ -160,7 +160,7 @@ thread_local! {
     };
 }
 
-/// Runs a function with a context that has every CEL function.
+/// Calls a function with a context that has every CEL function.
 pub(super) fn with_functions<T>(run: impl FnOnce(&Context<'static>) -> T) -> T {
     ROOT.with(run)
 }

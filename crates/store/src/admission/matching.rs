@@ -1,4 +1,4 @@
-//! Requests, and the constraints of policies and bindings that match them.
+//! Matches requests with the constraints of policies and bindings.
 
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -26,28 +26,28 @@ impl AdmissionOperation {
     }
 }
 
-/// A request that policies decide about.
+/// A request for admission.
 pub(crate) struct Admission<'a> {
     pub(crate) operation: AdmissionOperation,
-    /// The path, with the name of the object.
+    /// The path, including the name of the object.
     pub(crate) target: &'a ResourcePath,
     pub(crate) scope: &'a RequestScope,
     pub(crate) user: &'a User,
     pub(crate) dry_run: bool,
-    /// The object after the request; none for a deletion.
+    /// The object after the request; `None` for a deletion.
     pub(crate) object: Option<&'a Object>,
-    /// The object before the request; none for a creation.
+    /// The object before the request; `None` for a creation.
     pub(crate) old: Option<&'a Object>,
-    /// The propagation policy of a deletion that names one.
+    /// The propagation policy of a deletion, if it sets one.
     pub(crate) propagation: Option<Propagation>,
 }
 
-/// The match constraints of a policy, or those of a binding.
+/// The match constraints of a policy or a binding.
 #[derive(Debug)]
 pub(super) struct Constraints {
     include: Option<Vec<NamedRuleWithOperations>>,
     exclude: Vec<NamedRuleWithOperations>,
-    /// Whether a rule for one version of a kind also matches the others.
+    /// Whether a rule for one version of a kind also matches other versions.
     equivalent: bool,
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
@@ -76,7 +76,7 @@ impl Constraints {
 
     /// Returns the version in which the request matches; `None` if it does not match.
     ///
-    /// A selector that cannot be read matches everything, so that the policy fails closed.
+    /// An invalid selector matches everything, so that the policy fails closed.
     pub(super) fn version_of(&self, request: &Admission<'_>, namespace: Option<&Object>) -> Option<String> {
         let selects = |selector: &Result<Selector, String>, object: &Object| match selector {
             Ok(selector) => selector.matches_with(|key| object.label(key)),
@@ -105,7 +105,7 @@ impl Constraints {
     }
 }
 
-/// Returns whether a rule matches a request, as the `Matcher` of kube-apiserver's admission rules.
+/// Returns whether a rule matches a request, like the `Matcher` of kube-apiserver's admission rules.
 fn is_about(rule: &NamedRuleWithOperations, request: &Admission<'_>, version: &str) -> bool {
     let NamedRuleWithOperations { api_groups, api_versions, operations, resource_names, resources, scope } =
         rule;

@@ -1,13 +1,13 @@
 //! ValidatingAdmissionPolicies: rules about fields that roles cannot express (KEP-3488).
 //!
-//! Policies and bindings are parsed once, when they are written ([`Policies`]). Every create, update, patch
-//! and deletion evaluates those that match ([`Store::admit`](super::Store)). CEL has the functions of
-//! Kubernetes, with the `authorizer`. A policy that cannot be evaluated here is refused when it is written:
-//! one with parameters, audit annotations, or a function or variable that does not exist.
+//! Policies and bindings are parsed once, when they are written ([`Policies`]). Every create, update, patch and
+//! deletion evaluates those that match ([`Store::admit`](super::Store)). CEL has the functions of Kubernetes,
+//! including the `authorizer`. A policy that cannot be evaluated here is rejected when it is written: one with
+//! parameters, audit annotations, or an unknown function or variable.
 //!
-//! Three things differ from kube-apiserver. `request.options` only has `propagationPolicy`. A policy is in
-//! force with the response to its creation, not seconds later. For a write through `scale`, policies see the
-//! scaled object and not the Scale.
+//! There are three differences from kube-apiserver. `request.options` only has `propagationPolicy`. A policy takes
+//! effect immediately, not seconds later. For writes through `scale`, policies see the scaled object instead of
+//! the Scale.
 
 mod authorizer;
 mod checks;

@@ -15,7 +15,7 @@ use crate::GroupResource;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// All policies and bindings of a store, by name.
+/// All policies and bindings of a store by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policies {
     pub(super) policies: BTreeMap<String, Arc<Policy>>,
@@ -23,7 +23,7 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Updates the policies after a write or a deletion of an object.
+    /// Updates the policies after an object was written or deleted.
     pub(crate) fn note(&mut self, id: &GroupResource, name: &str, object: Option<&Object>) {
         if id.group != GROUP {
             return;
@@ -51,7 +51,7 @@ impl Policies {
 pub(super) struct Policy {
     pub(super) name: String,
     pub(super) constraints: Constraints,
-    /// Whether an error of evaluation refuses the request.
+    /// Whether evaluation errors deny the request.
     pub(super) fails_closed: bool,
     pub(super) conditions: Vec<(String, Expression)>,
     pub(super) variables: Vec<(String, Expression)>,
@@ -119,7 +119,7 @@ impl Binding {
     }
 }
 
-/// Returns the spec of an object, which the schema of its kind has accepted.
+/// Returns the spec of an object that the schema of its kind has accepted.
 pub(super) fn spec<T: serde::de::DeserializeOwned + Default>(object: &Object) -> T {
     object.0.get("spec").and_then(|spec| T::deserialize(spec).ok()).unwrap_or_default()
 }

@@ -1,11 +1,11 @@
-//! Checks that several kinds share, with the messages of kube-apiserver.
+//! Checks that several kinds share, with kube-apiserver's messages.
 
 use serde_json::Value;
 
 use crate::FieldError;
 use object::Object;
 
-/// Refuses another value of a field that never changes.
+/// Reports a change to an immutable field.
 pub(super) fn check_unchanged(
     old: Option<&Object>,
     new: &Object,
@@ -18,14 +18,14 @@ pub(super) fn check_unchanged(
     }
 }
 
-/// Refuses a number below zero.
+/// Reports a negative number.
 pub(super) fn check_not_negative(object: &Object, path: &[&str], errors: &mut Vec<FieldError>) {
     if let Some(number) = object.at(path).filter(|number| number.as_i64().is_some_and(|n| n < 0)) {
         errors.push(FieldError::invalid(path.join("."), number, "must be greater than or equal to 0"));
     }
 }
 
-/// Refuses keys of data that could not be file names.
+/// Reports data keys that are not valid file names.
 pub(super) fn check_keys(object: &Object, fields: &[&str], errors: &mut Vec<FieldError>) {
     for field in fields {
         for key in object.0.get(*field).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
@@ -42,7 +42,7 @@ pub(super) fn check_keys(object: &Object, fields: &[&str], errors: &mut Vec<Fiel
     }
 }
 
-/// Refuses changes of an object that was made immutable.
+/// Reports changes to an object that is marked as immutable.
 pub(super) fn check_immutable(
     old: Option<&Object>,
     new: &Object,
@@ -58,7 +58,7 @@ pub(super) fn check_immutable(
     }
 }
 
-/// Refuses webhooks, because this API machinery does not call them, and people who create one rely on it.
+/// Reports webhooks, because this API server does not call them, and their authors would rely on it.
 pub(super) fn refuse_webhooks(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     if new.0.get("webhooks").and_then(Value::as_array).is_some_and(|webhooks| !webhooks.is_empty()) {
         let why = "this API server calls no webhooks; use a ValidatingAdmissionPolicy";
@@ -66,7 +66,7 @@ pub(super) fn refuse_webhooks(_: Option<&Object>, new: &Object, errors: &mut Vec
     }
 }
 
-/// Refuses policies that change objects.
+/// Reports policies that change objects.
 pub(super) fn refuse_mutations(_: Option<&Object>, _: &Object, errors: &mut Vec<FieldError>) {
     errors.push(FieldError::forbidden("spec", "this API server evaluates no MutatingAdmissionPolicies"));
 }

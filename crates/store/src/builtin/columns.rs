@@ -1,4 +1,4 @@
-//! The columns that `kubectl get` prints for built-in kinds, as in kube-apiserver's printers.
+//! The columns of `kubectl get` for built-in kinds, matching kube-apiserver's printers.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,11 +8,11 @@ use object::Object;
 /// A column whose cells are computed from the object and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct PrinterColumn {
-    /// Heading.
+    /// The heading.
     pub name: &'static str,
-    /// OpenAPI format of the cells; `name` for the name of the object.
+    /// The OpenAPI format of the cells; `name` for the name of the object.
     pub format: &'static str,
-    /// 0 for always, higher for `-o wide`.
+    /// 0 to always show the column, higher for `-o wide`.
     pub priority: u8,
     /// Computes a cell.
     pub cell: fn(&Object, Timestamp) -> Value,
@@ -23,7 +23,7 @@ pub(super) const fn column(name: &'static str, cell: fn(&Object, Timestamp) -> V
     PrinterColumn { name, format: "", priority: 0, cell }
 }
 
-/// Returns a column that `-o wide` shows.
+/// Returns a column that only `-o wide` shows.
 pub(super) const fn wide(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> PrinterColumn {
     PrinterColumn { name, format: "", priority: 1, cell }
 }
@@ -34,21 +34,21 @@ pub(super) const NAME: PrinterColumn =
 /// The age of the object.
 pub(super) const AGE: PrinterColumn =
     column("Age", |o, now| age(text(o, &["metadata", "creationTimestamp"]), now));
-/// When the object was created.
+/// The time when the object was created.
 pub(super) const CREATED_AT: PrinterColumn =
     column("Created At", |o, _| text(o, &["metadata", "creationTimestamp"]).into());
 
-/// Returns the text at a path, empty where there is none.
+/// Returns the text at a path; empty if absent.
 pub(super) fn text<'a>(object: &'a Object, path: &[&str]) -> &'a str {
     object.at(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns a text, or another one if it is empty.
+/// Returns a text, or a fallback if it is empty.
 pub(super) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
 }
 
-/// Returns the number at a path, 0 where there is none.
+/// Returns the number at a path; 0 if absent.
 pub(super) fn count(object: &Object, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_i64).unwrap_or(0)
 }
@@ -58,12 +58,12 @@ pub(super) fn entries(object: &Object, field: &str) -> usize {
     object.at(&[field]).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
-/// Returns the ready and the wanted replicas, such as `1/2`.
+/// Returns the ready and desired replicas, such as `1/2`.
 pub(super) fn ratio(object: &Object, ready: &str) -> Value {
     format!("{}/{}", count(object, &["status", ready]), count(object, &["spec", "replicas"])).into()
 }
 
-/// Returns the age of a time, in kubectl's format.
+/// Returns the time since `at` in kubectl's format.
 pub fn age(at: &str, now: Timestamp) -> Value {
     match at.parse::<Timestamp>() {
         _ if at.is_empty() => "<unknown>".into(),
@@ -72,8 +72,8 @@ pub fn age(at: &str, now: Timestamp) -> Value {
     }
 }
 
-/// Returns a duration in kubectl's format (`HumanDuration` of apimachinery): at most two units, the second
-/// one only for short durations.
+/// Formats a duration like kubectl (`HumanDuration` of apimachinery): at most two units, the second one only for
+/// short durations.
 pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let two = |first: i64, unit: &str, second: i64, smaller: &str| {

@@ -1,4 +1,4 @@
-//! The description of a built-in kind.
+//! The definition of a built-in kind.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::{ApiResource, Convert, FieldError, Generation, GroupResource, NameRul
 use object::Object;
 use object::builtin_lists::BUILTIN;
 
-/// A built-in kind: its names, and the content of `strategy.go`, `defaults.go`, `validation.go` and the
-/// printer of the kind in kube-apiserver.
+/// A built-in kind: its names, and what kube-apiserver has in its `strategy.go`, `defaults.go`, `validation.go`
+/// and printer.
 ///
-/// A kind starts from [`BuiltinKind::of`], which takes the names from the type, and says what differs.
+/// A kind starts from [`BuiltinKind::of`], which takes the names from the type, and overrides what differs.
 #[derive(Debug)]
 pub(crate) struct BuiltinKind {
     pub(super) group: &'static str,
@@ -35,51 +35,50 @@ pub(crate) struct BuiltinKind {
     pub(crate) has_scale: bool,
     pub(crate) generation: Generation,
     pub(crate) names: NameRule,
-    /// Whether an update may come without a resource version.
+    /// Whether updates may omit the resource version.
     pub(crate) unconditional_update: bool,
-    /// Whether a PUT or a merge may create the object.
+    /// Whether a PUT may create the object.
     pub(crate) create_on_update: bool,
-    /// Whether a whole collection can be deleted in one request.
+    /// Whether one request can delete a whole collection.
     pub(crate) has_collection_delete: bool,
-    /// Paths that field selectors may name, beside `metadata.name` and `metadata.namespace`.
+    /// The paths for field selectors, besides `metadata.name` and `metadata.namespace`.
     pub(crate) selectable_fields: &'static [&'static str],
-    /// Subresources beside `status` and `scale`.
+    /// The subresources besides `status` and `scale`.
     pub(crate) subresources: &'static [Subresource],
-    /// Fields that are never absent in the Go type, and their zero values as JSON. Nobody owns these values
-    /// in a new object.
+    /// Fields that are never absent in the Go type, with their zero values as JSON. In a new object, nobody owns
+    /// these values.
     pub(crate) never_absent: &'static [(&'static str, &'static str)],
-    /// Whether a deletion is answered with the object instead of a `Status` (apiserver
-    /// `ReturnDeletedObject`).
+    /// Whether the response to a deletion is the object instead of a `Status` (apiserver `ReturnDeletedObject`).
     pub(crate) returns_deleted: bool,
-    /// Fields, beside `status`, that no manager owns because only the server writes them.
+    /// Fields besides `status` that no manager owns, because only the server writes them.
     pub(crate) unowned_fields: &'static [&'static str],
-    /// Group and plural of the resource whose objects this one shows under another name.
+    /// The group and plural name of the resource whose objects this one shows under another name.
     pub(crate) stored_as: Option<(&'static str, &'static str)>,
-    /// Converts objects between `apiVersion`s; without it, versions differ only in their name.
+    /// Converts objects between `apiVersion`s; `None` if versions differ only in their name.
     pub(crate) convert: Option<Convert>,
 
-    /// Fixed defaults: a definition below `io.k8s.api.`, a field of it, and the value as JSON.
+    /// Fixed defaults: a definition below `io.k8s.api.`, a field, and the value as JSON.
     pub(crate) defaults: &'static [(&'static str, &'static str, &'static str)],
-    /// Fills in the defaults that depend on other fields.
+    /// Sets the defaults that depend on other fields.
     pub(crate) fill: fn(&mut Object),
     /// Sets the fields that the server sets in a new object.
     pub(crate) prepare_for_create: fn(&mut Creation<'_>, &mut Object),
-    /// Keeps the fields that an update of a subresource (empty for the whole) may not change: subresource,
-    /// old, new.
+    /// Restores the fields that an update of a subresource (empty for the whole object) may not change. The
+    /// arguments are the subresource, the old and the new object.
     pub(crate) prepare_for_update: fn(&str, &Object, &mut Object),
-    /// Finds the problems of a new object, or of a change of a whole object.
+    /// Reports the errors of a new object, or of a change to a whole object.
     pub(crate) validate: fn(Option<&Object>, &Object, &mut Vec<FieldError>),
-    /// Finds the problems of any change from an old to a new object, also through a subresource.
+    /// Reports the errors of any change, including changes through subresources.
     pub(crate) validate_update: fn(&Object, &Object, &mut Vec<FieldError>),
-    /// The warning for a kind that is stored without any effect.
+    /// The warning for a kind that is stored but has no effect.
     pub(crate) not_enforced: Option<&'static str>,
-    /// The columns that `kubectl get` prints.
+    /// The columns of `kubectl get`.
     pub(crate) columns: &'static [PrinterColumn],
 }
 
-/// The context in which a kind completes a new object.
+/// The context for completing a new object.
 pub(crate) struct Creation<'a> {
-    /// The user who creates it.
+    /// The user who creates the object.
     pub(crate) user: &'a User,
     /// The source of new names and addresses.
     pub(crate) ids: &'a mut Ids,
@@ -88,16 +87,16 @@ pub(crate) struct Creation<'a> {
 /// A subresource that only one kind has.
 #[derive(Clone, Copy, Debug)]
 pub struct Subresource {
-    /// Last part of the path.
+    /// The last part of the path.
     pub name: &'static str,
-    /// Verbs that discovery lists.
+    /// The verbs that discovery lists.
     pub verbs: &'static [&'static str],
-    /// Group and kind of the body, at `v1`; `None` if it is the object itself.
+    /// The group and kind of the body, at `v1`; `None` if it is the object itself.
     pub other_kind: Option<(&'static str, &'static str)>,
 }
 
 impl BuiltinKind {
-    /// Returns a kind with the names of its type, without special behaviour.
+    /// Returns a kind with the names of its type, without special behavior.
     pub(super) const fn of<K: k8s_openapi::Resource + JsonSchema>() -> Self {
         Self {
             group: K::GROUP,
@@ -134,7 +133,7 @@ impl BuiltinKind {
         }
     }
 
-    /// Returns the kind as a store serves it.
+    /// Returns the resource that a store serves for this kind.
     pub(super) fn resource(&'static self) -> ApiResource {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let schema_name = (self.schema_name)();
@@ -169,7 +168,7 @@ impl BuiltinKind {
         }
     }
 
-    /// Returns the values of the fields that are never absent.
+    /// Returns the zero values of the fields that are never absent.
     pub(crate) fn zero(&self) -> impl Iterator<Item = (&'static str, Value)> {
         self.never_absent.iter().filter_map(|(field, json)| {
             let value = serde_json::from_str(json);
@@ -178,7 +177,7 @@ impl BuiltinKind {
         })
     }
 
-    /// Returns the resource that its objects are stored under, if it is another one.
+    /// Returns the resource under which its objects are stored, if it is another one.
     pub(crate) fn storage(&self) -> Option<GroupResource> {
         self.stored_as.map(|(group, plural)| GroupResource::new(group, plural))
     }

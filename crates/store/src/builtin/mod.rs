@@ -1,8 +1,7 @@
 //! The built-in kinds.
 //!
-//! Each kind has a file with its [`BuiltinKind`] and a line in the list of its group. Spokes are stores too,
-//! so the kinds of workloads are here, with their schemas and their important defaults. No controller acts on
-//! them.
+//! Each kind has a file with its [`BuiltinKind`] and a line in the list of its group. Spokes are stores too, so
+//! the workload kinds are included, with their schemas and most important defaults. No controller acts on them.
 
 mod admissionregistration;
 mod apiextensions;

@@ -1,4 +1,4 @@
-//! The pod, alone or in the template of a workload: its defaults and its checks.
+//! The defaults and checks of pods, including the pod templates of workloads.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use object::Object;
 pub(super) const TEMPLATE: &[(&str, &str)] =
     &[("spec", r#"{"template":{"metadata":{},"spec":{"containers":null}}}"#)];
 
-/// The fixed defaults of all fields of a pod.
+/// The fixed defaults of a pod.
 pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("core.v1.PodSpec", "restartPolicy", r#""Always""#),
     ("core.v1.PodSpec", "terminationGracePeriodSeconds", "30"),
@@ -35,7 +35,7 @@ pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("core.v1.HostPathVolumeSource", "type", r#""""#),
 ];
 
-/// Fills in the pull policies of a pod: images without a tag, or with `latest`, are always pulled.
+/// Sets the default image pull policies of a pod: images with no tag or `latest` are always pulled.
 pub(super) fn fill(object: &mut Object, pointer: &str) {
     let Some(pod) = pod_mut(object, pointer) else { return };
     for list in ["initContainers", "containers"] {
@@ -50,8 +50,7 @@ pub(super) fn fill(object: &mut Object, pointer: &str) {
     }
 }
 
-/// Checks the common rules of Deployments and similar kinds: the selector matches the template and is
-/// immutable.
+/// Checks what Deployments and similar kinds have in common: the selector matches the template and is immutable.
 pub(super) fn check_workload(old: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     check_template(new, errors);
     super::checks::check_unchanged(old, new, &["spec", "selector"], errors);

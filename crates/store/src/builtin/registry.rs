@@ -50,18 +50,17 @@ static RESOURCES: LazyLock<(ApiResources, ApiResources)> = LazyLock::new(|| {
     (resources(stored), resources(aliases))
 });
 
-/// Returns the built-in resources; made once, shared by all stores.
+/// Returns the built-in resources, which all stores share.
 pub(crate) fn resources() -> ApiResources {
     RESOURCES.0.clone()
 }
 
-/// Returns resources that show the objects of another one: two groups serve events.
+/// Returns resources that show the objects of another one, because two groups serve events.
 pub(crate) fn aliases() -> ApiResources {
     RESOURCES.1.clone()
 }
 
-/// Returns the conversions of built-in kinds with versions that differ in more than their name, by group and
-/// kind.
+/// Returns the conversions of built-in kinds whose versions differ in more than their name, by group and kind.
 pub(crate) fn conversions() -> BTreeMap<(String, String), Convert> {
     let with_key = |kind: &BuiltinKind| Some(((kind.group.to_owned(), kind.kind.to_owned()), kind.convert?));
     kinds().filter_map(with_key).collect()
@@ -71,7 +70,7 @@ pub(crate) fn conversions() -> BTreeMap<(String, String), Convert> {
 mod tests {
     use super::*;
 
-    /// Kinds that the store, the hub's front or their readers act upon, or that hold data.
+    /// Kinds that hold data, or that the store, its HTTP server or their readers act on.
     const IN_FORCE: &[&str] = &[
         "CertificateSigningRequest",
         "ClusterRole",
@@ -89,10 +88,10 @@ mod tests {
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     ];
-    /// Kinds that are refused because the API server cannot act upon them.
+    /// Kinds that are rejected because the API server cannot act on them.
     const REFUSED: &[&str] =
         &["MutatingAdmissionPolicy", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-    /// Kinds that promise a limit or a protection. There is none, and a warning says so.
+    /// Kinds that promise a limit or protection that does not exist here, which a warning points out.
     const WARNED_OF: &[&str] = &[
         "HorizontalPodAutoscaler",
         "LimitRange",
@@ -101,8 +100,8 @@ mod tests {
         "PodDisruptionBudget",
         "ResourceQuota",
     ];
-    /// Kinds about pods, nodes and volumes, which the embedded hub has none of. They promise nothing to who
-    /// writes them, their status says that nothing runs, and simulated spokes hold many of them.
+    /// Kinds about pods, nodes and volumes, which the embedded hub does not have. They promise nothing to their
+    /// authors, their status says that nothing runs, and simulated spokes have many of them.
     const OF_WORKLOADS: &[&str] = &[
         "CSIDriver",
         "CSINode",

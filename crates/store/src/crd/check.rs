@@ -1,4 +1,4 @@
-//! Checks a definition by the rules of apiextensions.k8s.io/v1: its names and its versions. A real API server
+//! Checks the names and versions of a definition, by the rules of apiextensions.k8s.io/v1. A real API server
 //! accepts every definition that passes.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::structural::check_schemas;
 use crate::FieldError;
 use object::names::{is_dns_label, is_dns_subdomain};
 
-/// Returns the problems of a definition, or of its change from `old`.
+/// Returns the errors of a definition, or of its change from `old`.
 pub(crate) fn check(old: Option<&Object>, definition: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = spec(definition);
@@ -131,7 +131,7 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid("spec.versions", &name.into(), why));
         }
         check_version(version, &path, errors);
-        // The problems of the only version are reported for the whole spec.
+        // The errors of an only version are reported for the whole spec.
         let path = if versions.len() == 1 { "spec".to_owned() } else { path };
         check_columns(version, &path, errors);
         check_scale(version, &path, errors);

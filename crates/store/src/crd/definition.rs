@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition with its defaults.
+//! Reads CustomResourceDefinitions and sets their defaults.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ pub(super) fn spec(definition: &Object) -> &Value {
     definition.0.get("spec").unwrap_or(&Value::Null)
 }
 
-/// Returns where the objects of a definition are stored.
+/// Returns the resource under which objects of a definition are stored.
 pub(crate) fn resource_id(definition: &Object) -> GroupResource {
     let spec = spec(definition);
     GroupResource::new(text(spec, "group"), spec.get("names").map_or("", |names| text(names, "plural")))
 }
 
-/// Returns the resources that a definition serves.
+/// Returns the resource that a definition serves.
 pub(super) fn resource(definition: &Object) -> ApiResource {
     let spec = spec(definition);
     let names = spec.get("names").unwrap_or(&Value::Null);
@@ -86,7 +86,7 @@ fn version(version: &Value) -> Version {
     }
 }
 
-/// Returns the declared schema with the fields that every object has.
+/// Adds the fields that every object has to the declared schema.
 fn with_type_and_metadata(mut schema: Value) -> Value {
     if let Some(schema) = schema.as_object_mut() {
         let fields = schema.entry("properties").or_insert_with(|| json!({}));
@@ -126,7 +126,7 @@ fn column(column: &Value) -> Column {
     }
 }
 
-/// Fills in the defaults of a definition.
+/// Sets the defaults of a definition.
 pub(crate) fn complete(definition: &mut Object) {
     let kind =
         definition.at(&["spec", "names", "kind"]).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,43 +1,42 @@
-//! Estimates the cost of a rule on the largest object that the schema admits. A definition with a rule above
-//! the limit is refused, as by kube-apiserver (KEP-2876, `StaticEstimatedCostLimit`).
+//! Estimates the cost of a rule on the largest object that the schema allows. Like kube-apiserver, the store
+//! rejects a definition with a rule above the limit (KEP-2876, `StaticEstimatedCostLimit`).
 //!
-//! The estimate follows cel-go's `checker.Cost`. An unknown value counts as small, so that no rule is refused
-//! by mistake; the evaluation of such a rule is bounded by [`cost`](crate::cost).
+//! The estimate follows cel-go's `checker.Cost`. Unknown values count as small, so that no rule is rejected by
+//! mistake; [`cost`](crate::cost) limits the evaluation of such rules.
 
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr};
 use serde_json::Value;
 
 use super::definition::{list, text};
 
-/// The most that one rule may take, over all places where it applies (apiextensions
-/// `StaticEstimatedCostLimit`).
+/// The maximum cost of one rule, over all places where it applies (apiextensions `StaticEstimatedCostLimit`).
 pub(super) const RULE: f64 = 1e7;
-/// The most that all rules of a schema may take (apiextensions `StaticEstimatedCRDCostLimit`).
+/// The maximum cost of all rules of a schema (apiextensions `StaticEstimatedCRDCostLimit`).
 pub(super) const SCHEMA: f64 = 1e8;
 
-/// Bytes of the largest request.
+/// The size of the largest request, in bytes.
 const REQUEST: f64 = 3.0 * 1024.0 * 1024.0;
-/// The cost of a traversed character of a text (cel-go `StringTraversalCostFactor`).
+/// The cost per traversed character of a string (cel-go `StringTraversalCostFactor`).
 const PER_CHARACTER: f64 = 0.1;
-/// The cost of a character of a regular expression (cel-go `RegexStringLengthCostFactor`).
+/// The cost per character of a regular expression (cel-go `RegexStringLengthCostFactor`).
 const PER_PATTERN: f64 = 0.25;
 const NEW_LIST: f64 = 10.0;
 const NEW_MAP: f64 = 30.0;
 
-/// Returns the upper bound of the cost of a rule on one value of a schema.
+/// Returns the upper bound for the cost of a rule on one value of a schema.
 pub(super) fn of_rule(rule: &Expr, schema: &Value) -> f64 {
     let value = Shape { size: size(schema), schema: Some(schema) };
     let names = ["self", "oldSelf"].map(|name| (name.to_owned(), value));
     Estimate { variables: names.to_vec() }.of(rule).0
 }
 
-/// Returns the most values that a schema `below` has in a list or a map, if there are so many of that list or
-/// map.
+/// Returns the maximum number of values of the schema `below` in an object that has `of` lists or maps of
+/// `schema`.
 pub(super) fn cardinality(of: f64, schema: &Value, below: &Value) -> f64 {
     (of * size(schema)).min(REQUEST / (least_bytes(below) + 1.0))
 }
 
-/// The value of an expression: its largest number of elements or bytes, and its schema if that is known.
+/// The value of an expression: its maximum number of elements or bytes, and its schema if known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape<'s> {
     size: f64,
@@ -54,13 +53,13 @@ impl<'s> Shape<'s> {
         Self { size: schema.map_or(0.0, size), schema }
     }
 
-    /// Returns the range of a comprehension: items of a list, keys of a map.
+    /// Returns the elements that a comprehension iterates over: items of a list, keys of a map.
     fn element(self) -> Self {
         self.below(|schema| schema.get("items"))
     }
 }
 
-/// Returns the elements or bytes of the largest value of a schema.
+/// Returns the maximum size of a value of a schema, in elements or bytes.
 fn size(schema: &Value) -> f64 {
     let limit = |word: &str| schema.get(word).and_then(Value::as_f64);
     let most = |least_of_one: f64| (REQUEST - 2.0) / least_of_one;
@@ -87,7 +86,7 @@ fn size(schema: &Value) -> f64 {
     }
 }
 
-/// Returns the bytes of the smallest value of a schema, as JSON.
+/// Returns the minimum size of a value of a schema, in bytes of JSON.
 fn least_bytes(schema: &Value) -> f64 {
     match text(schema, "type") {
         "string" | "array" => 2.0,
@@ -114,7 +113,7 @@ struct Estimate<'s> {
 }
 
 impl<'s> Estimate<'s> {
-    /// Returns the cost and the value of an expression.
+    /// Returns the cost of an expression, and its value.
     fn of(&mut self, expression: &Expr) -> (f64, Shape<'s>) {
         match expression {
             Expr::Unspecified => (0.0, Shape::default()),
@@ -205,7 +204,7 @@ impl<'s> Estimate<'s> {
         }
         let each = self.of(&comprehension.loop_cond.expr).0 + self.of(&comprehension.loop_step.expr).0;
         self.variables.truncate(before);
-        // The accumulator has no more elements than the range.
+        // The accumulator has at most as many elements as the range.
         self.variables.push((comprehension.accu_var.clone(), Shape::of_size(range.size)));
         let (result_cost, result) = self.of(&comprehension.result.expr);
         self.variables.truncate(before);

@@ -1,4 +1,4 @@
-//! Serves the kinds of definitions, and writes the status of definitions.
+//! Serves the kinds of definitions, and updates the status of definitions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::{GroupResource, Store, metadata, prune};
 use object::{Key, Object};
 
 impl Store {
-    /// Serves the kinds of a definition that was written, or stops serving those of a deleted one.
+    /// Serves the kind of a written definition, or stops serving the kind of a deleted one.
     pub(crate) fn follow_definition(&mut self, left: Option<&Object>, key: &Key) {
         match self.definition(key) {
             Some(definition) if self.judge_names(&definition).served => self.serve(&definition),
@@ -24,7 +24,7 @@ impl Store {
         }
     }
 
-    /// Writes the status of a definition; returns the definition.
+    /// Updates the status of a definition; returns the definition.
     pub(crate) fn write_definition_status(&mut self, key: &Key) -> Option<Arc<Object>> {
         let definition = self.definition(key)?;
         let established = self.judge_names(&definition);
@@ -61,7 +61,7 @@ impl Store {
         }
     }
 
-    /// Returns conditions that say whether another definition of the group holds the names.
+    /// Returns conditions that report whether another definition of the group has the names.
     fn judge_names(&self, definition: &Object) -> Acceptance {
         let id = resource_id(definition);
         let empty = Value::Null;
@@ -137,7 +137,7 @@ struct Acceptance {
     served: bool,
 }
 
-/// Fills the defaults of a new schema into stored objects, as a read from storage does. This is no write.
+/// Sets the defaults of a new schema in stored objects, as a read from storage would. This is not a write.
 fn refill(collection: &mut Collection) {
     let resource = collection.resource.clone();
     for object in collection.objects.values_mut() {

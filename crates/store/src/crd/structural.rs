@@ -1,5 +1,5 @@
-//! Checks that the schemas of a definition are structural: a schema declares the type of every field, checks
-//! in combinations declare no types, and defaults are valid.
+//! Checks that the schemas of a definition are structural: a schema declares the type of every field, combinations
+//! declare no types, and defaults are valid.
 //!
 //! See
 //! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
@@ -13,7 +13,7 @@ use crate::schema::Refs;
 use crate::{FieldError, Schema, validate};
 use object::pattern::compile_within;
 
-/// A schema as it is written.
+/// A schema as written.
 type Fields = Map<String, Value>;
 
 /// Checks the schemas of the versions of a definition.
@@ -24,7 +24,7 @@ pub(super) fn check_schemas(spec: &Value, errors: &mut Vec<FieldError>) {
         .collect();
     let alike = schemas.windows(2).all(|pair| pair.first() == pair.last());
     for (i, schema) in schemas.iter().enumerate().take(if alike { 1 } else { schemas.len() }) {
-        // Equal schemas of all versions are moved to the top, and so are their errors.
+        // If all versions have equal schemas, these move to the top, and so do their errors.
         let path = if alike {
             "spec.validation.openAPIV3Schema".to_owned()
         } else {
@@ -38,16 +38,16 @@ pub(super) fn check_schemas(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Bytes of the compiled patterns of a schema; they stay in memory.
+/// The limit for the compiled patterns of a schema, in bytes. They stay in memory.
 const MAX_PATTERNS: usize = 64 << 20;
 
-/// The place of a schema.
+/// The position of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Root,
     Field,
     Item,
-    /// Below `metadata` of the root.
+    /// Below the `metadata` of the root.
     Metadata,
     /// Inside `allOf`, `anyOf`, `oneOf` or `not`.
     Combination,
@@ -55,11 +55,11 @@ enum At {
 
 struct Check<'e> {
     errors: &'e mut Vec<FieldError>,
-    /// The number of values of the schema that an object may have.
+    /// The number of values of the schema that an object may contain.
     cardinality: f64,
-    /// The cost of the rules so far.
+    /// The total cost of the rules so far.
     cost: f64,
-    /// The bytes that are left for compiled patterns.
+    /// The bytes left for compiled patterns.
     patterns: usize,
 }
 
@@ -128,7 +128,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that a schema of `metadata` only limits names.
+    /// Checks that the schema of `metadata` only restricts names.
     fn metadata(&mut self, schema: &Value, path: &str) {
         if text(schema, "type") != "object" {
             self.errors.push(FieldError::invalid(
@@ -224,7 +224,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks a combination: it limits values, but declares no fields and no defaults.
+    /// Checks that a combination only restricts values, and declares no fields or defaults.
     fn combination(&mut self, schema: &Fields, path: &str) {
         for word in [
             "type",

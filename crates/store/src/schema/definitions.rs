@@ -1,4 +1,4 @@
-//! Schemas of the built-in kinds: the OpenAPI of their types, and additions that it lacks.
+//! The schemas of built-in kinds, from the OpenAPI of their types with additions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -10,21 +10,21 @@ use serde_json::{Map, Value, json};
 use super::{Refs, Schema};
 use object::builtin_lists::{BUILTIN, ListType, MapType, Position};
 
-/// The pointer to the definitions of an OpenAPI v3 document.
+/// The pointer to the definitions in an OpenAPI v3 document.
 const DEFINITIONS: &str = "/components/schemas";
 
-/// The definitions of every built-in type, by name, and their schemas.
+/// The definitions of all built-in types, by name, and their schemas.
 pub(crate) struct Definitions {
-    /// As OpenAPI.
+    /// The definitions as OpenAPI.
     pub(crate) openapi: Map<String, Value>,
     roots: BTreeMap<String, Arc<Schema>>,
 }
 
-/// Collects the types with wanted schemas.
+/// Collects the types whose schemas are needed.
 pub(crate) struct Collector {
     generator: SchemaGenerator,
     roots: Vec<String>,
-    /// Definitions of kinds, with their group, version and kind in the table of built-in lists.
+    /// The definitions of kinds, with their `apiVersion` and kind in the table of built-in lists.
     kinds: Vec<(String, &'static str, &'static str)>,
 }
 
@@ -37,20 +37,20 @@ impl Collector {
         Self { generator: SchemaGenerator::new(settings), roots: Vec::new(), kinds: Vec::new() }
     }
 
-    /// Adds a type and everything below it.
+    /// Adds a type and all types that it uses.
     fn add<K: JsonSchema>(&mut self) {
         self.generator.subschema_for::<K>();
         self.roots.push(K::schema_name().into_owned());
     }
 
-    /// Adds a kind and everything below it.
+    /// Adds a kind and all types that it uses.
     pub(crate) fn add_kind<K: JsonSchema + k8s_openapi::Resource>(&mut self) {
         self.add::<K>();
         self.kinds.push((K::schema_name().into_owned(), K::API_VERSION, K::KIND));
     }
 
-    /// Returns the definitions, with fixed defaults: a definition below `io.k8s.api.`, a field of it, and the
-    /// value as JSON.
+    /// Returns the definitions with fixed defaults. A default is a definition below `io.k8s.api.`, a field, and
+    /// the value as JSON.
     pub(crate) fn finish<'a>(
         mut self,
         defaults: impl IntoIterator<Item = &'a (&'static str, &'static str, &'static str)>,
@@ -75,13 +75,13 @@ impl Collector {
 }
 
 impl Definitions {
-    /// Returns the schema of a type that was collected.
+    /// Returns the schema of a collected type.
     pub(crate) fn schema(&self, name: &str) -> Arc<Schema> {
         self.roots.get(name).cloned().unwrap_or_default()
     }
 }
 
-/// Writes a default that the generated schema does not have.
+/// Writes a default that the generated schema lacks.
 fn set_default(openapi: &mut Map<String, Value>, definition: &str, field: &str, default: &str) {
     let slot = openapi.get_mut(definition).and_then(|d| d.pointer_mut(&format!("/properties/{field}")));
     let default = serde_json::from_str(default);
@@ -91,7 +91,7 @@ fn set_default(openapi: &mut Map<String, Value>, definition: &str, field: &str, 
     }
 }
 
-/// Makes fields of JSON, of embedded objects, and schemas of schemas admit anything.
+/// Makes fields that contain JSON, embedded objects or schemas accept anything.
 fn allow_anything(openapi: &mut Map<String, Value>) {
     for free in
         ["io.k8s.apimachinery.pkg.runtime.RawExtension", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"]
@@ -103,8 +103,8 @@ fn allow_anything(openapi: &mut Map<String, Value>) {
     }
 }
 
-/// Writes the merge rules of the table of built-in lists into a definition and those below it, as OpenAPI
-/// extensions: kubectl computes its patches from them.
+/// Writes the merge rules from the table of built-in lists into a definition and those it uses, as OpenAPI
+/// extensions, because kubectl computes its patches from them.
 fn write_merge_rules(
     openapi: &mut Map<String, Value>,
     name: &str,
@@ -165,7 +165,7 @@ fn write_merge_rules(
     }
 }
 
-/// Returns the definition that a schema refers to.
+/// Returns the name of the definition that a schema refers to.
 fn reference(schema: &Value) -> Option<String> {
     let path = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"))?.as_str()?;
     path.rsplit('/').next().map(str::to_owned)
@@ -177,7 +177,7 @@ static METADATA: LazyLock<Definitions> = LazyLock::new(|| {
     collector.finish([])
 });
 
-/// Returns the schema of `metadata`, for custom resources.
+/// Returns the schema of `metadata` for custom resources.
 pub(crate) fn metadata() -> Arc<Schema> {
     METADATA.schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }
@@ -221,7 +221,7 @@ pub(crate) fn metadata_openapi() -> Value {
     whole
 }
 
-/// Inlines the references of a `managedFields` entry: a time and free-form fields.
+/// Inlines the references in a `managedFields` entry: a time and free-form fields.
 fn inline_free(mut entry: Value) -> Value {
     if let Some(fields) = entry.pointer_mut("/properties").and_then(Value::as_object_mut) {
         fields.insert("time".into(), json!({ "type": "string", "format": "date-time" }));

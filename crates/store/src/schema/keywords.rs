@@ -51,7 +51,7 @@ const KEYWORDS: [&str; 44] = [
     "x-kubernetes-validations",
 ];
 
-/// Drops keywords that no schema has from the schemas of a definition, and returns their paths.
+/// Drops unknown keywords from the schemas of a definition, and adds their paths to `dropped`.
 pub(crate) fn drop_unknown(definition: &mut Object, dropped: &mut Vec<String>) {
     let versions =
         definition.0.get_mut("spec").and_then(|spec| spec.get_mut("versions")).and_then(Value::as_array_mut);

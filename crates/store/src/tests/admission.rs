@@ -1,10 +1,10 @@
-//! Admission policies: the values they see, the requests they refuse, and the policies that are refused.
+//! Tests of admission policies: what they see and reject, and which policies are rejected.
 
 use serde_json::json;
 
 use super::*;
 
-/// Installs a policy about config maps and its binding.
+/// Installs a policy for ConfigMaps with its binding.
 fn install(world: &mut World, spec: Value) {
     let mut policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -67,7 +67,7 @@ fn binding(actions: &[&str]) -> Value {
     })
 }
 
-/// Returns whether a config map is admitted, by one expression over it.
+/// Returns whether a policy with this expression admits a ConfigMap.
 fn admits(expression: &str, user: User) -> bool {
     let mut world = World::new();
     world

@@ -1,4 +1,4 @@
-//! Server-side apply through the store. The expected entries were observed on a real API server.
+//! Tests of server-side apply through the store. The expected entries were observed on a real API server.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Built-in kinds: their defaults and checks, as observed on a real API server.
+//! Tests of built-in kinds: their defaults and checks, as observed on a real API server.
 
 use serde_json::json;
 

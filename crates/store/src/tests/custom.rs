@@ -1,4 +1,4 @@
-//! Custom resources: definitions, schemas, defaults and checks. The messages were observed on a real API
+//! Tests of custom resources: definitions, schemas, defaults and checks. The messages were observed on a real API
 //! server.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

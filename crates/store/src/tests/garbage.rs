@@ -1,4 +1,4 @@
-//! Dependents, namespaces and definitions after a deletion.
+//! Tests of what a deletion does to dependents, namespaces and definitions.
 
 use jiff::SignedDuration;
 use serde_json::json;
@@ -176,7 +176,7 @@ fn events_go_when_nobody_has_written_them_for_an_hour() {
     assert_eq!(world.names(&all), ["again"]);
 }
 
-/// Objects of the tests of slices: several slices of them.
+/// The number of objects in the tests of slices, enough for several slices.
 const MANY: usize = 2_000;
 
 fn make_many(world: &mut World, owners: &[&Object]) {
@@ -185,7 +185,7 @@ fn make_many(world: &mut World, owners: &[&Object]) {
     }
 }
 
-/// Collects in slices. None of them may write much, and they must come to what an undivided collection comes to.
+/// Collects in slices. No slice may write much, and the result must be that of an undivided collection.
 fn check_slices(mut world: World, what: &str) {
     let mut whole = world.store.clone();
     whole.settle(world.now);
@@ -233,7 +233,7 @@ fn a_namespace_of_many_objects_is_emptied_in_slices() {
     world.create(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "team" } })).unwrap();
     for i in 0..MANY {
         for kind in ["ConfigMap", "ServiceAccount"] {
-            // Half of them stay, because something holds them.
+            // Half of them remain, because a finalizer blocks their deletion.
             let finalizers = if i % 2 == 0 { json!(["example.com/hold"]) } else { json!([]) };
             let metadata =
                 json!({ "name": format!("many-{i}"), "namespace": "team", "finalizers": finalizers });

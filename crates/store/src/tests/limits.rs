@@ -1,4 +1,4 @@
-//! The limits of one request.
+//! Tests of the limits of one request.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn patched(patch: Patch) -> Result<crate::Written, crate::ApiError> {
 
 #[test]
 fn copies_of_a_json_patch_add_up_to_at_most_a_request() {
-    // Each copy doubles the value that the next one copies; the last operation removes all of it.
+    // Each copy doubles the value that the next one copies. The last operation removes everything.
     let copies = (0..12).map(|i| json!({ "op": "copy", "from": "/data", "path": format!("/data/{i}") }));
     let last = json!({ "op": "replace", "path": "/data", "value": {} });
     assert_eq!(refusal(patched(Patch::Json(copies.chain([last.clone()]).collect()))).0, 422);
@@ -89,12 +89,12 @@ fn an_object_is_no_deeper_than_what_can_be_read_back() {
     serde_json::from_str::<Value>(&event).unwrap();
 }
 
-/// Returns a value of this many levels.
+/// Returns a value with this many levels.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("x"), |below, _| json!({ "d": below }))
 }
 
-/// Creates an object with a list of so many entries, in a kind with this rule for the list.
+/// Creates an object with a list of `entries` items, in a kind with this rule for the list.
 fn ruled(rule: &str, entries: usize) -> Result<crate::Written, crate::ApiError> {
     let mut world = World::new();
     let list = json!({

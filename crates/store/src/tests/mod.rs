@@ -1,4 +1,4 @@
-//! Cases for the verbs, by area. Their claims were observed on a real API server.
+//! Tests of the verbs, by area. The expected results were observed on a real API server.
 
 mod admission;
 mod apply;
@@ -76,7 +76,7 @@ pub(super) fn config_map(name: &str, data: Value) -> Value {
     serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data })
 }
 
-/// Returns code, reason and message of a refusal.
+/// Returns the code, reason and message of an error.
 pub(super) fn refusal<T: std::fmt::Debug>(result: Result<T, ApiError>) -> (u16, String, String) {
     let error = result.unwrap_err();
     (error.code(), error.reason().to_owned(), error.message().to_owned())

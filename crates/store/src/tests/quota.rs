@@ -1,5 +1,3 @@
-//! The quota of the store.
-
 use std::sync::Arc;
 
 use serde_json::json;
@@ -12,7 +10,7 @@ use serde_json::Value;
 const MIB: usize = 1 << 20;
 const EXCEEDED: (u16, &str, &str) = (500, "", "etcdserver: mvcc: database space exceeded");
 
-/// Returns a world with a quota of 16 MiB, two of them for events, and namespaces.
+/// Returns a world with some namespaces and a quota of 16 MiB, 2 MiB of which are for events.
 fn world() -> World {
     let mut world = World::new();
     for name in ["a", "b", "c", "d"] {
@@ -33,7 +31,7 @@ fn create(world: &mut World, namespace: &str, mut object: Value, user: &str) -> 
     world.store.create(&target, Object::from_value(object).unwrap(), &options, world.now)
 }
 
-/// Creates config maps of a megabyte until one is refused, and returns how many there are then.
+/// Creates ConfigMaps of 1 MiB until one is rejected; returns how many were created.
 fn fill(world: &mut World, namespace: &str, user: &str) -> usize {
     for i in 0.. {
         let object = config_map(&format!("{user}-{i}"), json!({ "text": "x".repeat(MIB) }));
@@ -50,7 +48,7 @@ fn a_namespace_that_takes_all_it_can_leaves_space_for_the_others() {
     let mut world = world();
     assert_eq!(["a", "b", "c"].map(|namespace| fill(&mut world, namespace, "tenant")), [6, 3, 2]);
     create(&mut world, "d", config_map("small", json!({})), "tenant").unwrap();
-    // An administrator may take the rest, and no more.
+    // An administrator may use the rest, but no more.
     assert!((1..=3).contains(&fill(&mut world, "d", "admin")));
 }
 
@@ -88,7 +86,7 @@ fn events_have_a_part_of_their_own() {
     assert!((6..=8).contains(&count), "{count}");
     create(&mut world, "b", event(0, "b"), "tenant").unwrap();
     assert_eq!(fill(&mut world, "a", "tenant"), 6);
-    // After their hour they make space.
+    // After an hour, expired events make space.
     world.store.expire_events(
         jiff::SignedDuration::from_hours(1),
         None,
@@ -105,7 +103,7 @@ fn what_is_short_as_text_and_large_in_memory_counts_as_it_is() {
     let mut world = world();
     let maps = vec![json!({ "a": 0 }); 10_000];
     let revision = |i: usize| json!({ "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": { "name": format!("r{i}") }, "revision": 1, "data": { "maps": maps } });
-    // Each is 80 kB of text.
+    // Each has 80 kB of text.
     assert_eq!((0..).take_while(|i| create(&mut world, "a", revision(*i), "tenant").is_ok()).count(), 1);
 }
 

@@ -1,11 +1,11 @@
-//! The places of a schema that may have rules.
+//! Tests of the places in a schema that may have rules.
 
 use serde_json::{Value, json};
 
 use super::World;
 
-/// Returns a kind with rules at its root, in items of a list, in values of a map, and in a branch of `allOf`,
-/// each below fields that have none.
+/// Returns a kind with rules at its root, in list items, in map values, and in a branch of `allOf`, each below
+/// fields without rules.
 fn definition() -> Value {
     let text = |rule: &str| {
         let rules = json!([{ "rule": rule }]);
@@ -36,7 +36,7 @@ fn definition() -> Value {
     })
 }
 
-/// Returns the invalid fields of a change of a spec, with and without the rule at the root.
+/// Returns the invalid fields of a change of the spec, with and without the rule at the root.
 fn refused(before: Value, after: Value) -> [Vec<String>; 2] {
     let object = |spec: Value| {
         let metadata = json!({ "name": "a" });

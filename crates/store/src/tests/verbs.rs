@@ -1,4 +1,4 @@
-//! Create, read, update, delete and watch.
+//! Tests of create, read, update, delete and watch.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `admissionregistration.k8s.io`: webhooks and policies of admission.
+//! `admissionregistration.k8s.io`: admission webhooks and policies.
 
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
@@ -9,7 +9,6 @@ mod validating_webhook_configuration;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[
     &mutating_admission_policy::KIND,
     &mutating_admission_policy_binding::KIND,

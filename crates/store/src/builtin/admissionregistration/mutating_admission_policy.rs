@@ -1,5 +1,3 @@
-//! The kind MutatingAdmissionPolicy.
-
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
 
 use crate::Generation;

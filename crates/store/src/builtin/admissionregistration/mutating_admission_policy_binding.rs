@@ -1,5 +1,3 @@
-//! The kind MutatingAdmissionPolicyBinding.
-
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
 
 use crate::Generation;

@@ -1,5 +1,3 @@
-//! The kind MutatingWebhookConfiguration.
-
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 
 use crate::Generation;

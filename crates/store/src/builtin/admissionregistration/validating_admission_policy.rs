@@ -1,5 +1,3 @@
-//! The kind ValidatingAdmissionPolicy.
-
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::json;
 

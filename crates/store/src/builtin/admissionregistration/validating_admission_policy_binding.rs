@@ -1,5 +1,3 @@
-//! The kind ValidatingAdmissionPolicyBinding.
-
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 
 use crate::Generation;

@@ -1,5 +1,3 @@
-//! The kind ValidatingWebhookConfiguration.
-
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 
 use crate::Generation;

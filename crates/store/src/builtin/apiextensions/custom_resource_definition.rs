@@ -1,5 +1,3 @@
-//! The kind CustomResourceDefinition.
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use crate::Generation;

@@ -1,8 +1,7 @@
-//! `apiextensions.k8s.io`: definitions of custom kinds.
+//! `apiextensions.k8s.io`: definitions of custom resources.
 
 mod custom_resource_definition;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[&custom_resource_definition::KIND];

@@ -1,5 +1,3 @@
-//! The kind ControllerRevision.
-
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 

@@ -1,5 +1,3 @@
-//! The kind DaemonSet.
-
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::json;
 

@@ -1,5 +1,3 @@
-//! The kind Deployment.
-
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 

@@ -10,7 +10,6 @@ mod stateful_set;
 use super::BuiltinKind;
 use rolling_update::fill_rolling_update;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[
     &controller_revision::KIND,
     &daemon_set::KIND,

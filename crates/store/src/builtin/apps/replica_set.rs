@@ -1,5 +1,3 @@
-//! The kind ReplicaSet.
-
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::json;
 

@@ -1,10 +1,8 @@
-//! The parameters of a rolling update.
-
 use serde_json::Value;
 
 use object::Object;
 
-/// Fills in the parameters where the strategy at a field of the spec is a rolling update.
+/// Sets the parameters if the strategy in a field of the spec is a rolling update.
 pub(super) fn fill_rolling_update(object: &mut Object, field: &str, parameters: Value) {
     let strategy = object.field_mut("spec").get_mut(field).and_then(Value::as_object_mut);
     if let Some(strategy) =

@@ -1,5 +1,3 @@
-//! The kind StatefulSet.
-
 use k8s_openapi::api::apps::v1::StatefulSet;
 use serde_json::json;
 

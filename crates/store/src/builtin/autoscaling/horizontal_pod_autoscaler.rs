@@ -1,5 +1,3 @@
-//! The kind HorizontalPodAutoscaler.
-
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 use crate::builtin::BuiltinKind;

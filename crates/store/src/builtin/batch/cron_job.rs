@@ -1,5 +1,3 @@
-//! The kind CronJob.
-
 use k8s_openapi::api::batch::v1::CronJob;
 use serde_json::json;
 

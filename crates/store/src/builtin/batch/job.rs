@@ -1,5 +1,3 @@
-//! The kind Job.
-
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
@@ -52,7 +50,7 @@ fn fill(job: &mut Object) {
     }
 }
 
-/// Gives a job the labels and the selector that identify its pods.
+/// Sets the labels and the selector that identify the pods of a job.
 fn identify(job: &mut Object) {
     if job.at(&["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
         return;

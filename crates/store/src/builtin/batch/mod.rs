@@ -5,5 +5,4 @@ mod job;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[&cron_job::KIND, &job::KIND];

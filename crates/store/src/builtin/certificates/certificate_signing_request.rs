@@ -1,5 +1,3 @@
-//! The kind CertificateSigningRequest.
-
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
@@ -48,7 +46,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<CertificateSigningRequest>()
 };
 
-/// The shortest lifetime that a request may ask for, in seconds (KEP-2784).
+/// The shortest lifetime that can be requested, in seconds (KEP-2784).
 const SHORTEST: i64 = 600;
 
 /// The usages of a key (`certificates.k8s.io/v1`, `KeyUsage`).
@@ -78,7 +76,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// The conditions that decide about a request.
+/// The conditions that decide a request.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
 fn conditions(request: &Object) -> &[Value] {
@@ -94,7 +92,7 @@ fn decides(condition: &&Value) -> bool {
     DECISIONS.contains(&type_of(condition))
 }
 
-/// Keeps the decision unless the write is through `/approval`, which changes nothing else; the spec never
+/// Keeps the decision unless the write is through `/approval`, which can only change the decision. The spec never
 /// changes.
 fn keep_decisions(subresource: &str, old: &Object, new: &mut Object) {
     take(new, old, "spec");
@@ -117,7 +115,7 @@ fn keep_decisions(subresource: &str, old: &Object, new: &mut Object) {
     }
 }
 
-/// Checks that a request has at most one decision, and that the decision stays.
+/// Checks that a request has at most one decision, and keeps it.
 fn check_decisions(old: &Object, new: &Object, errors: &mut Vec<FieldError>) {
     let decisions =
         |object| -> Vec<&str> { conditions(object).iter().filter(decides).map(type_of).collect() };

@@ -1,5 +1,3 @@
-//! The kind Lease.
-
 use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::FieldError;

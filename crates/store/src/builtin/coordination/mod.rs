@@ -4,5 +4,4 @@ mod lease;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[&lease::KIND];

@@ -1,5 +1,3 @@
-//! The kind ConfigMap.
-
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,5 +1,3 @@
-//! The kind Endpoints.
-
 use k8s_openapi::api::core::v1::Endpoints;
 
 use crate::builtin::BuiltinKind;

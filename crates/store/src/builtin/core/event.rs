@@ -1,5 +1,3 @@
-//! The kind Event.
-
 use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
 
@@ -33,7 +31,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
         ("reportingInstance", r#""""#),
     ],
     validate: |_, new, errors| {
-        // A cluster-scoped object has its events in `default`.
+        // Events about cluster-scoped objects are in `default`.
         let found = new.at(&["involvedObject", "namespace"]).and_then(Value::as_str).unwrap_or_default();
         let fits = found == new.namespace() || (found.is_empty() && new.namespace() == "default");
         if !fits {
@@ -45,7 +43,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<Event>()
 };
 
-/// The columns of both groups that serve events.
+/// The columns for both groups that serve events.
 pub(in crate::builtin) const COLUMNS: &[PrinterColumn] = &[
     column("Last Seen", |o, now| {
         let times = [&["lastTimestamp"], &["eventTime"], &["deprecatedLastTimestamp"]];

@@ -1,5 +1,3 @@
-//! The kind LimitRange.
-
 use k8s_openapi::api::core::v1::LimitRange;
 
 use crate::builtin::BuiltinKind;

@@ -20,7 +20,6 @@ use super::BuiltinKind;
 
 pub(super) use event::COLUMNS as EVENT_COLUMNS;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[
     &config_map::KIND,
     &endpoints::KIND,

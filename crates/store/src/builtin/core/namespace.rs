@@ -1,5 +1,3 @@
-//! The kind Namespace.
-
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 
@@ -41,7 +39,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<Namespace>()
 };
 
-/// Gives a namespace its name as a label.
+/// Adds the name of a namespace as a label.
 fn label(namespace: &mut Object) {
     let name = namespace.name().to_owned();
     let labels = namespace.metadata_mut().entry("labels").or_insert_with(|| json!({}));

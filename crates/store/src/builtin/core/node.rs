@@ -1,5 +1,3 @@
-//! The kind Node.
-
 use k8s_openapi::api::core::v1::Node;
 
 use crate::builtin::BuiltinKind;

@@ -1,5 +1,3 @@
-//! The kind PersistentVolume.
-
 use k8s_openapi::api::core::v1::PersistentVolume;
 use serde_json::json;
 

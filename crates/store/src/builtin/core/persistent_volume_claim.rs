@@ -1,5 +1,3 @@
-//! The kind PersistentVolumeClaim.
-
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 

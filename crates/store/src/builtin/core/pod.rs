@@ -1,5 +1,3 @@
-//! The kind Pod.
-
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 

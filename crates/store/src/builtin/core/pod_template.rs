@@ -1,5 +1,3 @@
-//! The kind PodTemplate.
-
 use k8s_openapi::api::core::v1::PodTemplate;
 
 use crate::builtin::BuiltinKind;

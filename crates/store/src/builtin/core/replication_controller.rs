@@ -1,5 +1,3 @@
-//! The kind ReplicationController.
-
 use k8s_openapi::api::core::v1::ReplicationController;
 use serde_json::json;
 

@@ -1,5 +1,3 @@
-//! The kind ResourceQuota.
-
 use k8s_openapi::api::core::v1::ResourceQuota;
 
 use crate::builtin::BuiltinKind;

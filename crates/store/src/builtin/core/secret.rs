@@ -1,5 +1,3 @@
-//! The kind Secret.
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
@@ -30,7 +28,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<Secret>()
 };
 
-/// Checks that a Secret of a known type has the keys of the type.
+/// Checks that a Secret has the keys that its type requires.
 fn check_type(secret: &Object, errors: &mut Vec<FieldError>) {
     let has = |key: &str| secret.at(&["data", key]).is_some();
     let wanted: &[&str] = match text(secret, &["type"]) {

@@ -1,5 +1,3 @@
-//! The kind Service.
-
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Service;
@@ -55,14 +53,14 @@ fn fill(service: &mut Object) {
     }
 }
 
-/// Gives a service an address, unless its type has none.
+/// Assigns an address to a service, unless its type has none.
 fn allocate(service: &mut Object, address: &str) {
     let spec = service.field_mut("spec");
     if spec.get("type").and_then(Value::as_str) == Some("ExternalName") {
         return;
     }
     let address = spec.entry("clusterIP").or_insert_with(|| address.into()).clone();
-    // The endpoints of a headless service without a selector are unknown, so it takes both address families.
+    // The endpoints of a headless service without a selector are unknown, so it gets both address families.
     let takes_both = address == "None" && spec.get("selector").is_none();
     let (families, policy) = if takes_both {
         (json!(["IPv4", "IPv6"]), "RequireDualStack")
@@ -74,7 +72,7 @@ fn allocate(service: &mut Object, address: &str) {
     spec.entry("ipFamilyPolicy").or_insert_with(|| policy.into());
 }
 
-/// Keeps the address of a service when an update leaves it out.
+/// Keeps the address of a service if an update omits it.
 fn keep_allocation(old: &Object, new: &mut Object) {
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if let Some(value) = old.at(&["spec", field]) {
@@ -86,7 +84,7 @@ fn keep_allocation(old: &Object, new: &mut Object) {
 fn check(service: &Object, errors: &mut Vec<FieldError>) {
     let one_of = |field: &str, known: &[&str], errors: &mut Vec<FieldError>| {
         let found = text(service, &["spec", field]);
-        // The defaults of a service without a spec come after this check.
+        // A service without a spec gets its defaults only after this check.
         if !found.is_empty() && !known.contains(&found) {
             errors.push(FieldError::unsupported(
                 format!("spec.{field}"),
@@ -145,7 +143,8 @@ fn check_port(port: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Returns a name of a port (RFC 6335, 5.1): at most 15 letters, digits and hyphens, among them a letter.
+/// Returns whether a text is a port name (RFC 6335, 5.1): at most 15 letters, digits and hyphens, including a
+/// letter.
 fn is_port_name(name: &str) -> bool {
     let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=15).contains(&name.len())

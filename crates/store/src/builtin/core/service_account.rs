@@ -1,5 +1,3 @@
-//! The kind ServiceAccount.
-
 use k8s_openapi::api::core::v1::ServiceAccount;
 
 use crate::builtin::{BuiltinKind, Subresource};

@@ -1,5 +1,3 @@
-//! The kind EndpointSlice.
-
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use crate::Generation;

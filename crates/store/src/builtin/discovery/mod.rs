@@ -4,5 +4,4 @@ mod endpoint_slice;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[&endpoint_slice::KIND];

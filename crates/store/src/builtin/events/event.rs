@@ -1,5 +1,3 @@
-//! The kind Event.
-
 use k8s_openapi::api::events::v1::Event;
 use serde_json::Value;
 
@@ -34,7 +32,7 @@ pub(super) static KIND: BuiltinKind = BuiltinKind {
     ..BuiltinKind::of::<Event>()
 };
 
-/// Core name, name in `events.k8s.io`.
+/// Field names in the core group and in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -45,7 +43,7 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// Returns an event under the field names of another group.
+/// Converts an event to the field names of another group.
 fn convert(event: &Object, api_version: &str) -> Result<Object, String> {
     let mut converted = event.clone();
     for (core, own) in NAMES {
@@ -55,7 +53,7 @@ fn convert(event: &Object, api_version: &str) -> Result<Object, String> {
         }
     }
     for field in ["reportingComponent", "reportingController", "reportingInstance"] {
-        // Only the core group shows them when they are empty.
+        // Only the core group shows these fields if they are empty.
         if api_version != "v1" && converted.0.get(field).and_then(Value::as_str) == Some("") {
             converted.0.remove(field);
         }

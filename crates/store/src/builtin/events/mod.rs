@@ -1,8 +1,7 @@
-//! `events.k8s.io`: the events of the core group under other field names.
+//! `events.k8s.io`: the events of the core group, with other field names.
 
 mod event;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[&event::KIND];

@@ -1,5 +1,3 @@
-//! The kind Ingress.
-
 use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::json;
 

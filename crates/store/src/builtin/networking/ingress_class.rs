@@ -1,5 +1,3 @@
-//! The kind IngressClass.
-
 use k8s_openapi::api::networking::v1::IngressClass;
 
 use crate::Generation;

@@ -6,5 +6,4 @@ mod network_policy;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[&ingress::KIND, &ingress_class::KIND, &network_policy::KIND];

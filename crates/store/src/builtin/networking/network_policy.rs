@@ -1,5 +1,3 @@
-//! The kind NetworkPolicy.
-
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
 

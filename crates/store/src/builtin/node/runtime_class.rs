@@ -1,5 +1,3 @@
-//! The kind RuntimeClass.
-
 use k8s_openapi::api::node::v1::RuntimeClass;
 
 use crate::builtin::BuiltinKind;

@@ -1,5 +1,3 @@
-//! The kind PodDisruptionBudget.
-
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::json;
 

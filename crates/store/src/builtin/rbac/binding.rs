@@ -1,4 +1,4 @@
-//! Bindings of roles, in a namespace or in the whole cluster.
+//! Role bindings, in a namespace or cluster-wide.
 
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::builtin::columns::{AGE, NAME, PrinterColumn, column, text, wide};
 use object::Object;
 use object::names::is_dns_subdomain;
 
-/// The defaults of a binding that names no role.
+/// The default of a binding without a role.
 pub(super) const NO_ROLE: &str = r#"{"apiGroup":"rbac.authorization.k8s.io","kind":"","name":""}"#;
 
 const GROUP: &str = <RoleBinding as k8s_openapi::Resource>::GROUP;
@@ -24,7 +24,7 @@ pub(super) const COLUMNS: &[PrinterColumn] = &[
     wide("ServiceAccounts", |o, _| names(o, "ServiceAccount").into()),
 ];
 
-/// Fills in the group of users and groups.
+/// Sets the API group of users and groups.
 pub(super) fn fill(binding: &mut Object) {
     let subjects = binding.0.get_mut("subjects").and_then(Value::as_array_mut);
     for subject in subjects.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -34,7 +34,7 @@ pub(super) fn fill(binding: &mut Object) {
     }
 }
 
-/// Checks the role and the subjects, and that the role stays.
+/// Checks the role and the subjects, and that the role does not change.
 pub(super) fn check(old: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     let of_the_cluster = new.kind() == "ClusterRoleBinding";
     let kinds = if of_the_cluster { &["ClusterRole"][..] } else { &["Role", "ClusterRole"] };

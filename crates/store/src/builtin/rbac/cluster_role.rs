@@ -1,5 +1,3 @@
-//! The kind ClusterRole.
-
 use k8s_openapi::api::rbac::v1::ClusterRole;
 
 use super::rule;

@@ -1,5 +1,3 @@
-//! The kind ClusterRoleBinding.
-
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 
 use super::binding;

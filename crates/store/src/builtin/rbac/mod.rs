@@ -9,6 +9,5 @@ mod rule;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] =
     &[&cluster_role::KIND, &cluster_role_binding::KIND, &role::KIND, &role_binding::KIND];

@@ -1,5 +1,3 @@
-//! The kind Role.
-
 use k8s_openapi::api::rbac::v1::Role;
 
 use super::rule;

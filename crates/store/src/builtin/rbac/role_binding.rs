@@ -1,5 +1,3 @@
-//! The kind RoleBinding.
-
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use super::binding;

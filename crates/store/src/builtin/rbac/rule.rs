@@ -1,4 +1,4 @@
-//! Rules of roles.
+//! The rules of roles.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use crate::FieldError;
 use object::names::{label_value_fault, qualified_name_fault};
 use object::{Object, Selector};
 
-/// Checks the selectors of the roles that a role aggregates.
+/// Checks the selectors of an aggregated role.
 pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
     let selectors = role.at(&["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
     let selectors = selectors.map(Vec::as_slice).unwrap_or_default();
@@ -35,12 +35,12 @@ pub(super) fn check_selectors(role: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Sets an empty list of rules in a role without rules.
+/// Sets the rules of a role without rules to null.
 pub(super) fn fill(role: &mut Object) {
     role.0.entry("rules").or_insert(Value::Null);
 }
 
-/// Checks that every rule names paths or resources, and verbs.
+/// Checks that every rule has verbs, and either paths or resources.
 pub(super) fn check(role: &Object, of_the_cluster: bool, errors: &mut Vec<FieldError>) {
     let rules = role.0.get("rules").and_then(Value::as_array);
     for (i, rule) in rules.into_iter().flatten().enumerate() {

@@ -1,5 +1,3 @@
-//! The kind PriorityClass.
-
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
 use crate::Generation;

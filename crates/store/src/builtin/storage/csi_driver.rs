@@ -1,5 +1,3 @@
-//! The kind CSIDriver.
-
 use k8s_openapi::api::storage::v1::CSIDriver;
 
 use crate::builtin::BuiltinKind;

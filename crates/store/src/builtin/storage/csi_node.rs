@@ -1,5 +1,3 @@
-//! The kind CSINode.
-
 use k8s_openapi::api::storage::v1::CSINode;
 
 use crate::builtin::BuiltinKind;

@@ -1,5 +1,3 @@
-//! The kind CSIStorageCapacity.
-
 use k8s_openapi::api::storage::v1::CSIStorageCapacity;
 
 use crate::builtin::BuiltinKind;

@@ -8,7 +8,6 @@ mod volume_attachment;
 
 use super::BuiltinKind;
 
-/// The kinds of the group.
 pub(super) static KINDS: &[&BuiltinKind] = &[
     &csi_driver::KIND,
     &csi_node::KIND,

@@ -1,5 +1,3 @@
-//! The kind StorageClass.
-
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use crate::builtin::BuiltinKind;

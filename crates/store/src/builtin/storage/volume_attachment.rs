@@ -1,5 +1,3 @@
-//! The kind VolumeAttachment.
-
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use crate::builtin::BuiltinKind;
