@@ -28,7 +28,7 @@ fn deleted(plan: &Plan) -> impl Iterator<Item = (&ObjectRef, &str)> {
     })
 }
 
-/// Returns the policies that apply to an add-on: policies that name it, and policies that name no add-on.
+/// Returns the policies that apply to an add-on: policies that name it, and policies that name nothing.
 pub(super) fn policies(addon: &str, view: &impl View) -> Vec<Arc<RolloutPolicy>> {
     let mut policies = view.list::<RolloutPolicy>(Query::ALL).unwrap_or_default();
     policies.retain(|policy| {

@@ -69,7 +69,7 @@ fn record(world: &World) -> RemovalStatus {
     removals.unwrap_or_default().pop().unwrap_or_default()
 }
 
-/// Sets the policy for add-ons that no policy names.
+/// Sets the default policy, which names no add-on.
 pub(crate) fn default_policy(world: &mut World, spec: Value) {
     let kind = json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy"});
     put(world, merged(kind, json!({"metadata": {"name": "wheelwright-default"}, "spec": spec})));
