@@ -55,7 +55,7 @@ pub(super) struct InFlight {
 const BODIES: usize = 64 << 20;
 /// The limit on bytes of long responses in memory.
 const ANSWERS: usize = 64 << 20;
-/// The bytes that one place stands for.
+/// The number of bytes per place.
 const PLACE: usize = 64 << 10;
 
 /// The bytes that one watch uses, in addition to a long event that waits for its client.

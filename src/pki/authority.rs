@@ -335,8 +335,9 @@ mod tests {
         verifier.verify_client_cert(&leaf, &[], at).unwrap();
     }
 
-    /// Created with `openssl req -x509 -days 36500 -nodes -subj /CN=ca`, with `-newkey rsa:2048`, `-newkey ec
-    /// -pkeyopt ec_paramgen_curve:P-384` and `-newkey ed25519`. The second RSA key is the first one in PKCS #1.
+    /// Created with `openssl req -x509 -days 36500 -nodes -subj /CN=ca`, with `-newkey rsa:2048`,
+    /// `-newkey ec -pkeyopt ec_paramgen_curve:P-384` and `-newkey ed25519`. The second RSA key is the first one
+    /// in PKCS #1.
     #[test]
     fn authorities_of_others_sign_with_keys_of_any_type() {
         let certificate = include_str!("tests/rsa-ca.crt");

@@ -57,7 +57,6 @@ impl App {
     }
 }
 
-/// The behaviour of the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
     /// The names in the certificate.
