@@ -1,8 +1,7 @@
-//! Measures the time of the rollout engine: `cargo bench --bench rollout`.
+//! Benchmarks the rollout engine: `cargo bench --bench rollout`.
 //!
-//! Times are divided by those of a loop of the same run, which copies what any answer has to copy: the name,
-//! the group and the hash of every cluster, into a map by name. Only the ratios can be compared between
-//! machines.
+//! Times are relative to a baseline loop in the same run, which copies what any result has to copy: the name,
+//! group and hash of every cluster, into a map by name. Only the ratios are comparable across machines.
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
@@ -21,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const ROUNDS: usize = 21;
 
-/// Returns a rollout that is half done: a canary group, ten groups of the rest, all kinds of reports.
+/// Returns a half-finished rollout: a canary group, ten other groups, all kinds of reports.
 fn input(clusters: usize) -> Input {
     let options = Options {
         soak: SignedDuration::from_mins(1),
@@ -70,14 +69,14 @@ fn cluster(name: String, at: usize, input: &Input) -> Cluster {
     }
 }
 
-/// Returns what any answer has to copy.
+/// Copies what any result has to copy.
 fn baseline(input: &Input) -> BTreeMap<String, (GroupKey, String)> {
     let copy =
         |cluster: &Cluster| (cluster.name.clone(), (input.groups[0].key.clone(), cluster.wants.0.clone()));
     input.clusters.iter().map(copy).collect()
 }
 
-/// Returns the fastest of some rounds: the others include other work of the machine.
+/// Returns the time of the fastest round, because slower rounds include other work on the machine.
 fn time<T>(mut f: impl FnMut() -> T) -> Duration {
     let round = |_| {
         let start = Instant::now();
@@ -107,7 +106,7 @@ fn main() {
         );
         ratios.push(ratio);
     }
-    // The caches are too small at some size, for the baseline as well.
+    // At some size the data exceeds the caches, for the baseline as well.
     assert!(
         ratios.last() < ratios.first().map(|first| first * 3.0).as_ref(),
         "the engine is not linear: {ratios:.1?} times the baseline"

@@ -1,5 +1,5 @@
-//! The engines: pure functions from explicit inputs to decisions. Each parses the wire types once, where it
-//! reads its input.
+//! The engines: pure functions from explicit inputs to decisions. Each engine parses the wire types once, when
+//! it reads its input.
 
 pub mod addon;
 mod applier;

@@ -1,19 +1,20 @@
-//! The two orders in which kinds are applied.
+//! The apply orders of kinds for the hub and for spokes.
 //!
-//! The hub's order is ours: it knows the kinds of OCM, and it ends with those that start a rollout or
-//! intercept requests. The spoke's order is that of OCM's agent, so that a ManifestWork gives the same
-//! sequence of writes whichever agent applies it.
+//! The hub's order is ours: it knows OCM's kinds, and it ends with kinds that start a rollout or intercept
+//! requests. The spoke's order is the same as in OCM's agent, so that a ManifestWork leads to the same sequence
+//! of writes with either agent.
 
 use crate::registration::rbac::RBAC;
 use api::names::{ADDON_GROUP, CLUSTER_GROUP, GITOPS_GROUP, WORK_GROUP};
 use object::Gvk;
 
-/// Returns the stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted
-/// in descending order.
+/// Returns the stage in which a kind is applied to the hub. Stages are applied in ascending order and deleted in
+/// descending order.
 ///
-/// [`ROOM`]: kinds that make room for others (namespaces, definitions). 1: identities and roles. [`PERMISSIONS`]: bindings of
-/// roles; an API server refuses one whose role it does not have. 3: content that others refer to. 4: everything else.
-/// 5: kinds that start a rollout, after everything they refer to. 6: kinds that intercept requests.
+/// [`ROOM`]: kinds that others need to exist (namespaces, definitions). 1: identities and roles.
+/// [`PERMISSIONS`]: role bindings, which an API server rejects if the role does not exist. 3: content that
+/// others refer to. 4: everything else. 5: kinds that start a rollout, after everything that they refer to. 6:
+/// kinds that intercept requests.
 pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => ROOM,
@@ -35,14 +36,13 @@ pub(crate) fn hub_stage(gvk: &Gvk) -> u8 {
 /// The stage of namespaces and definitions.
 pub(crate) const ROOM: u8 = 0;
 
-/// The stage of bindings: permissions are complete once it is applied.
+/// The stage of role bindings. Permissions are complete once it is applied.
 pub(crate) const PERMISSIONS: u8 = 2;
 
-/// The number of stages of [`hub_stage`].
+/// The number of stages in [`hub_stage`].
 pub(crate) const HUB_STAGES: u8 = 7;
 
-/// Returns the position of a kind in the order in which OCM's agent applies manifests to a spoke, lowest
-/// first.
+/// Returns the position of a kind in the order in which OCM's agent applies manifests, lowest first.
 pub fn spoke_rank(kind: &str) -> u32 {
     match kind {
         "PriorityClass"
@@ -73,8 +73,8 @@ pub fn spoke_rank(kind: &str) -> u32 {
     }
 }
 
-/// Returns whether a kind of an API group may need a program of the cluster for its deletion, such as an
-/// operator that removes a finalizer. Kubernetes itself serves the other groups.
+/// Returns true if deleting objects in an API group may need a program in the cluster, such as an operator that
+/// removes a finalizer. Kubernetes itself serves the other groups.
 pub fn needs_its_controller(group: &str) -> bool {
     let name = group.strip_suffix(".k8s.io").unwrap_or(group);
     name.contains('.') && !matches!(name, "rbac.authorization" | "flowcontrol.apiserver")

@@ -1,8 +1,8 @@
-//! Numbers with their nouns, for messages.
+//! Formats numbers with nouns for messages.
 
 use std::fmt::Display;
 
-/// Returns a number with its noun, such as "1 cluster" and "2 clusters".
+/// Returns a number with its noun, such as "1 cluster" or "2 clusters".
 pub fn counted(number: impl Display, noun: &str) -> String {
     let number = number.to_string();
     let end = if number == "1" { "" } else { "s" };

@@ -1,14 +1,14 @@
-//! Names of resources that are derived from kinds, where neither discovery nor a definition is at hand: the
-//! hub does not know which resources a cluster serves. `docs/design/works.md` says where that is a guess, and
-//! what a wrong one does.
+//! Derives resource names from kinds if neither discovery nor a definition is available, because the hub does
+//! not know which resources a cluster serves. `docs/design/works.md` says when this is a guess, and what a wrong
+//! guess causes.
 
 use serde_json::Value;
 
 use api::work::v1::{ManifestResourceMeta, ManifestWork, ResourceIdentifier};
 use object::{Gvk, Object};
 
-/// Returns the plural name of a kind. It is right for every kind of Kubernetes itself, and for every custom
-/// kind that has a regular plural.
+/// Returns the plural name of a kind. It is correct for every kind in Kubernetes, and for custom kinds with a
+/// regular plural.
 pub fn plural(kind: &str) -> String {
     let name = kind.to_lowercase();
     let vowel_before_y = name.len() > 1
@@ -23,8 +23,8 @@ pub fn plural(kind: &str) -> String {
     }
 }
 
-/// Returns the name of an object in the configuration of a work. The resource is derived from the kind, which
-/// is right for the kinds of Kubernetes.
+/// Returns the identifier of an object in the configuration of a work. The resource is derived from the kind,
+/// which is correct for Kubernetes kinds.
 pub fn identifier(manifest: &Object) -> ResourceIdentifier {
     let reference = manifest.reference();
     ResourceIdentifier {
@@ -45,7 +45,8 @@ pub fn defined<'a>(object: &'a Object, kind: &Gvk) -> Option<&'a str> {
     text(&["spec", "names", "plural"]).filter(|_| is_it)
 }
 
-/// Returns what the agent of a cluster, which knows its resources, reports about an object of a kind.
+/// Returns the resource of an object of a kind as reported by an agent, which knows the resources of its
+/// cluster.
 pub fn reported<'a>(
     works: impl IntoIterator<Item = &'a ManifestWork>,
     kind: &Gvk,
@@ -56,7 +57,7 @@ pub fn reported<'a>(
     metas.find(|meta| meta.group == kind.group && meta.kind == kind.kind && is_name(&meta.resource))
 }
 
-/// Returns whether a text is the name of a resource, without a subresource.
+/// Returns true if a text is a resource name without a subresource.
 pub(crate) fn is_name(resource: &str) -> bool {
     !resource.is_empty() && resource.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }

@@ -1,8 +1,8 @@
-//! The parts that pictures share: the marks of a time axis, and texts.
+//! Shared parts of pictures: time axis marks and text.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Distances of the marks on the time axis; the first that gives at most `MARKS` is taken.
+/// The possible intervals between marks on the time axis. The first one with at most `MARKS` marks is used.
 const STEPS: [i64; 12] = [1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 86_400, 7 * 86_400, 30 * 86_400];
 const MARKS: i64 = 10;
 
@@ -14,7 +14,7 @@ pub(crate) fn marks(start: Timestamp, end: Timestamp) -> impl Iterator<Item = Ti
         .filter_map(move |mark| start.checked_add(SignedDuration::from_secs(mark * step)).ok())
 }
 
-/// Escapes a text of an element.
+/// Escapes text content for XML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

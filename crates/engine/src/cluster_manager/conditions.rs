@@ -7,8 +7,8 @@ use object::Object;
 use super::ClusterManagerSettings;
 use crate::klusterlet::{fields_ignored, number, valid_gates};
 
-/// Returns the conditions of the hub side, without the one about its apply. Its parts are one Deployment
-/// here.
+/// Returns the conditions of the hub side except the one about applying it. All its components run in one
+/// Deployment here.
 pub fn conditions(settings: &ClusterManagerSettings, deployment: Option<&Object>) -> Vec<Observation> {
     vec![
         valid_gates(&settings.unknown_gates),

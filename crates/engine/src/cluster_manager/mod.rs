@@ -1,6 +1,6 @@
-//! The installation of the hub side from a ClusterManager: the wanted objects and the status.
+//! Installs the hub side from a ClusterManager: the desired objects and the status.
 //!
-//! The objects are those of `wheelwright install`, in the namespace of OCM's hub side.
+//! The objects are the same as in `wheelwright install`, but in the namespace of OCM's hub side.
 
 mod conditions;
 mod objects;
@@ -12,7 +12,7 @@ pub use settings::{ClusterManagerRefusal, ClusterManagerSettings};
 
 /// The namespace of the hub side, as in OCM.
 pub const NAMESPACE: &str = "open-cluster-management-hub";
-/// The field manager of all objects of a ClusterManager, and the name of the controller.
+/// The field manager of all objects of a ClusterManager, and the controller name.
 pub const MANAGER: &str = "cluster-manager";
 
 #[cfg(test)]

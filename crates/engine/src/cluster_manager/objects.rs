@@ -1,4 +1,4 @@
-//! The objects of the hub side, and OCM's objects that they replace.
+//! The objects of the hub side, and the OCM objects that they replace.
 
 use serde_json::{Map, Value, json};
 
@@ -12,11 +12,10 @@ use object::{Gvk, Key, Object, ObjectRef};
 /// The value of the label [`MANAGED_BY`] on all objects of a ClusterManager.
 pub const OWNER: &str = "wheelwright-registration-operator";
 
-/// Returns the objects of the hub side in the order in which they are applied; the Deployment is the last
-/// one.
+/// Returns the objects of the hub side in the order in which to apply them, with the Deployment last.
 ///
 /// # Errors
-/// The chart that the program holds cannot be read, which is a bug.
+/// Fails if the embedded chart is invalid, which is a bug.
 pub fn objects(settings: &ClusterManagerSettings) -> Result<Vec<Object>, InstallationError> {
     let mut objects = installation::manifests(NAMESPACE, &settings.options, OWNER)?;
     let deployment = objects.pop();
@@ -29,7 +28,7 @@ pub fn objects(settings: &ClusterManagerSettings) -> Result<Vec<Object>, Install
     Ok(objects.into_iter().map(finish).collect())
 }
 
-/// Returns the permissions of the users whose clusters join without a person.
+/// Returns the permissions for users whose clusters join without an approval.
 fn auto_approval(users: &[String]) -> Value {
     let subjects: Vec<_> =
         users.iter().map(|user| json!({"apiGroup": RBAC, "kind": "User", "name": user})).collect();
@@ -66,7 +65,7 @@ fn placed(mut deployment: Object, settings: &ClusterManagerSettings) -> Object {
     deployment
 }
 
-/// Returns the Deployments and webhooks of OCM's hub side, which would work beside ours.
+/// Returns the Deployments and webhooks of OCM's hub side, which would run alongside ours.
 pub fn replaced(name: &str) -> (Vec<ObjectRef>, Vec<ObjectRef>) {
     const PARTS: [&str; 8] = [
         "registration-controller",
@@ -102,9 +101,9 @@ pub fn replaced(name: &str) -> (Vec<ObjectRef>, Vec<ObjectRef>) {
     (PARTS.into_iter().map(deployment).collect(), webhooks)
 }
 
-/// Returns a merge patch that names the Service of our conversion webhook in a definition that names the one
-/// of OCM's hub side, which ends. Until our operator serves it and enters its authority, requests for
-/// versions that are not stored fail; without a webhook they would lose fields.
+/// Returns a merge patch that points a definition's conversion webhook from OCM's hub side, which is removed, to
+/// our Service. Requests for versions that are not stored fail until our operator serves the webhook and enters
+/// its CA. Without a webhook, they would lose fields.
 pub fn with_our_webhook(ours: &Key, definition: &Object) -> Option<Map<String, Value>> {
     let service = definition.at(&["spec", "conversion", "webhook", "clientConfig", "service"])?;
     let is_addon_webhook = service["name"].as_str().is_some_and(|name| name.ends_with("-addon-webhook"));
@@ -114,8 +113,8 @@ pub fn with_our_webhook(ours: &Key, definition: &Object) -> Option<Map<String, V
     is_theirs.then(|| patch.as_object().cloned()).flatten()
 }
 
-/// Returns a merge patch that removes the conversion webhook of the hub side from a definition. Without it
-/// the API server would fail to answer for the kind after the hub side is removed.
+/// Returns a merge patch that removes the hub side's conversion webhook from a definition. Otherwise, requests
+/// for the kind would fail after the hub side is removed.
 pub fn without_webhook(definition: &Object) -> Option<Map<String, Value>> {
     let service = definition.at(&["spec", "conversion", "webhook", "clientConfig", "service"])?;
     if service["namespace"] != NAMESPACE {

@@ -14,12 +14,12 @@ use api::operator::v1::{
 };
 use object::Metadata as _;
 
-/// The gate that lets users join clusters without a person.
+/// The gate that lets the clusters of users join without an approval.
 const AUTO_APPROVAL: &str = "ManagedClusterAutoApproval";
 /// The gate that publishes clusters as ClusterProfiles.
 const CLUSTER_PROFILE: &str = "ClusterProfile";
 
-/// The gates of OCM's hub side, and what they change here. Most features are always on.
+/// The gates of OCM's hub side and their effect here. Most features are always on.
 const GATES: [(&str, Effect); 14] = [
     ("AddonManagement", Effect::AlwaysOn),
     ("CleanUpCompletedManifestWork", Effect::AlwaysOn),
@@ -40,11 +40,11 @@ const GATES: [(&str, Effect); 14] = [
 /// The effect of a gate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// It turns a feature on or off.
+    /// The gate turns a feature on or off.
     Read,
     /// The feature cannot be turned off.
     AlwaysOn,
-    /// There is no such feature.
+    /// The feature does not exist.
     Absent,
 }
 
@@ -56,13 +56,13 @@ pub struct ClusterManagerSettings {
     /// The options of the installation.
     pub options: InstallationOptions,
     pub(super) node_placement: NodePlacement,
-    /// The resources of containers; `None` for those of the chart.
+    /// The resources of containers; `None` for the defaults of the chart.
     pub(super) resources: Option<ResourceRequirements>,
-    /// Users whose clusters join without a person.
+    /// The users whose clusters join without an approval.
     pub(super) auto_approved: Vec<String>,
-    /// Fields that are set and change nothing, each with the reason.
+    /// The fields that are set but have no effect, each with the reason.
     pub ignored: Vec<String>,
-    /// Feature gates that no hub side has.
+    /// The unknown feature gates.
     pub unknown_gates: Vec<String>,
 }
 
@@ -74,24 +74,24 @@ pub enum ClusterManagerRefusal {
         "the mode {0} is not supported; run `wheelwright operator --kubeconfig` where the hub side should run"
     )]
     Mode(String),
-    /// The hub side has no such driver.
+    /// The hub side does not have this driver.
     #[error("the hub side has no driver {0}; use csr for registration and kube for works")]
     Driver(String),
-    /// The annotation with the options of the installation is not readable.
+    /// The annotation with the options of the installation is invalid.
     #[error("the annotation {INSTALL_OPTIONS_ANNOTATION}: {0}")]
     Options(String),
 }
 
 impl ClusterManagerSettings {
-    /// Reads the name of a ClusterManager, which determines where its objects are.
+    /// Returns settings with only the name of a ClusterManager, which determines the names of its objects.
     pub fn named(manager: &ClusterManager) -> Self {
         Self { name: manager.name().to_owned(), ..Self::default() }
     }
 
-    /// Reads a spec.
+    /// Parses a spec.
     ///
     /// # Errors
-    /// The hub side cannot run as the spec says.
+    /// Fails if the hub side cannot run with this spec.
     pub fn read(manager: &ClusterManager) -> Result<Self, ClusterManagerRefusal> {
         let ClusterManagerSpec {
             registration_image_pull_spec,
@@ -212,7 +212,7 @@ impl ClusterManagerSettings {
     }
 }
 
-/// Reads the options of the installation from the annotations.
+/// Parses the options of the installation from the annotations.
 fn options(manager: &ClusterManager) -> Result<InstallationOptions, String> {
     let mut options = InstallationOptions::default();
     if let Some(text) = manager.annotation(INSTALL_OPTIONS_ANNOTATION) {

@@ -1,5 +1,5 @@
-//! The checks of each kind. They follow `kubectl rollout status` and [kstatus], and are stricter where the two
-//! differ; `tests/kstatus/` compares them.
+//! The health checks of each kind. They follow `kubectl rollout status` and [kstatus]. If the two differ, the
+//! stricter one applies; `tests/kstatus/` compares them.
 //!
 //! [kstatus]: https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus
 
@@ -13,7 +13,7 @@ use crate::plural::counted;
 use api::names::{GITOPS_GROUP, WORKLOAD_HEALTH_ANNOTATION};
 use object::Object;
 
-/// API groups of Kubernetes. An object of theirs that is not in the table has no health of its own.
+/// The API groups of Kubernetes. Their objects have no health unless the table contains them.
 const BUILT_IN: [&str; 18] = [
     "",
     "admissionregistration.k8s.io",
@@ -35,7 +35,7 @@ const BUILT_IN: [&str; 18] = [
     "storage.k8s.io",
 ];
 
-/// What it means that a check holds.
+/// The state of an object for which a check is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     InProgress,
@@ -45,14 +45,13 @@ pub(super) enum Meaning {
 /// One check of a kind.
 struct Check {
     meaning: Meaning,
-    /// An expression over `object`. Only an object for which the checks before it do not hold need have the
-    /// fields that it reads.
+    /// An expression over `object`. It may read fields that exist only if all earlier checks are false.
     when: String,
     words: fn(&Object) -> String,
 }
 
-/// The checks of a kind, in order. An object is healthy when none of them holds; the first that holds says
-/// what it is otherwise.
+/// The checks of a kind, in order. The first true check determines the state. If none is true, the object is
+/// healthy.
 pub(crate) struct Row {
     checks: Vec<Check>,
     compiled: Expressions,
@@ -66,16 +65,16 @@ impl Row {
         Self { checks, compiled }
     }
 
-    /// Returns the meaning of the first check that holds, with its words; `None` if the object is healthy.
+    /// Returns the meaning and message of the first true check; `None` if the object is healthy.
     ///
     /// # Errors
-    /// Says why an expression cannot be evaluated, as for a status of unexpected types.
+    /// Returns the evaluation error, for example for a status with unexpected types.
     pub(super) fn judge(&self, object: &Object) -> Result<Option<(Meaning, String)>, String> {
         let part = |name: &'static str| Some((name, cel::value(object.0.get(name)?)));
         let generation =
             object.at(&["metadata", "generation"]).map(|value| ("generation", cel::value(value)));
         let metadata: CelValue = cel::map(generation);
-        // The schema of a definition is large, and no check reads it.
+        // The spec of a definition has a large schema, which no check reads.
         let spec =
             part("spec").filter(|_| self.checks.iter().any(|check| check.when.contains("object.spec")));
         let parts = [Some(("metadata", metadata)), spec, part("status")].into_iter().flatten();
@@ -84,13 +83,13 @@ impl Row {
         Ok(check.map(|check| (check.meaning, (check.words)(object))))
     }
 
-    /// Returns an expression that is true while the object is not healthy.
+    /// Returns an expression that is true while the object is unhealthy.
     pub(crate) fn not_healthy(&self) -> String {
         let all: Vec<&str> = self.checks.iter().map(|check| check.when.as_str()).collect();
         format!("({})", all.join(") || ("))
     }
 
-    /// Returns an expression that is true when the object has failed; `None` if its kind does not say so.
+    /// Returns an expression that is true if the object has failed; `None` if its kind cannot fail.
     pub(crate) fn failed(&self) -> Option<String> {
         let mut before = String::new();
         let mut all = Vec::new();
@@ -104,10 +103,10 @@ impl Row {
     }
 }
 
-/// Returns the row of an object; `None` if it is healthy as soon as it exists.
+/// Returns the row for an object; `None` if the object is healthy as soon as it exists.
 ///
-/// Its author may say so in the annotation `gitops.wheelwright.dev/workload-health`: `ignore` for any object,
-/// and `started` for a Job that is not expected to end.
+/// The annotation `gitops.wheelwright.dev/workload-health` can override the checks: `ignore` for any object, and
+/// `started` for a Job that is not expected to end.
 pub(crate) fn row(object: &Object) -> Option<&'static Row> {
     static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
     let table = &*TABLE;
@@ -141,11 +140,11 @@ struct Table {
     claim: Row,
     definition: Row,
     api_service: Row,
-    /// Every kind that Kubernetes does not have.
+    /// Every kind outside Kubernetes.
     custom: Row,
 }
 
-/// Replicas that the spec asks for.
+/// The number of replicas in the spec.
 const REPLICAS: &str = "(has(object.spec.replicas) ? object.spec.replicas : 1)";
 /// People delete the old pods.
 const ON_DELETE: &str = "has(object.spec.updateStrategy) && has(object.spec.updateStrategy.type) && \
@@ -201,7 +200,7 @@ impl Table {
                 of("numberAvailable", number(o, "desiredNumberScheduled"), "pods are available", o)
             }),
         ]);
-        // The pods that are there stay as they are when the template changes.
+        // Existing pods do not change with the template.
         let replica_set = Row::new([
             not_observed(),
             not_available(),
@@ -272,7 +271,7 @@ fn failed(when: String, words: fn(&Object) -> String) -> Check {
     Check { meaning: Meaning::Failed, when, words }
 }
 
-/// In progress until the controller of a workload has seen the newest manifest.
+/// In progress until the controller of a workload has seen the latest generation.
 fn not_observed() -> Check {
     let observed = "has(object.status) && has(object.status.observedGeneration) && \
         object.status.observedGeneration >= object.metadata.generation";
@@ -284,7 +283,7 @@ fn needs(type_: &str, words: fn(&Object) -> String) -> Check {
     in_progress(format!("!({})", has_condition(&is(type_, "True"))), words)
 }
 
-/// Returns an expression for a number of the status, which controllers leave out when it is 0.
+/// Returns an expression for a number in the status, which controllers omit if it is 0.
 fn count(field: &str) -> String {
     format!("(has(object.status.{field}) ? object.status.{field} : 0)")
 }
@@ -320,8 +319,8 @@ fn not_seen(object: &Object) -> String {
     format!("its controller has not seen generation {generation}")
 }
 
-/// Returns the message of a condition; its reason or type if it has none. Of a ConfigRepo it is the reason,
-/// because the messages of two ConfigRepos could otherwise contain each other without end.
+/// Returns the message of a condition, or else its reason or type. For a ConfigRepo, returns the reason, because
+/// the messages of two ConfigRepos could contain each other endlessly.
 fn condition_words(object: &Object, type_: &str) -> String {
     let text = |name: &str| {
         let condition = object.condition(type_);
@@ -332,7 +331,7 @@ fn condition_words(object: &Object, type_: &str) -> String {
     words.unwrap_or_default().to_owned()
 }
 
-/// Returns why a condition is not true, or `default` while there is no such condition.
+/// Returns the reason that a condition is not true, or `default` if there is no such condition.
 fn not_yet(object: &Object, type_: &str, default: &str) -> String {
     if object.condition(type_).is_some() { condition_words(object, type_) } else { default.to_owned() }
 }

@@ -6,16 +6,16 @@ use object::Object;
 /// The health of a live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectHealth {
-    /// Its controller has done what the spec asks for, or it has no controller.
+    /// The controller has done what the spec requests, or there is no controller.
     Current,
-    /// Its controller is at work, for the reason given.
+    /// The controller is working, for the given reason.
     InProgress(String),
-    /// Its controller has given up, for the reason given.
+    /// The controller has given up, for the given reason.
     Failed(String),
 }
 
 impl ObjectHealth {
-    /// Judges a live object.
+    /// Determines the health of a live object.
     pub fn of(live: &Object) -> Self {
         if live.is_terminating() {
             return Self::InProgress("it is being deleted".into());

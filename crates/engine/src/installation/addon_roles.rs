@@ -1,5 +1,5 @@
-//! The roles of the operator that options add: the roles that it gives to the agents of add-ons, the signers
-//! that it signs for, the service accounts of agents that register by token, and ClusterProfiles.
+//! The operator's roles for options: granting roles to add-on agents, signing for signers, managing service
+//! accounts of agents that register by token, and ClusterProfiles.
 
 use object::Object;
 use serde_json::{Value, json};
@@ -9,10 +9,11 @@ use crate::registration::rbac::RBAC;
 use api::names::OPERATOR;
 use api::names::cluster_profile::{CLUSTER_PROFILES_ROLE, MULTICLUSTER_GROUP};
 
-/// The list of roles in an expression of the chart without the option.
+/// The role list in an expression of the chart if the option is not set.
 const NO_ROLES: &str = "request.name in []";
 
-/// Adds what the options ask for. The roles that the operator gives are in the policy that restricts it, too.
+/// Adds the objects for the options. The roles that the operator grants also go into the policy that restricts
+/// it.
 pub(super) fn add(
     rendered: &mut Vec<Object>,
     namespace: &str,
@@ -58,7 +59,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Returns the names of an option. An empty one stands for an empty list.
+/// Returns the names in an option. A single empty name stands for an empty list.
 fn named(names: Option<&Vec<String>>) -> Vec<&str> {
     names.into_iter().flatten().map(String::as_str).filter(|name| !name.is_empty()).collect()
 }
@@ -77,7 +78,7 @@ fn token_rules(add_ons: &[&str]) -> Value {
     ])
 }
 
-/// Names the roles in the policy that restricts the operator.
+/// Adds the roles to the policy that restricts the operator.
 fn allow(rendered: &mut [Object], roles: &[&str]) {
     let named = NO_ROLES.replace("[]", &json!(roles).to_string());
     for policy in rendered.iter_mut().filter(|one| one.kind() == "ValidatingAdmissionPolicy") {
@@ -90,7 +91,7 @@ fn allow(rendered: &mut [Object], roles: &[&str]) {
     }
 }
 
-/// Returns a ClusterRole with its binding to the operator.
+/// Returns a ClusterRole and its binding to the operator.
 fn role(name: &str, namespace: &str, rules: &Value) -> Result<[Object; 2], InstallationError> {
     let version = format!("{RBAC}/v1");
     let role =

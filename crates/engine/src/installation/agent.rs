@@ -1,4 +1,4 @@
-//! The objects of an agent, as helm renders them from `charts/wheelwright-agent` with the chart's own values.
+//! The objects of an agent, as Helm renders them from `charts/wheelwright-agent` with default values.
 
 use object::Object;
 use serde_json::{Map, Value, json};
@@ -6,28 +6,28 @@ use serde_json::{Map, Value, json};
 use super::deployment::{container_of, pod_of};
 use super::{InstallationError, read};
 
-/// The chart as helm renders it for a namespace that [`read`] replaces.
+/// The rendered chart, with a placeholder namespace that [`read`] replaces.
 const RENDERED: &str = include_str!("agent.yaml");
-/// The argument of the agent with the name of its cluster.
+/// The agent's argument with the name of its cluster.
 const CLUSTER: &str = "--spoke-cluster-name=";
 
 /// An agent to install.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentInstallation<'a> {
-    /// Namespace of the agent.
+    /// The namespace of the agent.
     pub namespace: &'a str,
-    /// Name of the cluster on the hub.
+    /// The name of the cluster on the hub.
     pub cluster: &'a str,
-    /// Image of the agent.
+    /// The image of the agent.
     pub image: &'a str,
-    /// Secrets with which the image is pulled.
+    /// The pull secrets for the image.
     pub image_pull_secrets: &'a [String],
 }
 
-/// Returns the objects of an agent, the Deployment last.
+/// Returns the objects of an agent, with the Deployment last.
 ///
 /// # Errors
-/// The rendered chart of this program cannot be used.
+/// Fails if the embedded chart is invalid.
 pub fn agent_manifests(agent: AgentInstallation<'_>) -> Result<Vec<Object>, InstallationError> {
     let AgentInstallation { namespace, cluster, image, image_pull_secrets } = agent;
     let mut objects = read(RENDERED, namespace)?;
@@ -54,8 +54,8 @@ fn set_container(
     Ok(())
 }
 
-/// Keeps the resources of an agent that is there: people set them as the cluster needs them, and a lower
-/// limit of memory would end an agent that works.
+/// Keeps the resources of an existing agent. People size them for their cluster, and a lower memory limit could
+/// kill a working agent.
 pub fn keep_resources(wanted: &mut Object, present: &Object) {
     let containers = ["spec", "template", "spec", "containers"];
     let present = present.at(&containers).and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The fields of a Deployment that the options of an installation determine.
+//! Deployment fields that depend on the options of an installation.
 
 use object::Object;
 use serde_json::{Map, Value, json};
@@ -6,20 +6,20 @@ use serde_json::{Map, Value, json};
 use super::{InstallationError, InstallationOptions};
 use api::names::{INSTALL_OPTIONS_ANNOTATION, OPERATOR};
 
-/// Returns the pod of a Deployment.
+/// Returns the pod spec of a Deployment.
 pub(super) fn pod_of(deployment: &mut Object) -> Result<&mut Map<String, Value>, InstallationError> {
     let template = deployment.field_mut("spec").get_mut("template");
     let pod = template.and_then(|template| template.get_mut("spec")?.as_object_mut());
     pod.ok_or(InstallationError::Missing("pod"))
 }
 
-/// Returns the only container of a Deployment.
+/// Returns the single container of a Deployment.
 pub(super) fn container_of(deployment: &mut Object) -> Result<&mut Map<String, Value>, InstallationError> {
     let container = pod_of(deployment)?.get_mut("containers").and_then(|all| all.get_mut(0)?.as_object_mut());
     container.ok_or(InstallationError::Missing("container"))
 }
 
-/// Sets the fields of a Deployment that the options determine. That of the operator records the options.
+/// Sets the Deployment fields that depend on the options. The operator's Deployment also records the options.
 pub(super) fn configure(
     deployment: &mut Object,
     options: &InstallationOptions,

@@ -1,8 +1,8 @@
 //! The objects of an installed hub side.
 //!
-//! They are those that helm renders from `charts/wheelwright` with the chart's own values. They are kept in
-//! `operator.yaml` and `dashboard.yaml`, and a test compares the files with helm's output. Options change the
-//! fields that the chart's values of the same names change.
+//! They are the objects that Helm renders from `charts/wheelwright` with default values. They are stored in
+//! `operator.yaml` and `dashboard.yaml`, and a test compares these files with Helm's output. Options change the
+//! same fields as the chart values with the same names.
 
 mod addon_roles;
 mod agent;
@@ -19,22 +19,22 @@ pub use agent::{AgentInstallation, agent_manifests, keep_resources};
 pub use options::{InstallationOptions, Profile};
 pub use tenants::CONFIG_SECRETS;
 
-/// The chart as helm renders it for the namespace [`PLACEHOLDER`].
+/// The chart as rendered by Helm for the namespace [`PLACEHOLDER`].
 const RENDERED: &str = include_str!("operator.yaml");
-/// The objects that helm adds with `dashboard.enabled`.
+/// The objects that Helm adds with `dashboard.enabled`.
 const RENDERED_DASHBOARD: &str = include_str!("dashboard.yaml");
-/// Stands for the namespace in [`RENDERED`].
+/// The placeholder for the namespace in [`RENDERED`].
 const PLACEHOLDER: &str = "release-namespace";
-/// Label of all installed objects.
+/// The label of all installed objects.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// The rendered chart of this program cannot be used, which is a bug.
+/// The embedded chart is invalid, which is a bug, or an option is.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallationError {
-    /// It is not YAML.
+    /// The chart is not YAML.
     #[error("cannot read the rendered chart")]
     Yaml(#[from] serde_saphyr::Error),
-    /// A document is no object.
+    /// A document is not an object.
     #[error("the rendered chart has a document that is no object")]
     Object(#[from] object::Malformed),
     /// The Deployment lacks a field.
@@ -43,16 +43,16 @@ pub enum InstallationError {
     /// A service account has no namespace.
     #[error("{0:?} is no service account; write NAMESPACE/NAME")]
     Account(String),
-    /// The options cannot be written.
+    /// The options cannot be serialized.
     #[error("cannot write the options")]
     Options(#[from] serde_json::Error),
 }
 
-/// Returns all objects of an installation in the order in which they are applied: definitions, the namespace,
-/// and the objects of the chart, the Deployments last. All but the namespace have the label [`MANAGED_BY`].
+/// Returns all objects of an installation in the order in which to apply them: definitions, the namespace, and
+/// the objects of the chart, with Deployments last. All except the namespace have the label [`MANAGED_BY`].
 ///
 /// # Errors
-/// The rendered chart of this program cannot be used.
+/// Fails if the embedded chart or an option is invalid.
 pub fn manifests(
     namespace: &str,
     options: &InstallationOptions,
@@ -95,7 +95,8 @@ fn read(rendered: &str, namespace: &str) -> Result<Vec<Object>, InstallationErro
     Ok(values.into_iter().map(Object::from_value).collect::<Result<_, _>>()?)
 }
 
-/// Writes the namespace into every text of a value. In YAML, a name such as `on` or `123` would be no text.
+/// Replaces the namespace in all strings of a value. Replacing it in the YAML text would break names such as
+/// `on` or `123`, which are not strings in YAML.
 fn set_namespace(value: &mut Value, namespace: &str) {
     match value {
         Value::String(text) => *text = text.replace(PLACEHOLDER, namespace),
@@ -105,8 +106,8 @@ fn set_namespace(value: &mut Value, namespace: &str) {
     }
 }
 
-/// Serves all versions of a definition that has a webhook on the hub: the operator wrote the webhook, and
-/// clients use the versions.
+/// Keeps serving all versions of a definition with a webhook on the hub, because the operator wrote the webhook
+/// and clients use the versions.
 pub fn keep_conversion(wanted: &mut Object, present: &Object) {
     let is_converted =
         present.at(&["spec", "conversion", "strategy"]).is_some_and(|strategy| strategy == "Webhook");

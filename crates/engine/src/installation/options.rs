@@ -1,4 +1,4 @@
-//! The options of an installation, and how a Deployment records them.
+//! The options of an installation, and their record in a Deployment.
 
 use api::names::INSTALL_OPTIONS_ANNOTATION;
 use object::Object;
@@ -14,59 +14,59 @@ pub enum Profile {
     Ocm,
 }
 
-/// The options of an installation. The values of the chart have the same names and defaults.
+/// The options of an installation. Chart values have the same names and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallationOptions {
-    /// Image of the operator.
+    /// The image of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Number of operators; one leads and the others wait.
+    /// The number of operator replicas. One leads and the others stand by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
-    /// Controllers to run.
+    /// The controllers to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controllers: Option<String>,
-    /// The default rules of rollouts and removals.
+    /// The default rules for rollouts and removals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// Hosts that repositories may be on.
+    /// The allowed hosts of repositories.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_hosts: Option<Vec<String>>,
-    /// Collector of traces.
+    /// The OTLP collector for traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp_endpoint: Option<String>,
-    /// Namespaces that hold ConfigRepos, besides the operator's.
+    /// The namespaces for ConfigRepos, in addition to the operator's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_namespaces: Option<Vec<String>>,
-    /// Service accounts as which ConfigRepos act, as namespace/name.
+    /// The service accounts that ConfigRepos may use, as namespace/name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_accounts: Option<Vec<String>>,
-    /// Names of ClusterRoles and Roles that the operator may give to the agents of add-ons.
+    /// The names of ClusterRoles and Roles that the operator may grant to agents of add-ons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addon_roles: Option<Vec<String>>,
-    /// Signers of templates that the operator signs for.
+    /// The custom signers in templates for which the operator signs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_signers: Option<Vec<String>>,
-    /// Add-ons whose agents may register by token.
+    /// The add-ons whose agents may register by token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_add_ons: Option<Vec<String>>,
-    /// Whether the operator writes ClusterProfiles.
+    /// True if the operator writes ClusterProfiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_profiles: Option<bool>,
-    /// Whether the dashboard runs too.
+    /// True to run the dashboard, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<bool>,
-    /// Environment of the operator and the dashboard, as NAME=VALUE.
+    /// Environment variables of the operator and the dashboard, as NAME=VALUE.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<String>>,
-    /// Further arguments of `wheelwright operator`.
+    /// Additional arguments of `wheelwright operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_args: Option<Vec<String>>,
 }
 
 impl InstallationOptions {
-    /// Returns these options, completed by those of an installation.
+    /// Returns these options, with defaults from an existing installation.
     #[must_use]
     pub fn over(self, installed: Self) -> Self {
         let Self {
@@ -105,10 +105,10 @@ impl InstallationOptions {
         }
     }
 
-    /// Reads the options that a Deployment was installed with.
+    /// Returns the options with which a Deployment was installed.
     ///
     /// # Errors
-    /// Its annotation is not what an installation writes.
+    /// Fails if the annotation was not written by an installation.
     pub fn of(deployment: &Object) -> Result<Self, serde_json::Error> {
         let annotations = deployment.annotations();
         annotations

@@ -1,15 +1,15 @@
-//! The profile `ocm`: OCM's rules for success, deadlines, silent clusters and removals.
+//! The profile `ocm`: OCM's rules for success, deadlines, unreachable clusters and removals.
 //!
-//! It is a RolloutPolicy for the whole fleet. The strictest of several policies counts, so a team can tighten one
-//! rule after the other with more policies, and remove the profile when it no longer decides anything.
+//! It is a RolloutPolicy for the whole fleet. Because the strictest of several policies applies, a team can add
+//! policies that tighten one rule at a time, and remove the profile once it no longer has any effect.
 
 use api::names::{GITOPS_GROUP, OCM_PROFILE};
 use object::{Malformed, Object};
 use serde_json::json;
 
-/// Returns the policy of the profile. The chart has the same object.
+/// Returns the policy of the profile, which the chart also contains.
 ///
-/// OCM counts a cluster as done when its works are applied, waits for the others without a limit, and removes an
+/// OCM counts a cluster as done when its works are applied, waits indefinitely for the others, and removes an
 /// add-on from all clusters at once.
 pub(super) fn ocm() -> Result<Object, Malformed> {
     Object::from_value(json!({

@@ -1,4 +1,4 @@
-//! The objects that the options for tenants add.
+//! The objects for the tenant options.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use super::{InstallationError, InstallationOptions};
 use crate::registration::rbac::RBAC;
 use api::names::OPERATOR;
 
-/// Name of the Role by which the operator reads credentials of repositories.
+/// The name of the Role for reading credentials of repositories.
 pub const CONFIG_SECRETS: &str = "wheelwright-config-secrets";
-/// Name of the Role by which the operator acts as service accounts.
+/// The name of the Role for impersonating service accounts.
 const IMPERSONATE: &str = "wheelwright-impersonate";
 
-/// Returns the roles of the operator in the namespaces of tenants. `chart` has those in its own namespace.
+/// Returns the operator's roles in the namespaces of tenants. `chart` contains the roles in its own namespace.
 pub(super) fn objects(
     namespace: &str,
     options: &InstallationOptions,

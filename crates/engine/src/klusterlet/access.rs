@@ -9,9 +9,9 @@ use object::{Gvk, Key, Object, ObjectRef};
 
 /// The objects that give an agent its permissions.
 pub struct AccessObjects {
-    /// The namespaces of the agent and of add-ons. An existing namespace does not change.
+    /// The namespaces of the agent and of add-ons. Existing namespaces are not changed.
     pub namespaces: Vec<Object>,
-    /// Service accounts, roles and bindings.
+    /// The service accounts, roles and bindings.
     pub objects: Vec<Object>,
 }
 
@@ -26,7 +26,7 @@ pub fn access(settings: &KlusterletSettings) -> AccessObjects {
         let namespaces = objects([namespace(agent)]).collect();
         return AccessObjects { namespaces, objects: objects(hosted(settings)).map(with_digest).collect() };
     }
-    // All agents of a cluster share the namespace of add-ons, because the add-ons name it.
+    // All agents of a cluster share the add-on namespace, because add-ons use that name.
     let shared = (agent != DEFAULT_ADDON_NAMESPACE).then(|| namespace(DEFAULT_ADDON_NAMESPACE));
     let namespaces = [namespace(agent)].into_iter().chain(shared);
     let permissions = [
@@ -49,8 +49,8 @@ fn objects(values: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Obje
     values.into_iter().filter_map(|value| Object::from_value(value).ok())
 }
 
-/// Returns the permissions of a hosted agent on the hosting cluster: the secrets and leases of its namespace.
-/// On the managed cluster it has those of the kubeconfig that names the cluster.
+/// Returns the permissions of a hosted agent on the hosting cluster: the secrets and leases in its namespace. On
+/// the managed cluster, it has the permissions of the kubeconfig for that cluster.
 fn hosted(settings: &KlusterletSettings) -> [Value; 4] {
     let name = format!("open-cluster-management:management:{}-agent", settings.name);
     let metadata = json!({"name": name, "namespace": settings.namespace});
@@ -68,7 +68,7 @@ fn hosted(settings: &KlusterletSettings) -> [Value; 4] {
                     "apiGroups": [""], "resources": ["secrets"],
                     "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
                 },
-                // Those of add-ons that run beside the agent.
+                // The leases of add-ons that run next to the agent.
                 {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]},
             ],
         }),
@@ -81,12 +81,12 @@ fn hosted(settings: &KlusterletSettings) -> [Value; 4] {
 }
 
 impl KlusterletSettings {
-    /// Returns the name of the service account of a part: `registration` or `work`.
+    /// Returns the service account name of a part: `registration` or `work`.
     pub(super) fn account(&self, part: &str) -> String {
         format!("{}-{part}-sa", self.name)
     }
 
-    /// Returns whether the Klusterlet created a namespace.
+    /// Returns true if the Klusterlet created a namespace.
     pub fn made(&self, namespace: &Object) -> bool {
         namespace.label(KLUSTERLET_LABEL) == Some(&self.name)
     }
@@ -111,8 +111,8 @@ fn role(settings: &KlusterletSettings, part: &str, rules: &Value) -> Value {
     })
 }
 
-/// Returns the binding of a role, by its name. OCM's operator gives the same names to its roles and bindings,
-/// and the role of a binding cannot change: so either operator takes over what the other one made.
+/// Returns the binding of a role. Its name matches OCM's, and the role of a binding is immutable, so each
+/// operator can take over the bindings of the other.
 fn binding(settings: &KlusterletSettings, part: &str, account: &str) -> Value {
     let name = name(settings, part);
     json!({
@@ -124,8 +124,8 @@ fn binding(settings: &KlusterletSettings, part: &str, account: &str) -> Value {
     })
 }
 
-/// Returns the permissions that OCM's operator gives to the work agent beside those with names of ours. They
-/// go with the Klusterlet.
+/// Returns additional permissions of the work agent from OCM's operator, with names that we do not use. They are
+/// deleted with the Klusterlet.
 pub fn left_by_ocm(settings: &KlusterletSettings) -> [ObjectRef; 3] {
     let target = |kind: &str, part: &str| ObjectRef {
         gvk: Gvk::parse(&format!("{RBAC}/v1"), kind),
@@ -138,7 +138,7 @@ pub fn left_by_ocm(settings: &KlusterletSettings) -> [ObjectRef; 3] {
     ]
 }
 
-/// Returns the rules of an agent that applies works: a work may contain any object, unless it names a service
+/// Returns the rules of an agent that applies works. A work may contain any object, unless it names a service
 /// account as its executor.
 fn every_permission() -> Value {
     json!([

@@ -15,9 +15,9 @@ use crate::resource::plural;
 
 /// The live objects of an installation.
 pub struct InstalledObjects<'a> {
-    /// The Deployment of the registration agent, or of the whole agent.
+    /// The Deployment of the registration agent, or of the combined agent.
     pub registration: Option<&'a Object>,
-    /// The Deployment of the work agent, or of the whole agent.
+    /// The Deployment of the work agent, or of the combined agent.
     pub work: Option<&'a Object>,
     /// The secrets.
     pub secrets: Secrets<'a>,
@@ -26,16 +26,16 @@ pub struct InstalledObjects<'a> {
 /// The live secrets of an agent.
 #[derive(Clone, Default)]
 pub struct Secrets<'a> {
-    /// Names of bootstrap secrets, with the secrets.
+    /// The names of the bootstrap secrets, with the secrets.
     pub bootstrap: Vec<(String, Option<&'a Object>)>,
-    /// The identity.
+    /// The secret with the hub identity.
     pub hub: Option<&'a Object>,
     /// The kubeconfig of the managed cluster of a hosted agent.
     pub managed: Option<&'a Object>,
 }
 
 impl Secrets<'_> {
-    /// Returns whether the registration agent has made an identity.
+    /// Returns true if the registration agent has created an identity.
     pub fn has_identity(&self) -> bool {
         self.hub_fault().is_none()
     }
@@ -73,7 +73,7 @@ impl Secrets<'_> {
     }
 }
 
-/// Returns a value of a secret as text.
+/// Returns a value of a secret as a string.
 fn value_of(secret: &Object, key: &str) -> Option<String> {
     let encoded = secret.at(&["data", key])?.as_str()?;
     String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
@@ -85,7 +85,7 @@ fn has(key: &str) -> impl Fn(&Object) -> bool {
     }
 }
 
-/// Returns whether a kubeconfig has the address of a hub.
+/// Returns true if a kubeconfig contains the address of a hub.
 fn names_hub(secret: &Object) -> bool {
     let text = value_of(secret, "kubeconfig").unwrap_or_default();
     let documents = serde_saphyr::from_multiple::<Value>(&text).unwrap_or_default();
@@ -96,7 +96,7 @@ fn names_hub(secret: &Object) -> bool {
     })
 }
 
-/// Observes whether everything that the agent needs before its start exists.
+/// Returns the condition ReadyToApply: everything that the agent needs before its start exists.
 pub fn prepared(settings: &KlusterletSettings, secrets: &Secrets<'_>) -> Observation {
     const TYPE: &str = "ReadyToApply";
     if settings.is_hosted && !secrets.managed.is_some_and(has("kubeconfig")) {
@@ -109,7 +109,7 @@ pub fn prepared(settings: &KlusterletSettings, secrets: &Secrets<'_>) -> Observa
     Observation::new(TYPE, True, "KlusterletPrepared").message("Klusterlet is ready to apply")
 }
 
-/// Returns the conditions of an installation, without Applied and ReadyToApply.
+/// Returns the conditions of an installation except Applied and ReadyToApply.
 pub fn conditions(settings: &KlusterletSettings, installed: &InstalledObjects<'_>) -> Vec<Observation> {
     let InstalledObjects { registration, work, secrets } = installed;
     vec![
@@ -122,7 +122,7 @@ pub fn conditions(settings: &KlusterletSettings, installed: &InstalledObjects<'_
     ]
 }
 
-/// Observes whether all feature gates exist.
+/// Returns the condition ValidFeatureGates: all feature gates exist.
 pub(crate) fn valid_gates(unknown: &[String]) -> Observation {
     const TYPE: &str = "ValidFeatureGates";
     match unknown {
@@ -132,7 +132,7 @@ pub(crate) fn valid_gates(unknown: &[String]) -> Observation {
     }
 }
 
-/// Observes whether fields are set that change nothing.
+/// Returns the condition FieldsIgnored: some fields are set but have no effect.
 pub(crate) fn fields_ignored(ignored: &[String]) -> Observation {
     const TYPE: &str = "FieldsIgnored";
     match ignored {
@@ -175,8 +175,8 @@ fn degraded(type_: &str, deployment: Option<&Object>) -> Observation {
         .message(format!("deployments replicas are desired: {wanted}"))
 }
 
-/// Observes whether the agent reaches its hub. A pod of the agent is ready when it has joined, so the
-/// operator itself connects to no hub.
+/// Returns the condition HubConnectionDegraded. An agent's pod is ready once the agent has joined, so the
+/// operator does not need to connect to a hub itself.
 fn hub_connection(secrets: &Secrets<'_>, registration: Option<&Object>) -> Observation {
     const TYPE: &str = "HubConnectionDegraded";
     let Some((reason, message)) = secrets.hub_fault() else {
@@ -207,7 +207,7 @@ pub fn generations(deployments: &[&Object]) -> Vec<GenerationStatus> {
     deployments.iter().map(of).collect()
 }
 
-/// Returns the reference of an installed object for the status.
+/// Returns the status reference of an installed object.
 pub fn related(object: &Object) -> RelatedResource {
     let gvk = object.gvk();
     RelatedResource {

@@ -9,20 +9,21 @@ use api::operator::v1::HubApiServerHostAlias;
 use object::Object;
 use object::fields::fields_v1;
 
-/// Mount path of the bootstrap kubeconfig.
+/// The mount path of the bootstrap kubeconfig.
 const BOOTSTRAP: &str = "/spoke/bootstrap";
-/// Mount path of the kubeconfig of the managed cluster, for hosted agents.
+/// The mount path of the managed cluster's kubeconfig, for hosted agents.
 const MANAGED: &str = "/spoke/config";
-/// Mount path of the identity.
+/// The mount path of the hub identity.
 const IDENTITY: &str = "/spoke/hub-kubeconfig";
-/// How long a pod tries to leave a managed cluster, which may be gone. OCM's operator waits as long.
+/// The time that a pod tries to clean up a managed cluster, which may be gone. OCM's operator uses the same
+/// limit.
 const CLEANUP_LIMIT: SignedDuration = SignedDuration::from_mins(5);
 /// The port of the health checks, over HTTPS.
 const HEALTH: u16 = 8443;
 
-/// One Deployment of an agent.
+/// One of the Deployments of an agent.
 struct Part<'a> {
-    /// The suffix of its name, and of the label of its pods.
+    /// The suffix of its name.
     name: &'static str,
     label: &'static str,
     program: &'static str,
@@ -35,15 +36,15 @@ struct Part<'a> {
 
 /// The secrets that a part of an agent reads as files.
 enum Reads {
-    /// The bootstrap kubeconfigs: it makes the identity.
+    /// The bootstrap kubeconfigs, to create the identity.
     Bootstrap,
-    /// The identity.
+    /// The hub identity.
     Identity,
-    /// None: it serves no health checks either.
+    /// No secrets. This part also serves no health checks.
     Nothing,
 }
 
-/// Returns the Deployments of a Klusterlet. A separate work agent waits for the identity.
+/// Returns the Deployments of a Klusterlet. A separate work agent starts only once the identity exists.
 pub fn deployments(settings: &KlusterletSettings, has_identity: bool) -> Vec<Object> {
     let cluster = [format!("--spoke-cluster-name={}", settings.cluster)].into_iter();
     let cluster = cluster.chain(settings.is_hosted.then(managed));
@@ -92,9 +93,8 @@ pub fn deployments(settings: &KlusterletSettings, has_identity: bool) -> Vec<Obj
     objects.map(with_digest).collect()
 }
 
-/// Returns the Deployment that leaves the managed cluster after the end of a hosted agent, and the time at
-/// which the operator gives up. The pod deletes the identity when it has left, and then there is nothing to
-/// do.
+/// Returns the Deployment that cleans up the managed cluster after a hosted agent is deleted, and the time at
+/// which the operator gives up. The pod finally deletes the identity; after that there is nothing to do.
 pub fn cleanup(
     settings: &KlusterletSettings,
     secrets: &Secrets<'_>,
@@ -122,13 +122,13 @@ fn managed() -> String {
 }
 
 impl KlusterletSettings {
-    /// Returns the names of the Deployments of all modes.
+    /// Returns the names of the Deployments in all modes.
     pub fn deployment_names(&self) -> [String; 4] {
         ["agent", "registration-agent", "work-agent", "cleanup"].map(|part| format!("{}-{part}", self.name))
     }
 }
 
-/// Joins the flags of feature gates into one, because the last flag would win.
+/// Joins multiple feature gate flags into one, because the last flag would win.
 fn joined_gates(args: Vec<String>) -> Vec<String> {
     const FLAG: &str = "--feature-gates=";
     let (gates, mut rest): (Vec<_>, Vec<_>) = args.into_iter().partition(|arg| arg.starts_with(FLAG));
@@ -139,7 +139,7 @@ fn joined_gates(args: Vec<String>) -> Vec<String> {
     rest
 }
 
-/// Returns the flags that name the bootstrap kubeconfigs.
+/// Returns the flags for the bootstrap kubeconfigs.
 fn bootstrap(settings: &KlusterletSettings) -> Vec<String> {
     if settings.bootstrap_secrets.is_empty() {
         return vec![format!("--bootstrap-kubeconfig={BOOTSTRAP}/kubeconfig")];
@@ -213,7 +213,7 @@ fn deployment(settings: &KlusterletSettings, part: Part<'_>) -> Value {
         },
         "spec": {
             "replicas": replicas,
-            // Two agents of one cluster would undo each other's changes.
+            // Two agents for one cluster would undo each other's changes.
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
@@ -221,7 +221,7 @@ fn deployment(settings: &KlusterletSettings, part: Part<'_>) -> Value {
     })
 }
 
-/// Returns the mounts and volumes: bootstrap kubeconfigs, the identity and the managed cluster as files.
+/// Returns the mounts and volumes for the bootstrap kubeconfigs, the identity and the managed cluster.
 fn files(settings: &KlusterletSettings, reads: &Reads) -> (Value, Value) {
     let secret = |name: &str, secret: &str| json!({"name": name, "secret": {"secretName": secret}});
     let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
@@ -252,13 +252,13 @@ fn files(settings: &KlusterletSettings, reads: &Reads) -> (Value, Value) {
     (json!(mounts), json!(volumes))
 }
 
-/// Returns whether a Deployment has available pods.
+/// Returns true if a Deployment has available pods.
 pub fn is_available(deployment: &Object) -> bool {
     number(deployment, &["status", "availableReplicas"]) > 0
 }
 
-/// Returns whether a Deployment has no pods left, as its controller has reported it. Pods that end count too,
-/// where the API server reports them (KEP-3973).
+/// Returns true if a Deployment's controller reports that no pods are left. Terminating pods count, too, if the
+/// API server reports them (KEP-3973).
 pub fn is_drained(deployment: &Object) -> bool {
     number(deployment, &["spec", "replicas"]) == 0
         && number(deployment, &["status", "replicas"]) == 0
@@ -266,11 +266,11 @@ pub fn is_drained(deployment: &Object) -> bool {
         && number(deployment, &["status", "observedGeneration"]) >= deployment.generation()
 }
 
-/// Returns whether another client created a Deployment or changed its pods, such as OCM's registration
-/// operator.
+/// Returns true if another client, such as OCM's registration operator, created a Deployment or changed its
+/// pods.
 ///
-/// An apply would leave the fields that it does not name, and some of them conflict: the strategy Recreate
-/// has no parameters of a rolling update.
+/// An apply would leave unnamed fields, and some of them conflict: the strategy Recreate does not allow the
+/// parameters of a rolling update.
 pub fn is_shaped_by_others(deployment: &Object) -> bool {
     let entries = deployment.at(&["metadata", "managedFields"]).and_then(Value::as_array);
     entries.into_iter().flatten().any(|entry| {
@@ -284,7 +284,7 @@ pub fn is_shaped_by_others(deployment: &Object) -> bool {
     })
 }
 
-/// Reads a number of an object; 0 where it has none.
+/// Returns a number in an object, or 0 if it is absent.
 pub(crate) fn number(object: &Object, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_i64).unwrap_or_default()
 }

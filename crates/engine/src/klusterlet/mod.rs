@@ -1,8 +1,8 @@
-//! The installation of an agent from a Klusterlet: the wanted objects and the status.
+//! Installs an agent from a Klusterlet: the desired objects and the status.
 //!
-//! [`KlusterletSettings::read`] parses the spec once, and lists the fields that change nothing. The names of
-//! objects, the command lines and the labels of pods are those of OCM's registration operator: either
-//! operator can take over an installation of the other, with OCM's images or ours.
+//! [`KlusterletSettings::read`] parses the spec once and lists the fields without effect. Object names, command
+//! lines and pod labels match OCM's registration operator. Either operator can take over an installation of the
+//! other, with OCM's images or ours.
 
 mod access;
 mod conditions;
@@ -24,16 +24,16 @@ use sha2::{Digest as _, Sha256};
 use api::names::APPLIED_DIGEST_ANNOTATION;
 use object::{Object, hex};
 
-/// The secret with the kubeconfig of the managed cluster, beside a hosted agent.
+/// The secret with the managed cluster's kubeconfig, for a hosted agent.
 pub const MANAGED_SECRET: &str = "external-managed-kubeconfig";
-/// The environment variable with the labels of a ManagedCluster that the agent creates. Agents of OCM refuse
-/// flags that they do not know.
+/// The environment variable with the labels for a ManagedCluster that the agent creates. It is not a flag,
+/// because OCM's agents reject unknown flags.
 pub const CLUSTER_LABELS_VARIABLE: &str = "WHEELWRIGHT_CLUSTER_LABELS";
-/// The field manager of all objects of a Klusterlet, and the name of the controller.
+/// The field manager of all objects of a Klusterlet, and the controller name.
 pub const MANAGER: &str = "klusterlet";
 
-/// Writes the digest of an object into its annotations. It distinguishes a field that this operator wanted
-/// before from a field of another client.
+/// Adds the digest of an object to its annotations. It distinguishes fields that this operator wanted earlier
+/// from fields of other clients.
 #[must_use]
 pub(crate) fn with_digest(mut object: Object) -> Object {
     let text = serde_json::to_string(&object.0).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(crate) fn with_digest(mut object: Object) -> Object {
     object
 }
 
-/// Returns whether a live object has the content that a manager wanted and applied.
+/// Returns true if a live object has the desired content, as applied by the manager.
 pub fn is_applied(live: &Object, wanted: &Object, manager: &str) -> bool {
     let digest = |object: &Object| {
         object.annotations().get(APPLIED_DIGEST_ANNOTATION).map(|digest| (*digest).to_owned())

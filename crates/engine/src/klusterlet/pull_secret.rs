@@ -1,4 +1,4 @@
-//! The secret with which nodes pull the images of agents and of add-ons, copied as OCM's operator copies it.
+//! The pull secret for the images of agents and add-ons, copied in the same way as by OCM's operator.
 
 use serde_json::json;
 
@@ -6,21 +6,21 @@ use super::{MANAGER, is_applied, with_digest};
 use api::names::APPLIED_DIGEST_ANNOTATION;
 use object::Object;
 
-/// The secret with the credentials of registries. The service accounts of an agent name it. The original is
-/// in the namespace [`OCM_NAMESPACE`](api::names::OCM_NAMESPACE).
+/// The name of the secret with registry credentials, which the service accounts of an agent reference. The
+/// original is in the namespace [`OCM_NAMESPACE`](api::names::OCM_NAMESPACE).
 pub const PULL_SECRET: &str = "open-cluster-management-image-pull-credentials";
 
-/// A write that makes the pull secret of a namespace equal to the original.
+/// A write that syncs the pull secret in a namespace with the original.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PullSecretChange {
-    /// The copy is applied.
+    /// Applies the copy.
     Apply(Object),
-    /// The secret is deleted. Its type cannot change, or its original is gone.
+    /// Deletes the secret, because its immutable type differs or its original is gone.
     Delete,
 }
 
-/// Returns the change of the pull secret of a namespace. A secret without an original that is no copy of this
-/// operator stays.
+/// Returns the change for the pull secret in a namespace. A secret that is not a copy by this operator is kept
+/// if there is no original.
 pub fn pull_secret_change(
     original: Option<&Object>,
     copy: Option<&Object>,
@@ -42,7 +42,7 @@ pub fn pull_secret_change(
     }
 }
 
-/// Returns whether this operator made the pull secret of a namespace.
+/// Returns true if this operator created the pull secret in a namespace.
 pub fn is_copy(secret: &Object) -> bool {
     secret.annotations().contains_key(APPLIED_DIGEST_ANNOTATION)
 }

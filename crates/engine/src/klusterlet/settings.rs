@@ -14,14 +14,14 @@ use api::operator::v1::{
 };
 use object::Metadata as _;
 
-/// The image of an agent if the Klusterlet names none.
+/// The default image of an agent.
 const IMAGE: &str = concat!("wheelwright:", env!("CARGO_PKG_VERSION"));
 /// The feature gates of the registration agent.
 const REGISTRATION_GATES: [&str; 5] =
     ["AddonManagement", "ClusterClaim", "ClusterProperty", "MultipleHubs", "V1beta1CSRAPICompatibility"];
 /// The feature gates of the work agent.
 const WORK_GATES: [&str; 2] = ["ExecutorValidatingCaches", "RawFeedbackJsonString"];
-/// Defaults of OCM's definition for rates: queries per second, and burst.
+/// The default rates in OCM's definition: queries per second, and burst.
 const DEFAULT_RATES: [i32; 2] = [50, 100];
 
 /// The parsed spec of a Klusterlet.
@@ -31,56 +31,56 @@ pub struct KlusterletSettings {
     pub name: String,
     /// The namespace of the agent.
     pub namespace: String,
-    /// Whether the agent runs on this cluster for another one.
+    /// True if the agent runs on this cluster for another cluster.
     pub is_hosted: bool,
-    /// Whether one Deployment runs both registration and work.
+    /// True if one Deployment runs both registration and work.
     pub is_singleton: bool,
     pub(super) cluster: String,
     pub(super) registration_image: String,
     pub(super) work_image: String,
     pub(super) image: String,
-    /// Arguments of the registration agent, without those about files.
+    /// The arguments of the registration agent, except those with file paths.
     pub(super) registration: Vec<String>,
-    /// Arguments of the work agent, without those about files.
+    /// The arguments of the work agent, except those with file paths.
     pub(super) work: Vec<String>,
-    /// Labels of a ManagedCluster that the agent creates, as KEY=VALUE.
+    /// The labels for a ManagedCluster that the agent creates, as KEY=VALUE.
     pub(super) cluster_labels: Vec<String>,
-    /// Secrets with bootstrap kubeconfigs, if there are several.
+    /// The secrets with bootstrap kubeconfigs, if there are several.
     pub bootstrap_secrets: Vec<String>,
     pub(super) node_placement: NodePlacement,
     pub(super) host_alias: Option<HubApiServerHostAlias>,
-    /// The resources of containers; `None` for those of the operator.
+    /// The resources of containers; `None` for the operator's defaults.
     pub(super) resources: Option<ResourceRequirements>,
     pub(super) priority_class: String,
-    /// Fields that are set and change nothing, each with the reason.
+    /// The fields that are set but have no effect, each with the reason.
     pub ignored: Vec<String>,
-    /// Feature gates that no agent has, with the part that they are for.
+    /// The unknown feature gates, each with its part of the agent.
     pub unknown_gates: Vec<String>,
 }
 
 /// A Klusterlet that cannot be installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KlusterletRefusal {
-    /// There is no such mode.
+    /// The mode does not exist.
     #[error("deployOption.mode: there is no mode {0}; use Default, Singleton, Hosted or SingletonHosted")]
     Mode(String),
-    /// The agent would move from its cluster to a hosting cluster, or back.
+    /// The agent would move between its cluster and a hosting cluster.
     #[error(
         "deployOption.mode: an agent does not move between its cluster and a hosting cluster; delete the \
          Klusterlet and create another one"
     )]
     Move,
-    /// The agent has no such driver.
+    /// The agent does not have this driver.
     #[error("registrationConfiguration.registrationDriver: the agent has no driver {0}; use csr")]
     Driver(String),
 }
 
 impl KlusterletSettings {
-    /// Reads what the removal of a Klusterlet needs: names, and the image. A hosted agent runs in the
-    /// namespace with the name of its Klusterlet.
+    /// Returns the settings that a removal needs: names and the image. A hosted agent runs in the namespace with
+    /// the name of its Klusterlet.
     pub fn named(klusterlet: &Klusterlet) -> Self {
         let name = klusterlet.name().to_owned();
-        // The mode may have changed since the agent was installed; the finalizers have not.
+        // The mode may have changed since the agent was installed, but not the finalizers.
         let is_hosted = if klusterlet.has_finalizer(KLUSTERLET_FINALIZER) {
             klusterlet.has_finalizer(KLUSTERLET_HOSTED_FINALIZER)
         } else {
@@ -95,10 +95,10 @@ impl KlusterletSettings {
         Self { name, namespace, is_hosted, image, ..Self::default() }
     }
 
-    /// Reads a spec.
+    /// Parses a spec.
     ///
     /// # Errors
-    /// The agent cannot run as the spec says.
+    /// Fails if the agent cannot run with this spec.
     pub fn read(klusterlet: &Klusterlet) -> Result<Self, KlusterletRefusal> {
         let KlusterletSpec {
             namespace,
@@ -284,7 +284,7 @@ impl KlusterletSettings {
         }
     }
 
-    /// Lists rates that are not OCM's defaults as ignored.
+    /// Lists rates as ignored if they differ from OCM's defaults.
     fn ignore_rates(&mut self, prefix: &str, qps: Option<i32>, burst: Option<i32>) {
         for ((field, value), default) in [("QPS", qps), ("Burst", burst)].into_iter().zip(DEFAULT_RATES) {
             if value.is_some_and(|value| value != default) {
@@ -293,7 +293,7 @@ impl KlusterletSettings {
         }
     }
 
-    /// Returns the flag of the gates that agents know, and lists the others.
+    /// Returns the flag for known gates, and records the unknown ones.
     fn gates(&mut self, gates: &[FeatureGate], known: &[&str], part: &str) -> Option<String> {
         let mut flags = Vec::new();
         for FeatureGate { feature, mode, unknown: _ } in gates {
@@ -318,7 +318,7 @@ fn is_hosted(klusterlet: &Klusterlet) -> bool {
     }
 }
 
-/// Returns the resources that a requirement sets; `None` for those of the operator.
+/// Returns the container resources of a requirement; `None` for the operator's defaults.
 pub(crate) fn resources(requirement: ResourceRequirement) -> Option<ResourceRequirements> {
     let ResourceRequirement { type_, resource_requirements, unknown: _ } = requirement;
     match type_ {

@@ -1,4 +1,4 @@
-//! Specs, and the objects and conditions that follow from them.
+//! Tests for specs, and for the resulting objects and conditions.
 
 use api::operator::v1::ClusterManager;
 use object::{Key, Object};

@@ -23,7 +23,7 @@ fn check(kind: &str, fields: Value, want: &str) {
     assert_eq!(found, want, "{kind} {fields}");
 }
 
-/// Returns whether an agent finds that an object is not healthy, and that it has failed.
+/// Evaluates the expressions that agents use. Returns if the object is unhealthy, and if it has failed.
 fn by_agent(live: &Object) -> (bool, bool) {
     let Some(row) = row(live) else { return (false, false) };
     let value = Value::Object(live.0.clone());

@@ -1,4 +1,4 @@
-//! Specs, and the objects and conditions that follow from them.
+//! Tests for specs, and for the resulting objects and conditions.
 
 mod ownership;
 mod pull_secret;
@@ -19,7 +19,7 @@ fn settings(spec: &Value) -> KlusterletSettings {
     KlusterletSettings::read(&klusterlet(spec)).unwrap()
 }
 
-/// Returns the command lines of the containers, by the names of their Deployments.
+/// Returns the command lines of the containers by the names of their Deployments.
 fn commands(spec: &Value) -> Vec<(String, Vec<String>)> {
     let all = deployments(&settings(spec), true);
     let command = |object: &Object| {

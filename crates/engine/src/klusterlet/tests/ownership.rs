@@ -12,7 +12,7 @@ fn a_deployment_of_ocms_operator_is_told_from_one_of_ours() {
         (vec![entry(MANAGER, spec("f:selector")), entry("kubectl", spec("f:replicas"))], false),
         (vec![entry(MANAGER, spec("f:selector")), entry("kubectl-rollout", restarted)], false),
         (vec![entry(MANAGER, spec("f:selector")), entry("kubectl-edit", pods)], true),
-        // A cache keeps the fields as text.
+        // Caches store the fields as text.
         (vec![entry("registration-operator", json!(spec("f:selector").to_string()))], true),
         (vec![entry("registration-operator", spec("f:selector"))], true),
     ] {

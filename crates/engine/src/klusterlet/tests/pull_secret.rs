@@ -1,4 +1,4 @@
-//! The copies of the secret with which nodes pull images.
+//! Tests for copies of the image pull secret.
 
 use api::names::OCM_NAMESPACE;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn copied(original: &Object, live: Option<&Object>) -> Object {
     }
 }
 
-/// Returns a copy as the API server has it after it was applied.
+/// Returns a copy in the form that the API server stores after an apply.
 fn applied(copy: &Object) -> Object {
     let mut live = copy.clone();
     let fields = json!({
