@@ -61,7 +61,7 @@ enum Relation {
     Values,
 }
 
-/// How server-side apply owns the items of a list.
+/// The ownership of list items in server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType<'a> {
     /// The list is owned and replaced as a whole; the default without a rule.
@@ -81,7 +81,7 @@ pub struct MapKey<'a> {
     pub default: Option<Value>,
 }
 
-/// How server-side apply owns the fields of a map or object.
+/// The ownership of map entries and object fields in server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapType {
     /// Each field is owned separately; the default without a rule.
@@ -90,7 +90,7 @@ pub enum MapType {
     Atomic,
 }
 
-/// How a strategic merge patch treats a field.
+/// The rules for a field in a strategic merge patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy<'a> {
     /// A list merges with the live list: by `merge_key`, or as a set of values if there is no key.

@@ -1,4 +1,4 @@
-//! Accessors for the metadata of typed objects, the same as those of [`Object`](crate::Object).
+//! Accessors for the metadata of typed objects, like the methods of [`Object`](crate::Object).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 

@@ -30,7 +30,7 @@ impl Display for Location {
 pub struct RenderedObject {
     /// The object.
     pub object: Object,
-    /// The location where it starts; for a generated object, the location of its generator.
+    /// The location of its start; for a generated object, the location of its generator.
     pub origin: Location,
     /// The namespace of its Helm release, into which Helm installs objects that set none.
     pub release_namespace: Option<String>,

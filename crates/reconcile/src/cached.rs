@@ -27,9 +27,9 @@ pub(crate) struct Cached<K> {
     /// The newest resource version that the watch has delivered. If a written object is older and absent, it has
     /// been deleted since. The maximum until a restored server has been listed.
     seen: u64,
-    /// Whether the first list is complete. Until then, absence means nothing.
+    /// True if the first list is complete. Until then, absence means nothing.
     complete: bool,
-    /// Whether the objects come from an earlier process, so that absence means nothing either.
+    /// True if the objects come from an earlier process, so that absence means nothing either.
     kept: bool,
 }
 
@@ -152,8 +152,8 @@ impl<K: Stored> Cached<K> {
         self.unreadable.contains_key(key)
     }
 
-    /// Replaces the objects with a complete list at resource version `at`, but keeps newer results of our own
-    /// writes.
+    /// Replaces the objects with a complete list at resource version `at`, but keeps newer objects that our own
+    /// writes returned.
     ///
     /// A version below `seen` means that the server was restored from a backup. Then no cached object is newer
     /// than the list.

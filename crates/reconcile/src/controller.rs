@@ -36,7 +36,7 @@ pub trait Controller: 'static {
     /// fleet for each cluster that moves. A time that a plan requests ([`Plan::wake`]) is not affected.
     const SPACING: SignedDuration = SignedDuration::ZERO;
 
-    /// Whether the controller may use objects of the hub that an earlier process kept, while the hub cannot be
+    /// If true, the controller may use objects of the hub that an earlier process kept, while the hub cannot be
     /// read. The absence of an object then means nothing, so a controller that decides by absence must not set it.
     const USES_KEPT: bool = false;
 
@@ -94,8 +94,8 @@ pub trait Watches {
     /// kinds with [`Plan::observe`].
     fn on_observed(&mut self, wakes: Wakes<Object, Self::View>);
 
-    /// Wakes the keys that `wakes` returns whenever a fetch of a repository ends, successful or not. The key is
-    /// that of its `ConfigRepo`.
+    /// Wakes the keys that `wakes` returns whenever a fetch of a repository ends, successful or not. The key
+    /// identifies the `ConfigRepo`.
     fn on_source(&mut self, wakes: fn(&Key) -> Vec<Key>);
 
     /// Keeps an index for the plans of the controller, and wakes the keys that the index returns.

@@ -29,13 +29,13 @@ pub struct Push {
     /// The name of the commit pushed before `last`; empty if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub previous: String,
-    /// What to do if the branch is gone although a commit was pushed to it.
+    /// The policy if the branch is gone although a commit was pushed to it.
     pub on_branch_deleted: BranchDeletedPolicy,
-    /// What to do if the branch does not contain the last commit.
+    /// The policy if the branch does not contain the last commit.
     pub on_rewritten: RewrittenPolicy,
     /// The maximum number of commits in the branch.
     pub history_limit: i32,
-    /// Whether to replace the report of another process with the same owner.
+    /// The rule for replacing the report of another process with the same owner.
     pub takes_over: ReportTakeover,
     /// All files of the owner below `directory`.
     pub files: BTreeMap<String, String>,

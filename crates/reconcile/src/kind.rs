@@ -21,7 +21,7 @@ pub struct WatchedKind {
     pub site: Site,
     /// The kind.
     pub gvk: Gvk,
-    /// How much of its objects is read.
+    /// The part of its objects that is read.
     pub representation: Representation,
     from_json: fn(&Gvk, &ObjectText<'_>) -> serde_json::Result<Shared>,
     from_object: fn(&Gvk, &Object) -> Result<Shared, String>,
@@ -33,7 +33,7 @@ const LABELS_BYTES: usize = 8 << 10;
 
 type Shared = Arc<dyn Any + Send + Sync>;
 
-/// How much of the objects of a kind is read.
+/// The part of the objects of a kind that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Representation {
     /// The fields of the type that controllers know.
@@ -284,7 +284,7 @@ struct IdentityMeta<'a> {
 }
 
 /// Parses an object that does not fit its type because our library cannot parse a time. The types of custom
-/// resources accept such a time; those of built-in kinds do not.
+/// resources accept such a time; the types of built-in kinds do not.
 fn clamped<T: DeserializeOwned>(mut object: Value) -> Option<T> {
     clamp_times(&mut object).then(|| serde_json::from_value(object).ok()).flatten()
 }

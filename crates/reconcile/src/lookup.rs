@@ -16,19 +16,19 @@ use object::{Gvk, Key, Object, ObjectRef};
 /// A request to the API server that users' objects are applied to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lookup {
-    /// How a kind is served. The dispatcher asks again while the kind is not served.
+    /// Discovers how a kind is served. The dispatcher asks again while the kind is not served.
     Mapping(Gvk),
     /// The kind of a resource, in the given version or any other that the server serves, because an object exists
     /// in all versions. The dispatcher asks again while the resource is not served.
     KindFor(Gvr),
     /// An object. The dispatcher watches the metadata of its kind, and reads the object again when it changes.
     Object(ObjectRef),
-    /// Whether the hub has an object now, even if the observed cluster is a spoke. The answer expires after a
-    /// minute.
+    /// Checks whether the hub has an object now, even if the observed cluster is a spoke. The answer expires after
+    /// a minute.
     OnHub(ObjectRef),
-    /// Whether a subject may do something. The answer expires after a minute.
+    /// Checks whether a subject may do something. The answer expires after a minute.
     Access(AccessReview),
-    /// Whether the API server is healthy. The answer expires after a minute.
+    /// Checks whether the API server is healthy. The answer expires after a minute.
     Health,
     /// The pods that match a label selector in a namespace. The answer expires after five seconds.
     Pods(PodsQuery),
@@ -71,15 +71,15 @@ pub struct PodsQuery {
 /// The answer to a [`Lookup`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum LookupAnswer {
-    /// How a kind or a resource is served; `None` if it is not.
+    /// The mapping of a kind or a resource; `None` if it is not served.
     Mapping(Option<Mapping>),
     /// The object; `None` if it does not exist.
     Object(Option<Arc<Object>>),
-    /// Whether the hub has the object.
+    /// True if the hub has the object.
     OnHub(bool),
-    /// Whether the subject is allowed.
+    /// The access of the subject.
     Access(Access),
-    /// Whether the API server is healthy.
+    /// The health of the API server.
     Health(ServerHealth),
     /// The pods, up to [`MAX_PODS`](Self::MAX_PODS).
     Pods(Arc<Vec<PodFacts>>),
@@ -102,9 +102,9 @@ pub enum ServerHealth {
 }
 
 impl LookupAnswer {
-    /// How long an answer about the hub remains valid. Plans use it at once.
+    /// The time that an answer about the hub remains valid. Plans use it at once.
     pub(crate) const ON_HUB_VALID: SignedDuration = SignedDuration::from_mins(1);
-    /// How long an answer about pods remains valid. No watch reports their changes, and people should see the
+    /// The time that an answer about pods remains valid. No watch reports their changes, and people should see the
     /// reason of a failure within ten seconds.
     pub(crate) const PODS_VALID: SignedDuration = SignedDuration::from_secs(5);
     /// The maximum number of pods in an answer. A selector that matches more does not make us read them all.
@@ -126,7 +126,7 @@ impl LookupAnswer {
 }
 
 impl ServerHealth {
-    /// How long an answer remains valid: the period of the health check in OCM's agent.
+    /// The time that an answer remains valid: the period of the health check in OCM's agent.
     pub(crate) const VALID: SignedDuration = SignedDuration::from_mins(1);
 }
 
@@ -141,14 +141,14 @@ pub struct Gvr {
     pub resource: String,
 }
 
-/// How a kind is served, like client-go's RESTMapping.
+/// The resource that serves a kind, like client-go's RESTMapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The kind.
     pub gvk: Gvk,
     /// The plural name of the resource.
     pub resource: String,
-    /// Whether its objects are namespaced.
+    /// True if its objects are namespaced.
     pub namespaced: bool,
 }
 
@@ -168,11 +168,11 @@ pub struct AccessReview {
 }
 
 impl AccessReview {
-    /// How long an answer remains valid. OCM retries a refused manifest after the same time.
+    /// The time that an answer remains valid. OCM retries a refused manifest after the same time.
     pub(crate) const VALID: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 }
 
-/// Whether a subject may do everything in an access review.
+/// The result of an access review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Every verb is allowed.

@@ -78,7 +78,7 @@ pub enum Action {
         site: Site,
         /// The object, with exactly the fields that the controller owns.
         object: Object,
-        /// Whether to take over fields that another manager owns with a different value, instead of failing.
+        /// If true, takes over fields that another manager owns with a different value, instead of failing.
         force: bool,
         /// The field manager, if it is not the controller's name.
         manager: Option<String>,
@@ -87,7 +87,7 @@ pub enum Action {
         /// [impersonates]:
         /// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
         impersonate: Option<String>,
-        /// Whether to only check that the server accepts the object
+        /// If true, only checks that the server accepts the object
         /// ([KEP-576](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/576-dry-run)).
         dry_run: bool,
     },
@@ -130,7 +130,7 @@ pub enum Action {
         target: ObjectRef,
         /// The condition under which the server deletes the object.
         precondition: Precondition,
-        /// Whether to keep its dependents.
+        /// If true, keeps its dependents.
         orphan: bool,
         /// The user that the request impersonates; `None` for the identity of the process.
         impersonate: Option<String>,

@@ -51,9 +51,9 @@ pub(crate) struct Wake {
     pub(crate) at: Timestamp,
     /// The priority among keys that are due.
     pub(crate) priority: Priority,
-    /// Whether to reset the failures and backoff of the key.
+    /// If true, resets the failures and backoff of the key.
     pub(crate) restarts: bool,
-    /// Whether another client changed an object on an agent's spoke. Drift is corrected even while the hub is
+    /// True if another client changed an object on an agent's spoke. Drift is corrected even while the hub is
     /// away.
     pub(crate) on_spoke: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Wake {
 pub(crate) struct Cause {
     /// The kind of the worst failure.
     pub(crate) kind: FailureKind,
-    /// Whether the only failure was that the hub is unreachable.
+    /// True if nothing failed except that the hub was unreachable.
     pub(crate) is_hub_away: bool,
 }
 
@@ -98,7 +98,7 @@ impl Wake {
     }
 }
 
-/// How long a failed key waits.
+/// The waits of failed keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff;
 

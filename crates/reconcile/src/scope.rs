@@ -24,7 +24,7 @@ pub enum Scope {
     OneCluster(String),
     /// The objects of one add-on on all clusters, and every object of kinds that belong to no add-on.
     OneAddOn(String),
-    /// The objects that rollout decisions need. Of the ManifestWorks, only those of a ManifestWorkReplicaSet.
+    /// The objects that rollout decisions need. Only ManifestWorks of a ManifestWorkReplicaSet are included.
     Rollouts,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Requests {
     pub(crate) used: Vec<TypeId>,
     /// Kinds whose first list is incomplete; the dispatcher plans the key again when it is complete.
     pub(crate) awaited: BTreeSet<Gvk>,
-    /// Whether a result is being computed; the dispatcher plans the key again when it is ready.
+    /// True if a result is being computed; the dispatcher plans the key again when it is ready.
     pub(crate) is_pending: bool,
 }
 

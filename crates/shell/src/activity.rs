@@ -1,4 +1,4 @@
-//! What a shell does for a key, reported to an observer that, for example, makes traces.
+//! Reports what a shell does for a key to an observer that, for example, makes traces.
 
 use std::sync::Arc;
 

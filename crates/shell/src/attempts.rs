@@ -14,8 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 use object::hex;
 
-/// How often the process may die during a computation. It may die for other reasons too, so a single death proves
-/// little.
+/// The number of times that the process may die during a computation. It may die for other reasons too, so a
+/// single death proves little.
 const MAX_ENDS: usize = 3;
 /// The time without an attempt after which a record with fewer deaths expires. A refused computation gets another
 /// attempt each time that this has passed, because the cause may be gone.
@@ -38,11 +38,11 @@ struct Running {
     /// The record before the first of them began.
     before: Record,
     attempts: usize,
-    /// Whether the process has survived one that ended.
+    /// True if the process has survived one that ended.
     is_survived: bool,
 }
 
-/// How often the process died during a computation, and when that was written.
+/// The number of times that the process died during a computation, and when that was written.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     ends: usize,

@@ -37,7 +37,7 @@ pub struct EventRecorder {
     correlator: Mutex<EventCorrelator>,
 }
 
-/// How to publish an event.
+/// The way to publish an event.
 #[derive(Debug, PartialEq)]
 enum Publication {
     /// Create an Event with this name.

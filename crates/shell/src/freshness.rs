@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use object::{Gvk, Object, Stored as _};
 
-/// How long the objects of a kind remain valid if the kind cannot be listed while the API server answers other
-/// requests.
+/// The time for which the objects of a kind remain valid if the kind cannot be listed while the API server answers
+/// other requests.
 const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The time of the last list or watch that an API server answered.

@@ -21,8 +21,8 @@ use reconcile::{
     ServerHealth,
 };
 
-/// How long a server must be unhealthy before that is reported, and the interval of checks until then, as in OCM's
-/// agent.
+/// The time that a server must be unhealthy before that is reported, and the interval of checks until then, as in
+/// OCM's agent.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(20);
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
 

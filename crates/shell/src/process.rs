@@ -35,14 +35,14 @@ use reconcile::{
     Scope, Source,
 };
 
-/// How long the dispatcher gathers changes of a key before it plans the key.
+/// The time for which the dispatcher gathers changes of a key before it plans the key.
 const COALESCE: SignedDuration = SignedDuration::from_millis(50);
-/// How long writes in flight may continue after a stop. The end of the leadership ends them too.
+/// The time for which writes in flight may continue after a stop. The end of the leadership ends them too.
 const DRAIN: Duration = Duration::from_secs(4);
 /// The longest rest of the loop.
 const REST: Duration = Duration::from_secs(10);
-/// How long a round of the loop may take before the loop is stuck. Plans and computations have their own threads,
-/// so rounds do not wait for them.
+/// The time after which a round of the loop counts as stuck. Plans and computations have their own threads, so
+/// rounds do not wait for them.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// The options of a shell.

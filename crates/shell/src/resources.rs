@@ -17,14 +17,14 @@ pub struct Resources {
     pub(super) contact: Contact,
 }
 
-/// How a kind is served.
+/// The resource that serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
     /// The path up to the version: `/api/v1`, `/apis/apps/v1`.
     prefix: String,
     /// The plural name of the resource.
     pub plural: String,
-    /// Whether its objects are namespaced.
+    /// True if its objects are namespaced.
     pub namespaced: bool,
 }
 

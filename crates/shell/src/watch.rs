@@ -41,12 +41,11 @@ const MAX_PAGE_BYTES: usize = 4 << 20;
 /// The longest event. etcd accepts objects of 1.5 MiB and API servers accept requests of 3 MiB; JSON may be longer
 /// than both.
 const EVENT_BYTES: u64 = 16 << 20;
-/// How long one watch request lasts before it is renewed, in seconds. It is shorter than the idle timeout of
-/// common proxies.
+/// The seconds after which a watch request is renewed. It is shorter than the idle timeout of common proxies.
 const WATCH_SECONDS: u32 = 290;
 /// A watch that sends nothing for this long has failed. API servers send a bookmark every minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// How long a refusal to list causes no warning, because the hub creates the roles of an agent after its
+/// The time for which a refusal to list causes no warning, because the hub creates the roles of an agent after its
 /// certificate.
 const GRACE: Duration = Duration::from_secs(10);
 

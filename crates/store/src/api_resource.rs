@@ -52,7 +52,7 @@ pub struct ApiResource {
     pub short_names: Vec<String>,
     /// Groups of resources that kubectl accepts, such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects are namespaced.
+    /// True if objects are namespaced.
     pub namespaced: bool,
     /// The versions, in order of preference.
     pub versions: Vec<Version>,
@@ -62,9 +62,9 @@ pub struct ApiResource {
     pub generation: Generation,
     /// The allowed object names.
     pub names: NameRule,
-    /// Whether updates may omit the resource version.
+    /// True if updates may omit the resource version.
     pub unconditional_update: bool,
-    /// Whether a PUT may create the object.
+    /// True if a PUT may create the object.
     pub create_on_update: bool,
     /// The built-in kind; `None` for custom kinds.
     pub(super) builtin: Option<&'static BuiltinKind>,
@@ -75,7 +75,7 @@ pub struct ApiResource {
 pub struct Version {
     /// The name, such as `v1alpha1`.
     pub name: String,
-    /// Whether clients may use it.
+    /// True if clients may use it.
     pub served: bool,
     /// The deprecation warning for clients; `None` if the version is not deprecated.
     pub deprecation: Option<String>,
@@ -85,7 +85,7 @@ pub struct Version {
     pub openapi: Arc<Value>,
     /// The compiled CEL rules.
     pub rules: Option<Arc<super::Rules>>,
-    /// Whether `status` is a subresource.
+    /// True if `status` is a subresource.
     pub status: bool,
     /// The paths of the scale subresource.
     pub scale: Option<Scale>,
@@ -128,7 +128,7 @@ pub struct Scale {
     pub status_replicas: Vec<String>,
     /// The field names leading to the serialized selector.
     pub selector: Option<Vec<String>>,
-    /// Whether the kind is built-in, so that its replicas are never absent.
+    /// True if the kind is built-in, so that its replicas are never absent.
     pub is_builtin: bool,
 }
 

@@ -49,11 +49,11 @@ struct Round {
 /// The progress of a walk over the objects that are deleted or changed along with another one.
 #[derive(Clone, Debug, Default)]
 struct Pass {
-    /// Whether the walk has reached the content of a namespace or definition, after the dependents.
+    /// True if the walk has reached the content of a namespace or definition, after the dependents.
     of_content: bool,
     /// The last visited object.
     last: Option<ObjectId>,
-    /// Whether one of the objects blocks the deletion of their owner.
+    /// True if one of the objects blocks the deletion of their owner.
     blocked: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Errors as `Status` objects, like those of a real API server.
+//! Errors as `Status` objects, as a real API server returns them.
 
 use std::collections::BTreeSet;
 

@@ -116,8 +116,8 @@ impl Store {
         role.map(|role| self.rules_in(role)).unwrap_or_default()
     }
 
-    /// Returns the rules of a role, including those of roles that it aggregates, directly or indirectly. (In a
-    /// real cluster, a controller copies them.)
+    /// Returns the rules of a role, including the roles that it aggregates, directly or indirectly. (In a real
+    /// cluster, a controller copies them.)
     fn rules_in(&self, role: &Object) -> Vec<PolicyRule> {
         let (mut rules, mut seen, mut pending) = (Vec::new(), BTreeSet::new(), vec![role]);
         while let Some(role) = pending.pop() {

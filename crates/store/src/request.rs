@@ -130,7 +130,7 @@ impl User {
     }
 }
 
-/// How to treat fields that are not in the schema.
+/// The treatment of fields that are not in the schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Drop them silently.
@@ -150,11 +150,11 @@ pub struct WriteOptions {
     /// The owner of the written fields in `metadata.managedFields`. If a request has none, the server passes the
     /// first word of the user agent.
     pub manager: String,
-    /// Whether to do everything except storing the object.
+    /// If true, does everything except storing the object.
     pub dry_run: bool,
-    /// Whether to take fields from other managers (server-side apply only).
+    /// If true, takes fields from other managers (server-side apply only).
     pub force: bool,
-    /// How to treat unknown fields.
+    /// The treatment of unknown fields.
     pub field_validation: FieldValidation,
 }
 
@@ -197,7 +197,7 @@ impl WriteOptions {
 pub struct Written {
     /// The object after the write, or after a dry run the resulting object, in the requested version.
     pub object: Arc<Object>,
-    /// Whether the object was created (HTTP 201).
+    /// True if the object was created (HTTP 201).
     pub created: bool,
     /// The texts of `Warning:` headers.
     pub warnings: Vec<String>,
@@ -257,7 +257,7 @@ impl List {
     }
 }
 
-/// How to delete an object and its dependents.
+/// The order for deleting an object and its dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
     /// Delete the object, then collect its dependents.
@@ -278,9 +278,9 @@ pub struct DeleteOptions {
     pub uid: String,
     /// The required version of the object; empty for any.
     pub resource_version: String,
-    /// How to delete its dependents; `None` for the default.
+    /// The order for deleting its dependents; `None` for the default.
     pub propagation: Option<Propagation>,
-    /// Whether to do everything except deleting the object.
+    /// If true, does everything except deleting the object.
     pub dry_run: bool,
 }
 

@@ -19,7 +19,7 @@ pub(super) use keywords::drop_unknown;
 pub struct Schema {
     /// The JSON type.
     pub type_: Type,
-    /// Whether `null` is a value rather than an absence.
+    /// True if `null` is a value rather than an absence.
     pub nullable: bool,
     /// The default of an absent field.
     pub default: Option<Value>,
@@ -29,13 +29,13 @@ pub struct Schema {
     pub values: Option<Arc<Schema>>,
     /// The schema of list items.
     pub items: Option<Arc<Schema>>,
-    /// How server-side apply merges a list.
+    /// The merge rule of a list in server-side apply.
     pub list: ListType,
-    /// Whether an object has one owner as a whole (`x-kubernetes-map-type: atomic`).
+    /// True if an object has one owner as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
-    /// Whether unknown fields are kept.
+    /// True if unknown fields are kept.
     pub preserve: bool,
-    /// Whether the value is an object with its own `apiVersion`, `kind` and `metadata`.
+    /// True if the value is an object with its own `apiVersion`, `kind` and `metadata`.
     pub embedded: bool,
     /// The fields that must be present.
     pub required: Vec<String>,
@@ -65,7 +65,7 @@ pub enum Type {
     IntOrString,
 }
 
-/// How server-side apply merges a list.
+/// The merge rule of a list in server-side apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
     /// The list is one value.
@@ -90,9 +90,9 @@ pub struct Checks {
     pub minimum: Option<f64>,
     /// The maximum.
     pub maximum: Option<f64>,
-    /// Whether the minimum itself is excluded.
+    /// True if the minimum itself is excluded.
     pub exclusive_minimum: bool,
-    /// Whether the maximum itself is excluded.
+    /// True if the maximum itself is excluded.
     pub exclusive_maximum: bool,
     /// The number must be a multiple of this.
     pub multiple_of: Option<f64>,

@@ -11,7 +11,7 @@ const LEAST: usize = 4 << 10;
 /// The number of bytes to count for a skipped object.
 const LITTLE: usize = 16;
 
-/// What is left of a slice.
+/// The remaining part of a slice.
 #[derive(Debug)]
 pub(super) struct Slice {
     bytes: usize,

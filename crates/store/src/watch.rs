@@ -21,7 +21,7 @@ pub struct WatchOptions {
     pub fields: String,
     /// The revision to start from. Empty or `0` means all current objects, followed by changes.
     pub resource_version: String,
-    /// Whether to start with all current objects, followed by a bookmark (streaming list).
+    /// If true, starts with all current objects, followed by a bookmark (streaming list).
     pub send_initial_events: Option<bool>,
 }
 

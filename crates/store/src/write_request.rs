@@ -17,7 +17,7 @@ pub(super) struct WriteRequest<'a> {
     pub(super) now: Timestamp,
     pub(super) warnings: Vec<String>,
     pub(super) reading: Reading,
-    /// Whether the request creates an object although its verb is not create.
+    /// True if the request creates an object although its verb is not create.
     pub(super) creates_instead: bool,
 }
 

@@ -57,7 +57,7 @@ struct Printer {
     indent: usize,
     whitespace: bool,
     indention: bool,
-    /// Whether lists are indented below their keys.
+    /// True if lists are indented below their keys.
     indents_lists: bool,
 }
 

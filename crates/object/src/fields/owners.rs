@@ -108,7 +108,7 @@ pub struct Applying<'v> {
     /// The configuration as sent. The applier comes to own all of its fields, even null or empty ones that are not
     /// merged.
     pub named: &'v Value,
-    /// Whether to take fields from other owners.
+    /// If true, takes fields from other owners.
     pub force: bool,
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::builtin_lists::{PatchStrategy, Position};
 
 const PATCH: &str = "$patch";
-/// The directive that lists the only fields to keep, including those of the patch.
+/// The directive that lists the only fields to keep, including fields of the patch.
 pub const RETAIN_KEYS: &str = "$retainKeys";
 /// The directive that removes values from a list, whose name follows.
 pub const DELETE_FROM: &str = "$deleteFromPrimitiveList/";

@@ -20,9 +20,9 @@ use crate::{
 use object::duration::later;
 use object::{Gvk, Key, Object, ObjectRef, Stored as _, version};
 
-/// How long an object that was read remains valid if no watch reports its changes.
+/// The time that an object remains valid after a read if no watch reports its changes.
 const UNWATCHED: SignedDuration = SignedDuration::from_mins(1);
-/// How long the answer "not served" remains valid for a kind. Discovery is a small request.
+/// The time that the answer "not served" remains valid for a kind. Discovery is a small request.
 const NOT_SERVED: SignedDuration = SignedDuration::from_secs(30);
 
 impl Dispatcher {

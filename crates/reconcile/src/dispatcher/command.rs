@@ -123,6 +123,6 @@ pub struct ReconcileResult {
     pub failures: u32,
     /// The failed read that prevented the plan or the conclusion.
     pub read_error: Option<ReadError>,
-    /// Whether the plan or the conclusion panicked, which is a bug.
+    /// True if the plan or the conclusion panicked, which is a bug.
     pub panicked: bool,
 }

@@ -60,8 +60,8 @@ pub(super) struct LookupState {
     pub(super) touched: u64,
     /// The version at which the watch has reported its deletion.
     pub(super) gone: u64,
-    /// Whether to ignore the answer in flight, because the server was restored since the request was sent, or
-    /// nobody requested the lookup for some time.
+    /// True if the answer in flight must be ignored, because the server was restored since the request was sent,
+    /// or nobody requested the lookup for some time.
     pub(super) is_outdated: bool,
 }
 
@@ -70,7 +70,7 @@ struct WatchedObjects {
     keys: BTreeSet<Key>,
     /// The objects that exist; `None` before the first list.
     names: Option<Names>,
-    /// Whether the kind cannot be listed, so that no watch reports changes of its objects.
+    /// True if the kind cannot be listed, so that no watch reports changes of its objects.
     is_stale: bool,
 }
 

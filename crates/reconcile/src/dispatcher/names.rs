@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 65_536;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     hashes: BTreeSet<u64>,
-    /// Whether names may be missing, because there were too many or the watch has failed.
+    /// True if names may be missing, because there were too many or the watch has failed.
     is_partial: bool,
 }
 

@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::Site;
 use crate::queue::earlier;
 
-/// How long a server must not answer to have an outage. A busy server that rejects some requests still answers
-/// others, so its keys keep their backoff.
+/// The time without an answer after which a server has an outage. A busy server that rejects some requests still
+/// answers others, so its keys keep their backoff.
 const OUTAGE: SignedDuration = SignedDuration::from_secs(5);
 
 /// The API servers that are unreachable or unavailable, and since when.

@@ -20,7 +20,7 @@ use object::Gvk;
 struct End {
     read_error: Option<ReadError>,
     panicked: bool,
-    /// Whether the key waits for an input, and is planned again when the input arrives.
+    /// True if the key waits for an input, and is planned again when the input arrives.
     is_coming: bool,
 }
 

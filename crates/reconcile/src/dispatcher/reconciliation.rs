@@ -14,7 +14,7 @@ pub(super) struct Reconciliation {
     pub(super) controller_id: usize,
     pub(super) key: Key,
     pub(super) began: Timestamp,
-    /// How far the clock was set back since the start.
+    /// The total time by which the clock was set back since the start.
     pub(super) set_back: SignedDuration,
     pub(super) steps: usize,
     pub(super) wake_at: Option<Timestamp>,
@@ -24,7 +24,7 @@ pub(super) struct Reconciliation {
     /// The events of the status that is being written or has been written.
     pub(super) status_events: Vec<Event>,
     pub(super) failure: Option<Failure>,
-    /// Whether every failure so far is that the hub is unreachable.
+    /// True if the hub was unreachable in every failure so far.
     pub(super) is_hub_away: bool,
     pub(super) phase: Phase,
 }

@@ -35,7 +35,7 @@ pub(super) type Log<K> = Box<dyn Fn(&Change<K>) -> LogEntry + Send + Sync>;
 
 pub(super) struct Route<K> {
     pub(super) controller_id: usize,
-    /// Whether this is the controller's primary kind.
+    /// True if this is the controller's primary kind.
     pub(super) is_primary: bool,
     pub(super) wakes: Wakes<K, Caches>,
 }

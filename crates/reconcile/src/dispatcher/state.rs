@@ -24,7 +24,7 @@ use object::{Gvk, Key};
 /// Limits on the work of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatcherLimits {
-    /// How long the dispatcher gathers changes of a key before it plans the key.
+    /// The time for which the dispatcher gathers changes of a key before it plans the key.
     pub coalesce: SignedDuration,
     /// The maximum number of [`Computation`](crate::Computation)s that run at the same time.
     pub computations: usize,
@@ -96,7 +96,7 @@ pub struct ControllerInfo {
     pub reporter: &'static str,
     /// The number of keys that are due or running.
     pub depth: usize,
-    /// Whether every kind that it needs has been read.
+    /// True if every kind that it needs has been read.
     pub is_ready: bool,
 }
 

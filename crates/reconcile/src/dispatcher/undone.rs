@@ -14,7 +14,7 @@ use crate::{Action, Failure, FailureKind};
 use object::Key;
 use object::duration::later;
 
-/// How long after the end of a wait the same writes count as a repetition. Our own writes wake a key within this
+/// The time after a wait in which the same writes count as a repetition. Our own writes wake a key within this
 /// time; writes that repeat an older one have another cause.
 const REPETITION: SignedDuration = SignedDuration::from_secs(1);
 

@@ -29,10 +29,10 @@ pub struct ElectionOptions {
     pub name: String,
     /// The identity of this candidate, unique among all candidates.
     pub identity: String,
-    /// How long other candidates respect a lease that is not renewed.
+    /// The time for which other candidates respect a lease that is not renewed.
     pub lease: Duration,
-    /// How long a leader may write after sending its last renewal. It is shorter than `lease`, so that the leader
-    /// stops before another one starts.
+    /// The time for which a leader may write after sending its last renewal. It is shorter than `lease`, so that
+    /// the leader stops before another one starts.
     pub renew_deadline: Duration,
     /// The time between two attempts.
     pub retry: Duration,

@@ -63,7 +63,7 @@ enum Reply {
 /// The requests that were sent, and the events that followed.
 #[derive(Default)]
 struct Log {
-    /// Whether each request was a watch, when it was sent, and the version to start from.
+    /// For each request: true if it was a watch, the time, and the version to start from.
     requests: Vec<(bool, Duration, String)>,
     /// When the kind was reported as stale.
     stale: Vec<Duration>,

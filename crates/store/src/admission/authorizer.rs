@@ -41,7 +41,7 @@ pub(super) struct Question {
     pub(super) service_account: Option<(String, String)>,
     /// The verb.
     pub(super) verb: String,
-    /// What the check is about.
+    /// The object or path to check.
     pub(super) on: On,
 }
 

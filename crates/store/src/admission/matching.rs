@@ -47,7 +47,7 @@ pub(crate) struct Admission<'a> {
 pub(super) struct Constraints {
     include: Option<Vec<NamedRuleWithOperations>>,
     exclude: Vec<NamedRuleWithOperations>,
-    /// Whether a rule for one version of a kind also matches other versions.
+    /// True if a rule for one version of a kind also matches other versions.
     equivalent: bool,
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,

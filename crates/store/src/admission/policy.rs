@@ -51,7 +51,7 @@ impl Policies {
 pub(super) struct Policy {
     pub(super) name: String,
     pub(super) constraints: Constraints,
-    /// Whether evaluation errors deny the request.
+    /// True if evaluation errors deny the request.
     pub(super) fails_closed: bool,
     pub(super) conditions: Vec<(String, Expression)>,
     pub(super) variables: Vec<(String, Expression)>,

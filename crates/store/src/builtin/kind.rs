@@ -35,11 +35,11 @@ pub(crate) struct BuiltinKind {
     pub(crate) has_scale: bool,
     pub(crate) generation: Generation,
     pub(crate) names: NameRule,
-    /// Whether updates may omit the resource version.
+    /// True if updates may omit the resource version.
     pub(crate) unconditional_update: bool,
-    /// Whether a PUT may create the object.
+    /// True if a PUT may create the object.
     pub(crate) create_on_update: bool,
-    /// Whether one request can delete a whole collection.
+    /// True if one request can delete a whole collection.
     pub(crate) has_collection_delete: bool,
     /// The paths for field selectors, besides `metadata.name` and `metadata.namespace`.
     pub(crate) selectable_fields: &'static [&'static str],
@@ -48,7 +48,7 @@ pub(crate) struct BuiltinKind {
     /// Fields that are never absent in the Go type, with their zero values as JSON. In a new object, nobody owns
     /// these values.
     pub(crate) never_absent: &'static [(&'static str, &'static str)],
-    /// Whether the response to a deletion is the object instead of a `Status` (apiserver `ReturnDeletedObject`).
+    /// True if the response to a deletion is the object instead of a `Status` (apiserver `ReturnDeletedObject`).
     pub(crate) returns_deleted: bool,
     /// Fields besides `status` that no manager owns, because only the server writes them.
     pub(crate) unowned_fields: &'static [&'static str],

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::definition::{list, text};
 
-/// The maximum cost of one rule, over all places where it applies (apiextensions `StaticEstimatedCostLimit`).
+/// The maximum cost of one rule, over all places it applies to (apiextensions `StaticEstimatedCostLimit`).
 pub(super) const RULE: f64 = 1e7;
 /// The maximum cost of all rules of a schema (apiextensions `StaticEstimatedCRDCostLimit`).
 pub(super) const SCHEMA: f64 = 1e8;

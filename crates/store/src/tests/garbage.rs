@@ -185,7 +185,7 @@ fn make_many(world: &mut World, owners: &[&Object]) {
     }
 }
 
-/// Collects in slices. No slice may write much, and the result must be that of an undivided collection.
+/// Collects in slices. No slice may write much, and the result must equal an undivided collection.
 fn check_slices(mut world: World, what: &str) {
     let mut whole = world.store.clone();
     whole.settle(world.now);

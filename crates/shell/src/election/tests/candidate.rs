@@ -20,7 +20,7 @@ struct Api {
     behaviour: Behaviour,
 }
 
-/// How the server behaves from now on.
+/// The behavior of the server from now on.
 #[derive(Clone, Copy, Default)]
 enum Behaviour {
     #[default]
