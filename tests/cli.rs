@@ -1,4 +1,4 @@
-//! The commands for people, against an embedded hub and the cluster of an agent.
+//! The user commands, against an embedded hub and an agent's cluster.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

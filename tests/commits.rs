@@ -13,7 +13,7 @@ use crate::wait::eventually;
 const SETTINGS: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata:\n  k: one\n";
 const AZURE: &str = "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSet\nmetadata: {name: azure}\n";
-/// The misspelt field is on line 7.
+/// The misspelled field is on line 7.
 const MISSPELT: &str = "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata:\n  name: everywhere\n  \
      namespace: default\nspec:\n  clusterSet: [azure]\n";
 

@@ -275,7 +275,7 @@ async fn no_write_leaves_after_the_deadline_of_a_leader() {
     assert!(ended.1.elapsed() < Duration::from_secs(1), "nothing is waited for: {:?}", ended.1.elapsed());
 }
 
-/// A process can be stopped between the check before a request and the request.
+/// A process may be suspended between the check before a request and the request itself.
 #[tokio::test]
 async fn a_connection_of_a_former_leader_sends_nothing() {
     let hub = Server::start(ServerOptions::new(now)).await.unwrap();

@@ -144,7 +144,7 @@ impl Seen {
     }
 }
 
-/// Watches from a version until the hub ends.
+/// Watches from a version until the hub exits.
 async fn watch(api: Api<ConfigMap>, from: u64, seen: Arc<Mutex<Seen>>) {
     let stream = api.watch(&WatchParams::default(), &from.to_string()).await.unwrap();
     pin_mut!(stream);
@@ -153,7 +153,7 @@ async fn watch(api: Api<ConfigMap>, from: u64, seen: Arc<Mutex<Seen>>) {
     }
 }
 
-/// Writes until the hub ends; returns the acknowledged version of the last write to each name.
+/// Writes until the hub exits; returns the acknowledged version of the last write to each name.
 async fn write(api: Api<ConfigMap>, round: usize) -> BTreeMap<String, Option<u64>> {
     let mut answered = BTreeMap::new();
     for i in 0.. {

@@ -22,7 +22,7 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 const WORKS: &str = "/apis/work.open-cluster-management.io/v1/namespaces/c1/manifestworks";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/c1/leases/managed-cluster-lease";
 
-/// Sends a request; returns the answer, or its code.
+/// Sends a request; returns the response, or its status code on failure.
 async fn send(client: &Client, method: Method, path: &str, body: Value) -> Result<Value, u16> {
     let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let text = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };

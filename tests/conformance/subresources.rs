@@ -237,7 +237,7 @@ async fn reviews_tell_what_the_roles_allow(api: Api) {
         let reply = api.post(reviews, &review(user, name)).await.is(201);
         assert_ne!(reply.at("/status/allowed"), json!(true), "{user} {name}");
     }
-    // Reviews of others' access are not namespaced, so permission to create everything in a namespace does not help.
+    // These reviews are not namespaced, so permission to create everything in a namespace does not allow them.
     api.post(&api.group("authorization.k8s.io/v1", "subjectaccessreviews", ""), &review("ann", "mine"))
         .await
         .is(404);

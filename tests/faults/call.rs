@@ -4,7 +4,6 @@ use std::fmt::{Display, Formatter};
 
 use axum::http::{Method, Uri};
 
-/// A request to an API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
     /// The RBAC verb.

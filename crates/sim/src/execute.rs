@@ -85,7 +85,7 @@ impl Servers<'_> {
         store.ok_or_else(|| unavailable("the API server cannot be reached"))
     }
 
-    /// Executes an action and lets the checker check its writes.
+    /// Executes an action and has the checker verify its writes.
     pub(super) fn act(&mut self, author: Author<'_>, now: Timestamp) -> Outcome {
         let outcome = (self.execute)(self, author.controller, author.action, now);
         let Self { hub, spoke, checker, .. } = self;

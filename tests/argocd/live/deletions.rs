@@ -31,7 +31,7 @@ async fn is_owned(hub: &Hub, name: &str) {
     .await;
 }
 
-/// Waits until only the approval is missing.
+/// Waits until the deletion needs only an approval.
 async fn waits(hub: &Hub, name: &str) {
     eventually(&format!("{name} is being deleted"), async || {
         let metadata = hub.get("ClusterManagementAddOn", "", name).await["metadata"].clone();

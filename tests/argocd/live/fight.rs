@@ -18,7 +18,7 @@ async fn a_fight_with_argo_cd_is_named_with_its_application() {
     theirs.write("settings.yaml", &config_map("settings", "theirs", json!({})));
     theirs.commit("one");
     hub.application("shop", &theirs, json!({"syncPolicy": {"automated": {"selfHeal": true}}})).await;
-    // The second correction is delayed, and the condition names the conflict until then.
+    // The second correction is delayed, so the condition shows the conflict for long enough.
     let named = "ConfigMap fleet/settings was changed on the hub 3 times and corrected each time; argocd-controller sets .data.k; \
         the Argo CD application shop tracks it.";
     hub.becomes("ours", named).await;

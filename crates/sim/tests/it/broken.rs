@@ -210,7 +210,7 @@ bugs! {
         }
     } two_plans_for_one_input_are_found breaks SameInputSamePlan, 0;
 
-    /// Every plan asks for the next one at once.
+    /// Every plan requests another plan at once.
     NeverWaits in hub_with "clusterset" {
         fn plan(plan: &mut Plan, now: Timestamp) {
             plan.wake(now);

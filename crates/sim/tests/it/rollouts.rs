@@ -95,7 +95,7 @@ fn a_version_that_never_becomes_ready_stops_at_the_canary() {
 
 #[test]
 fn a_rollout_writes_each_work_once_and_each_status_at_most_twice() {
-    // The edit comes at a different fraction of a second for each seed.
+    // The edit happens at a different fraction of a second for each seed.
     for seed in [1, 2, 3, 5, 7] {
         edit_in_place(seeded(seed, 3));
     }

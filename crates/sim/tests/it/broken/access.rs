@@ -83,7 +83,7 @@ fn a_certificate_before_the_acceptance_is_found() {
     assert_eq!(broken, Invariant::OnlyAcceptedClustersGetAccess);
 }
 
-/// Anybody gets the certificate of an agent.
+/// Anyone can get an agent's certificate.
 struct ApprovesAnybody;
 
 impl Bug for ApprovesAnybody {

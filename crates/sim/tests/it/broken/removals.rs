@@ -38,7 +38,7 @@ fn removals_that_count_one_by_one_are_found() {
     assert_eq!(broken.invariant, Invariant::DeletionBudget, "{broken}");
 }
 
-/// Add-ons are removed although a policy pauses.
+/// Add-ons are removed despite a paused policy.
 struct RemovesWhilePaused;
 
 impl Bug for RemovesWhilePaused {
