@@ -1,9 +1,9 @@
-//! Measures the cost of one change for the controllers of add-ons: `cargo bench -p wheelwright-controllers
-//! --bench addons`.
+//! Measures the cost of a change for the add-on controllers:
+//! `cargo bench -p wheelwright-controllers --bench addons`.
 //!
-//! One add-on on every cluster of a fleet, with two thirds of the clusters done, through the controllers and
-//! their caches without an API server: Progressive with a template, Progressive with a manager of its own,
-//! and installed by hand. A change of one cluster must not cost more where there are more clusters.
+//! Two thirds of a fleet have finished rolling out one add-on: Progressive with a template, Progressive with its
+//! own manager, or installed by hand. The controllers and their caches run without an API server. The cost of a
+//! change on one cluster must not grow with the number of clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 mod fleet;
 
-/// The controllers that look at an add-on on every cluster.
+/// The controllers that process an add-on on every cluster.
 const CONTROLLERS: [&str; 3] = [INSTALL, "addon-config", REPORT];
 const REPORT: &str = "report";
 const INSTALL: &str = "addon-install";
@@ -48,7 +48,7 @@ fn addon(i: usize) -> Value {
     })
 }
 
-/// Returns the specs of the add-on that are measured.
+/// Returns the specs of the measured add-on.
 fn specs() -> [(&'static str, Value); 3] {
     let config = |resource: &str| json!({"group": ADDON_GROUP, "resource": resource, "defaultConfig": {"name": "msa-1"}});
     let progressive = json!({"type": "Placements", "placements": [{
@@ -65,7 +65,7 @@ fn specs() -> [(&'static str, Value); 3] {
     ]
 }
 
-/// Returns the add-on, and everything that it needs.
+/// Returns the add-on and all objects that it needs.
 fn objects(clusters: usize, spec: &Value) -> Vec<Value> {
     let mut objects: Vec<Value> = (0..clusters).map(addon).collect();
     objects.extend([
@@ -101,7 +101,7 @@ fn objects(clusters: usize, spec: &Value) -> Vec<Value> {
     objects
 }
 
-/// Returns the status of an add-on that arrived on its cluster.
+/// Returns the status of an add-on that is applied on its cluster.
 fn arrived(hub: &MemoryHub, key: &Key, at: Timestamp) -> Value {
     let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
     let mut references = addon.0["status"]["configReferences"].clone();
@@ -113,7 +113,7 @@ fn arrived(hub: &MemoryHub, key: &Key, at: Timestamp) -> Value {
     patch
 }
 
-/// Returns the status of an add-on with another condition `Progressing`.
+/// Returns the status of an add-on with a different condition `Progressing`.
 fn progress(hub: &MemoryHub, key: &Key, status: &str, reason: &str, at: Timestamp) -> Value {
     let addon = &hub.objects[&("ManagedClusterAddOn".to_owned(), key.clone())];
     let mut conditions = addon.0["status"]["conditions"].clone();
@@ -126,7 +126,7 @@ fn progress(hub: &MemoryHub, key: &Key, status: &str, reason: &str, at: Timestam
     json!({"status": {"conditions": conditions}})
 }
 
-/// Measures one size of fleet; returns what a change of one cluster costs each controller.
+/// Measures one fleet size. Returns each controller's cost of a change on one cluster.
 fn measure(clusters: usize, spec: &Value) -> BTreeMap<&'static str, Duration> {
     println!("  {clusters} clusters");
     let mut hub = fleet::hub(&CONTROLLERS, clusters, objects(clusters, spec));
@@ -162,7 +162,7 @@ fn measure(clusters: usize, spec: &Value) -> BTreeMap<&'static str, Duration> {
         let patch = progress(&hub, &key(i), "False", "Failed", at);
         hub.patch("ManagedClusterAddOn", &key(i), &patch);
         settle(&mut hub);
-        // The report waits for more changes, then until its interval is over.
+        // The report first waits for more changes, then for the end of its interval.
         hub.now += SignedDuration::from_secs(65);
         spent.push(settle(&mut hub));
     }

@@ -1,4 +1,4 @@
-//! A fleet in memory under some controllers of the hub, and the CPU time that their plans take.
+//! A fleet in memory under selected hub controllers, which measures the CPU time of their plans.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 #[path = "../src/hub/tests/memory_hub.rs"]
 pub(crate) mod memory_hub;
 
-/// Changes whose cost is averaged.
+/// Number of changes over which the cost is averaged.
 pub(crate) const CHANGES: usize = 10;
 const CLUSTER_GROUP: &str = "cluster.open-cluster-management.io";
-/// Clusters of a slice of decisions.
+/// Number of clusters per PlacementDecision.
 const SLICE: usize = 100;
 
 /// The number of plans and their CPU time, by controller.
 pub(crate) type Spent = BTreeMap<&'static str, (usize, Duration)>;
 
-/// Registers the controllers of the hub with some names.
+/// Registers only the hub controllers with the given names.
 struct Chosen<'a>(&'a mut Dispatcher, &'a [&'static str]);
 
 impl Register for Chosen<'_> {
@@ -33,7 +33,7 @@ impl Register for Chosen<'_> {
     }
 }
 
-/// Returns a hub with one placement of every cluster, under the controllers with these names.
+/// Returns a hub with the given controllers and one placement that selects every cluster.
 pub(crate) fn hub(controllers: &[&'static str], clusters: usize, mut objects: Vec<Value>) -> MemoryHub {
     let limits = DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 };
     let mut dispatcher = Dispatcher::new(limits, false);
@@ -51,7 +51,7 @@ pub(crate) fn hub(controllers: &[&'static str], clusters: usize, mut objects: Ve
     MemoryHub::new(dispatcher, objects)
 }
 
-/// Plans what is due and writes it, until nothing is due.
+/// Runs and writes due plans until none is due.
 pub(crate) fn settle(hub: &mut MemoryHub) -> Spent {
     let mut spent = Spent::new();
     loop {
@@ -74,7 +74,7 @@ pub(crate) fn settle(hub: &mut MemoryHub) -> Spent {
     }
 }
 
-/// Has one cluster after the other join the placement.
+/// Adds clusters to the placement one by one.
 pub(crate) fn join(hub: &mut MemoryHub, clusters: usize) -> Vec<Spent> {
     let mut spent = Vec::new();
     for joined in clusters..clusters + CHANGES {
@@ -88,7 +88,7 @@ pub(crate) fn join(hub: &mut MemoryHub, clusters: usize) -> Vec<Spent> {
     spent
 }
 
-/// Adds up the time of plans and prints them; returns the time of one plan of each controller.
+/// Sums and prints the time of plans. Returns the time per plan of each controller.
 pub(crate) fn print(what: &str, spent: &[Spent]) -> BTreeMap<&'static str, Duration> {
     let mut sums: BTreeMap<&'static str, (usize, Duration)> = BTreeMap::new();
     for (controller, (plans, time)) in spent.iter().flatten() {
@@ -101,7 +101,7 @@ pub(crate) fn print(what: &str, spent: &[Spent]) -> BTreeMap<&'static str, Durat
     sums.into_iter().map(|(controller, (plans, time))| (controller, time / plans as u32)).collect()
 }
 
-/// Returns the CPU time of this thread, which other work on the machine changes little.
+/// Returns the CPU time of this thread, which other load on the machine hardly affects.
 fn cpu() -> Duration {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(spent.split_whitespace().next().unwrap().parse().unwrap())
@@ -123,7 +123,7 @@ fn cluster(i: usize) -> Value {
     })
 }
 
-/// Returns a page of decisions.
+/// Returns a PlacementDecision with a range of clusters.
 fn decision(clusters: Range<usize>) -> Value {
     let group = CLUSTER_GROUP;
     let name_of_page = format!("all-decision-{}", clusters.start);

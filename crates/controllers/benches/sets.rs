@@ -1,8 +1,8 @@
-//! Measures the cost of one change for the controller of ManifestWorkReplicaSets: `cargo bench -p
-//! wheelwright-controllers --bench sets`.
+//! Measures the cost of a change for the ManifestWorkReplicaSet controller:
+//! `cargo bench -p wheelwright-controllers --bench sets`.
 //!
-//! One set on every cluster of a fleet, with two thirds of the clusters done, Progressive, through the
-//! controller and its caches without an API server. It fails if one change grows as the fleet does.
+//! Two thirds of a fleet have finished the Progressive rollout of one set. The controller and its caches run
+//! without an API server. The benchmark fails if the cost of a change grows in proportion to the fleet.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -23,7 +23,7 @@ mod fleet;
 
 const CONTROLLER: &str = "replica-set";
 const WORK_GROUP: &str = "work.open-cluster-management.io";
-/// Limit of the time of one change, in times of one change in a fleet of a tenth of the clusters.
+/// Maximum cost of a change, relative to a change in a fleet with a tenth of the clusters.
 const LIMIT: f64 = 8.0;
 
 fn set() -> Value {
@@ -42,12 +42,12 @@ fn set() -> Value {
     })
 }
 
-/// Returns the works of the set, in the order of the clusters.
+/// Returns the keys of the set's works, sorted by cluster.
 fn works(hub: &MemoryHub) -> Vec<Key> {
     hub.objects.keys().filter(|(kind, _)| kind == "ManifestWork").map(|(_, key)| key.clone()).collect()
 }
 
-/// Returns the status of a work that the agent applied.
+/// Returns the status of a work that the agent has applied.
 fn applied(is_degraded: bool) -> Value {
     let condition = |type_: &str, is_true: bool| {
         let status = if is_true { "True" } else { "False" };
@@ -58,7 +58,7 @@ fn applied(is_degraded: bool) -> Value {
     json!({"status": {"conditions": conditions}})
 }
 
-/// Measures one size of fleet; returns what a change of one cluster costs.
+/// Measures one fleet size. Returns the cost of a change on one cluster.
 fn measure(clusters: usize) -> Duration {
     println!("  {clusters} clusters");
     let mut hub = fleet::hub(&[CONTROLLER], clusters, vec![set()]);

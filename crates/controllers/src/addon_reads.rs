@@ -1,4 +1,4 @@
-//! Reads that several controllers of add-ons share.
+//! Shared reads of the add-on controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use api::gitops::v1alpha1::RolloutPolicy;
 use object::{Key, Metadata as _};
 use reconcile::{Change, Query, Read, View, Watches};
 
-/// Returns the key of the ClusterManagementAddOn that a cluster's add-on belongs to; it has the same name.
+/// Returns the key of the ClusterManagementAddOn for an add-on on a cluster. They have the same name.
 pub(super) fn key_of_addon(addon: &ManagedClusterAddOn) -> Key {
     Key::cluster(addon.name())
 }
 
-/// Wakes the add-ons that install by a placement when the placement or its decisions change.
+/// Wakes the add-ons that a placement installs when the placement or its decisions change.
 pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
     watches.on::<Placement>(|change, view| {
         change.latest().map(|placement| installed_by(&Key::of(placement), view)).unwrap_or_default()
@@ -30,8 +30,8 @@ pub(super) fn wake_on_placements<W: Watches>(watches: &mut W) {
     });
 }
 
-/// Wakes the add-ons that a policy is or was for when its rules change, and those whose quarantine it records
-/// or no longer records.
+/// Wakes the add-ons that a policy matches or matched when its rules change, and add-ons whose recorded quarantine
+/// appears or disappears.
 pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, view| {
         if !change.differs_in(|policy| &policy.spec) {
@@ -47,7 +47,7 @@ pub(super) fn wake_on_policies<W: Watches>(watches: &mut W) {
     });
 }
 
-/// Returns the add-ons that install by a placement.
+/// Returns the add-ons that a placement installs.
 fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
     let is_it = |p: &PlacementStrategy| p.namespace == placement.namespace && p.name == placement.name;
     let uses = |cma: &&Arc<ClusterManagementAddOn>| cma.spec.install_strategy.placements.iter().any(is_it);
@@ -55,23 +55,22 @@ fn installed_by(placement: &Key, view: &impl View) -> Vec<Key> {
     all.iter().filter(uses).map(|cma| Key::of(cma.as_ref())).collect()
 }
 
-/// Wakes every add-on when clusters or their add-ons can be read again.
+/// Wakes every add-on when clusters or their add-ons become readable again.
 pub(super) fn wake_on_readability<W: Watches>(watches: &mut W) {
     watches.on_readability::<ManagedCluster>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
     watches.on_readability::<ManagedClusterAddOn>(|view| view.keys::<ClusterManagementAddOn>(Query::ALL));
 }
 
-/// The add-ons of one name on all clusters.
+/// The add-on with a given name on all clusters.
 #[derive(Default)]
 pub(super) struct OnClusters {
-    /// Those that can be read, in the order of clusters.
+    /// The readable add-ons, sorted by cluster.
     pub(super) addons: Vec<Arc<ManagedClusterAddOn>>,
-    /// Clusters that cannot be read, or that have an add-on that cannot be read. They exist, with an unknown
-    /// state.
+    /// Clusters that are unreadable or have an unreadable add-on. They exist, but their state is unknown.
     pub(super) unreadable: BTreeSet<String>,
 }
 
-/// Returns the add-ons of one name on all clusters.
+/// Returns the add-on with this name on all clusters.
 pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
     let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
     let mut found = OnClusters::default();
@@ -92,7 +91,7 @@ pub(super) fn of_clusters(addon: &str, view: &impl View) -> Read<OnClusters> {
     Ok(found)
 }
 
-/// Returns the clusters that cannot be read, or that have an add-on of this name that cannot be read.
+/// Returns the clusters that are unreadable, or whose add-on with this name is unreadable.
 pub(super) fn unreadable(addon: &str, view: &impl View) -> Read<BTreeSet<String>> {
     let refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
     let mut clusters: BTreeSet<String> = refused.iter().map(|refused| refused.key.name.clone()).collect();
@@ -108,7 +107,7 @@ pub(super) fn unreadable(addon: &str, view: &impl View) -> Read<BTreeSet<String>
     Ok(clusters)
 }
 
-/// Returns the keys of the add-ons of one name, also of clusters that are on no list.
+/// Returns the keys of the add-on with this name, including on clusters that are missing from the list.
 pub(super) fn keys_of_name(addon: &str, view: &impl View) -> Read<BTreeSet<Key>> {
     let addons = view.list_readable::<ManagedClusterAddOn>(Query::ALL)?;
     let unreadable = view.unreadable::<ManagedClusterAddOn>(Query::ALL)?;
@@ -117,7 +116,7 @@ pub(super) fn keys_of_name(addon: &str, view: &impl View) -> Read<BTreeSet<Key>>
     Ok(addons.chain(unreadable.map(|refused| refused.key.clone())).collect())
 }
 
-/// Returns on how many clusters each of these add-ons is, also clusters that are on no list.
+/// Returns the number of clusters with each of these add-ons, including clusters that are missing from the list.
 pub(super) fn clusters_by_name<'a>(
     names: impl IntoIterator<Item = &'a str>,
     view: &impl View,
@@ -135,14 +134,14 @@ pub(super) fn clusters_by_name<'a>(
     Ok(clusters)
 }
 
-/// Returns the keys of the add-ons of one name on all clusters, to wake them.
+/// Returns the keys of the add-on with this name on all clusters, to wake them.
 pub(super) fn keys_of_clusters(addon: &str, view: &impl View) -> Vec<Key> {
     let clusters = view.keys::<ManagedCluster>(Query::ALL).into_iter();
     let keys = clusters.map(|cluster| Key::namespaced(cluster.name, addon));
     keys.filter(|key| !matches!(view.get::<ManagedClusterAddOn>(key), Ok(None))).collect()
 }
 
-/// Returns the keys of the add-ons that a policy is or was for on all clusters, to wake them.
+/// Returns the keys of the add-ons that a policy matches or matched on all clusters, to wake them.
 pub(super) fn keys_of_policy(change: &Change<RolloutPolicy>, view: &impl View) -> Vec<Key> {
     match rollout_policy::add_ons_of(change) {
         Some(names) => names.iter().flat_map(|name| keys_of_clusters(name, view)).collect(),

@@ -1,5 +1,5 @@
-//! The identity of an agent: its cluster, its id and its hub. Its controllers read it from the settings of
-//! the process; a ClusterClaim on the spoke tells it to other agents and to people.
+//! The identity of an agent: its cluster, its id and its hub. The controllers read it from the settings of the
+//! process; a ClusterClaim on the spoke shows it to other agents and to people.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -10,27 +10,27 @@ use jiff::SignedDuration;
 use object::{Key, Metadata as _, Object};
 use reconcile::View;
 
-/// Returns the name of the ClusterClaim of the agent that keeps its identity in a secret. A cluster may have
-/// agents of several hubs.
+/// Returns the name of the ClusterClaim for the agent whose identity is in a secret. A cluster may have agents of
+/// several hubs.
 pub fn claim_name(secret: &Key) -> String {
     format!("{}.{}.{AGENT_CLAIM_SUFFIX}", secret.namespace, secret.name)
 }
 
-/// The identity of an agent that runs on a spoke.
+/// The identity of an agent on a spoke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentIdentity {
-    /// Name of the cluster on the hub.
+    /// The name of the cluster on the hub.
     pub cluster: String,
-    /// Distinguishes two agents of one spoke.
+    /// Distinguishes two agents on one spoke.
     pub agent_id: String,
-    /// SHA-256 of the hub's URL as the agent's kubeconfig has it, in hexadecimal digits.
+    /// SHA-256 of the hub's URL from the agent's kubeconfig, in hexadecimal.
     pub hub_hash: String,
-    /// Whether a ClusterClaim keeps other agents of the hub off the cluster.
+    /// True if a ClusterClaim keeps other agents of the hub off the cluster.
     pub is_claimed: bool,
 }
 
 impl AgentIdentity {
-    /// Reads the value of the claim.
+    /// Parses the value of the claim.
     pub fn parse(value: &str) -> Option<Self> {
         let mut parts = value.split('/').map(str::to_owned);
         let (cluster, agent_id, hub_hash) = (parts.next()?, parts.next()?, parts.next()?);
@@ -47,8 +47,8 @@ impl AgentIdentity {
         format!("{}/{}/{}", self.cluster, self.agent_id, self.hub_hash)
     }
 
-    /// Returns the claim of the agent with the identity in a secret; its label keeps it from being reported
-    /// to the hub.
+    /// Returns the claim for the agent whose identity is in a secret. Its label prevents it from being reported to
+    /// the hub.
     pub fn claim(&self, secret: &Key) -> Object {
         let metadata = ObjectMeta {
             name: Some(claim_name(secret)),
@@ -59,13 +59,13 @@ impl AgentIdentity {
         Object::from_typed(&ClusterClaim { metadata, spec, ..ClusterClaim::default() })
     }
 
-    /// Returns the name of a ManifestWork's AppliedManifestWork.
+    /// Returns the name of the AppliedManifestWork for a ManifestWork.
     pub(crate) fn applied_name(&self, work: &str) -> String {
         format!("{}-{work}", self.hub_hash)
     }
 
-    /// Returns whether an AppliedManifestWork is of this agent. While the cluster is claimed, another id is
-    /// that of an earlier agent of the hub.
+    /// Returns true if an AppliedManifestWork belongs to this agent. While the cluster is claimed, another id
+    /// belongs to an earlier agent of the same hub.
     pub fn has(&self, applied: &AppliedManifestWorkSpec) -> bool {
         applied.agent_id == self.agent_id || self.is_claimed && applied.hub_hash == self.hub_hash
     }
@@ -77,45 +77,45 @@ impl AgentIdentity {
     }
 }
 
-/// What an agent was started with, for its controllers.
+/// The settings of an agent process, for its controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSettings {
     /// The identity of the agent.
     pub identity: AgentIdentity,
-    /// Which ClusterClaims are reported.
+    /// The options for reporting ClusterClaims.
     pub claims: ClaimOptions,
-    /// How long a work may be missing on the hub.
+    /// The time that a work may be missing on the hub before its objects are removed.
     pub eviction_grace: SignedDuration,
-    /// Whether the agent runs on another cluster than its own.
+    /// True if the agent runs on a cluster other than its own.
     pub is_hosted: bool,
 }
 
 impl AgentSettings {
-    /// Returns the settings of an agent without options.
+    /// Returns the settings with default options.
     pub fn new(identity: AgentIdentity) -> Self {
         Self { identity, claims: ClaimOptions::default(), eviction_grace: EVICTION_GRACE, is_hosted: false }
     }
 }
 
-/// The options of an agent about ClusterClaims.
+/// The options of an agent for ClusterClaims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOptions {
-    /// Whether the agent reports ClusterClaims.
+    /// True if the agent reports ClusterClaims.
     pub enabled: bool,
-    /// Limit of the reported claims beside the reserved ones.
+    /// Maximum number of reported claims that are not reserved.
     pub max_custom: usize,
-    /// Ends of names that are reserved too.
+    /// Suffixes of names that are also reserved.
     pub reserved_suffixes: Vec<String>,
 }
 
 impl Default for ClaimOptions {
-    /// Returns the options of Open Cluster Management's agent.
+    /// Returns the defaults of Open Cluster Management's agent.
     fn default() -> Self {
         Self { enabled: true, max_custom: 20, reserved_suffixes: Vec::new() }
     }
 }
 
-/// How long a work may be missing on the hub: the default of Open Cluster Management's agent.
+/// Default time that a work may be missing on the hub, as in Open Cluster Management's agent.
 pub const EVICTION_GRACE: SignedDuration = SignedDuration::from_mins(60);
 
 /// Returns how long the agent of a claim keeps an AppliedManifestWork without a work on the hub.
@@ -124,12 +124,12 @@ pub fn eviction_grace(claim: &ClusterClaim) -> SignedDuration {
     text.and_then(object::duration::parse).unwrap_or(EVICTION_GRACE)
 }
 
-/// Returns the options about ClusterClaims; the default ones in a process that is no agent.
+/// Returns the ClusterClaim options, or the defaults if this process is not an agent.
 pub(super) fn claim_options(view: &impl View) -> ClaimOptions {
     view.settings::<AgentSettings>().map(|settings| settings.claims.clone()).unwrap_or_default()
 }
 
-/// Returns the identity of this agent; `None` in a process that is no agent.
+/// Returns the identity of this agent; `None` if this process is not an agent.
 pub(super) fn identity(view: &impl View) -> Option<AgentIdentity> {
     view.settings::<AgentSettings>().map(|settings| settings.identity.clone())
 }

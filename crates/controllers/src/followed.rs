@@ -1,27 +1,27 @@
-//! The branches that ConfigRepos follow, and those that get their reports.
+//! The branches that ConfigRepos follow, and the ones that receive their reports.
 
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoReport};
 
-/// Returns whether a ConfigRepo follows a branch of a repository.
+/// Returns true if a ConfigRepo follows a branch of a repository.
 pub(super) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> bool {
     repo.spec.r#ref.name() == branch && place(&repo.spec.url) == place(url)
 }
 
-/// Returns whether two URLs are those of one repository. With one protocol, user and port must be the same
-/// too: a path may be that of the user, and a port that of another server.
+/// Returns true if two URLs point to the same repository. If the protocol is the same, user and port must match
+/// too: a path may be relative to the user, and a port may belong to another server.
 pub fn is_same_repository(one: &str, other: &str) -> bool {
     let [(protocol, server, _), (other_protocol, other_server, _)] = [one, other].map(parts);
     let is_one_server = protocol != other_protocol || server.eq_ignore_ascii_case(other_server);
     is_one_server && place(one) == place(other)
 }
 
-/// Returns the URL that the reports of a ConfigRepo go to.
+/// Returns the URL to which a ConfigRepo reports.
 pub(super) fn url_of<'a>(report: &'a ConfigRepoReport, repo: &'a ConfigRepo) -> &'a str {
     if report.url.is_empty() { &repo.spec.url } else { &report.url }
 }
 
-/// Returns the protocol, the user, host and port, and the path of a URL, as in `https://host:port/path.git`
-/// and `user@host:path`.
+/// Splits a URL such as `https://host:port/path.git` or `user@host:path` into protocol, authority (user, host and
+/// port) and path.
 fn parts(url: &str) -> (&str, &str, &str) {
     match (url.split_once("://"), url.split_once(':')) {
         (Some((protocol, rest)), _) => {
@@ -33,7 +33,7 @@ fn parts(url: &str) -> (&str, &str, &str) {
     }
 }
 
-/// Returns the host and the path of a URL. Protocol, user and port may differ for one repository.
+/// Returns the host and path of a URL. Protocol, user and port may differ for the same repository.
 fn place(url: &str) -> (String, &str) {
     let (_, authority, path) = parts(url);
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);

@@ -1,9 +1,8 @@
-//! The controllers of the hub and of the spoke agent; [`hub`](hub()) and [`agent`](agent()) register them.
+//! The controllers of the hub and the spoke agent. [`hub`](hub()) and [`agent`](agent()) register them.
 //!
-//! A controller is one file in `hub/` or `agent/` (a folder where it needs more) and one line below. It is
-//! thin: it reads the [`View`](reconcile::View) into the input of an engine and makes a
-//! [`Plan`](reconcile::Plan) of the engine's answer. A file beside these folders is what several controllers
-//! share.
+//! A controller is one file or folder in `hub/` or `agent/`, and one line below. It is thin: it reads the
+//! [`View`](reconcile::View) into the input of an engine and turns the engine's answer into a
+//! [`Plan`](reconcile::Plan). Several controllers share the files next to these folders.
 
 mod addon_reads;
 pub mod agent;
@@ -21,8 +20,8 @@ mod unreadable;
 
 use reconcile::Register;
 
-/// Limit of the characters of a message that people read. No message of ours reaches it, and an agent cannot
-/// make the overview of 10,000 clusters larger than 40 MB.
+/// Maximum length of a message for people. None of our messages reaches it, and it limits the size of an overview
+/// with 10,000 clusters to 40 MB, whatever the agents report.
 pub const MESSAGE: usize = 4_096;
 
 /// Registers the controllers of the hub, in the order in which data flows through them.
@@ -53,19 +52,18 @@ pub fn hub(register: &mut impl Register) {
     register.add::<hub::commit_status::CommitStatusController>();
 }
 
-/// Registers the controller that publishes clusters as ClusterProfiles, of which not every hub has the
-/// definition.
+/// Registers the controller that publishes clusters as ClusterProfiles, a kind that not every hub defines.
 pub fn cluster_profiles(register: &mut impl Register) {
     register.add::<hub::cluster_profile::ClusterProfileController>();
 }
 
-/// Registers the controllers of a hub with Argo CD that need permissions in its namespace.
+/// Registers the controllers that need permissions in Argo CD's namespace.
 pub fn argo_cd(register: &mut impl Register) {
     register.add::<hub::cluster_secret::ClusterSecretController>();
 }
 
-/// Registers the controller that puts Applications of Argo CD into works: whoever writes them reaches
-/// clusters.
+/// Registers the controller that wraps Applications of Argo CD in works. Anyone who can write Applications can
+/// then reach clusters.
 pub fn argo_cd_pull_model(register: &mut impl Register) {
     register.add::<hub::argo_pull::ArgoPullController>();
 }

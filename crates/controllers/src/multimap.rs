@@ -1,9 +1,9 @@
-//! Sets by key, as indexes keep them.
+//! Maps from keys to sets, for indexes.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Removes a value from the set of a key, and the set when it is empty.
+/// Removes a value from the set of a key, and the key if its set becomes empty.
 pub(super) fn remove<K, Q, V>(sets: &mut BTreeMap<K, BTreeSet<V>>, key: &Q, value: &V)
 where
     K: Ord + Borrow<Q>,

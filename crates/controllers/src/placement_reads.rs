@@ -1,4 +1,4 @@
-//! Reads of placements and of the clusters that they select, for controllers that roll something out.
+//! Reads placements and the clusters that they select, for controllers that roll something out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub(super) fn selection(placement: &Key, view: &impl View) -> Read<Selection> {
     Ok(Selection::read(object.as_deref(), decisions.iter().map(Arc::as_ref)))
 }
 
-/// Returns whether an annotation leaves the decisions of a placement to another scheduler.
+/// Returns true if an annotation leaves the decisions of a placement to another scheduler.
 pub(super) fn is_disabled(placement: &Placement) -> bool {
     placement.annotation(SCHEDULING_DISABLED_ANNOTATION) == Some("true")
 }
 
-/// The selections of placements, kept while the objects that they were read from are the same.
+/// The selections of placements, cached while the objects that they were read from are unchanged.
 #[derive(Default)]
 pub(super) struct Selections(BTreeMap<Key, KeptSelection>);
 
@@ -41,13 +41,13 @@ pub(super) struct Selections(BTreeMap<Key, KeptSelection>);
 struct KeptSelection {
     placement: Option<Arc<Placement>>,
     decisions: Vec<Arc<PlacementDecision>>,
-    /// When the decisions were first seen as they are.
+    /// When the current decisions were first seen.
     since: Timestamp,
     selection: Arc<Selection>,
 }
 
 impl Selections {
-    /// Returns the clusters that a placement selects. An equal selection is the same as before.
+    /// Returns the clusters that a placement selects. If the selection has not changed, returns the same `Arc`.
     pub(super) fn of(&mut self, key: &Key, view: &impl View, now: Timestamp) -> Read<Arc<Selection>> {
         let placement = view.get::<Placement>(key)?;
         let query = Query::label(PLACEMENT_LABEL, &key.name).within(&key.namespace);
@@ -80,7 +80,7 @@ impl Selections {
     }
 }
 
-/// Returns, for each selection, the clusters of those before it, and the clusters of all.
+/// Returns for each selection the clusters of the earlier selections, and the clusters of all selections.
 pub(super) fn taken<'a>(
     selections: impl IntoIterator<Item = &'a Arc<Selection>>,
 ) -> (Vec<Arc<BTreeSet<String>>>, BTreeSet<String>) {
@@ -92,12 +92,12 @@ pub(super) fn taken<'a>(
     (taken, all)
 }
 
-/// Returns whether two lists hold the same selections.
+/// Returns true if two lists have the same selections.
 pub(super) fn are_same(held: &[Arc<Selection>], new: &[Arc<Selection>]) -> bool {
     held.len() == new.len() && held.iter().zip(new).all(|(held, new)| Arc::ptr_eq(held, new))
 }
 
-/// Returns the size of a placement's decision groups, where it sets one.
+/// Returns the size of a placement's decision groups, if it sets one.
 pub(super) fn group_size(placement: &Placement) -> Option<Size> {
     let groups = placement.spec.decision_strategy.as_ref()?.group_strategy.as_ref()?;
     Size::read("clustersPerDecisionGroup", &groups.clusters_per_decision_group).ok()
@@ -111,12 +111,12 @@ pub(super) fn rollout_facts(cluster: &ManagedCluster) -> impl PartialEq + use<> 
     (available, metadata.deletion_timestamp.clone(), metadata.creation_timestamp.clone())
 }
 
-/// Returns whether a cluster is silent: the hub has set its availability to Unknown.
+/// Returns true if a cluster is unreachable: the hub has set its availability to Unknown.
 pub(super) fn is_unreachable(cluster: &ManagedCluster) -> bool {
     cluster.condition(AVAILABLE).is_some_and(|condition| condition.status == ConditionStatus::Unknown)
 }
 
-/// Returns since when the cluster is available; `None` if it is not.
+/// Returns since when the cluster has been available; `None` if it is not.
 pub(super) fn answers_since(cluster: &ManagedCluster) -> Option<Timestamp> {
     let available = cluster.condition(AVAILABLE).filter(|condition| condition.is_true());
     available.map(|condition: &Condition| condition.last_transition_time.0)

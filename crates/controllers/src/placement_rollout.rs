@@ -1,9 +1,8 @@
-//! The rollout on the clusters of a placement, kept from one decision to the next so that a change costs what
-//! it concerns.
+//! The rollout on the clusters of a placement, kept between decisions so that a change only costs what it affects.
 //!
-//! A cluster is read again when something of it changed, or when the time decides what is known of it.
-//! Another selection reads the clusters that come. The controllers compare what all clusters share, and begin
-//! with nothing when it has changed.
+//! A cluster is read again when it has changed, or when its state depends on the time. If the selection changes,
+//! the added clusters are read. The controllers compare the input that all clusters share, and start from scratch
+//! if it has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,12 +16,12 @@ use reconcile::Read;
 #[derive(Clone, Default)]
 pub(super) struct PlacementClusters {
     pub(super) selection: Arc<Selection>,
-    /// Clusters among the selected ones that another placement decides about.
+    /// Selected clusters that another placement decides about.
     pub(super) taken: Arc<BTreeSet<String>>,
 }
 
 impl PlacementClusters {
-    /// Returns their names.
+    /// Returns the names of the clusters.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         self.selection.clusters().filter(|cluster| !self.taken.contains(*cluster))
     }
@@ -32,17 +31,17 @@ impl PlacementClusters {
     }
 }
 
-/// A cluster as the engine takes it.
+/// A cluster as engine input.
 pub(super) struct RolloutMember {
     pub(super) cluster: Cluster,
-    /// Whether the next decision reads it again, because the time decides what is known of it.
+    /// True if the next decision reads the cluster again, because its state depends on the time.
     pub(super) is_timed: bool,
 }
 
 /// The input of the next decision about a rollout.
 pub(super) struct NextRollout<'a> {
     pub(super) clusters: &'a PlacementClusters,
-    /// The content of the clusters that have it and that no placement selects.
+    /// The content on clusters that have it although no placement selects them.
     pub(super) left: BTreeMap<String, Instance>,
     /// The input without groups and clusters.
     pub(super) rules: Input,
@@ -55,14 +54,14 @@ pub(super) struct MemberRollout {
     pub(super) rollout: IncrementalRollout,
     clusters: PlacementClusters,
     left: BTreeMap<String, Instance>,
-    /// Clusters of the placement that the rollout leaves out.
+    /// Clusters of the placement that the rollout skips.
     absent: BTreeSet<String>,
     /// Clusters to read again at the next decision.
     timed: BTreeSet<String>,
 }
 
 impl MemberRollout {
-    /// Begins with no cluster.
+    /// Returns a rollout without clusters.
     pub(super) fn new(rules: &Input) -> Self {
         Self {
             rollout: IncrementalRollout::new(rules.clone()),
@@ -78,13 +77,12 @@ impl MemberRollout {
         self.timed.extend(changed.iter().cloned());
     }
 
-    /// Returns whether the rollout leaves a cluster of the placement out.
+    /// Returns true if the rollout skips a cluster of the placement.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.absent.contains(name)
     }
 
-    /// Takes in the changes. `read` returns a cluster of the placement; `None` for one that the rollout
-    /// leaves out.
+    /// Processes the changes. `read` returns a cluster of the placement, or `None` if the rollout skips it.
     pub(super) fn update(
         &mut self,
         next: NextRollout<'_>,
@@ -101,7 +99,7 @@ impl MemberRollout {
         self.rebuild(next, &due, &mut read)
     }
 
-    /// Reads clusters again; returns whether the rollout has the same clusters as before.
+    /// Reads clusters again. Returns true if the rollout has the same clusters as before.
     fn replace(
         &mut self,
         due: &BTreeSet<String>,
@@ -129,7 +127,7 @@ impl MemberRollout {
         self.rollout.set_cluster(member.cluster);
     }
 
-    /// Reads the clusters of the placement, but for those that are read already and not due.
+    /// Reads the clusters of the placement, except those that have been read and are not due.
     fn rebuild(
         &mut self,
         next: NextRollout<'_>,

@@ -19,7 +19,8 @@ pub fn key(repo: &ConfigRepo) -> Key {
     Key::namespaced(namespace, format!("{name}{RANDOM_VALUES_SUFFIX}"))
 }
 
-/// Returns the Secret of a new seed. It is deleted with the ConfigRepo, whose successor draws other values.
+/// Returns the Secret for a new seed. It is deleted with the ConfigRepo, so a recreated ConfigRepo draws other
+/// values.
 pub(crate) fn secret(repo: &ConfigRepo, seed: &Seed) -> Secret {
     let Key { namespace, name } = key(repo);
     let metadata = ObjectMeta {
@@ -33,10 +34,10 @@ pub(crate) fn secret(repo: &ConfigRepo, seed: &Seed) -> Secret {
     Secret { metadata, data: Some(data), immutable: Some(true), ..Secret::default() }
 }
 
-/// Reads the seed of a ConfigRepo. A Secret without an owner, which a person made, counts too.
+/// Reads the seed of a ConfigRepo. A Secret without an owner, which a person created, is accepted too.
 ///
 /// # Errors
-/// The Secret belongs to something else, or has no seed.
+/// Fails if the Secret belongs to another object or has no seed.
 pub fn seed(repo: &ConfigRepo, secret: &Secret) -> Result<Seed, String> {
     let owners = secret.metadata.owner_references.as_deref().unwrap_or_default();
     let is_own = |owner: &OwnerReference| Some(&owner.uid) == repo.metadata.uid.as_ref();

@@ -1,7 +1,7 @@
 //! Events of rollouts, for `kubectl describe` and `wheelwright events`.
 //!
-//! An event tells of a change. The state before it is read from the status that the plan replaces, so a plan
-//! that decides the same again has no event.
+//! An event describes a change. The previous state is read from the status that the plan replaces, so a plan that
+//! repeats a decision has no event.
 
 use api::cluster::v1beta1::Placement;
 use api::gitops::v1alpha1::RolloutPolicy;
@@ -13,35 +13,33 @@ use engine::rollout::{Input, RolloutDecision};
 use object::{Gvk, Key, Kind, ObjectRef};
 use reconcile::{Action, Event, EventType, Executed, Plan, StatusWrite};
 
-/// Reason of the event about a revision that is quarantined.
+/// Reason of the event for a quarantined revision.
 const ROLLED_BACK: &str = "RolledBack";
 
 /// The rollout of a revision on the clusters of a placement, before and after a decision.
 pub(super) struct RolloutChange<'a> {
-    /// The placement.
     pub(super) placement: &'a Key,
     /// The input of the decision.
     pub(super) input: &'a Input,
-    /// The decision.
     pub(super) decision: &'a RolloutDecision,
-    /// The revision in the words of people.
+    /// The display name of the revision.
     pub(super) revision: &'a str,
-    /// Where and why it failed; empty while it has not.
+    /// Where and why it failed; empty if it has not failed.
     pub(super) failure: &'a str,
-    /// Message of the condition about the rollout until now; empty if it was about another revision.
+    /// The previous message of the rollout's condition; empty if it was about another revision.
     pub(super) before: &'a str,
-    /// Message of the condition from now on.
+    /// The new message of the condition.
     pub(super) message: &'a str,
-    /// The approvals that it waited for until now.
+    /// The approvals that it previously waited for.
     pub(super) waited: &'a [String],
-    /// Whether the first clusters get the revision now.
+    /// True if the first clusters get the revision now.
     pub(super) starts: bool,
-    /// Whether the revision has succeeded on every cluster now, and had not before.
+    /// True if the revision has now succeeded on every cluster, but had not before.
     pub(super) completes: bool,
 }
 
 impl RolloutChange<'_> {
-    /// Returns the events of the object that is rolled out.
+    /// Returns the events for the object that is rolled out.
     pub(super) fn events<K: Kind>(&self, object: &K) -> Vec<Event> {
         let about = format!("{} on placement {}", self.named(), self.placement);
         let event = |(event_type, reason, message): (EventType, &str, String)| Event {
@@ -55,7 +53,7 @@ impl RolloutChange<'_> {
         stages.chain(self.failing()).chain(self.approvals()).chain(completed).map(event).collect()
     }
 
-    /// Returns the revision in the words of people, with the start of its hash.
+    /// Returns the display name of the revision with the start of its hash.
     fn named(&self) -> String {
         let hash = self.input.revision.short();
         match self.revision {
@@ -64,7 +62,8 @@ impl RolloutChange<'_> {
         }
     }
 
-    /// Returns the message of the condition without OCM's numbers or, if nothing is left, the number of clusters that start or are done.
+    /// Returns the message of the condition without OCM's numbers or, if nothing is left, the number of clusters
+    /// that start or are done.
     fn state(&self) -> String {
         let (counts, details) = (&self.decision.counts, progress::details(self.message));
         let total = counted(counts.total, "cluster");
@@ -88,12 +87,12 @@ impl RolloutChange<'_> {
     }
 
     fn stopped(&self) -> Option<(EventType, &'static str, String)> {
-        // A rollback has an event of its own.
+        // A rollback has a separate event.
         let breach = self.decision.breach.as_ref().filter(|_| self.decision.quarantine.is_none())?;
         self.is_news(&breach.to_string()).then(|| (EventType::Warning, "RolloutStopped", self.state()))
     }
 
-    /// Returns why nothing more is started, if the condition says so now and did not before.
+    /// Returns the event for a new reason that nothing more is started.
     fn held(&self) -> Option<(EventType, &'static str, String)> {
         let hold = self.decision.hold.as_ref()?;
         let (event_type, reason) = match hold {
@@ -101,7 +100,7 @@ impl RolloutChange<'_> {
             Wait::Frozen { .. } => (EventType::Normal, "RolloutFrozen"),
             Wait::Superseded { .. } => (EventType::Normal, "RolloutHeld"),
             Wait::Refused | Wait::Unreachable { .. } => (EventType::Warning, "RolloutHeld"),
-            // A quarantine and a breach have events of their own. The others hold single stages.
+            // A quarantine and a breach have separate events. The other reasons hold single stages.
             Wait::Quarantine { .. }
             | Wait::Breach(_)
             | Wait::Stage { .. }
@@ -113,14 +112,14 @@ impl RolloutChange<'_> {
         self.is_news(&hold.to_string()).then(|| (event_type, reason, self.state()))
     }
 
-    /// Returns the error of the first cluster, if more clusters report one than before.
+    /// Returns the event with the error of the first cluster, if more clusters report an error than before.
     fn failing(&self) -> Option<(EventType, &'static str, String)> {
         let [before, now] = [self.before, self.message].map(ReportedErrors::in_message);
         (now > before).then(|| (EventType::Warning, "ClusterFailing", self.state()))
     }
 
-    /// Returns whether the condition names a reason now and did not before. Numbers of clusters stand behind
-    /// a colon, and another number is not another reason.
+    /// Returns true if the condition names a reason now but did not before. The number of clusters follows a
+    /// colon, and a different number is not a different reason.
     fn is_news(&self, reason: &str) -> bool {
         let head = reason.split(':').next().unwrap_or_default();
         self.message.contains(reason) && !self.before.contains(head)
@@ -136,25 +135,25 @@ impl RolloutChange<'_> {
     }
 }
 
-/// Drafts a status, with the events that tell of it.
+/// Drafts a status with its events.
 pub(super) fn draft(plan: &mut Plan, status: Option<StatusWrite>, events: Vec<Event>) {
     match status {
         Some(write) => plan.status = Some(write.with_events(events)),
-        // An approval is remembered in the RolloutPolicy, and the status may stay as it is.
+        // An approval is stored in the RolloutPolicy, so the status may not change.
         None => plan.events.extend(events),
     }
 }
 
-/// Returns whether a plan has recorded its rollouts in their policy. A plan tells of a quarantine that the
-/// policy does not have yet, so the one that records it is the last that does.
+/// Returns true if a plan has recorded its rollouts in their policy. A plan reports a quarantine that the policy
+/// does not have yet, so the plan that records it is the last to report it.
 fn has_recorded(done: &Executed) -> bool {
     let is_policy = |action: &Action| action.gvk() == Some(Gvk::of::<RolloutPolicy>());
     done.results().any(|(action, outcome)| outcome.is_ok() && is_policy(action))
 }
 
-/// Returns whether an event about a set is published after a plan with failed writes. A rollout has started
-/// once one of its works is written; until then each plan drafts that event. The other events tell what the
-/// status or the policy says from now on.
+/// Returns true if an event for a set is published after a plan with failed writes. A rollout has started once one
+/// of its works is written; until then, each plan drafts that event. The other events describe the new state of
+/// the status or the policy.
 pub(super) fn is_told_of_set(event: &Event, done: &Executed) -> bool {
     match event.reason.as_str() {
         "RolloutStarted" => done.outcomes.last().is_some_and(|step| step.iter().any(Result::is_ok)),
@@ -163,7 +162,7 @@ pub(super) fn is_told_of_set(event: &Event, done: &Executed) -> bool {
     }
 }
 
-/// Returns the status of an add-on after a plan: if every step was tried, or if a rollback was recorded.
+/// Returns the status of an add-on after a plan, if every step was attempted or if a rollback was recorded.
 pub(super) fn status_of_addon(done: &Executed) -> Option<StatusWrite> {
     let mut status = done.plan.status.clone()?;
     status.events.retain(|event| event.reason != ROLLED_BACK || has_recorded(done));
@@ -171,12 +170,12 @@ pub(super) fn status_of_addon(done: &Executed) -> Option<StatusWrite> {
     (is_reached || tells_of_rollback(&status)).then_some(status)
 }
 
-/// Returns whether the events of a status tell of a rollback.
+/// Returns true if the events of a status report a rollback.
 pub(super) fn tells_of_rollback(status: &StatusWrite) -> bool {
     status.events.iter().any(|event| event.reason == ROLLED_BACK)
 }
 
-/// Returns an event of an object that is rolled out.
+/// Returns an event for an object that is rolled out.
 pub(super) fn event<K: Kind>(object: &K, event_type: EventType, reason: &str, message: String) -> Event {
     let action = match reason {
         ROLLED_BACK => "Rollback",

@@ -1,4 +1,4 @@
-//! The RolloutPolicy of a rollout, and the record in its status.
+//! The RolloutPolicy for a rollout, and the records in its status.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ impl RolloutOwner<'_> {
     }
 }
 
-/// Reads an add-on, or a ManifestWorkReplicaSet that is named as NAMESPACE/NAME.
+/// Parses the name of an add-on, or of a ManifestWorkReplicaSet as NAMESPACE/NAME.
 pub(super) fn with_owner<T>(subject: &str, read: impl FnOnce(RolloutOwner<'_>) -> T) -> T {
     match subject.split_once('/') {
         Some((namespace, name)) => read(RolloutOwner::ReplicaSet(&Key::namespaced(namespace, name))),
@@ -55,7 +55,7 @@ pub(super) fn with_owner<T>(subject: &str, read: impl FnOnce(RolloutOwner<'_>) -
     }
 }
 
-/// Returns the policies whose rules are for a subject: those that name it, and those that name none.
+/// Returns the policies that apply to a subject: those that name it, and those without names.
 pub(super) fn applicable<'a, P: Borrow<RolloutPolicy>>(
     policies: &'a [P],
     subject: RolloutOwner<'_>,
@@ -67,10 +67,10 @@ pub(super) fn applicable<'a, P: Borrow<RolloutPolicy>>(
     policies.iter().filter(is_for).collect()
 }
 
-/// Combines the rules of the policies that are for a subject.
+/// Combines the rules of the policies that apply to a subject.
 ///
 /// # Errors
-/// A rule of one of them cannot be used.
+/// Fails if a rule is invalid.
 pub(super) fn combined<P: Borrow<RolloutPolicy>>(
     policies: &[P],
     subject: RolloutOwner<'_>,
@@ -86,8 +86,8 @@ pub(super) fn combined<P: Borrow<RolloutPolicy>>(
     CombinedPolicy::read(&named)
 }
 
-/// Returns the policy that keeps the records of a subject: the one that names it, else the one that names
-/// none. The policy that the operator made comes last.
+/// Returns the policy for the records of a subject: one that names it, or else one without names. The policy that
+/// the operator created comes last.
 pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
     policies: &'a [P],
     subject: RolloutOwner<'_>,
@@ -100,18 +100,18 @@ pub(super) fn choose<'a, P: Borrow<RolloutPolicy>>(
     named.or_else(of_people).or_else(|| find(&|policy| is_for_all(policy) && is_made(policy)))
 }
 
-/// Returns whether a policy names no subject and so is for all of them.
+/// Returns true if a policy names no subject and so applies to all of them.
 pub(super) fn is_for_all(policy: &RolloutPolicy) -> bool {
     policy.spec.add_ons.is_empty() && policy.spec.replica_sets.is_empty()
 }
 
-/// Returns the add-ons that a policy is for after a change of it, or was for before; `None` for all add-ons.
+/// Returns the add-ons to which a policy applies after or applied before a change; `None` for all add-ons.
 pub(super) fn add_ons_of(change: &Change<RolloutPolicy>) -> Option<BTreeSet<&str>> {
     let is_for_some = change.sides().all(|policy| !is_for_all(policy));
     is_for_some.then(|| change.sides().flat_map(|policy| &policy.spec.add_ons).map(String::as_str).collect())
 }
 
-/// Returns the rollouts whose quarantine a change begins or ends, as `wheelwright rollout undo` does.
+/// Returns the rollouts whose quarantine a change starts or ends, as `wheelwright rollout undo` does.
 pub(super) fn quarantines_of(change: &Change<RolloutPolicy>) -> Vec<&RolloutStatus> {
     let quarantine = |rollout: &RolloutStatus| {
         let RolloutStatus { add_on, replica_set, placement_namespace, placement_name, quarantined, .. } =
@@ -129,19 +129,19 @@ pub(super) fn quarantines_of(change: &Change<RolloutPolicy>) -> Vec<&RolloutStat
         .collect()
 }
 
-/// Returns the policy that keeps the records of a subject, see [`choose`].
+/// Returns the policy for the records of a subject; see [`choose`].
 ///
 /// # Errors
-/// As for [`policies_for`].
+/// See [`policies_for`].
 pub(super) fn object_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Option<Arc<RolloutPolicy>>> {
     Ok(choose(&policies_for(subject, view)?, subject).cloned())
 }
 
-/// Returns the policies whose rules are for a subject.
+/// Returns the policies that apply to a subject.
 ///
 /// # Errors
-/// The policies have not been read, or their list leaves out one that the subject names while the hub has
-/// it: a pause must not be forgotten. See docs/hazards.md#policy-left-out.
+/// Fails if the policies have not been read, or if the subject names a policy that exists on the hub but is
+/// missing from the list: a pause must not be forgotten. See docs/hazards.md#policy-left-out.
 pub(super) fn policies_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<Vec<Arc<RolloutPolicy>>> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let named = match subject {
@@ -170,7 +170,7 @@ pub(super) fn of_people(policy: Option<&RolloutPolicy>) -> Option<&str> {
     policy.map(|policy| policy.name()).filter(|name| *name != DEFAULT_ROLLOUT_POLICY)
 }
 
-/// Returns the names of the policies with rules of people, as the annotation of their subject has them.
+/// Returns the names of the policies with rules from people, as in the annotation of their subject.
 pub(super) fn names_of(policies: &[Arc<RolloutPolicy>]) -> Option<String> {
     let has_rules = |policy: &&Arc<RolloutPolicy>| {
         policy.name() != DEFAULT_ROLLOUT_POLICY || policy.spec != RolloutPolicySpec::default()
@@ -179,7 +179,7 @@ pub(super) fn names_of(policies: &[Arc<RolloutPolicy>]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
-/// Returns the write that names the policies of people on their subject; `None` if it names them.
+/// Returns the write that names the policies from people on their subject; `None` if it already does.
 pub(super) fn name_on<K: Kind>(subject: &K, policies: &[Arc<RolloutPolicy>]) -> Option<Action> {
     let names = names_of(policies);
     let patch = json!({"metadata": {"annotations": {ROLLOUT_POLICY_ANNOTATION: names}}});
@@ -187,8 +187,8 @@ pub(super) fn name_on<K: Kind>(subject: &K, policies: &[Arc<RolloutPolicy>]) -> 
     (!is_named).then(|| Action::patch(subject, patch.as_object().cloned().unwrap_or_default()))
 }
 
-/// Creates the policy that keeps the records of the operator where no policy of people is for a subject. It
-/// has the default rules, which are in force without it.
+/// Creates the policy for the operator's records, if no policy from people applies to a subject. It has the
+/// default rules, which apply even without it.
 pub(super) fn create_default() -> Action {
     let policy = RolloutPolicy {
         metadata: ObjectMeta { name: Some(DEFAULT_ROLLOUT_POLICY.into()), ..ObjectMeta::default() },
@@ -197,8 +197,8 @@ pub(super) fn create_default() -> Action {
     Action::create(Object::from_typed(&policy))
 }
 
-/// Returns the record of the removals of an add-on, in any policy: it stays known when another policy comes
-/// into force.
+/// Returns the record of an add-on's removals from any policy, so that it survives when another policy takes
+/// effect.
 pub(super) fn removals_of(add_on: &str, view: &impl View) -> Read<RemovalStatus> {
     let policies = view.list::<RolloutPolicy>(Query::ALL)?;
     let records =
@@ -211,9 +211,8 @@ pub(super) fn removals_of(add_on: &str, view: &impl View) -> Read<RemovalStatus>
     Ok(all)
 }
 
-/// Returns the steps that make `record` the only record of the removals of an add-on, in the policy of
-/// `object`. An older record goes when the new one is written: between two writes there are two, and never
-/// none.
+/// Returns the steps that make `record` the only record of an add-on's removals, in the policy `object`. An older
+/// record is deleted after the new one is written, so that there is always at least one.
 pub(super) fn remember_removals(
     object: &RolloutPolicy,
     record: &RemovalStatus,
@@ -235,7 +234,7 @@ pub(super) fn remember_removals(
     Ok([in_force, others].map(|policies| policies.iter().filter_map(write).collect()))
 }
 
-/// Returns the combined policy of a subject and the approvals that its policies carry.
+/// Returns the combined policy of a subject and the approvals in its policies.
 pub(super) fn policy_for(
     subject: RolloutOwner<'_>,
     view: &impl View,
@@ -246,15 +245,15 @@ pub(super) fn policy_for(
     })
 }
 
-/// Returns whether a change has succeeded on a cluster once its objects are applied: a policy says so, and
-/// none says otherwise.
+/// Returns true if a change has succeeded on a cluster once its objects are applied: at least one policy says so,
+/// and none disagrees.
 pub(super) fn applied_suffices(policies: &[Arc<RolloutPolicy>]) -> bool {
     let mut rules = policies.iter().filter_map(|policy| policy.spec.success.as_ref()).peekable();
     rules.peek().is_some() && rules.all(|rule| *rule == Success::Applied)
 }
 
-/// Returns the records of the rollouts of a subject, in any policy: they stay known when another policy comes
-/// into force. Those of the policy in force come first.
+/// Returns the records of a subject's rollouts from any policy, so that they survive when another policy takes
+/// effect. The records of the policy in force come first.
 pub(super) fn rollouts_of(
     subject: RolloutOwner<'_>,
     in_force: Option<&RolloutPolicy>,
@@ -267,7 +266,7 @@ pub(super) fn rollouts_of(
     Ok(records.filter(|rollout| subject.is_that_of(rollout)).cloned().collect())
 }
 
-/// Returns the record of a rollout on the clusters of a placement, the first of [`rollouts_of`].
+/// Returns the record of a rollout on the clusters of a placement, which is the first in [`rollouts_of`].
 pub(super) fn remembered<'a>(records: &'a [RolloutStatus], placement: &Key) -> Option<&'a RolloutStatus> {
     records.iter().find(|rollout| {
         rollout.placement_namespace == placement.namespace && rollout.placement_name == placement.name
@@ -278,7 +277,7 @@ fn all_rollouts(policy: &RolloutPolicy) -> &[RolloutStatus] {
     policy.status.as_ref().map(|status| status.rollouts.as_slice()).unwrap_or_default()
 }
 
-/// Gives the next decision what the record of the last one remembers.
+/// Copies the remembered state from the last decision's record to the next decision's input.
 pub(super) fn recall(rules: &mut Input, remembered: Option<&RolloutStatus>) {
     let Some(record) = remembered else { return };
     rules.quarantined = Some(Hash(record.quarantined.clone())).filter(|hash| !hash.0.is_empty());
@@ -286,7 +285,7 @@ pub(super) fn recall(rules: &mut Input, remembered: Option<&RolloutStatus>) {
     rules.late_since = record.late_since.as_ref().filter(|_| is_same).map(|since| since.0);
 }
 
-/// Returns the wanted record of a rollout in a policy's status.
+/// Returns the new record of a rollout in a policy's status.
 pub(super) fn rollout_status(
     subject: RolloutOwner<'_>,
     placement: &Key,
@@ -312,8 +311,8 @@ pub(super) fn rollout_status(
     }
 }
 
-/// Returns where and why a revision failed: on the first cluster of the breach, or as it was recorded when
-/// the revision was quarantined. After that its clusters run another one.
+/// Returns where and why a revision failed: on the first cluster of the breach or, after the quarantine, as it was
+/// recorded then, because its clusters now run another revision.
 pub(super) fn failure(
     decision: &RolloutDecision,
     remembered: Option<&RolloutStatus>,
@@ -329,7 +328,7 @@ pub(super) fn failure(
     .unwrap_or_default()
 }
 
-/// Records where and why a revision failed while it is in quarantine; [`failure`] returns it again.
+/// Records where and why a quarantined revision failed, so that [`failure`] can return it again.
 pub(super) fn record_failure(record: &mut RolloutStatus, failure: &str) {
     if !record.quarantined.is_empty() {
         record.failure = failure.to_owned();
@@ -357,7 +356,7 @@ fn counts(counts: &Counts) -> RolloutCounts {
         total: count(total),
         done: count(done),
         soaking: count(soaking),
-        // Clusters that start in this pass progress once the start is written.
+        // Clusters that start in this pass are progressing once the start is written.
         progressing: count(progressing + starting),
         failed: count(failed),
         timed_out: count(timed_out),
@@ -382,8 +381,8 @@ pub(super) fn remember(
     write_status(policy, &status)
 }
 
-/// Returns the write that makes the status record exactly these rollouts of an add-on, and these clusters on
-/// which the API server refuses to create it.
+/// Returns the write that makes the status record exactly these rollouts of an add-on, and these clusters on which
+/// the API server rejects the add-on.
 pub(super) fn remember_add_on(
     policy: &RolloutPolicy,
     add_on: &str,
@@ -410,21 +409,21 @@ fn write_status(policy: &RolloutPolicy, status: &RolloutPolicyStatus) -> Option<
     StatusWrite::of_status(policy, policy.status.as_ref(), status).map(|write| write.action())
 }
 
-/// Returns the records of a policy of the clusters on which the API server refuses to create add-ons.
+/// Returns a policy's records of the clusters on which the API server rejects add-ons.
 pub(super) fn all_refused(policy: &RolloutPolicy) -> &[RefusedAddOn] {
     policy.status.as_ref().map(|status| status.refused.as_slice()).unwrap_or_default()
 }
 
-/// Returns the clusters on which the API server refuses to create an add-on, as a policy records them.
+/// Returns a policy's records of the clusters on which the API server rejects an add-on.
 pub(super) fn refused_of(policy: Option<&RolloutPolicy>, add_on: &str) -> BTreeMap<String, RefusedAddOn> {
     let records = policy.map(all_refused).unwrap_or_default().iter();
     let of_add_on = records.filter(|record| record.add_on == add_on);
     of_add_on.map(|record| (record.cluster.clone(), record.clone())).collect()
 }
 
-/// Returns the writes that drop the records of a subject from all policies but the one in force, for the step
-/// after the write of its own records: between two writes there are two, and never none. Without a policy in
-/// force the records of rollouts stay.
+/// Returns the writes that delete the records of a subject from all policies except the one in force. They belong
+/// in the step after the subject's new records are written, so that there is always at least one record. Without a
+/// policy in force, the records of rollouts stay.
 pub(super) fn forget_elsewhere(
     subject: RolloutOwner<'_>,
     in_force: Option<&RolloutPolicy>,
@@ -450,7 +449,7 @@ pub(super) fn forget_elsewhere(
     Ok(others.filter_map(forget).collect())
 }
 
-/// Brings the records in their order in the status.
+/// Sorts the records for the status.
 pub(super) fn sort_refused(records: &mut [RefusedAddOn]) {
     records.sort_by(|a, b| (&a.add_on, &a.cluster).cmp(&(&b.add_on, &b.cluster)));
 }

@@ -1,12 +1,12 @@
-//! The sentence of conditions about clusters that cannot be read.
+//! The sentence about unreadable clusters in conditions.
 
 use api::cluster::v1::ManagedCluster;
 use engine::placement::filter::ClusterAttributes;
 use engine::placement::sets::SetMembers;
 use reconcile::{Query, Read, Unreadable, View};
 
-/// Appends the number of clusters that cannot be read, and the name of the first one, to the message of a
-/// condition. Without such clusters, the message stays as it is.
+/// Appends the number of unreadable clusters and the name of the first one to the message of a condition. If there
+/// are none, the message is unchanged.
 pub(super) fn append(message: &mut String, clusters: &[String]) {
     let [first, ..] = clusters else { return };
     if !message.ends_with('.') {
@@ -15,7 +15,7 @@ pub(super) fn append(message: &mut String, clusters: &[String]) {
     message.push_str(&format!(" {} of the clusters cannot be read, such as {first}.", clusters.len()));
 }
 
-/// Returns the clusters of sets that cannot be read, in the order of their names.
+/// Returns the unreadable clusters of sets, sorted by name.
 pub(super) fn of_sets(sets: &[SetMembers], view: &impl View) -> Read<Vec<String>> {
     let mut refused = view.unreadable::<ManagedCluster>(Query::ALL)?;
     refused.retain(|refused| {
@@ -25,7 +25,7 @@ pub(super) fn of_sets(sets: &[SetMembers], view: &impl View) -> Read<Vec<String>
     Ok(refused.iter().map(|refused| refused.key.name.clone()).collect())
 }
 
-/// Returns a cluster that has what can be read of one that does not fit its type: its name and its labels.
+/// Returns a cluster with the readable parts of an object that does not match its type: its name and labels.
 pub(super) fn metadata(refused: &Unreadable) -> ManagedCluster {
     let mut cluster = ManagedCluster::default();
     cluster.metadata.name = Some(refused.key.name.clone());

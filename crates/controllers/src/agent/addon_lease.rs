@@ -1,4 +1,4 @@
-//! Reports to the hub which add-ons are alive, from the leases that their agents renew on the spoke.
+//! Reports the availability of add-ons to the hub, based on the leases that their agents renew on the spoke.
 //!
 //! The hub judges the health of some add-ons itself; this controller leaves those alone.
 
@@ -15,7 +15,7 @@ use engine::addon::hosting;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, Site, StatusWrite, View, Watches};
 
-/// The grace period: agents renew every minute, and may miss five renewals.
+/// The grace period: agents renew every minute and may miss five renewals.
 const GRACE: SignedDuration = SignedDuration::from_secs(300);
 
 pub(crate) struct AddOnLeaseController;
@@ -42,7 +42,7 @@ impl Controller for AddOnLeaseController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
         let Some(addon) = view.get::<ManagedClusterAddOn>(key)? else { return Ok(plan) };
-        // A hosted agent reads the leases beside it without a watch.
+        // A hosted agent reads these leases on its hosting cluster, without a watch.
         let is_hosted = view.settings::<AgentSettings>().is_some_and(|settings| settings.is_hosted);
         if is_hosted && hosting_cluster(&addon).is_some() {
             return Ok(plan);
@@ -64,17 +64,17 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
     cluster.condition(cluster_conditions::AVAILABLE).is_some_and(|available| available.status == Unknown)
 }
 
-/// Returns the cluster that an add-on names for the agents that run away from theirs. An empty name is none.
+/// Returns the name of the hosting cluster that an add-on sets, if it is not empty.
 pub fn hosting_cluster(addon: &ManagedClusterAddOn) -> Option<&str> {
     hosting::hosting_cluster(addon).filter(|name| !name.is_empty())
 }
 
-/// Returns the lease that says whether an add-on is available; `None` if the hub says it.
+/// Returns the lease that determines the availability of an add-on; `None` if the hub determines it.
 ///
 /// # Errors
-/// The cluster cannot be read.
+/// Fails if the cluster cannot be read.
 pub fn lease_of(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Option<Key>> {
-    // The status names the lease, so the agent waits until the hub has written the status.
+    // The status names the lease, so wait until the hub has written the status.
     let Some(status) = addon.status.as_ref().filter(|_| !addon.is_terminating()) else { return Ok(None) };
     if status.health_check.as_ref().is_some_and(|check| check.mode == HealthCheckMode::Customized) {
         return Ok(None);
@@ -85,7 +85,7 @@ pub fn lease_of(addon: &ManagedClusterAddOn, view: &impl View) -> Read<Option<Ke
     Ok(is_judged_here.then(|| Key::namespaced(addon.agent_namespace(), addon.name())))
 }
 
-/// Returns the availability of an add-on, in OCM's words, and the time at which a valid lease expires.
+/// Returns the availability of an add-on in OCM's words, and the time at which a valid lease expires.
 pub fn availability(
     addon: &ManagedClusterAddOn,
     lease: Option<&Lease>,

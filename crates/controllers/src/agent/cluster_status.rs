@@ -1,5 +1,4 @@
-//! Reports the spoke on the hub: that the cluster has joined and is available, its version, resources and
-//! claims.
+//! Reports the spoke's status on the hub: joined, availability, version, resources and claims.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +58,7 @@ impl Controller for ClusterStatusController {
             let event = event(&cluster, EventType::Normal, "ManagedClusterIsNotAccepted", message);
             return Ok(Plan { events: vec![event], ..Plan::default() });
         }
-        // The hub reports that the spoke's clock is wrong. Then every time that the agent writes would be
-        // wrong.
+        // If the hub reports that the spoke's clock is wrong, every time that the agent writes would be wrong.
         let has_wrong_clock = cluster.condition(CLOCK_SYNCED).is_some_and(Condition::is_false);
         if !is_ours || has_wrong_clock {
             return Ok(Plan::nothing());
@@ -90,9 +88,9 @@ impl Controller for ClusterStatusController {
     }
 }
 
-/// Returns whether the hub rightly reports the cluster as unknown: the agent cannot renew its lease. If the
-/// agent then reported the cluster as available, hub and agent would overwrite each other's condition without
-/// end.
+/// Returns true if the hub correctly reports the cluster as unknown, because the agent cannot renew its lease. If
+/// the agent reported the cluster as available, the hub and the agent would keep overwriting each other's
+/// condition.
 fn is_silent(cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<bool> {
     if !is_unknown(cluster) {
         return Ok(false);
@@ -107,7 +105,7 @@ fn is_unknown(cluster: &ManagedCluster) -> bool {
     cluster.condition(AVAILABLE).is_some_and(|available| available.status == Unknown)
 }
 
-/// Returns the condition for a health of the spoke's API server, in OCM's words.
+/// Returns the condition for the health of the spoke's API server, in OCM's words.
 fn available(health: ServerHealth) -> Observation {
     match health {
         ServerHealth::Healthy { version: _ } => Observation::new(AVAILABLE, True, "ManagedClusterAvailable")
@@ -119,7 +117,7 @@ fn available(health: ServerHealth) -> Observation {
     }
 }
 
-/// Returns the event about a change of the availability. Words and spelling are OCM's.
+/// Returns the event for a change of the availability, with OCM's words and spelling.
 fn availability_event(cluster: &ManagedCluster, is_available: bool) -> Event {
     let name = cluster.name();
     let (event_type, reason, message) = if is_available {
@@ -135,7 +133,7 @@ fn availability_event(cluster: &ManagedCluster, is_available: bool) -> Event {
     event(cluster, event_type, reason, message)
 }
 
-/// Returns an event in the namespace of the cluster, where an agent may write.
+/// Returns an event in the cluster's namespace, where an agent may write.
 fn event(cluster: &ManagedCluster, event_type: EventType, reason: &str, message: String) -> Event {
     Event::new(cluster, event_type, reason, "Report", message).of_cluster()
 }
@@ -144,8 +142,8 @@ fn own_cluster(view: &impl View) -> Vec<Key> {
     agent_identity::identity(view).into_iter().map(|identity| Key::cluster(identity.cluster)).collect()
 }
 
-/// Reports the sums over all nodes. Unschedulable nodes add nothing to allocatable; the status keeps other
-/// resources of the capacity.
+/// Reports the sums over all nodes. Unschedulable nodes add nothing to allocatable; other capacity resources in
+/// the status are kept.
 fn report_resources(status: &mut ManagedClusterStatus, view: &impl View) -> Read<()> {
     let nodes = view.list_on::<Node>(Site::Spoke, Query::ALL)?;
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
@@ -181,9 +179,8 @@ fn quantities(sums: Sums) -> impl Iterator<Item = (String, Quantity)> {
     })
 }
 
-/// Reports the reserved claims, and as many of the others as are allowed, by name. Claims that stay on the
-/// spoke are left out. Returns an event when some are left out because of the limit, and the list has
-/// changed.
+/// Reports the reserved claims and, sorted by name, as many other claims as the limit allows. Claims labeled as
+/// spoke-only are left out. Returns an event if the limit drops claims and the list has changed.
 fn report_claims(
     status: &mut ManagedClusterStatus,
     cluster: &ManagedCluster,

@@ -1,4 +1,4 @@
-//! Renews the lease that tells the hub that the cluster is alive.
+//! Renews the lease that shows the hub that the cluster is alive.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::coordination::v1::Lease as KubeLease;
@@ -34,15 +34,15 @@ impl Controller for LeaseController {
         let Some(cluster) = cluster.filter(|cluster| cluster.holds(cluster_conditions::HUB_ACCEPTED)) else {
             return Ok(plan);
         };
-        // The hub creates the lease; an agent may only renew it.
+        // The hub creates the lease; agents may only renew it.
         let Some(held) = view.get::<KubeLease>(key)? else { return Ok(plan) };
         let renewed = held.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
         let renewed = renewed.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let period = lease::period(cluster.spec.lease_duration_seconds);
-        // The clusters of a fleet that starts at once renew up to a quarter of the period early.
+        // Renewals are spread over a quarter of the period, in case a whole fleet starts at once.
         let wait = period.saturating_sub(spread(&key.namespace, period / 4));
         let due = later(renewed, wait);
-        // A time in the future was written by a clock that was ahead, so it does not count.
+        // A time in the future comes from a clock that was ahead; ignore it.
         if due > now && renewed <= now {
             plan.wake(due);
             return Ok(plan);

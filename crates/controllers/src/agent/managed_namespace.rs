@@ -1,7 +1,6 @@
-//! Creates the namespaces that the cluster sets of the hub want on the spoke, and reports them.
+//! Creates the namespaces that the hub's cluster sets request on the spoke, and reports them.
 //!
-//! A namespace that no set wants any more stays, with its content. Its label then records that no set wants
-//! it.
+//! A namespace that no set requests any longer stays, with its content. Its label then records that.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ use reconcile::{
     View, Watches,
 };
 
-/// Longest name of a label, after its prefix.
+/// Maximum length of a label name after its prefix.
 const LABEL: usize = 63;
 
 pub(crate) struct ManagedNamespaceController;
@@ -78,7 +77,7 @@ impl Controller for ManagedNamespaceController {
                     .message(failure.message.clone()),
                 Some(Ok(_)) => applied(),
                 None if is_applied => applied(),
-                // It is being deleted, or the write was not reached.
+                // The namespace is being deleted, or its write was not attempted.
                 None => continue,
             };
             set_condition(&mut namespace.conditions, observed, now);
@@ -92,7 +91,7 @@ fn applied() -> Observation {
         .message("Namespace successfully applied and managed")
 }
 
-/// Returns the cluster of the key, if it is accepted and this agent is its agent.
+/// Returns the cluster of the key, if it is accepted and belongs to this agent.
 fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<ManagedCluster>, AgentIdentity)>> {
     let Some(identity) = agent_identity::identity(view).filter(|identity| identity.cluster == key.name)
     else {
@@ -102,7 +101,7 @@ fn own_cluster(key: &Key, view: &impl View) -> Read<Option<(std::sync::Arc<Manag
     Ok(cluster.map(|cluster| (cluster, identity)))
 }
 
-/// Returns the label that says whether a set of this hub wants a namespace.
+/// Returns the label that records whether a set of this hub requests a namespace.
 fn label(identity: &AgentIdentity) -> String {
     let hash: String = identity.hub_hash.chars().take(LABEL).collect();
     format!("{MANAGED_NAMESPACE_LABEL_PREFIX}{hash}")
@@ -133,7 +132,7 @@ fn release(namespace: &Namespace, label: &str) -> Action {
     }
 }
 
-/// Returns the outcome of the write of a namespace; `None` if none was attempted.
+/// Returns the outcome of the write to a namespace; `None` if it was not attempted.
 fn outcome<'a>(done: &'a Executed, namespace: &str) -> Option<&'a Outcome> {
     let steps = done.plan.steps.iter().zip(&done.outcomes);
     let mut actions = steps.flat_map(|(actions, outcomes)| actions.iter().zip(outcomes));

@@ -1,4 +1,4 @@
-//! The controllers of the spoke agent, one a file.
+//! The controllers of the spoke agent, one per file.
 
 pub mod addon_lease;
 pub(crate) mod cluster_status;

@@ -1,10 +1,10 @@
-//! Deletes AppliedManifestWorks without a work on the hub.
+//! Deletes AppliedManifestWorks whose work does not exist on the hub.
 //!
-//! Open Cluster Management calls these unmanaged applied works. This controller marks those of this agent
-//! with the time at which the work was first missed, for people to see (`kubectl get appliedmanifestworks`).
-//! It deletes them when it has seen them missing for an hour, or for the grace period of the agent, and the
-//! hub says once more that it does not have the work. A hub without a single work for the cluster may have
-//! been restored from a backup; then the controller deletes nothing. See docs/hazards.md#restored-hub.
+//! Open Cluster Management calls these unmanaged applied works. For this agent's works, the controller records
+//! when the work was first missed, which `kubectl get appliedmanifestworks` shows. It deletes an
+//! AppliedManifestWork once the work has been missing for the agent's grace period (an hour by default) and the
+//! hub confirms again that the work does not exist. A hub without any work for the cluster may have been restored
+//! from a backup, so the controller then deletes nothing. See docs/hazards.md#restored-hub.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Index, Observes, Plan, Query, Read, Site, Subresource, View, Watches};
 
-/// The grace period from which nothing is marked or deleted, as in Open Cluster Management: 100 years.
+/// Nothing is marked or deleted from this grace period on, as in Open Cluster Management: 100 years.
 const NEVER: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 
-/// How often the agent checks that a work is still missing, and how late a check may be.
+/// Interval between checks that a work is still missing, and the maximum delay of a check.
 const CHECK: SignedDuration = SignedDuration::from_mins(1);
 const LATE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -75,7 +75,7 @@ impl Controller for OrphanController {
         let marked = marked.map(|time| time.0);
         let stays = is_present || grace >= NEVER;
         let mut counts = marked.filter(|_| !stays);
-        // A hub without works may be in the middle of a restore, so the time begins anew with its first work.
+        // The hub may be in the middle of a restore. The grace period restarts with its first work.
         if counts.is_some() && view.list::<ManifestWork>(Query::namespace(&identity.cluster))?.is_empty() {
             counts = None;
         }
@@ -100,9 +100,9 @@ impl Controller for OrphanController {
     }
 }
 
-/// Returns the inventories that a new or deleted work concerns: its own, also while the inventories cannot be
-/// listed, those without a work, for which the first and the last work of a hub count, and those that are
-/// being deleted, whose objects it may want.
+/// Returns the inventories that a new or deleted work affects. Its own inventory is included even if the
+/// inventories cannot be listed. Inventories without a work depend on the first and last work of a hub, and those
+/// that are being deleted may have objects that the work wants.
 fn concerned(work: &ManifestWork, view: &impl View) -> Vec<Key> {
     let Some(identity) = agent_identity::identity(view) else { return Vec::new() };
     let is_concerned = |applied: &&Arc<AppliedManifestWork>| {
@@ -114,22 +114,22 @@ fn concerned(work: &ManifestWork, view: &impl View) -> Vec<Key> {
     others.chain([Key::cluster(identity.applied_name(work.name()))]).collect()
 }
 
-/// Sets or removes the time since when the work of an inventory is missing.
+/// Sets or removes the time since which the work of an inventory has been missing.
 fn mark(applied: &AppliedManifestWork, since: Option<Timestamp>) -> Action {
     let since = since.map(|time| time.strftime("%FT%TZ").to_string());
     patch_applied(applied, Subresource::Status, fields(json!({"status": {"evictionStartTime": since}})))
 }
 
-/// The absences of works that this process observes, by the name of the inventory.
+/// Missing works that this process has observed, by the name of the inventory.
 #[derive(Default)]
 struct Absences(BTreeMap<String, Absence>);
 
-/// The observed absence of one work.
+/// One observed absence of a work.
 struct Absence {
-    /// The time in the mark, which tells one absence from another.
+    /// The time in the mark, which distinguishes absences.
     marked: Timestamp,
     checked: Timestamp,
-    /// How long the work was missing.
+    /// The time that the work has been missing.
     missed: SignedDuration,
 }
 
@@ -142,8 +142,8 @@ impl Index for Absences {
 }
 
 impl Absences {
-    /// Returns how long this process has seen a work missing; `None` if it is not missing. Time between two
-    /// checks that are too far apart does not count: the process was stopped, or the clock was set. See
+    /// Returns how long this process has seen a work missing; `None` if it is not missing. An interval between
+    /// checks that is too long does not count, because the process was stopped or the clock was set. See
     /// docs/hazards.md#clock-evicts.
     fn observe(&mut self, name: &str, marked: Option<Timestamp>, now: Timestamp) -> Option<SignedDuration> {
         let Some(marked) = marked else {

@@ -1,7 +1,8 @@
-//! Installs the hub side that a ClusterManager names, and removes it with the ClusterManager.
+//! Installs the hub components that a ClusterManager describes, and removes them with the ClusterManager.
 //!
-//! The objects are those of `wheelwright install`. OCM's hub side in the same namespace is replaced: its pods end
-//! before ours start. The fleet stays in both directions, and definitions that exist stay as they are.
+//! It creates the same objects as `wheelwright install`. OCM's hub components in the same namespace are replaced:
+//! their pods end before ours start. The fleet survives the switch in both directions, and existing definitions
+//! are left unchanged.
 
 use super::OperatorImage;
 use super::live::{LiveObjects, delete, drain, merge, reference, replacement_wait};
@@ -48,7 +49,7 @@ impl Controller for ClusterManagerController {
     }
 }
 
-/// A hub side: the objects that its ClusterManager wants, and the live ones.
+/// The hub components: the objects that the ClusterManager wants, and the live ones.
 struct Hub {
     settings: ClusterManagerSettings,
     wanted: Vec<Object>,
@@ -76,7 +77,7 @@ impl Hub {
         Ok(Self { settings, wanted, live })
     }
 
-    /// Returns the remaining Deployments of OCM's hub side.
+    /// Returns the remaining Deployments of OCM's hub components.
     fn theirs(&self) -> Vec<&Object> {
         let (deployments, _) = cluster_manager::replaced(&self.settings.name);
         deployments.iter().filter_map(|target| self.live.get(target)).collect()
@@ -104,7 +105,7 @@ impl Hub {
         if theirs.is_empty() {
             plan.step(of("Deployment").filter_map(|wanted| self.apply(wanted)));
         } else {
-            // After their pods have ended nothing serves these webhooks, and every write would fail.
+            // Once their pods have ended, nothing serves these webhooks, and every write would fail.
             let (_, webhooks) = cluster_manager::replaced(&self.settings.name);
             let deleted = webhooks.iter().filter_map(|target| self.live.get(target)).map(delete);
             let definitions =
@@ -120,7 +121,7 @@ impl Hub {
 
     fn apply(&self, wanted: &Object) -> Option<Action> {
         let live = self.live.get(&wanted.reference());
-        // A definition or a role for joining clusters that another client installed may be newer than ours.
+        // Another client may have installed a newer version of a definition or of a role for joining clusters.
         let is_shared = wanted.kind() == "CustomResourceDefinition"
             || wanted.name().starts_with("open-cluster-management:");
         let mut wanted = wanted.clone();
@@ -134,7 +135,7 @@ impl Hub {
     }
 }
 
-/// Returns whether a registration operator created an object.
+/// Returns true if a registration operator created an object.
 fn is_ours(object: &Object) -> bool {
     object.label(MANAGED_BY) == Some(cluster_manager::OWNER)
 }
@@ -149,13 +150,14 @@ fn optional() -> [ObjectRef; 3] {
     ]
 }
 
-/// Lists the objects that the hub side itself creates.
+/// Lists the objects that the hub components create themselves.
 fn created() -> [ObjectRef; 2] {
     let key = |name: &str| Key::namespaced(NAMESPACE, name);
     [reference("v1", "Secret", key(WEBHOOK)), reference("coordination.k8s.io/v1", "Lease", key(OPERATOR))]
 }
 
-/// Removes a hub side. The fleet stays: definitions, clusters, placements, add-ons and works, and the namespace.
+/// Removes the hub components. The fleet stays: definitions, clusters, placements, add-ons, works and the
+/// namespace.
 fn remove(manager: &ClusterManager, view: &impl View) -> Read<Plan> {
     let mut plan = Plan::nothing();
     if !manager.has_finalizer(CLUSTER_MANAGER_FINALIZER) {

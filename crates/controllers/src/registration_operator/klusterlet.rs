@@ -1,8 +1,8 @@
-//! Installs the agent that a Klusterlet names, and removes it with the Klusterlet.
+//! Installs the agent that a Klusterlet describes, and removes it with the Klusterlet.
 //!
-//! An agent that another operator installed is taken over: its pods end before ours start, and its identity
-//! and its AppliedManifestWorks stay. When a Klusterlet is deleted, the objects of works stay on the cluster
-//! with their AppliedManifestWorks, as in OCM: deleting one of those deletes its objects.
+//! An agent that another operator installed is taken over: its pods end before ours start, and its identity and
+//! its AppliedManifestWorks are kept. When a Klusterlet is deleted, the objects of works stay on the cluster with
+//! their AppliedManifestWorks, as in OCM, because deleting an AppliedManifestWork deletes its objects.
 
 use super::OperatorImage;
 use super::live::{LiveObjects, delete, drain, reference, replacement_wait};
@@ -56,7 +56,7 @@ impl Controller for KlusterletController {
     }
 }
 
-/// Returns a Klusterlet with the image of the operator where it names none.
+/// Returns a Klusterlet with the image of the operator if it names none.
 fn with_image(klusterlet: &Klusterlet, view: &impl View) -> Klusterlet {
     let mut klusterlet = klusterlet.clone();
     if let Some(OperatorImage(image)) = view.settings().as_deref() {
@@ -129,7 +129,7 @@ impl Agent {
         let missing = self.access.namespaces.iter().filter(|one| self.live.get(&one.reference()).is_none());
         plan.step(missing.cloned().map(Action::create));
         plan.step(self.access.namespaces.iter().filter_map(|one| self.copy_pull_secret(one.name())));
-        // An API server refuses a binding of a role that does not exist.
+        // An API server rejects a binding to a role that does not exist.
         let is_binding = |object: &&Object| matches!(object.kind(), "ClusterRoleBinding" | "RoleBinding");
         let (bindings, roles): (Vec<_>, Vec<_>) = self.access.objects.iter().partition(is_binding);
         for objects in [roles, bindings] {

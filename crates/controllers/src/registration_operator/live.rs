@@ -1,4 +1,4 @@
-//! Reads live objects of kinds that have no type here one by one.
+//! Reads individual live objects of kinds without a type here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use reconcile::{Action, Precondition, Read, Site, Subresource, View};
 pub(super) struct LiveObjects(BTreeMap<ObjectRef, Arc<Object>>);
 
 impl LiveObjects {
-    /// Reads objects.
     pub(super) fn read(view: &impl View, targets: impl IntoIterator<Item = ObjectRef>) -> Read<Self> {
         let answers: Vec<Read<_>> = targets
             .into_iter()
@@ -23,18 +22,17 @@ impl LiveObjects {
         Ok(Self(found.into_iter().flatten().collect()))
     }
 
-    /// Returns the object, if it exists.
     pub(super) fn get(&self, target: &ObjectRef) -> Option<&Object> {
         self.0.get(target).map(Arc::as_ref)
     }
 }
 
-/// Makes a reference to an object.
+/// Returns a reference to an object.
 pub(super) fn reference(api_version: &str, kind: &str, key: Key) -> ObjectRef {
     ObjectRef { gvk: Gvk::parse(api_version, kind), key }
 }
 
-/// Deletes an object on the precondition that it is the one that was read.
+/// Deletes an object, if it is still the one that was read.
 pub(super) fn delete(object: &Object) -> Action {
     Action::Delete {
         site: Site::Hub,
@@ -45,7 +43,7 @@ pub(super) fn delete(object: &Object) -> Action {
     }
 }
 
-/// Merge-patches an object on the precondition that nobody has written it since it was read.
+/// Merge-patches an object, if it has not changed since it was read.
 pub(super) fn merge(object: &Object, patch: Map<String, Value>) -> Action {
     Action::Patch {
         site: Site::Hub,
@@ -60,8 +58,8 @@ pub(super) fn merge(object: &Object, patch: Map<String, Value>) -> Action {
     }
 }
 
-/// Scales a Deployment to zero, and deletes it when its pods have ended. A deletion alone would leave pods
-/// running beside those of its successor.
+/// Scales a Deployment to zero, and deletes it when its pods have ended. If it were just deleted, its pods could
+/// still run alongside its successor's.
 pub(super) fn drain(deployment: &Object) -> Option<Action> {
     if deployment.is_terminating() {
         return None;
@@ -74,7 +72,7 @@ pub(super) fn drain(deployment: &Object) -> Option<Action> {
     (replicas != Some(0)).then(|| merge(deployment, patch))
 }
 
-/// Says what the installation waits for, while Deployments are drained.
+/// Describes what the installation waits for while Deployments are drained.
 pub(super) fn replacement_wait(drained: &[&Object]) -> Option<String> {
     let first = drained.first()?.reference();
     Some(format!("{first} is replaced: its pods end before those of its successor start"))

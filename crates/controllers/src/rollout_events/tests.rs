@@ -1,4 +1,4 @@
-//! The events of a plan that are published after some of its writes have failed.
+//! Tests which events of a plan are published after some of its writes failed.
 
 use jiff::Timestamp;
 use reconcile::{Answer, Caches, Controller, Failure, FailureKind, Outcome, Site};
@@ -18,8 +18,8 @@ fn write<K: Kind>() -> Action {
     Action::Delete { site, target, precondition, orphan: false, impersonate: None }
 }
 
-/// Returns the reasons of the events of a plan that records a quarantine, returns a cluster, and does one
-/// thing more; `None` where its status is not written.
+/// Returns the event reasons of a plan that records a quarantine, returns a cluster, and makes one more write;
+/// `None` if its status is not written.
 fn told<C: Controller, K: Kind + PartialEq, M: Kind>(object: &K, outcomes: &[bool]) -> Option<Vec<String>> {
     let mut new = serde_json::to_value(object).unwrap();
     let progressions = json!([{"namespace": "default", "name": "p"}]);

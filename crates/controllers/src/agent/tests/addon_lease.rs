@@ -14,7 +14,7 @@ fn plan(status: &Value, cluster: &str, lease: Option<&Value>) -> Plan {
     plan_hosted(false, "", status, cluster, lease)
 }
 
-/// Plans in an agent that may be hosted, for an add-on that names this hosting cluster.
+/// Plans in an agent that may be hosted, for an add-on with this hosting cluster.
 fn plan_hosted(is_hosted: bool, host: &str, status: &Value, cluster: &str, lease: Option<&Value>) -> Plan {
     let mut caches = Caches::default();
     let identity = agent_identity::AgentIdentity::parse("c1/a/hash").unwrap();

@@ -18,8 +18,8 @@ fn settings() -> AgentSettings {
     AgentSettings::new(AgentIdentity::parse("c1/a/hash").unwrap())
 }
 
-/// Returns the reported claims and the event of a spoke with 25 claims of its own, `c00` to `c24`, and a
-/// reserved one.
+/// Returns the reported claims and the event for a spoke with a reserved claim and 25 other claims, `c00` to
+/// `c24`.
 fn reported(options: Option<ClaimOptions>) -> (Vec<String>, Option<Event>) {
     let claim = |name: &str, labels: Value| -> ClusterClaim {
         let metadata = json!({"name": name, "resourceVersion": "1", "labels": labels});

@@ -12,7 +12,7 @@ fn typed<K: object::Kind>(object: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// Returns the caches of a spoke with the namespaces `held`, and of a hub that wants `wanted`.
+/// Returns the caches of a spoke with the namespaces `held` and of a hub that requests `wanted`.
 fn caches(wanted: &[&str], held: &[(&str, Option<&str>)]) -> Caches {
     let mut caches = Caches::default();
     caches.set_settings(AgentSettings::new(AgentIdentity::parse(&format!("c1/a/{HASH}")).unwrap()));

@@ -78,9 +78,9 @@ fn a_new_work_concerns_its_own_inventory_and_those_without_a_work() {
     assert_eq!(names(&caches), ["hash-gone", "hash-leaving", "hash-other"]);
 }
 
-/// Runs the controller beside one of works that is marked as missing for years. The clock is set forward by
-/// `jump` after half an hour, and the hub has the work after all where it `is_on_hub`. Returns the minutes
-/// until the deletion, without the jump; `None` if there is none within a day.
+/// Runs the controller with an AppliedManifestWork that has been marked as missing for years. The clock jumps
+/// forward by `jump` after half an hour; if `is_on_hub`, the hub has the work after all. Returns the minutes until
+/// the deletion, without the jump; `None` if nothing is deleted within a day.
 fn evicted_after(eviction_grace: SignedDuration, jump: SignedDuration, is_on_hub: bool) -> Option<i64> {
     let mut dispatcher =
         Dispatcher::new(DispatcherLimits { coalesce: SignedDuration::ZERO, computations: 1 }, true);

@@ -1,4 +1,5 @@
-//! What an agent of Open Cluster Management leaves in the middle of something, as its version 1.2 writes it.
+//! Takes over from an agent of Open Cluster Management that stopped midway, with its state as version 1.2 writes
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ const APPLIED_FINALIZER: &str = "cluster.open-cluster-management.io/applied-mani
 const APPLIED: &str = "AppliedManifestWork";
 const DELETED_AT: &str = "2026-01-01T00:00:00Z";
 
-/// Returns the owner reference of the agent of OCM.
+/// Returns the owner reference that OCM's agent writes.
 fn owner(uid: &str) -> Value {
     json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": APPLIED, "name": "hash-w", "uid": uid})
 }
@@ -28,7 +29,7 @@ fn manifest(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"a": "b"}})
 }
 
-/// Returns an object as it is on the cluster.
+/// Returns an object as it exists on the cluster.
 fn live(name: &str, owners: Value) -> Value {
     let mut live = manifest(name);
     let managed = json!([{"manager": "work", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
@@ -47,7 +48,7 @@ fn condition(type_: &str, reason: &str, message: &str) -> Value {
         "lastTransitionTime": DELETED_AT})
 }
 
-/// Returns a work with these manifests; with the status of an agent that has applied them if `applied`.
+/// Returns a work with these manifests. If `applied`, its status says that the agent has applied them.
 fn work(names: &[&str], applied: bool) -> Value {
     let manifests: Vec<Value> = names.iter().map(|name| manifest(name)).collect();
     let mut work = json!({
@@ -83,7 +84,7 @@ fn work(names: &[&str], applied: bool) -> Value {
     work
 }
 
-/// Returns the inventory of an agent of OCM.
+/// Returns the inventory that OCM's agent writes.
 fn inventory(names: &[&str]) -> Value {
     let entry = |name: &&str| json!({"group": "", "version": "v1", "resource": "configmaps", "namespace": "default", "name": name, "uid": format!("uid-{name}")});
     json!({
@@ -99,7 +100,7 @@ fn terminating(mut object: Value) -> Value {
     object
 }
 
-/// A cluster that an agent of ours takes over.
+/// A cluster that our agent takes over.
 struct TakeOver {
     hub: MemoryHub,
     writes: Vec<Action>,
@@ -117,7 +118,7 @@ impl TakeOver {
         Self { hub: MemoryHub::new(dispatcher, objects), writes: Vec::new() }
     }
 
-    /// Lets so many minutes pass.
+    /// Advances the clock by this many minutes.
     fn run(&mut self, minutes: i64) -> &mut Self {
         let end = self.hub.now + SignedDuration::from_mins(minutes);
         while self.hub.now < end {
@@ -143,7 +144,7 @@ impl TakeOver {
             Command::LookUp(site, lookup @ Lookup::OnHub(..)) => {
                 self.hub.dispatcher.looked_up(site, &lookup, Ok(LookupAnswer::OnHub(false)), self.hub.now);
             }
-            // An object with finalizers is marked.
+            // An object with finalizers is only marked as deleted.
             Command::Act(act) if self.is_held(act.action()) => {
                 let Action::Delete { target, .. } = act.action().clone() else { return };
                 let marked = json!({"metadata": {"deletionTimestamp": DELETED_AT}});
@@ -164,7 +165,7 @@ impl TakeOver {
         found.is_some_and(|object| !finalizers(object).is_empty())
     }
 
-    /// Returns the names of the objects that are left, by kind.
+    /// Returns the kinds and names of the remaining objects.
     fn left(&self) -> Vec<String> {
         self.hub.objects.keys().map(|(kind, key)| format!("{kind} {}", key.name)).collect()
     }
@@ -206,12 +207,12 @@ fn an_applied_work_costs_one_write_that_adopts_its_inventory() {
 
 #[test]
 fn a_work_that_was_applied_in_part_is_applied_once_and_loses_nothing() {
-    // The agent has created two of three objects, and writes the inventory and the status at the end.
+    // The agent has created two of three objects. It writes the inventory and the status at the end.
     let mut taken = TakeOver::of(vec![
         work(&["a", "b", "c"], false),
         inventory(&[]),
         live("a", ours()),
-        // An apply brings the owner after the content.
+        // An apply adds the owner after the content.
         live("b", json!([])),
     ]);
     taken.run(120);
@@ -223,7 +224,7 @@ fn a_work_that_was_applied_in_part_is_applied_once_and_loses_nothing() {
     let of_b = taken.hub.objects[&("ConfigMap".to_owned(), Key::namespaced("default", "b"))].clone();
     assert_eq!(of_b.at(&["metadata", "ownerReferences"]), Some(&ours()));
     assert_eq!(count("patch ConfigMap"), 1, "the owner of b: {:#?}", taken.written());
-    // One for the objects whose owner was right, and one with the third.
+    // One write for the objects with the right owner, and one for the third object.
     assert_eq!(count("patch ManifestWork"), 2, "{:#?}", taken.written());
     let kept = &taken.hub.objects[&("ManifestWork".to_owned(), Key::namespaced("c1", "w"))];
     assert_eq!(kept.0["status"]["conditions"][0]["reason"], "AppliedManifestWorkComplete");
@@ -260,7 +261,7 @@ fn a_deletion_goes_on_from_wherever_it_stopped() {
     let names = ["a", "gone", "held", "of-others"];
     let mut held_and_gone = inventory(&names);
     held_and_gone["status"]["appliedResources"].as_array_mut().unwrap().remove(0);
-    // Rows: the inventory when the agent of OCM stops.
+    // The cases, with the inventory at the moment when OCM's agent stops.
     for (at, inventory) in [
         ("the work is marked", Some(inventory(&names))),
         ("the inventory is marked", Some(terminating(inventory(&names)))),
@@ -271,7 +272,7 @@ fn a_deletion_goes_on_from_wherever_it_stopped() {
         let mut all = vec![terminating(work(&names, true))];
         all.extend(inventory);
         all.extend(objects().into_iter().filter(|object| {
-            // An object that is listed no more has been deleted.
+            // An object that has left the inventory has been deleted.
             at != "an object is gone" || object["metadata"]["name"] != "a"
         }));
         if !begun {

@@ -22,12 +22,12 @@ fn work(name: &str) -> Value {
     })
 }
 
-/// Lets a second pass, without the writes where they are `held`; returns what was written.
+/// Advances the clock by a second and returns what was written. If `held`, no write is executed.
 fn run(hub: &mut MemoryHub, held: bool) -> Vec<Object> {
     run_with(hub, held, &mut Vec::new())
 }
 
-/// As [`run`]; adds the planned writes to `planned`.
+/// Like [`run`], but also adds the planned writes to `planned`.
 fn run_with(hub: &mut MemoryHub, held: bool, planned: &mut Vec<Action>) -> Vec<Object> {
     let mut written = Vec::new();
     hub.now += SignedDuration::from_secs(1);
@@ -62,7 +62,7 @@ fn dispatcher() -> Dispatcher {
     dispatcher
 }
 
-/// Returns a cluster whose agent has applied the work `a`, and everything that it wrote for that.
+/// Returns a cluster whose agent has applied the work `a`, and all objects that it wrote for it.
 fn with_a_work() -> (MemoryHub, Vec<Object>) {
     let mut hub = MemoryHub::new(dispatcher(), vec![work("a")]);
     let written = (0..5).flat_map(|_| run(&mut hub, false)).collect();
@@ -139,8 +139,8 @@ fn an_object_is_deleted_only_as_it_was_read() {
     assert_eq!(deleted, Some((&live.key(), live.resource_version())), "{planned:?}");
 }
 
-/// Returns whether an object stays that the inventory of the work `a` has and the work does not want. The
-/// agent knows the work from the hub, or from an earlier process if the hub `is_away`.
+/// Returns true if an object stays that is in the inventory of the work `a` but that the work does not want. The
+/// agent knows the work from the hub or, if `is_away`, from an earlier process.
 fn keeps_unwanted(is_away: bool) -> bool {
     let group = "work.open-cluster-management.io/v1";
     let owner = json!({"apiVersion": group, "kind": "AppliedManifestWork", "name": "hash-a", "uid": "u"});
@@ -179,8 +179,8 @@ fn a_kept_work_removes_nothing_because_it_may_be_older_than_the_inventory() {
     assert!(keeps_unwanted(true));
 }
 
-/// Returns the kinds that are deleted of a work with an operator and one of its objects, so many minutes
-/// after the deletion, and whether the plan has more to do later.
+/// Returns the kinds of objects deleted this many minutes after the deletion of a work with an operator and its
+/// custom object, and true if the plan has more to do later.
 fn deleted_after(minutes: i64, has_database: bool) -> (Vec<String>, bool) {
     let entry = |group: &str, resource: &str| json!({"group": group, "version": "v1", "resource": resource, "name": "a", "namespace": "default", "uid": "u"});
     let applied = json!({

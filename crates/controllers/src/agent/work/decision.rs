@@ -1,5 +1,5 @@
-//! The decision about one manifest, and its input: how its kind is served, whether the executor may apply it,
-//! and its live object.
+//! The decision about one manifest and its input: how the cluster serves its kind, whether the executor may apply
+//! it, and the live object.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use reconcile::{Access, AccessReview, Gvr, Mapping, Read, View};
 
 /// The decision about one manifest, with its input.
 pub(super) struct ManifestDecision {
-    /// The live object; `None` if the plan did not ask for it.
+    /// The live object; `None` if the plan did not request it.
     live: Option<Read<Option<Arc<Object>>>>,
-    /// The decision; `None` until its whole input is known.
+    /// The decision; `None` until all input is known.
     pub(super) decision: Option<ApplyDecision>,
 }
 
@@ -54,7 +54,7 @@ impl ManifestDecision {
         })
     }
 
-    /// Decides about the live object, where it may be read.
+    /// Decides based on the live object, if it may be read.
     fn made(
         wanted: &Wanted,
         view: &impl View,
@@ -66,12 +66,12 @@ impl ManifestDecision {
         }
     }
 
-    /// Returns the live object, where it was read and exists.
+    /// Returns the live object, if it was read and exists.
     pub(super) fn live(&self) -> Option<&Object> {
         self.live.as_ref()?.as_ref().ok()?.as_deref()
     }
 
-    /// Returns the state of the object that the status reports.
+    /// Returns the state of the object for the status.
     pub(super) fn live_state(&self) -> Live<'_> {
         match &self.live {
             Some(Ok(live)) => Live::Read(live.as_deref()),
@@ -92,8 +92,8 @@ impl ManifestDecision {
     }
 }
 
-/// Reads the live object of a manifest, or returns the decision that needs none; `None` until it may be read.
-/// A plan does not read an object that the executor may not apply: feedback would show it to the hub.
+/// Reads the live object of a manifest, or returns the decision that needs none; `None` until it may be read. A
+/// plan does not read an object that the executor may not apply, because feedback would reveal it to the hub.
 pub(super) fn read(
     wanted: &Wanted,
     view: &impl View,
@@ -111,7 +111,8 @@ pub(super) fn read(
     }
 }
 
-/// Returns why the executor may not apply a manifest; the outer `None` until that is known.
+/// Returns the reason that the executor may not apply a manifest. The outer `None` means that this is not known
+/// yet.
 fn allowed(wanted: &Wanted, view: &impl View) -> Option<Option<String>> {
     let Some(permissions) = wanted.executor.permissions(wanted) else { return Some(None) };
     let meta = &wanted.meta;
@@ -125,7 +126,7 @@ fn allowed(wanted: &Wanted, view: &impl View) -> Option<Option<String>> {
     }
 }
 
-/// Returns the question whether a subject has permissions on an object.
+/// Returns the access review for a subject's permissions on an object.
 pub(super) fn review(permissions: Permissions, resource: Gvr, key: Key) -> AccessReview {
     let Permissions { user, groups, verbs } = permissions;
     AccessReview { user, groups, verbs, resource, key }

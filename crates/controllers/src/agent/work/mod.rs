@@ -1,11 +1,11 @@
 //! Applies ManifestWorks to the spoke, reports their status, and removes objects that they no longer want.
 //!
-//! The inventory of a work is its AppliedManifestWork on the spoke: it names an object before the object is
-//! created and until its deletion has been seen. An object belongs to a work when it has an owner reference
-//! with the uid of that inventory; the controller never deletes an object without one.
+//! The inventory of a work is its AppliedManifestWork on the spoke. It lists an object from before its creation
+//! until its deletion has been observed. An object belongs to a work if it has an owner reference with the uid of
+//! that inventory; the controller never deletes an object without one.
 //!
-//! Kinds, objects and permissions are looked up one by one, so a change of any of them wakes the works that
-//! ask for it, including works that lost an object to another work.
+//! Kinds, objects and permissions are looked up individually. A change to any of them wakes the works that
+//! requested it, including works that lost an object to another work.
 
 mod decision;
 mod plan;
@@ -26,7 +26,7 @@ pub(crate) struct WorkController;
 impl Controller for WorkController {
     const NAME: &'static str = "work-agent";
     type Primary = ManifestWork;
-    // A work that is absent is left to the controller of unmanaged applied works, which waits for the hub.
+    // An absent work is left to the controller of unmanaged applied works, which waits for the hub.
     const USES_KEPT: bool = true;
 
     fn watches<W: Watches>(watches: &mut W) {
@@ -44,7 +44,8 @@ impl Controller for WorkController {
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         let Some(on_spoke) = WorkOnSpoke::read(key, view)? else { return Ok(None) };
         let Some(work) = &on_spoke.work else { return Ok(None) };
-        // The writes of the content before say nothing about this one. See docs/hazards.md#changed-while-applied.
+        // The writes of the previous content say nothing about this one. See
+        // docs/hazards.md#changed-while-applied.
         if work.metadata.generation != done.plan.generation {
             return Ok(None);
         }

@@ -18,7 +18,7 @@ use object::duration::later;
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Read, Site, Subresource, View};
 
-/// How long the objects of custom kinds are deleted before the others of a work.
+/// Maximum time for which the deletion of a work deletes only its custom objects.
 const ORDERED_FOR: SignedDuration = SignedDuration::from_mins(5);
 
 /// A work, and its objects on the spoke.
@@ -28,7 +28,7 @@ pub(in crate::agent) struct WorkOnSpoke {
     pub(super) work: Option<Arc<ManifestWork>>,
     pub(super) applied: Option<Arc<AppliedManifestWork>>,
     pub(super) wanted: Vec<Wanted>,
-    /// The inventory as it was read.
+    /// The recorded inventory, as read.
     pub(super) before: Vec<AppliedResource>,
 }
 
@@ -43,8 +43,8 @@ impl WorkOnSpoke {
         Ok(Some(Self { identity, key: key.clone(), work, applied, wanted, before }))
     }
 
-    /// Returns the objects on the spoke of a work that the hub does not have. The work of its name there may
-    /// want some of them: after the URL of the hub has changed, it is the same work.
+    /// Returns the objects on the spoke for a work that the hub does not have. The hub's work with the same name
+    /// may want some of them: after a change of the hub's URL, it is the same work.
     pub(in crate::agent) fn orphaned(
         identity: AgentIdentity,
         applied: Arc<AppliedManifestWork>,
@@ -54,12 +54,12 @@ impl WorkOnSpoke {
         let key = Key::namespaced(&identity.cluster, &applied.spec.manifest_work_name);
         let heir = view.get::<ManifestWork>(&key)?.filter(|work| !work.is_terminating());
         let mut wanted = heir.map(|work| read(&work, |gvk| served(gvk, view))).unwrap_or_default();
-        // The wanted objects are left to that work. See docs/hazards.md#rotated-hub.
+        // Leave the wanted objects to that work. See docs/hazards.md#rotated-hub.
         wanted.iter_mut().for_each(|wanted| wanted.owned = false);
         Ok(Self { identity, key, work: None, applied: Some(applied), wanted, before })
     }
 
-    /// Returns the executor of the work. Objects of a work that the hub does not have are the agent's to remove.
+    /// Returns the executor of the work. If the hub does not have the work, the agent itself removes the objects.
     pub(super) fn executor(&self) -> Executor {
         Executor::of(self.work.as_ref().and_then(|work| work.spec.executor.as_ref()))
     }
@@ -83,7 +83,7 @@ impl WorkOnSpoke {
                 plan.step(Action::add_finalizers(work.as_ref(), &[WORK_FINALIZER]));
                 let applied = Object::from_typed(&self.new_applied(work));
                 plan.step([Action::create(applied).on(Site::Spoke)]);
-                // The next plan applies, and finds the answers.
+                // Request the lookups now, so that the next plan has the answers when it applies.
                 self.wanted.iter().for_each(|wanted| drop(decision::read(wanted, view)));
             }
             (Some(work), Some(applied)) => {
@@ -91,13 +91,13 @@ impl WorkOnSpoke {
                 plan.step(self.adopt(work, applied));
                 self.apply(&mut plan, work, applied, view);
             }
-            // The controller of orphaned works decides about it.
+            // Left to the controller of orphaned works.
             (None, _) => {}
         }
         plan
     }
 
-    /// Adopts the inventory of an agent with another id, and gives it the labels of its work.
+    /// Adopts the inventory of an agent with another id, and copies the labels of the work to it.
     fn adopt(&self, work: &ManifestWork, applied: &AppliedManifestWork) -> Option<Action> {
         let state = |labels: &Option<BTreeMap<String, String>>, agent: &str| json!({"metadata": {"labels": labels.clone().unwrap_or_default()}, "spec": {"agentID": agent}});
         let before = state(&applied.metadata.labels, &applied.spec.agent_id);
@@ -122,7 +122,7 @@ impl WorkOnSpoke {
         AppliedManifestWork { metadata, spec, ..AppliedManifestWork::default() }
     }
 
-    /// Returns whether the work is complete, after which it applies nothing any more.
+    /// Returns true if the work is complete and no longer applies anything.
     fn is_complete(work: &ManifestWork) -> bool {
         let conditions = work.status.iter().flat_map(|status| &status.conditions);
         let mut complete = conditions.filter(|c| c.type_ == work_conditions::COMPLETE);
@@ -130,8 +130,7 @@ impl WorkOnSpoke {
             && complete.any(|c| c.observed_generation == work.metadata.generation)
     }
 
-    /// Records the inventory, then applies the objects in the order of their kinds and removes the objects
-    /// that are not wanted any more.
+    /// Records the inventory, then applies the objects ordered by kind and removes unwanted objects.
     fn apply(&self, plan: &mut Plan, work: &ManifestWork, applied: &AppliedManifestWork, view: &impl View) {
         let Some(owner) = self.owner() else { return };
         if Self::is_complete(work) {
@@ -161,14 +160,14 @@ impl WorkOnSpoke {
         writes.sort_by_key(|(wanted, _)| spoke_rank(&wanted.meta.kind));
         let (later, first): (Vec<_>, Vec<_>) =
             writes.into_iter().partition(|(wanted, _)| created.contains(&wanted.meta.namespace));
-        // Objects in a namespace that this plan creates wait for it. Beyond that, a refused manifest delays
-        // no other write, and no removal. See docs/hazards.md#refused-manifest-blocks-pruning.
+        // Objects in a namespace that this plan creates are written after it. Otherwise, a rejected manifest
+        // delays no other write and no removal. See docs/hazards.md#refused-manifest-blocks-pruning.
         plan.step(first.into_iter().map(|(_, action)| action).chain(removals));
         plan.step(later.into_iter().map(|(_, action)| action));
     }
 
-    /// Takes over the objects of a complete work that its inventory lacks, as after a change of the hub's
-    /// URL. The inventory comes last: it says that their owner references are written. See
+    /// Takes over the objects of a complete work that are missing from its inventory, as after a change of the
+    /// hub's URL. The inventory is written last, because it confirms that the owner references exist. See
     /// docs/hazards.md#complete-work-moved.
     fn take_over(
         &self,
@@ -199,7 +198,7 @@ impl WorkOnSpoke {
         plan.step(record);
     }
 
-    /// Returns the inventory to record; `decisions` has an entry for each wanted object.
+    /// Returns the inventory to record. `decisions` has an entry for each wanted object.
     fn inventory(&self, decisions: &[ManifestDecision]) -> Vec<AppliedResource> {
         let live = |object: &ObjectRef| {
             let mut all = self.wanted.iter().zip(decisions);
@@ -208,7 +207,7 @@ impl WorkOnSpoke {
         inventory(&self.before, &self.wanted, live)
     }
 
-    /// Returns the missing namespaces of the work, which this plan creates; objects in them wait.
+    /// Returns the missing namespaces that this plan creates. Objects in them wait.
     fn created_namespaces(&self, decisions: &[ManifestDecision]) -> BTreeSet<String> {
         let is_created = |(wanted, decision): &(&Wanted, &ManifestDecision)| {
             wanted.is_namespace()
@@ -219,12 +218,12 @@ impl WorkOnSpoke {
         created.map(|(wanted, _)| wanted.meta.name.clone()).collect()
     }
 
-    /// Returns the entries of the inventory that the work does not want any more.
+    /// Returns the inventory entries that the work no longer wants.
     fn unwanted(&self) -> impl Iterator<Item = &AppliedResource> {
         self.before.iter().filter(|entry| self.wanted_of(entry).is_none())
     }
 
-    /// Returns the manifest of an inventory entry, or one that may be of it.
+    /// Returns the manifest for an inventory entry, or one that may match it.
     pub(super) fn wanted_of(&self, entry: &AppliedResource) -> Option<&Wanted> {
         let AppliedResource { group, resource, namespace, name, .. } = entry;
         let is_it = |wanted: &&Wanted| wanted.may_be(group, resource, namespace, name);
@@ -232,7 +231,7 @@ impl WorkOnSpoke {
         self.wanted.iter().find(known).or_else(|| self.wanted.iter().find(is_it))
     }
 
-    /// Writes the inventory where it differs from the recorded one.
+    /// Writes the inventory if it differs from the recorded one.
     fn record(&self, applied: &AppliedManifestWork, entries: &[AppliedResource]) -> Vec<Action> {
         if self.before == entries {
             return Vec::new();
@@ -241,11 +240,12 @@ impl WorkOnSpoke {
         vec![patch_applied(applied, Subresource::Status, patch)]
     }
 
-    /// Removes all objects of a work from the spoke, and then releases the AppliedManifestWork.
+    /// Removes all objects of a work from the spoke, then releases the AppliedManifestWork.
     ///
-    /// Objects of custom kinds go first: their operator may be in the work, and removes their finalizers. See
-    /// docs/hazards.md#operator-deleted-first. What the executor may not delete stays behind after that time, so
-    /// that a cluster can leave although the permissions of its executors went first.
+    /// Custom objects are deleted first, because their operator may be in the work and must remove their
+    /// finalizers. See docs/hazards.md#operator-deleted-first. Objects that the executor may not delete are left
+    /// behind after that time, so that a cluster can leave even if the permissions of its executors were removed
+    /// first.
     fn tear_down(&self, plan: &mut Plan, applied: &AppliedManifestWork, view: &impl View, now: Timestamp) {
         let Some(owner) = self.owner() else { return };
         let until = ordered_until(applied, now);
@@ -266,7 +266,8 @@ impl WorkOnSpoke {
             }
         }
         if pending.is_empty() {
-            // The cluster serves no version of the others: the deletion of their definition has deleted them.
+            // The cluster serves no version of the remaining kinds: deleting their definition has deleted the
+            // objects.
             let released = Action::remove_finalizers(applied, &[APPLIED_WORK_FINALIZER]);
             plan.step(released.map(|action| action.on(Site::Spoke)));
             return;
@@ -287,15 +288,15 @@ impl WorkOnSpoke {
     }
 }
 
-/// Returns when the objects of a work that is deleted go in any order; `None` if that is now. The cluster
-/// wrote the time of the deletion, so a clock that differs too much ends the order at once.
+/// Returns the time from which the objects of a deleted work are removed in any order; `None` if that is now. The
+/// cluster wrote the deletion time, so a large clock difference ends the ordering at once.
 fn ordered_until(applied: &AppliedManifestWork, now: Timestamp) -> Option<Timestamp> {
     let since = applied.metadata.deletion_timestamp.as_ref()?.0;
     (now.duration_since(since).abs() < ORDERED_FOR).then(|| later(since, ORDERED_FOR))
 }
 
-/// Returns the write that a decision asks for. The API server judges it as one of the executor: it alone knows what
-/// the live object becomes. See docs/hazards.md#executor-ignored.
+/// Returns the write for a decision. The API server authorizes it for the executor, because only the server knows
+/// the resulting object. See docs/hazards.md#executor-ignored.
 fn action(wanted: &Wanted, decision: ManifestDecision) -> Option<Action> {
     let precondition = decision.live().map(|live| Precondition {
         uid: live.uid().to_owned(),
@@ -319,11 +320,11 @@ fn action(wanted: &Wanted, decision: ManifestDecision) -> Option<Action> {
 
 /// The next step for an inventory entry.
 pub(super) enum Step {
-    /// None: the object may exist, or is being deleted.
+    /// Nothing to do: the object may exist, or is being deleted.
     Wait,
-    /// None: the cluster serves no such resource.
+    /// Nothing to do: the cluster does not serve the resource.
     NotServed,
-    /// The entry is dropped.
+    /// Remove the entry from the inventory.
     Forget,
     Write(Box<Action>),
 }
@@ -336,7 +337,7 @@ pub(in crate::agent) fn fields(patch: Value) -> Map<String, Value> {
     patch.as_object().cloned().unwrap_or_default()
 }
 
-/// Patches the AppliedManifestWork. It has no other writer, so the precondition is its uid alone.
+/// Patches the AppliedManifestWork. The agent is its only writer, so the precondition is just the uid.
 pub(in crate::agent) fn patch_applied(
     applied: &AppliedManifestWork,
     subresource: Subresource,

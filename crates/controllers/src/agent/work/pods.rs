@@ -1,4 +1,4 @@
-//! Reads the pods of workloads that are not healthy.
+//! Reads the pods of unhealthy workloads.
 
 use engine::health::ObjectHealth;
 use engine::work::pods::{self, PodTrouble, PodsAnswer};
@@ -6,18 +6,18 @@ use engine::work::{Live, Pods};
 use object::Object;
 use reconcile::{PodsQuery, ReadError, View};
 
-/// Limit of the workloads of a work whose pods are read. Each costs a request or two every five seconds while it
-/// is not healthy.
+/// Maximum number of workloads per work whose pods are read. While a workload is unhealthy, each costs one or two
+/// requests every five seconds.
 const MOST_WORKLOADS: usize = 8;
 
-/// Reads the pods of a few workloads.
+/// Reads the pods of a limited number of workloads.
 #[derive(Default)]
 pub(super) struct PodReader {
     workloads: usize,
 }
 
 impl PodReader {
-    /// Returns what the pods of an object say. Those of a healthy workload are not read.
+    /// Returns the state of an object's pods. Pods of a healthy workload are not read.
     pub(super) fn read(&mut self, live: &Live<'_>, view: &impl View) -> Pods {
         let live = match live {
             Live::Read(Some(live)) => live,
@@ -43,7 +43,7 @@ impl PodReader {
     }
 }
 
-/// Returns the reason that the pods of a workload give, or their events.
+/// Returns the reason from the pods of a workload or from their events.
 fn trouble(live: &Object, selector: String, view: &impl View) -> Result<Option<PodTrouble>, ReadError> {
     let namespace = live.namespace();
     let pods = view.pods(PodsQuery { namespace: namespace.to_owned(), selector })?;
@@ -52,7 +52,7 @@ fn trouble(live: &Object, selector: String, view: &impl View) -> Result<Option<P
         PodsAnswer::AskPod { name, uid, is_running } => {
             pods::of_pod_warnings(&name, is_running, &view.warnings(namespace, &uid)?)
         }
-        // Its status has the reason why it cannot create pods.
+        // The status of a Deployment has the reason that it cannot create pods.
         PodsAnswer::AskWorkload if live.kind() == "Deployment" => None,
         PodsAnswer::AskWorkload => pods::of_workload_warnings(&view.warnings(namespace, live.uid())?),
     })

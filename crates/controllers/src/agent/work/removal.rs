@@ -1,4 +1,4 @@
-//! The removal of objects that a work no longer wants.
+//! Removes objects that a work no longer wants.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
@@ -13,7 +13,7 @@ use reconcile::{
 };
 
 impl WorkOnSpoke {
-    /// Returns the next step for an entry that is not wanted; `stays` leaves the object in place.
+    /// Returns the next step for an unwanted entry. If `stays`, the object is left in place.
     pub(super) fn remove(
         &self,
         entry: &AppliedResource,
@@ -21,14 +21,14 @@ impl WorkOnSpoke {
         stays: bool,
         view: &impl View,
     ) -> Step {
-        // An entry whose kind or object cannot be read stays: the object may exist.
+        // Keep an entry whose kind or object cannot be read: the object may exist.
         let target = match self.object_of(entry, view) {
             Ok(Some(target)) => target,
             Ok(None) => return Step::NotServed,
             Err(_) => return Step::Wait,
         };
         let Ok(live) = view.object(&target) else { return Step::Wait };
-        // Another work may take the object before the write. See docs/hazards.md#moved-object.
+        // Another work may take over the object before the write. See docs/hazards.md#moved-object.
         let mut precondition = Precondition::default();
         if let Some(live) = &live {
             live.uid().clone_into(&mut precondition.uid);
@@ -57,7 +57,7 @@ impl WorkOnSpoke {
             }
             ObjectRemoval::Release(owners) => {
                 let patch = fields(json!({"metadata": {"ownerReferences": owners}}));
-                // Giving up the ownership takes nothing from anybody, so the agent does it as itself.
+                // Releasing ownership harms nobody, so the agent does it with its own identity.
                 let (site, subresource, impersonate) = (Site::Spoke, Subresource::None, None);
                 Step::Write(Box::new(Action::Patch {
                     site,
@@ -71,14 +71,14 @@ impl WorkOnSpoke {
         }
     }
 
-    /// Returns whether the executor is known to have no permission to delete an object.
+    /// Returns true if the executor is known to lack permission to delete an object.
     pub(super) fn may_not_delete(&self, entry: &AppliedResource, view: &impl View) -> bool {
         let Some(permissions) = self.executor().deletion() else { return false };
         let key = Key::namespaced(&entry.namespace, &entry.name);
         matches!(view.access(review(permissions, resource(entry), key)), Ok(Access::Denied))
     }
 
-    /// Returns whether another work of the hub applies an object, although it may not have taken it yet.
+    /// Returns true if another work of the hub applies an object, even if it has not taken it over yet.
     fn is_wanted_by_another(&self, target: &ObjectRef, view: &impl View) -> Read<bool> {
         view.mapping(&target.gvk)?;
         let name = json!(target.key.name);
@@ -94,8 +94,8 @@ impl WorkOnSpoke {
         Ok(others.any(|work| read(work, |gvk| served(gvk, view)).iter().any(|wanted| wanted.applies(target))))
     }
 
-    /// Returns the object of an entry, which names a resource and no kind; `None` where the cluster does not
-    /// serve the resource.
+    /// Returns the object of an entry, which names a resource but no kind; `None` if the cluster does not serve
+    /// the resource.
     fn object_of(&self, entry: &AppliedResource, view: &impl View) -> Read<Option<ObjectRef>> {
         let key = Key::namespaced(&entry.namespace, &entry.name);
         let named = self.wanted.iter().find(|wanted| {

@@ -15,7 +15,7 @@ use engine::work::{ApplyRefusal, Attempt, Live, ManifestResult, Wanted, work_sta
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Answer, Executed, Outcome, Site, View};
 
-/// The writes of a plan by object; `None` where a write was not reached.
+/// The writes of a plan by object; `None` if a write was not attempted.
 type Writes<'a> = BTreeMap<ObjectRef, (&'a Action, Option<&'a Outcome>)>;
 
 impl WorkOnSpoke {
@@ -31,7 +31,7 @@ impl WorkOnSpoke {
         }
         let owner = self.owner()?;
         let writes = writes(done);
-        // Writes that were not reached are not reported; the next attempt reports them.
+        // Writes that were not attempted are not reported; the next attempt reports them.
         let mut own = self.wanted.iter().filter_map(|wanted| writes.get(&wanted.reference));
         let is_reached = own.any(|(_, outcome)| outcome.is_some());
         if done.outcomes.len() < done.plan.steps.len() && !is_reached {
@@ -39,8 +39,8 @@ impl WorkOnSpoke {
         }
         let decisions: Vec<ManifestDecision> =
             self.wanted.iter().map(|wanted| ManifestDecision::of(wanted, work, &owner, view)).collect();
-        // One status write reports all manifests, as soon as all outcomes are known. A write that this plan
-        // could not make yet, as without the inventory, is made and reported by the next one.
+        // One status write reports all manifests once all outcomes are known. A write that this plan could not
+        // make yet, such as without an inventory, is made and reported by the next plan.
         if !is_reached && decisions.iter().any(|decision| matches!(decision.attempt(), Attempt::None)) {
             return None;
         }
@@ -79,7 +79,7 @@ impl WorkOnSpoke {
         })
     }
 
-    /// Returns the manifest of the namespace that a manifest needs.
+    /// Returns the manifest of the namespace that a manifest requires.
     fn namespace_of(&self, wanted: &Wanted) -> Option<&Wanted> {
         let needed = Key::cluster(&wanted.meta.namespace);
         self.wanted.iter().find(|other| other.is_namespace() && other.reference.key == needed)
