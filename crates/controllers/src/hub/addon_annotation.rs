@@ -1,7 +1,7 @@
-//! Keeps the annotations of an add-on on a cluster in step with those of the cluster.
+//! Keeps the annotations of an add-on on a cluster in sync with its cluster's annotations.
 //!
-//! Only annotations that were copied from the cluster change or go. OCM makes the add-on's equal to those of
-//! the cluster, and so deletes what people set there. See docs/hazards.md#annotations-of-people.
+//! Only annotations that were copied from the cluster are changed or removed. OCM makes the add-on's annotations
+//! equal to the cluster's, and so deletes annotations that people set. See docs/hazards.md#annotations-of-people.
 
 use std::collections::BTreeMap;
 
@@ -67,14 +67,14 @@ fn is_by_placement(cma: &ClusterManagementAddOn) -> bool {
     }
 }
 
-/// Returns the annotations of a cluster that its add-ons have too.
+/// Returns the cluster's annotations that its add-ons also get.
 fn of_addons(cluster: &ManagedCluster) -> BTreeMap<String, String> {
     let annotations = cluster.metadata.annotations.iter().flatten();
     let of_addons = annotations.filter(|(name, _)| name.starts_with(ADDON_ANNOTATION_PREFIX));
     of_addons.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Returns the annotations of a new add-on on a cluster, with the record of what is copied.
+/// Returns the annotations of a new add-on on a cluster, including the record of copied annotations.
 pub(super) fn of_new_addon(cluster: &ManagedCluster) -> BTreeMap<String, String> {
     let mut annotations = of_addons(cluster);
     let record = record(&annotations).map(|record| (COPIED_ANNOTATIONS_ANNOTATION.to_owned(), record));
@@ -87,11 +87,11 @@ fn record(copied: &BTreeMap<String, String>) -> Option<String> {
     (!copied.is_empty()).then(|| json!(copied).to_string())
 }
 
-/// Returns the annotations of an add-on to set, and those to remove as null.
+/// Returns the annotations of an add-on to set, and as null those to remove.
 ///
-/// An annotation is a copy as long as it has the value that was copied. One that a person changed or
-/// removed is left to people until the cluster has it no more. Without a record, as OCM leaves an add-on,
-/// those count as copies that are equal to the cluster's.
+/// An annotation is a copy as long as it has the copied value. An annotation that a person changed or removed is
+/// left alone until the cluster no longer has it. Without a record, as on OCM's add-ons, annotations that equal
+/// the cluster's count as copies.
 fn difference(addon: &ManagedClusterAddOn, cluster: &ManagedCluster) -> Map<String, Value> {
     let wanted = of_addons(cluster);
     let recorded = addon.annotation(COPIED_ANNOTATIONS_ANNOTATION);
@@ -123,7 +123,7 @@ fn difference(addon: &ManagedClusterAddOn, cluster: &ManagedCluster) -> Map<Stri
 mod tests {
     use super::*;
 
-    /// Checks the annotations of an add-on (by their last letters) after those of its cluster changed.
+    /// Checks the annotations of an add-on (by their last letters) after a change of its cluster's annotations.
     fn check(held: Value, cluster: Value, want: Value) {
         let named = |values: &Value| -> Map<String, Value> {
             let prefixed = |name: &String| match name.as_str() {

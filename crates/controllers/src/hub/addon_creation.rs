@@ -1,11 +1,10 @@
-//! The creation of an add-on on a cluster: at once where a placement selects the cluster, or when its turn
-//! in a rollout comes.
+//! The creation of an add-on on a cluster: immediately if a placement selects the cluster, or at the cluster's
+//! turn in a rollout.
 //!
-//! The API server may refuse it, as with an admission webhook, a quota or a namespace that is being deleted.
-//! The status of the RolloutPolicy records that, so that the deadline of the cluster passes, and so that the
-//! creation is tried again at times of its own: a failed write delays the next plan of its key. Without a
-//! policy the placement says it.
-//! See docs/hazards.md#refused-creation.
+//! The API server may reject it, for example because of an admission webhook, a quota or a namespace that is being
+//! deleted. The status of the RolloutPolicy records the rejection, so that the deadline of the cluster passes and
+//! the creation is retried on a separate schedule: a failed write delays the next plan of its key. Without a
+//! policy, the placement reports it. See docs/hazards.md#refused-creation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,28 +27,27 @@ use object::text::plain;
 use object::{Gvk, Key, Metadata as _, Object};
 use reconcile::{Action, Executed, Failure, Read, StatusWrite, View, Watches};
 
-/// The age of a cluster from which on a refusal is recorded. The namespace of a new one may not exist yet.
+/// Minimum age of a cluster before a rejection is recorded. The namespace of a newer cluster may not exist yet.
 const NEW_CLUSTER: SignedDuration = SignedDuration::from_secs(10);
-/// The first wait between two tries; it doubles. It is also the time between two plans of an add-on that try
-/// again on any cluster. A plan in between succeeds: it writes the status, removes what is to be removed, and
-/// ends the backoff of the key. The backoff may be 16 s when a refusal is recorded, after the tries on a new
-/// cluster.
+/// Delay before the first retry; it doubles. It is also the minimum interval between plans of an add-on that retry
+/// on any cluster. A plan in between succeeds: it writes the status, makes due removals, and resets the backoff of
+/// the key, which may be 16 s by the time a rejection is recorded, after the tries on a new cluster.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(30);
-/// The longest wait between two tries.
+/// The longest delay between retries.
 const LAST_RETRY: SignedDuration = SignedDuration::from_mins(1);
-/// Most records of a policy, of all add-ons: 500 of 500 bytes are a sixth of what etcd takes.
+/// Maximum number of records in a policy, over all add-ons. 500 records of 500 bytes are a sixth of etcd's limit.
 const MAX_REFUSED: usize = 500;
-/// Limit of the characters of an answer of the API server.
+/// Maximum number of characters of an API server's message.
 const MESSAGE: usize = 240;
 /// Reason of the condition of a placement with clusters on which the add-on cannot be created.
 const REFUSED: &str = "CreationRefused";
 
-/// Returns whether placements say which clusters get the add-on.
+/// Returns true if placements decide which clusters get the add-on.
 pub(super) fn is_by_placements(cma: &ClusterManagementAddOn) -> bool {
     cma.spec.install_strategy.r#type == InstallStrategyType::Placements
 }
 
-/// Creates the add-on of a cluster, unless the cluster does not exist or leaves.
+/// Creates the add-on on a cluster, unless the cluster does not exist or is being deleted.
 pub(super) fn install(cma: &ClusterManagementAddOn, cluster: &str, view: &impl View) -> Read<Option<Action>> {
     let managed = view.get::<ManagedCluster>(&Key::cluster(cluster))?;
     let living = managed.filter(|managed| !managed.is_terminating());
@@ -69,7 +67,7 @@ fn new_addon(cma: &ClusterManagementAddOn, cluster: &ManagedCluster) -> ManagedC
     ManagedClusterAddOn { metadata, ..ManagedClusterAddOn::default() }
 }
 
-/// Wakes the add-ons whose creation was refused on a cluster, or is not refused any more.
+/// Wakes the add-ons for which a cluster's rejection is recorded or cleared.
 pub(super) fn wake_on_refused<W: Watches>(watches: &mut W) {
     watches.on::<RolloutPolicy>(|change, _| {
         if !change.differs_in(rollout_policy::all_refused) {
@@ -86,8 +84,7 @@ pub(super) fn wake_on_refused<W: Watches>(watches: &mut W) {
     });
 }
 
-/// Returns until when the creation on a cluster is not tried again, of those that were refused; `None` if it
-/// is due.
+/// Returns the time before which a rejected creation on a cluster is not retried; `None` if it is due.
 pub(super) fn retry_at(
     refused: &BTreeMap<String, RefusedAddOn>,
     cluster: &str,
@@ -95,7 +92,7 @@ pub(super) fn retry_at(
 ) -> Option<Timestamp> {
     let record = refused.get(cluster)?;
     let (since, tried) = (record.since.0, record.tried.0);
-    // A time in the future was written by a clock that was ahead.
+    // A time in the future comes from a clock that was ahead.
     if now < tried {
         return None;
     }
@@ -105,8 +102,8 @@ pub(super) fn retry_at(
     (now < at).then_some(at)
 }
 
-/// Records the clusters on which the API server has just refused to create the add-on; `None` if there is
-/// none, or no policy that keeps records. A server that cannot answer refuses nothing.
+/// Records the clusters on which the API server has just rejected the add-on; `None` if there are none, or if no
+/// policy keeps records. A server that cannot answer does not count as rejecting.
 pub(super) fn record_refused(
     add_on: &str,
     done: &Executed,
@@ -143,7 +140,7 @@ pub(super) fn record_refused(
             is_complete = false;
         }
     }
-    // Each plan fails while a refusal is not recorded. The status of the add-on must not wait for that.
+    // While a rejection is not recorded, each plan fails. The status of the add-on must not wait for that.
     if !is_complete && records.len() == before {
         return Ok(None);
     }
@@ -151,8 +148,8 @@ pub(super) fn record_refused(
     Ok(StatusWrite::of_status(policy.as_ref(), policy.status.as_ref(), &status))
 }
 
-/// Says on the placements of an add-on on which of their clusters the API server has just refused to create
-/// it, where no policy keeps records. The next plan that succeeds takes that back.
+/// Reports on the placements the clusters on which the API server has just rejected the add-on, if no policy keeps
+/// records. The next successful plan clears this.
 pub(super) fn report_refused(
     add_on: &str,
     done: &Executed,
@@ -193,17 +190,17 @@ pub(super) fn report_refused(
     Ok(StatusWrite::between(cma.as_ref(), &new))
 }
 
-/// Returns whether a condition of a placement is that of [`report_refused`].
+/// Returns true if a condition of a placement was set by [`report_refused`].
 fn is_refusal(condition: &Condition) -> bool {
     condition.type_ == DEGRADED && condition.reason == REFUSED
 }
 
-/// Returns the clusters on which the API server refuses to create the add-on, and its answers.
+/// Returns the clusters on which the API server rejected the add-on, with its answers.
 fn refused_creations(done: &Executed) -> impl Iterator<Item = (&str, &Failure)> {
     done.failures().filter_map(|(action, failure)| refused_creation(action, failure))
 }
 
-/// Returns the cluster of an add-on that the API server refuses to create.
+/// Returns the cluster on which the API server rejected the add-on.
 fn refused_creation<'a>(action: &'a Action, failure: &'a Failure) -> Option<(&'a str, &'a Failure)> {
     let Action::Create { object, .. } = action else { return None };
     let is_addon = object.gvk() == Gvk::of::<ManagedClusterAddOn>();

@@ -1,7 +1,7 @@
 //! The deletion of a ClusterManagementAddOn.
 //!
-//! A finalizer keeps it until every cluster has lost the add-on, within the removal budget of its
-//! RolloutPolicy, or of the default one. In OCM every cluster loses it at once, as with a budget of 100%.
+//! A finalizer keeps it until the add-on has been removed from every cluster, within the removal budget of its
+//! RolloutPolicy or the default budget. OCM removes it from every cluster at once, which is like a budget of 100%.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,10 @@ use engine::plural::counted;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
-/// The finalizer with which the API server keeps an object until its dependents have no owner.
+/// The finalizer that the API server sets until the dependents of an object are orphaned.
 const ORPHAN: &str = "orphan";
 
-/// Returns the deletion with which clusters lose the add-on, within the budget or approved; `None` if they
-/// keep it.
+/// Returns how the add-on is removed from clusters, within the budget or approved; `None` if they keep it.
 pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
     let is_held =
         cma.is_terminating() && cma.has_finalizer(ADDON_REMOVAL_FINALIZER) && !cma.has_finalizer(ORPHAN);
@@ -33,14 +32,14 @@ pub(super) fn of(cma: &ClusterManagementAddOn) -> Option<AddOnDeletion> {
     is_held.then_some(if is_approved { AddOnDeletion::Approved } else { AddOnDeletion::Budgeted })
 }
 
-/// Names the policy of a person on an add-on that it applies to, and adds the finalizer.
+/// Sets a person's matching policy on the add-on, or else adds the finalizer.
 pub(super) fn hold(cma: &ClusterManagementAddOn, view: &impl View) -> Read<Option<Action>> {
     let policies = rollout_policy::policies_for(RolloutOwner::AddOn(cma.name()), view)?;
     let named = rollout_policy::name_on(cma, &policies);
     Ok(named.or_else(|| Action::add_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])))
 }
 
-/// Marks an add-on that may be deleted in the foreground: the garbage collector keeps its add-ons of clusters,
+/// Marks an add-on that is safe to delete in the foreground: the garbage collector keeps its add-ons on clusters,
 /// because the clusters own them too.
 pub(super) fn may_be_in_foreground(cma: &ClusterManagementAddOn) -> Option<Action> {
     let mark = json!({"annotations": {ADD_ONS_OWNED_ANNOTATION: "true"}});
@@ -48,7 +47,7 @@ pub(super) fn may_be_in_foreground(cma: &ClusterManagementAddOn) -> Option<Actio
     cma.annotation(ADD_ONS_OWNED_ANNOTATION).is_none().then(|| Action::patch(cma, patch))
 }
 
-/// Removes the finalizer when no cluster has the add-on any more, or when its add-ons stay.
+/// Removes the finalizer when no cluster has the add-on any longer, or when the clusters keep it.
 pub(super) fn release(
     cma: &ClusterManagementAddOn,
     on_clusters: &OnClusters,
@@ -58,8 +57,8 @@ pub(super) fn release(
     Ok(is_over.then(|| Action::remove_finalizers(cma, &[ADDON_REMOVAL_FINALIZER])).flatten())
 }
 
-/// Returns whether no cluster has the add-on. The hub is asked for a cluster that is not on the list and has
-/// the add-on, and for the add-on of each cluster. See docs/hazards.md#deleted-addon.
+/// Returns true if no cluster has the add-on. Asks the API server about clusters that are missing from the list
+/// but have the add-on, and about the add-on of each cluster. See docs/hazards.md#deleted-addon.
 fn is_everywhere_gone(add_on: &str, on_clusters: &OnClusters, view: &impl View) -> Read<bool> {
     if !on_clusters.addons.is_empty() || !on_clusters.unreadable.is_empty() {
         return Ok(false);
@@ -71,13 +70,13 @@ fn is_everywhere_gone(add_on: &str, on_clusters: &OnClusters, view: &impl View) 
     }
     let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
     let keys = clusters.iter().map(|cluster| Key::namespaced(cluster.name(), add_on));
-    // All questions are asked before the first answer is needed.
+    // Send all requests before the first answer is needed.
     let answers: Vec<Read<bool>> = keys.map(|key| view.exists::<ManagedClusterAddOn>(&key)).collect();
     let exist = answers.into_iter().collect::<Read<Vec<bool>>>()?;
     Ok(!exist.contains(&true))
 }
 
-/// Says in the status what the deletion waits for. Clusters keep what they run meanwhile.
+/// Reports in the status what the deletion waits for. Until then, clusters keep what they run.
 pub(super) fn report(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
     let deletion = of(cma);
     if deletion.is_none() {

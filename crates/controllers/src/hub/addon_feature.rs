@@ -14,7 +14,7 @@ use api::names::{ADDON_FEATURE_LABEL_PREFIX, addon_conditions, cluster_condition
 use object::{Key, Metadata as _};
 use reconcile::{Action, Controller, Plan, Query, Read, View, Watches};
 
-/// The name of a label, without its prefix, has at most 63 characters; `addon-` is part of it.
+/// A label name without its prefix has at most 63 characters, including `addon-`.
 const MAX_NAME: usize = 63 - "addon-".len();
 
 pub(crate) struct AddOnFeatureController;
@@ -60,7 +60,7 @@ impl Controller for AddOnFeatureController {
     }
 }
 
-/// Returns the health of an add-on, as the value of its label.
+/// Returns the health of an add-on as a label value.
 fn feature(addon: &ManagedClusterAddOn) -> &'static str {
     match addon.condition(addon_conditions::AVAILABLE).map(|condition| &condition.status) {
         Some(ConditionStatus::True) => "available",

@@ -1,7 +1,7 @@
-//! Sets the availability of every add-on of an unknown cluster to Unknown, also for add-ons of other
-//! managers.
+//! Sets the availability of every add-on on an unknown cluster to Unknown, including add-ons with their own
+//! manager.
 //!
-//! The manager of the add-on, or the agent of the cluster, reports it again when the cluster answers.
+//! When the cluster answers again, the add-on's manager or the cluster's agent updates it.
 
 use jiff::Timestamp;
 
@@ -46,7 +46,7 @@ impl Controller for AddOnHealthController {
     }
 }
 
-/// Returns the reason and the message of a cluster with unknown availability.
+/// Returns the reason and message of a cluster whose availability is unknown.
 fn unknown_availability(cluster: &ManagedCluster) -> Option<(String, String)> {
     let available = cluster.condition(cluster_conditions::AVAILABLE)?;
     (available.status == Unknown).then(|| (available.reason.clone(), available.message.clone()))

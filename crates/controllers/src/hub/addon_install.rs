@@ -1,9 +1,9 @@
 //! Installs add-ons on the clusters that placements select, and removes them from clusters that no placement
-//! selects any more.
+//! selects any longer.
 //!
-//! Every add-on stays while a placement does not exist, is not scheduled or moves clusters between pages.
-//! Removals above the budget of a window of time wait for an approval. The controller removes an add-on that
-//! a person installed only with its ClusterManagementAddOn.
+//! All add-ons stay while a placement does not exist, is not scheduled, or moves clusters between pages. Removals
+//! above the budget for a time window wait for an approval. An add-on that a person installed is removed only with
+//! its ClusterManagementAddOn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Controller for AddOnInstallController {
     const NAME: &'static str = "addon-install";
     type Primary = ClusterManagementAddOn;
 
-    // A rollout writes the status with each cluster that moves.
+    // A rollout writes the status whenever a cluster moves.
     fn concerns(change: &Change<ClusterManagementAddOn>) -> bool {
         change.differs_in(|cma| {
             let ObjectMeta { annotations, finalizers, deletion_timestamp, .. } = &cma.metadata;
@@ -51,13 +51,13 @@ impl Controller for AddOnInstallController {
             let addon = change.latest().filter(|_| change.differs_in(|a| &a.metadata.owner_references));
             addon.map(addon_reads::key_of_addon).into_iter().collect()
         });
-        // A batch of removals waits until the works of the one before are gone.
+        // A batch of removals waits until the works of the previous batch are gone.
         watches.on::<ManifestWork>(|change, _| {
             let addon = change.old.as_ref().filter(|_| change.new.is_none());
             addon.and_then(|work| Some(Key::cluster(work.label(ADDON_NAME_LABEL)?))).into_iter().collect()
         });
         addon_reads::wake_on_placements(watches);
-        // A decision may name a cluster before the cluster is seen.
+        // A decision may name a cluster before the cluster is in the cache.
         watches.on::<ManagedCluster>(|change, view| {
             let all = || view.keys::<ClusterManagementAddOn>(Query::ALL);
             if change.differs_in(|cluster| (cluster.is_terminating(), is_unreachable(cluster))) {
@@ -90,13 +90,13 @@ impl Controller for AddOnInstallController {
         for at in selections.iter().filter_map(|selection| selection.settles) {
             plan.wake(at);
         }
-        // With any other value the rollout installs the add-on on a cluster when its turn comes.
+        // With any other value, the rollout installs the add-on at the cluster's turn.
         let policies = rollout_policy::policies_for(RolloutOwner::AddOn(add_on), view)?;
         let policy = rollout_policy::choose(&policies, RolloutOwner::AddOn(add_on));
         let is_at_once = policies.iter().all(|policy| policy.spec.roll_out == RollOut::Content);
         let refused = rollout_policy::refused_of(policy.map(Arc::as_ref), add_on);
         let basis = InstallationBasis { owner: cma.controller_reference(), is_at_once };
-        // One step: what the API server refuses on one cluster holds back no other cluster.
+        // In a single step, a write that the API server rejects on one cluster blocks no other cluster.
         let (mut writes, mut are_owned) = (Vec::new(), is_held && fleet.unreadable.is_empty());
         fleet.installation.look_at(changed);
         let all = || fleet.addons.keys().chain(&fleet.selected).cloned().collect();
@@ -138,7 +138,7 @@ impl Controller for AddOnInstallController {
     }
 }
 
-/// Removes the add-on from all clusters, within the budget, and then removes the finalizer of the
+/// Removes the add-on from all clusters within the budget, then removes the finalizer of the
 /// ClusterManagementAddOn.
 fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
@@ -154,7 +154,7 @@ fn uninstall(cma: &ClusterManagementAddOn, view: &impl View, now: Timestamp) -> 
     Ok(plan)
 }
 
-/// Reads which clusters the placements select.
+/// Reads the clusters that the placements select.
 fn select(
     cma: &ClusterManagementAddOn,
     fleet: &mut AddOnFleet,
@@ -169,17 +169,17 @@ fn select(
     Ok(selections)
 }
 
-/// The owners of the add-on of a cluster.
+/// The owners of a cluster's add-on.
 struct Owners<'a> {
     /// The ClusterManagementAddOn, which is the controller.
     cma: &'a OwnerReference,
-    /// The cluster, if it exists. While it is an owner, the garbage collector keeps the add-on when the
+    /// The cluster, if it exists. While it is an owner, the garbage collector keeps the add-on if the
     /// ClusterManagementAddOn is deleted in the foreground.
     cluster: Option<&'a ManagedCluster>,
 }
 
 impl Owners<'_> {
-    /// Makes them the owners of an add-on, and marks the add-on where a placement selects the cluster.
+    /// Sets the owners of an add-on, and marks the add-on if a placement selects the cluster.
     fn adopt(&self, addon: &ManagedClusterAddOn, is_selected: bool) -> Option<Action> {
         if addon.is_terminating() {
             return None;
@@ -202,19 +202,19 @@ impl Owners<'_> {
         (!metadata.is_empty()).then(|| Action::patch(addon, patch))
     }
 
-    /// Returns all owner references of an add-on that lacks one of these.
+    /// Returns the complete list of owner references if the add-on lacks one of these owners.
     fn missing(&self, addon: &ManagedClusterAddOn) -> Option<Vec<OwnerReference>> {
         let Self { cma, cluster } = self;
         let references = addon.metadata.owner_references.as_deref().unwrap_or_default();
         let has = |wanted: &OwnerReference| references.iter().any(|held| held.uid == wanted.uid);
         let is_controller = |held: &OwnerReference| held.uid == cma.uid && held.controller == Some(true);
-        // The garbage collector takes the reference to a cluster that is deleted in the foreground away.
+        // The garbage collector removes the reference to a cluster that is deleted in the foreground.
         let cluster =
             cluster.filter(|cluster| !cluster.is_terminating()).map(|cluster| cluster.owner_reference());
         if references.iter().any(is_controller) && cluster.as_ref().is_none_or(has) {
             return None;
         }
-        // OCM writes v1beta1.
+        // References from OCM have the API version v1beta1.
         let is_same = |held: &OwnerReference| {
             refers_to::<ClusterManagementAddOn>(held, &cma.name)
                 || cluster.as_ref().is_some_and(|cluster| refers_to::<ManagedCluster>(held, &cluster.name))
@@ -224,8 +224,8 @@ impl Owners<'_> {
     }
 }
 
-/// Records which add-ons are removed, within the budget, from clusters that no placement selects any more;
-/// returns their deletions, which come after that.
+/// Records the add-ons to remove, within the budget, from clusters that no placement selects any longer. Returns
+/// their deletions, which come after the record.
 fn remove(
     plan: &mut Plan,
     cma: &ClusterManagementAddOn,
@@ -248,7 +248,7 @@ fn remove(
     Ok(removed.map(|addon| Action::delete(addon.as_ref())).collect())
 }
 
-/// Returns the event that a removal is held, unless its record says so already.
+/// Returns the event for held removals, unless the record already shows it.
 fn held(cma: &ClusterManagementAddOn, removal: &Removal, before: &RemovalStatus) -> Option<Event> {
     let (kept, approval) = (removal.decision.kept.len(), removal.decision.approval.as_deref());
     let was_told =

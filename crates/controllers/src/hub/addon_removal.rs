@@ -1,8 +1,8 @@
-//! Decides which clusters lose an add-on because no placement selects them any more, or because the add-on is
+//! Decides which clusters lose an add-on because no placement selects them any longer, or because the add-on is
 //! being deleted.
 //!
-//! The removals of the last hour are recorded in the status of a RolloutPolicy before they are made, because
-//! the budget counts them over that time.
+//! The budget counts the removals within its window, so they are recorded in the status of a RolloutPolicy before
+//! they are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Formatter};
@@ -34,23 +34,24 @@ use engine::rollout::{Policy, Refused, Size, Strategy};
 use object::{Key, Kind, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// The removal of an add-on from the clusters that no placement selects any more, or from all.
+/// The removal of an add-on from the clusters that no placement selects any longer, or from all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// The decision of the engine.
     pub decision: RemovalDecision,
-    /// Clusters that lose the add-on after the ones before them have lost it: with the policy
-    /// `InstallAndContent` it leaves in the order of the strategy, in batches of the removal budget at most.
+    /// Clusters that lose the add-on after the clusters before them have lost it. With the policy
+    /// `InstallAndContent`, the removal follows the order of the strategy, in batches of at most the removal
+    /// budget.
     pub later: Vec<String>,
-    /// Name of the RolloutPolicy in which a person approves.
+    /// The RolloutPolicy in which a person approves.
     pub policy: String,
-    /// Why the policy holds all removals; `None` if only its budget does.
+    /// The reason that the policy holds all removals; `None` if only the budget may hold some.
     pub hold: Option<&'static str>,
-    /// Whether the ClusterManagementAddOn is being deleted, so that all clusters lose the add-on.
+    /// True if the ClusterManagementAddOn is being deleted, so that all clusters lose the add-on.
     pub is_deletion: bool,
 }
 
-/// Says what the clusters that keep the add-on wait for.
+/// Describes what the clusters that keep the add-on wait for.
 impl Display for Removal {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let clusters = counted(self.decision.kept.len(), "cluster");
@@ -75,33 +76,33 @@ impl Display for Removal {
 /// An add-on on the clusters of a hub, and the clusters that should have it.
 #[derive(Clone, Copy)]
 pub(super) struct Installed<'a> {
-    /// Name of the add-on.
     pub(super) add_on: &'a str,
-    /// The add-on on the clusters that have it; those of selected clusters may be left out.
+    /// The add-on on the clusters that have it; selected clusters may be left out.
     pub(super) addons: &'a [Arc<ManagedClusterAddOn>],
     /// The clusters that a placement selects.
     pub(super) selected: &'a BTreeSet<String>,
-    /// The deletion of the ClusterManagementAddOn. It removes the add-ons that people installed too, as the
-    /// garbage collector does.
+    /// The deletion of the ClusterManagementAddOn. Like the garbage collector, it also removes the add-ons that
+    /// people installed.
     pub(super) deletion: Option<AddOnDeletion>,
 }
 
 /// The deletion of a ClusterManagementAddOn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddOnDeletion {
-    /// The removal budget holds it.
+    /// The removal budget limits it.
     Budgeted,
-    /// A person approved the commit that deletes it.
+    /// A person approved the commit that deletes the add-on.
     Approved,
 }
 
-/// Returns whether the removal of the add-on of a cluster was decided, and waits for clusters before it.
+/// Returns true if the removal of a cluster's add-on has been decided but waits for other clusters.
 fn is_going(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(REMOVAL_DECIDED_ANNOTATION).is_some()
 }
 
-/// Marks the add-ons that leave later, and those whose removal a person approved. The approval is for all of
-/// them together, so it no longer fits once the first is gone. The mark outlasts a failed deletion and a restart.
+/// Marks the add-ons that are removed later, and those whose removal a person approved. The approval covers all of
+/// them together, so it no longer matches once the first is removed. The mark survives a failed deletion and a
+/// restart.
 pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Vec<Action> {
     let decided = removal.later.iter().chain(&removal.decision.approved);
     let decided: BTreeSet<&str> = decided.map(String::as_str).collect();
@@ -109,25 +110,25 @@ pub(super) fn mark(removal: &Removal, addons: &[Arc<ManagedClusterAddOn>]) -> Ve
     unmarked.map(|addon| mark_decided(addon.as_ref())).collect()
 }
 
-/// Records on an add-on or a work that its removal is decided.
+/// Records on an add-on or a work that its removal has been decided.
 pub(super) fn mark_decided<K: Kind>(object: &K) -> Action {
     let mark = json!({"annotations": {REMOVAL_DECIDED_ANNOTATION: "true"}});
     Action::patch(object, Map::from_iter([("metadata".to_owned(), mark)]))
 }
 
-/// Returns whether a placement installed the add-on of a cluster; the operator removes no other one.
+/// Returns true if a placement installed the cluster's add-on. The operator removes no other add-ons.
 pub(super) fn is_by_placement(addon: &ManagedClusterAddOn) -> bool {
     addon.annotation(INSTALLED_BY_ANNOTATION).is_some()
 }
 
-/// Returns whether a cluster is being deleted. That removes its add-ons, and no budget counts them.
+/// Returns true if a cluster is being deleted. This removes its add-ons without counting them in any budget.
 fn is_cluster_leaving(cluster: &str, view: &impl View) -> Read<bool> {
     let cluster = view.get_readable::<ManagedCluster>(&Key::cluster(cluster))?;
     Ok(cluster.is_some_and(|cluster| cluster.is_terminating()))
 }
 
 impl Installed<'_> {
-    /// Decides about the clusters that no placement selects any more.
+    /// Decides about the clusters that no placement selects any longer.
     pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
         let (policy, granted) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
         let recent = recent(&rollout_policy::removals_of(self.add_on, view)?.recent);
@@ -175,11 +176,11 @@ impl Installed<'_> {
         Ok(Removal { decision, later, policy, hold, is_deletion: self.deletion.is_some() })
     }
 
-    /// Returns the strategy of each placement and, where the add-on is being deleted, its groups: a cluster
-    /// that no placement selects is in no group.
+    /// Returns the strategy of each placement and, if the add-on is being deleted, its groups: a cluster that no
+    /// placement selects is in no group.
     ///
-    /// A Placement that does not exist has the groups of the decisions that are left of it. Under a strategy
-    /// that is not valid, clusters lose the add-on one by one: nobody knows how many may.
+    /// If a Placement does not exist, the groups come from its remaining decisions. With an invalid strategy,
+    /// clusters lose the add-on one by one, because the allowed number is unknown.
     fn placements(&self, view: &impl View) -> Read<Vec<(Strategy, Vec<Group>)>> {
         let cma = view.get_readable::<ClusterManagementAddOn>(&Key::cluster(self.add_on))?;
         let cma = cma.filter(|cma| is_by_placements(cma));
@@ -201,8 +202,8 @@ impl Installed<'_> {
         Ok(placements)
     }
 
-    /// Returns the clusters that answer and that the add-on has not left completely. A cluster that cannot be
-    /// read counts as one that does not answer, as in a rollout, and so does one with an add-on that cannot.
+    /// Returns the reachable clusters from which the add-on is not completely removed yet. An unreadable cluster
+    /// counts as unreachable, as in a rollout, and so does a cluster with an unreadable add-on.
     fn leaving(&self, view: &impl View) -> Read<BTreeSet<String>> {
         let on_clusters = addon_reads::of_clusters(self.add_on, view)?;
         let (leaving, staying): (Vec<_>, Vec<_>) =
@@ -224,10 +225,10 @@ impl Installed<'_> {
         Ok(answering)
     }
 
-    /// Records the decision before any add-on is removed. Without a policy to record it in, the plan makes
-    /// one and does nothing else: the policy wakes the key.
+    /// Records the decision before any add-on is removed. If there is no policy for the record, the plan only
+    /// creates one, which wakes the key.
     ///
-    /// Returns whether the removals may follow.
+    /// Returns true if the removals may follow.
     pub(super) fn record(
         &self,
         removal: &Removal,
@@ -240,7 +241,7 @@ impl Installed<'_> {
         let before = rollout_policy::removals_of(self.add_on, view)?;
         let (policy, _) = policy_for(RolloutOwner::AddOn(self.add_on), view)?;
         let mut recent = still_counting(recent(&before.recent), &policy, now);
-        // The end of a record causes no write by itself.
+        // An expired entry alone does not cause a write.
         let current = RemovalStatus { recent: entries(&recent), ..before };
         count(&mut recent, counted, now);
         let wanted = RemovalStatus {
@@ -264,12 +265,12 @@ impl Installed<'_> {
     }
 }
 
-/// Returns when clusters lost what a record is about.
+/// Returns the time of each recorded removal by cluster.
 pub(super) fn recent(record: &[RecentRemoval]) -> BTreeMap<String, Timestamp> {
     record.iter().map(|removal| (removal.cluster.clone(), removal.time.0)).collect()
 }
 
-/// Returns the removals that count; all of them under a policy that is not valid.
+/// Returns the removals that still count; all of them if the policy is invalid.
 pub(super) fn still_counting(
     recent: BTreeMap<String, Timestamp>,
     policy: &Result<Policy, Refused>,
@@ -278,14 +279,14 @@ pub(super) fn still_counting(
     policy.as_ref().map(|policy| within_window(&recent, policy, now)).unwrap_or(recent)
 }
 
-/// Adds clusters that lose it now.
+/// Adds clusters that are removed now.
 pub(super) fn count(recent: &mut BTreeMap<String, Timestamp>, clusters: &[String], now: Timestamp) {
-    // The window must not end early because the record has whole seconds.
+    // Round up: the window must not end early because the record has whole seconds.
     let seconds = Timestamp::from_second(now.as_second().saturating_add(1)).unwrap_or(now);
     recent.extend(clusters.iter().map(|cluster| (cluster.clone(), seconds)));
 }
 
-/// Returns the record of removals.
+/// Returns the entries of the record.
 pub(super) fn entries(recent: &BTreeMap<String, Timestamp>) -> Vec<RecentRemoval> {
     let entry = |(cluster, at): (&String, &Timestamp)| RecentRemoval {
         cluster: cluster.clone(),

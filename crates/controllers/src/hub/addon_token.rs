@@ -1,9 +1,9 @@
-//! Makes the service account of an add-on whose agent registers by token, and lets the agent of its cluster
-//! get tokens of it.
+//! Creates the service account for an add-on whose agent registers by token, and lets the agent of its cluster
+//! request tokens for it.
 //!
-//! The objects are deleted when the driver changes, when the add-on is gone, and when the hub does not accept
-//! the cluster any more. The binding is made before the account and deleted last, because it shows that the
-//! account exists. Where the API server refuses it, a role stays that nobody is bound to.
+//! The objects are deleted when the driver changes, when the add-on is gone, or when the hub no longer accepts the
+//! cluster. The binding is created before the account and deleted last, because it shows that the account exists.
+//! If the API server rejects the binding, a role without subjects remains.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl Controller for AddOnTokenController {
     fn plan(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
         let addon = view.get::<ManagedClusterAddOn>(key)?;
         let cluster = view.get::<ManagedCluster>(&Key::cluster(&key.namespace))?;
-        // A list that leaves out the cluster or the add-on takes no access from it: another account would
-        // have another uid.
+        // A list that misses the cluster or the add-on must not revoke access, because a recreated account has a
+        // different uid.
         if cluster.is_none() && view.exists::<ManagedCluster>(&Key::cluster(&key.namespace))? {
             return Ok(Plan::nothing());
         }
@@ -95,7 +95,7 @@ fn ensure(addon: &ManagedClusterAddOn, view: &impl View, now: Timestamp) -> Read
     Ok(plan)
 }
 
-/// Deletes the objects of an add-on without tokens, and its condition.
+/// Deletes the objects and the condition of an add-on that needs no tokens.
 fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Plan> {
     let mut plan = Plan::nothing();
     if let Some(addon) = addon.filter(|addon| addon.condition(TOKEN_INFRASTRUCTURE_READY).is_some()) {
@@ -112,7 +112,7 @@ fn remove(key: &Key, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> R
     Ok(plan)
 }
 
-/// Returns the binding that was made for an add-on.
+/// Returns the binding for an add-on.
 fn binding_of(key: &Key, view: &impl View) -> Read<Option<Arc<RoleBinding>>> {
     let binding = view.get::<RoleBinding>(&Key::of(&TokenInfrastructure::of(key).binding))?;
     Ok(binding.filter(|binding| token::addon_of_binding(binding).as_ref() == Some(key)))

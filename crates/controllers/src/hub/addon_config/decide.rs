@@ -1,4 +1,4 @@
-//! Decides which cluster runs which configurations: calls the rollout engine for each placement.
+//! Decides which cluster runs which configurations, with one call of the rollout engine per placement.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,31 +34,29 @@ use reconcile::{Read, View};
 /// The rollouts of an add-on, decided but not written.
 #[derive(Default)]
 pub(super) struct DecidedAddOn {
-    /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
     /// The entries of the placements in the status of the add-on.
     pub(super) progressions: Vec<InstallProgression>,
-    /// The record of each placement in the status of the policy.
+    /// The records of the placements in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
-    /// Clusters that get other configurations.
+    /// Clusters with new configurations.
     pub(super) assigned: BTreeMap<String, Vec<Config>>,
-    /// Those of them that return, because what they should run is quarantined.
+    /// The assigned clusters that return to earlier configurations, because their wanted ones are quarantined.
     pub(super) returning: BTreeSet<String>,
-    /// Clusters that were assigned their wanted configurations, and do not say that these are decided.
+    /// Clusters that were assigned their wanted configurations, but whose status does not say so yet.
     pub(super) ready: BTreeSet<String>,
     /// Clusters of an add-on without templates that wait for their wanted configurations.
     pub(super) waiting: BTreeSet<String>,
-    /// The removal of the add-on from clusters that no placement selects any more.
+    /// The removal of the add-on from clusters that no placement selects any longer.
     pub(super) removal: Removal,
-    /// The RolloutPolicy of the add-on.
     pub(super) policy: Option<Arc<RolloutPolicy>>,
     /// The records of the last decision.
     pub(super) records: Vec<RolloutStatus>,
     /// Clusters on which the add-on is installed now, because the policy rolls out its installation.
     pub(super) installed: BTreeSet<String>,
-    /// When an installation that was refused is tried again.
+    /// The time at which a rejected installation is retried.
     pub(super) retry: Option<Timestamp>,
-    /// The record of the clusters on which the API server refuses to create the add-on.
+    /// The record of the clusters on which the API server rejects the add-on.
     pub(super) refused: Vec<RefusedAddOn>,
 }
 
@@ -71,8 +69,8 @@ pub(super) struct AddOnContext<'a, V> {
     granted: BTreeSet<String>,
     memory: Option<Arc<RolloutPolicy>>,
     records: Vec<RolloutStatus>,
-    /// Whether the decisions of the placements are complete, so that it is known which placement decides
-    /// about a cluster, and when its turn is.
+    /// True if the decisions of all placements are complete, so that it is known which placement decides about a
+    /// cluster and when the cluster's turn is.
     is_decided: bool,
 }
 
@@ -90,10 +88,10 @@ impl DecidedAddOn {
 }
 
 impl AddOnInput {
-    /// Calls the rollout engine for every placement; an add-on that the hub does not manage has no rollout.
+    /// Calls the rollout engine for every placement. An add-on that the hub does not manage has no rollout.
     pub(super) fn decide(&mut self, view: &impl View, now: Timestamp) -> Read<DecidedAddOn> {
         let mut decided = DecidedAddOn { removal: self.removal(view, now)?, ..DecidedAddOn::default() };
-        // The changes are kept for the next decision, also when this one is about less.
+        // Keep the changes for the next decision, even if this one covers less.
         let mut held = self.fleet.rollouts_at(now);
         let rest = self.fleet.rest(self.basis(&[], None), &self.changed);
         if !config_refs::is_managed(&self.cma) {
@@ -137,7 +135,7 @@ impl AddOnInput {
         let before = before.clone().find(|p| (&p.namespace, &p.name) == (&namespace, &name)).cloned();
         let mut progression = InstallProgression { namespace, name, ..before.unwrap_or_default() };
         let placement = node.placement.clone();
-        // Configurations that are rolled out already were checked before, but maybe not as strictly.
+        // Configurations that are already being rolled out were checked before, but maybe less strictly.
         let condition = find_condition(&progression.conditions, addon_conditions::PROGRESSING);
         let is_checked = !self.is_strict()
             && progress::is_of(&progression, &desired)
@@ -145,8 +143,8 @@ impl AddOnInput {
         let problem = if is_checked { None } else { self.problem(&desired, pass.view)? };
         let remembered = rollout_policy::remembered(&pass.records, &node.placement);
         if let Some(problem) = problem {
-            // A quarantine and the last valid strategy outlast a configuration that is missing for a while. A
-            // breach does not: nobody looks whether it stands.
+            // A quarantine and the last valid strategy survive a temporarily missing configuration. A breach does
+            // not, because nobody checks whether it still applies.
             let kept = remembered.cloned().map(|memory| RolloutStatus { late_since: None, ..memory });
             let condition = problem.of_placement();
             let rollout = PlacementRollout::undecided(placement, revision, condition.message.clone());
@@ -205,8 +203,8 @@ impl AddOnInput {
         Ok(())
     }
 
-    /// Returns the record of the clusters on which the API server refuses to create the add-on. The turns of
-    /// those that start now begin.
+    /// Returns the record of the clusters on which the API server rejects the add-on. For clusters that start now,
+    /// sets the time of their turn.
     fn refused(&self, decided: &DecidedAddOn, now: Timestamp) -> Vec<RefusedAddOn> {
         let starts = |cluster: &str| {
             let decisions = decided.rollouts.iter().filter_map(|rollout| rollout.decision.as_ref().ok());
@@ -274,9 +272,9 @@ impl AddOnInput {
         condition
     }
 
-    /// Assigns add-ons outside of every placement their configurations at once. While placements are
-    /// unsettled, one of them may still select such an add-on. One that a placement installed waits for its
-    /// removal, which a budget may hold for long, and keeps what it runs.
+    /// Assigns configurations immediately to add-ons that no placement selects. While placements are unsettled,
+    /// one of them may still select such an add-on. An add-on that a placement installed keeps what it runs while
+    /// it waits for removal, which a budget may delay for a long time.
     fn decide_rest(
         &mut self,
         due: BTreeSet<String>,
@@ -311,8 +309,8 @@ impl AddOnInput {
         Ok(())
     }
 
-    /// Returns the state of every cluster that has the add-on or gets it: the decision of its rollout or,
-    /// without a rollout, the report of its add-on. A cluster that never got its configuration is not done.
+    /// Returns the state of every cluster that has or gets the add-on, from the decision of its rollout or,
+    /// without a rollout, from the add-on's status. A cluster that never got its configuration is not done.
     pub(super) fn states<'a>(
         &'a self,
         decided: &'a DecidedAddOn,
@@ -339,14 +337,14 @@ impl AddOnInput {
 }
 
 impl AddOnInput {
-    /// Returns whether the add-on of a cluster runs configurations that a rollout assigns.
+    /// Returns true if the cluster's add-on runs configurations that a rollout assigns.
     fn has_configurations(&self, addon: &ManagedClusterAddOn) -> bool {
         let are_ours = config_refs::is_managed(&self.cma);
         let of_placements = self.placements.iter().any(|node| !node.configs.is_empty());
         are_ours && (!self.defaults.is_empty() || of_placements || !addon.spec.configs.is_empty())
     }
 
-    /// Returns why clusters are not done or do not work, as far as their add-ons report a reason.
+    /// Returns the reported reasons that clusters are not done or are degraded.
     pub(super) fn messages(&self, states: &BTreeMap<String, ClusterState>) -> BTreeMap<String, String> {
         let is_degraded = |cluster: &str| {
             self.fleet.addons.get(cluster).is_some_and(|addon| addon.holds(addon_conditions::DEGRADED))
@@ -394,7 +392,7 @@ impl ConfigProblem {
         Observation::new(addon_conditions::PROGRESSING, False, self.reason).message(message)
     }
 
-    /// Returns the condition of an add-on about a configuration of its own.
+    /// Returns the condition for an add-on with its own configuration.
     pub(super) fn of_cluster(&self) -> Observation {
         let message = format!("{}; the cluster keeps what it runs until that changes", self.message);
         Observation::new(addon_conditions::CONFIGURED, False, self.reason).message(message)

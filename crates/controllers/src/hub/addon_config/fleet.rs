@@ -1,8 +1,8 @@
-//! The memory of the decisions about an add-on: a change costs only what it concerns.
+//! State that is kept between the decisions about an add-on, so that a change only costs what it affects.
 //!
-//! A plan takes the memory from the index and gives it back at its end, so a plan that fails loses it and the
-//! next one begins from nothing. In between, the index records which clusters changed. Each plan compares
-//! what concerns all clusters (configurations, selections, rules) with that of the plan before.
+//! A plan takes the state from the index and puts it back at its end. If the plan fails, the state is lost, and
+//! the next plan starts from scratch. In between, the index records which clusters changed. Each plan compares the
+//! facts that affect all clusters (configurations, selections, rules) with the previous plan's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -71,12 +71,12 @@ impl Index for AddOnFleets {
 }
 
 impl AddOnFleets {
-    /// Takes the memory of an add-on.
+    /// Takes the state of an add-on.
     pub(in crate::hub) fn take(&mut self, add_on: &str) -> AddOnFleet {
         self.fleets.remove(add_on).unwrap_or_default()
     }
 
-    /// Keeps what a decision knows about an add-on.
+    /// Stores the state of an add-on for the next decision.
     pub(in crate::hub) fn keep(&mut self, add_on: &str, fleet: AddOnFleet) {
         self.fleets.insert(add_on.to_owned(), fleet);
     }
@@ -90,32 +90,31 @@ pub(in crate::hub) struct AddOnFleet {
     decided: Timestamp,
     /// Clusters that changed since the last decision.
     changed: BTreeSet<String>,
-    /// The add-on on the clusters that exist and have it.
+    /// The add-on on each existing cluster that has it.
     pub(in crate::hub) addons: BTreeMap<String, Arc<ManagedClusterAddOn>>,
-    /// Clusters that do not answer, with or without the add-on.
+    /// Unreachable clusters, with or without the add-on.
     pub(super) unreachable: BTreeSet<String>,
-    /// Clusters that cannot be read, or that have an add-on that cannot be read; they are unreachable too.
+    /// Clusters that are unreadable or have an unreadable add-on; they are unreachable too.
     pub(in crate::hub) unreadable: BTreeSet<String>,
-    /// Clusters with an add-on that does not say that its configurations are decided.
+    /// Clusters whose add-on does not report that its configurations are decided.
     pub(super) unconfigured: BTreeSet<String>,
     /// The errors that clusters report about the add-on.
     errors: BTreeMap<String, String>,
-    /// The clusters on which the API server refuses to create the add-on, as the last decision read them.
+    /// The clusters on which the API server rejects the add-on, as of the last decision.
     pub(super) refused: BTreeMap<String, RefusedAddOn>,
-    /// The number of entries of the add-ons that name a hash.
+    /// The number of add-on entries that name each hash.
     pub(super) hashes: BTreeMap<String, usize>,
     /// The number of add-ons with a hosting cluster.
     hosted: usize,
-    /// The problems of sets of configurations, as far as they were checked. The address of a set has the
-    /// hashes of all contents.
+    /// The problems found in sets of configurations. The address of a set contains the hashes of all contents.
     pub(super) checked: BTreeMap<(String, CheckOptions), Option<ConfigProblem>>,
-    /// The configurations that add-ons of single clusters name.
+    /// The configurations that add-ons on individual clusters name.
     own: BTreeMap<ObjectRef, OwnConfig>,
     pub(in crate::hub) selections: Selections,
     selected_by: Vec<Arc<Selection>>,
     /// The clusters that a placement selects.
     pub(in crate::hub) selected: BTreeSet<String>,
-    /// The clusters that have the add-on, and that no placement selects.
+    /// The clusters that have the add-on but that no placement selects.
     pub(super) unselected: BTreeSet<String>,
     /// By placement: the clusters that later placements select.
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
@@ -123,11 +122,11 @@ pub(in crate::hub) struct AddOnFleet {
     pub(super) rollouts: BTreeMap<Key, KeptRollout>,
     rest: Rest,
     pub(in crate::hub) installation: Installation,
-    /// The clusters as a report has them, sorted by name.
+    /// The clusters for reports, sorted by name.
     pub(super) reported: Vec<ReportedCluster>,
 }
 
-/// Most sets whose problems are remembered; an edit makes a new one.
+/// Maximum number of sets whose problems are cached. Each edit makes a new set.
 const MAX_CHECKED: usize = 4096;
 
 /// A cluster in a report, and the add-on that it was read from.
@@ -136,19 +135,19 @@ pub(super) struct ReportedCluster {
     pub(super) cluster: Arc<report::WorkloadCluster>,
 }
 
-/// The clusters of no placement.
+/// The clusters that no placement selects.
 #[derive(Default)]
 struct Rest {
     /// The input that they share.
     basis: Option<RolloutBasis>,
-    /// Clusters that are not decided, or that do not run and say what was decided.
+    /// Clusters that are undecided, or that do not yet run and report the decision.
     open: BTreeSet<String>,
 }
 
-/// A configuration that add-ons of single clusters name.
+/// A configuration that add-ons on individual clusters name.
 #[derive(Default)]
 struct OwnConfig {
-    /// With the hash of its content.
+    /// The configuration, with the hash of its content.
     config: Config,
     content: Option<Arc<Object>>,
     clusters: BTreeSet<String>,
@@ -158,13 +157,13 @@ struct OwnConfig {
 pub(super) struct KeptRollout {
     pub(super) basis: RolloutBasis,
     pub(super) members: MemberRollout,
-    /// The configurations behind the hashes of the rollout.
+    /// The configurations for the hashes of the rollout.
     pub(super) contents: BTreeMap<Hash, Vec<Config>>,
-    /// Clusters that the rollout leaves out because a configuration does not exist.
+    /// Clusters that the rollout skips because a configuration does not exist.
     pub(super) incomplete: BTreeMap<String, ConfigProblem>,
 }
 
-/// The input that the clusters of a placement share, or those of no placement.
+/// The input that all clusters of a placement share, or all clusters without a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RolloutBasis {
     pub(super) has_template: bool,
@@ -175,8 +174,7 @@ pub(super) struct RolloutBasis {
 }
 
 impl AddOnFleet {
-    /// Reads what changed; returns the clusters that it concerns, or nothing if all are read for the first
-    /// time.
+    /// Reads the changes and returns the affected clusters; empty if everything is read for the first time.
     pub(in crate::hub) fn update(&mut self, add_on: &str, view: &impl View) -> Read<BTreeSet<String>> {
         let unreadable = addon_reads::unreadable(add_on, view)?;
         if !self.is_read {
@@ -198,7 +196,7 @@ impl AddOnFleet {
         Ok(changed)
     }
 
-    /// Reads what changed, and leaves it to the next decision to look at it.
+    /// Reads the changes, and leaves them to the next decision to process.
     pub(super) fn read(&mut self, add_on: &str, view: &impl View) -> Read<()> {
         self.changed = self.update(add_on, view)?;
         Ok(())
@@ -235,15 +233,14 @@ impl AddOnFleet {
         Ok(())
     }
 
-    /// Takes in the clusters on which the API server refuses to create the add-on; returns those whose record
-    /// is another.
+    /// Updates the clusters on which the API server rejects the add-on. Returns the clusters whose record changed.
     pub(super) fn take_refused(&mut self, refused: BTreeMap<String, RefusedAddOn>) -> BTreeSet<String> {
         let before = std::mem::replace(&mut self.refused, refused);
         let clusters = before.keys().chain(self.refused.keys());
         clusters.filter(|name| before.get(*name) != self.refused.get(*name)).cloned().collect()
     }
 
-    /// Returns the errors that the clusters of a rollout report about what they are assigned.
+    /// Returns the errors that the clusters of a rollout report about their assigned configurations.
     pub(super) fn errors_of(&self, decision: &RolloutDecision) -> ReportedErrors<'_> {
         let is_of = |cluster: &str| {
             let assignment = decision.clusters.get(cluster);
@@ -253,12 +250,12 @@ impl AddOnFleet {
         ReportedErrors::of(errors.map(|(cluster, error)| (cluster.as_str(), error.as_str())))
     }
 
-    /// Returns whether a cluster has the add-on on a hosting cluster.
+    /// Returns true if any cluster has the add-on on a hosting cluster.
     pub(super) fn is_hosted(&self) -> bool {
         self.hosted > 0
     }
 
-    /// Remembers the problem of a set of configurations.
+    /// Caches the problem of a set of configurations.
     pub(super) fn remember(&mut self, set: (String, CheckOptions), problem: Option<ConfigProblem>) {
         if self.checked.len() >= MAX_CHECKED {
             self.checked.clear();
@@ -266,8 +263,7 @@ impl AddOnFleet {
         self.checked.insert(set, problem);
     }
 
-    /// Counts an add-on with a hosting cluster, and the hashes that its status names, or takes them from the
-    /// count.
+    /// Adds an add-on's hosting cluster and the hashes in its status to the counts, or subtracts them.
     fn count(&mut self, addon: &ManagedClusterAddOn, is_there: bool) {
         if hosting_cluster(addon).is_some() {
             self.hosted = if is_there { self.hosted + 1 } else { self.hosted.saturating_sub(1) };
@@ -289,7 +285,7 @@ impl AddOnFleet {
         }
     }
 
-    /// Takes in which clusters the placements select, in the order of the placements.
+    /// Updates the selected clusters from the placements' selections, in the order of the placements.
     pub(in crate::hub) fn select(&mut self, selections: &[Arc<Selection>]) {
         if are_same(&self.selected_by, selections) {
             return;
@@ -305,13 +301,13 @@ impl AddOnFleet {
         self.unselected = unselected;
     }
 
-    /// Returns the add-ons, as far as they can be read, on clusters that no placement selects.
+    /// Returns the readable add-ons on clusters that no placement selects.
     pub(in crate::hub) fn unselected_addons(&self) -> Vec<Arc<ManagedClusterAddOn>> {
         let readable = self.unselected.difference(&self.unreadable);
         readable.filter_map(|cluster| self.addons.get(cluster).cloned()).collect()
     }
 
-    /// Returns the clusters of no placement that are to be decided about.
+    /// Returns the clusters without a placement that need a decision.
     pub(super) fn rest(&mut self, basis: RolloutBasis, changed: &BTreeSet<String>) -> BTreeSet<String> {
         let basis = Some(basis);
         if self.rest.basis == basis {
@@ -322,13 +318,13 @@ impl AddOnFleet {
         self.rest.open.clone()
     }
 
-    /// Records whether the next plan decides about a cluster of no placement whatever changes.
+    /// Sets whether the next plan must decide about a cluster without a placement, even without a change.
     pub(super) fn set_open(&mut self, cluster: &str, is_open: bool) {
         set(&mut self.rest.open, cluster, is_open);
     }
 
-    /// Takes the rollouts that the last decision was about. If the clock went back there are none, because
-    /// times that were past may be in the future.
+    /// Takes the rollouts of the last decision. Returns none if the clock went back, because past times may then
+    /// be in the future.
     pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptRollout> {
         let rollouts = std::mem::take(&mut self.rollouts);
         let last = std::mem::replace(&mut self.decided, now);
@@ -348,8 +344,8 @@ impl AddOnFleet {
         own.clusters.insert(cluster.to_owned());
     }
 
-    /// Returns the configurations that add-ons of single clusters name, with their content, and adds the
-    /// clusters whose configuration changed to `changed`.
+    /// Returns the configurations that add-ons on individual clusters name, with their content, and adds clusters
+    /// with a changed configuration to `changed`.
     pub(super) fn own_contents(
         &mut self,
         changed: &mut BTreeSet<String>,
@@ -377,7 +373,7 @@ fn set(names: &mut BTreeSet<String>, name: &str, is_in: bool) {
     }
 }
 
-/// Returns whether the status says that the configurations are decided.
+/// Returns true if the status says that the configurations are decided.
 fn is_configured(addon: &ManagedClusterAddOn) -> bool {
     let conditions = addon.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Vec<_> =

@@ -1,4 +1,4 @@
-//! The hashes of configurations, so that a plan hashes only those that changed.
+//! Caches the hashes of configurations, so that a plan only hashes the changed ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 use engine::addon::spec_hash;
 use object::{Object, ObjectRef};
 
-/// Hashes by the object that they are of.
+/// Hashes by object.
 #[derive(Default)]
 pub(super) struct ConfigHashes(BTreeMap<ObjectRef, (Weak<Object>, String)>);
 
 impl ConfigHashes {
-    /// Returns the hash of a configuration. A changed object has another address in the caches.
+    /// Returns the hash of a configuration. A changed object has a different address in the caches.
     pub(super) fn of(&mut self, reference: &ObjectRef, object: &Arc<Object>) -> String {
         let held = self.0.get(reference).filter(|(held, _)| held.as_ptr() == Arc::as_ptr(object));
         if let Some((_, hash)) = held {
@@ -22,7 +22,7 @@ impl ConfigHashes {
         hash
     }
 
-    /// Forgets the objects that no longer exist.
+    /// Removes the objects that no longer exist.
     pub(super) fn truncate(&mut self) {
         self.0.retain(|_, (object, _)| object.strong_count() > 0);
     }

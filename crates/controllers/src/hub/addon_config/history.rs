@@ -1,7 +1,7 @@
-//! Deletes snapshots of configurations that no cluster can return to any more.
+//! Deletes snapshots of configurations to which no cluster can return.
 //!
-//! A snapshot stays while a cluster is assigned it or ran it with success, while a placement rolls it out or
-//! records it as good, and while it is the present content of a configuration. Of the others the newest stay,
+//! A snapshot is kept while a cluster is assigned it or last succeeded with it, while a placement rolls it out or
+//! records it as good, and while it is the current content of a configuration. Of the others, the newest are kept,
 //! as with the revisions of a Deployment.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use api::names::{ADDON_NAME_LABEL, SYSTEM_NAMESPACE};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Query, Read, View};
 
-/// Limit of the unused snapshots of one add-on: `revisionHistoryLimit` of a Deployment.
+/// Maximum number of unused snapshots per add-on, like `revisionHistoryLimit` of a Deployment.
 const REVISION_HISTORY_LIMIT: usize = 10;
 
 /// Returns the snapshots of an add-on.
@@ -25,7 +25,7 @@ fn of_addon(addon: &str, view: &impl View) -> Read<Vec<Arc<ControllerRevision>>>
     view.list::<ControllerRevision>(Query::label(ADDON_NAME_LABEL, addon).within(SYSTEM_NAMESPACE))
 }
 
-/// Deletes the snapshots of an add-on that no longer exists on the hub or on a cluster.
+/// Deletes the snapshots of an add-on that no longer exists on the hub or on any cluster.
 pub(super) fn delete_all(addon: &str, view: &impl View) -> Read<Vec<Action>> {
     let snapshots = of_addon(addon, view)?;
     if snapshots.is_empty()
@@ -38,8 +38,8 @@ pub(super) fn delete_all(addon: &str, view: &impl View) -> Read<Vec<Action>> {
 }
 
 impl AddOnInput {
-    /// Returns the unused snapshots beyond the limit. A cluster that cannot be read, or that a list leaves
-    /// out, may use any of them.
+    /// Returns the unused snapshots beyond the limit; none if a cluster is unreadable or missing from a list,
+    /// because it may use any snapshot.
     pub(super) fn truncate_history(
         &self,
         decided: &DecidedAddOn,
@@ -69,7 +69,7 @@ impl AddOnInput {
         Ok(surplus.iter().map(|snapshot| Action::delete(snapshot.as_ref())).collect())
     }
 
-    /// Returns the hashes in use, but for those that the add-ons of clusters name.
+    /// Returns the hashes in use, except those that the add-ons of clusters name.
     fn used(&self, decided: &DecidedAddOn, status: &ClusterManagementAddOnStatus) -> BTreeSet<String> {
         let present = self.contents.keys().chain(decided.assigned.values().flatten());
         let mut used: BTreeSet<String> = present.map(|config| config.hash.clone()).collect();

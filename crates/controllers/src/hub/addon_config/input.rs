@@ -29,23 +29,23 @@ use engine::rollout::cluster::Hash;
 use object::{Key, Metadata as _, Object};
 use reconcile::{Read, View};
 
-/// The input of the decision about one rollout of an add-on.
+/// The input of the decision about the rollouts of an add-on.
 pub(super) struct AddOnInput {
     pub(super) cma: Arc<ClusterManagementAddOn>,
     pub(super) name: String,
-    /// Whether the hub knows the content of the configurations.
+    /// True if the hub knows the content of the configurations.
     pub(super) has_template: bool,
     pub(super) defaults: Vec<Config>,
     pub(super) placements: Vec<PlacementNode>,
-    /// Whether every placement is settled.
+    /// True if every placement is settled.
     pub(super) settled: bool,
-    /// The add-on on its clusters, and what was decided about them before.
+    /// The add-on on its clusters, with the results of earlier decisions.
     pub(super) fleet: AddOnFleet,
-    /// The clusters that changed since then.
+    /// The clusters that changed since the last decision.
     pub(super) changed: BTreeSet<String>,
-    /// Clusters with a configuration that does not exist, recorded during the decision.
+    /// Clusters with a missing configuration, recorded during the decision.
     pub(super) incomplete: BTreeMap<String, ConfigProblem>,
-    /// Content of configurations by [`Config`], for the kinds that have snapshots.
+    /// The content of the configurations by [`Config`], for the kinds with snapshots.
     pub(super) contents: BTreeMap<Config, Arc<Object>>,
 }
 
@@ -54,12 +54,12 @@ pub(super) const MISSING: &str = "ConfigurationMissing";
 /// Reason if configurations cannot be rendered.
 pub(super) const INVALID: &str = "ConfigurationInvalid";
 
-/// The reason why no cluster gets a set of configurations.
+/// The reason that no cluster gets a set of configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConfigProblem {
     /// The reason of a condition.
     pub(super) reason: &'static str,
-    /// The correction that a person has to make.
+    /// The correction that a person must make.
     pub(super) message: String,
 }
 
@@ -79,7 +79,7 @@ impl AddOnInput {
         let ClusterManagementAddOnSpec {
             add_on_meta: _,
             add_on_configuration: _,
-            supported_configs: _, // `config_refs` reads them.
+            supported_configs: _, // read by `config_refs`
             install_strategy,
             unknown: _,
         } = &cma.spec;
@@ -138,8 +138,7 @@ impl AddOnInput {
         Ok(())
     }
 
-    /// Returns the removal of the add-on from clusters that no placement selects any more, or from all of
-    /// them.
+    /// Returns the removal of the add-on from clusters that no placement selects any longer, or from all of them.
     pub(super) fn removal(&self, view: &impl View, now: Timestamp) -> Read<Removal> {
         let by_placement = is_by_placements(&self.cma);
         let deletion = addon_deletion::of(&self.cma);
@@ -156,8 +155,8 @@ impl AddOnInput {
         Installed { add_on, addons: &addons, selected: &self.fleet.selected, deletion }.removal(view, now)
     }
 
-    /// Returns the same configurations with the hashes of their present content, as far as the hub knows
-    /// them; a missing configuration has none. Those that the add-on of a cluster names are recorded for it.
+    /// Returns the configurations with the hashes of their current content, if the hub knows it; a missing
+    /// configuration has no hash. Configurations that a cluster's add-on names are recorded for that cluster.
     fn with_content(
         &mut self,
         cluster: Option<&str>,
@@ -182,8 +181,7 @@ impl AddOnInput {
         Ok(result)
     }
 
-    /// Returns the configurations of a cluster's add-on: its own over those of its placement over the
-    /// defaults.
+    /// Returns the configurations that a cluster's add-on names itself.
     pub(super) fn own(&mut self, addon: Option<&ManagedClusterAddOn>, view: &impl View) -> Read<Vec<Config>> {
         let Some(addon) = addon else { return Ok(Vec::new()) };
         let references = addon.status.iter().flat_map(|status| &status.config_references);
@@ -194,8 +192,8 @@ impl AddOnInput {
         self.with_content(Some(addon.namespace()), config_refs::named(configs, &held), view)
     }
 
-    /// Returns the configurations behind the hashes of the rollout: those that placements ask for, and those
-    /// that clusters were assigned or ran with success.
+    /// Returns the configurations for the hashes of the rollout: those that placements request, and those that
+    /// clusters were assigned or last succeeded with.
     pub(super) fn contents_by_hash(&self) -> BTreeMap<Hash, Vec<Config>> {
         let asked = self.placements.iter().map(|node| resolve([self.defaults.as_slice(), &node.configs]));
         let held = self.fleet.addons.values().filter_map(|addon| {
@@ -207,8 +205,8 @@ impl AddOnInput {
         asked.chain(held).map(|configs| (Hash(address(&configs)), configs)).collect()
     }
 
-    /// Returns the problem of a set of configurations of an add-on with a template: one of them does not
-    /// exist, or the set cannot be rendered.
+    /// Returns the problem of a set of configurations for an add-on with a template: one does not exist, or the
+    /// set cannot be rendered.
     pub(super) fn problem(&mut self, configs: &[Config], view: &impl View) -> Read<Option<ConfigProblem>> {
         if !self.has_template {
             return Ok(None);
@@ -232,12 +230,12 @@ impl AddOnInput {
         Ok(problem)
     }
 
-    /// Returns whether a template may name only defined variables.
+    /// Returns true if a template may only use defined variables.
     pub(super) fn is_strict(&self) -> bool {
         self.cma.annotation(STRICT_VARIABLES_ANNOTATION) == Some("true")
     }
 
-    /// Returns the template and deployment configuration among `configs`, by their content; `None` without a
+    /// Returns the template and deployment configuration among `configs`, with their content; `None` without a
     /// template.
     pub(super) fn template(
         &self,

@@ -1,5 +1,5 @@
-//! The installation of an add-on: the clusters that it has to look at, so that it costs what changed, and
-//! those on which a rollout installs it.
+//! The installation of an add-on: the clusters to check, so that only changes cost time, and the clusters on which
+//! a rollout installs it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::hub::addon_creation::retry_at;
 use engine::rollout::policy::RollOut;
 use engine::rollout::{ClusterState, Input, Policy, RolloutDecision};
 
-/// The memory of the installation of an add-on.
+/// The state of an add-on's installation between plans.
 #[derive(Default)]
 pub(in crate::hub) struct Installation {
     basis: Option<InstallationBasis>,
@@ -21,22 +21,22 @@ pub(in crate::hub) struct Installation {
     open: BTreeSet<String>,
 }
 
-/// The facts that the installation on all clusters depends on.
+/// The facts on which the installation depends on all clusters.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::hub) struct InstallationBasis {
     /// The owner of the add-ons.
     pub(in crate::hub) owner: OwnerReference,
-    /// Whether the add-on is installed at once, not when the turn of the cluster comes.
+    /// True if the add-on is installed immediately instead of at the cluster's turn.
     pub(in crate::hub) is_at_once: bool,
 }
 
 impl Installation {
-    /// Has the next plan look at clusters.
+    /// Makes the next plan check these clusters.
     pub(in crate::hub) fn look_at(&mut self, clusters: impl IntoIterator<Item = String>) {
         self.open.extend(clusters);
     }
 
-    /// Returns the clusters to look at: `all` if the basis is another one.
+    /// Returns the clusters to check: `all` if the basis has changed.
     pub(in crate::hub) fn due(
         &mut self,
         basis: &InstallationBasis,
@@ -48,15 +48,15 @@ impl Installation {
         self.open.clone()
     }
 
-    /// Records that nothing is to be written on a cluster until something changes.
+    /// Records that a cluster needs no write until something changes.
     pub(in crate::hub) fn set_done(&mut self, cluster: &str) {
         self.open.remove(cluster);
     }
 }
 
 impl AddOnInput {
-    /// Collects the clusters on which a rollout installs the add-on now. Where that was refused, it is tried
-    /// again while the rollout goes on.
+    /// Collects the clusters on which a rollout installs the add-on now. A rejected installation is retried while
+    /// the rollout continues.
     pub(super) fn install(
         &self,
         input: &Input,

@@ -1,4 +1,5 @@
-//! Decides which configuration each cluster's add-on runs: resolves references, keeps snapshots, rolls out.
+//! Decides which configuration each cluster's add-on runs: resolves references, keeps snapshots, and rolls them
+//! out.
 //!
 //! The order of writes makes this safe: a snapshot exists before any cluster is assigned its hash, and a
 //! quarantine is recorded before any cluster returns from the revision.
@@ -68,7 +69,7 @@ impl Controller for AddOnConfigController {
         });
         addon_reads::wake_on_placements(watches);
         watches.on::<ControllerRevision>(|change, _| {
-            // A snapshot never changes. One that is gone is written again.
+            // A snapshot never changes. A deleted snapshot is written again.
             let gone = change.old.as_deref().filter(|_| change.new.is_none());
             let addon = gone.and_then(|snapshot| snapshot.label(ADDON_NAME_LABEL));
             addon.map(Key::cluster).into_iter().collect()
@@ -90,10 +91,10 @@ impl Controller for AddOnConfigController {
         observing(has_template, view, || AddOnInput::read(cma, view, now)?.plan(view, now))
     }
 
-    /// Returns the status. It is about the rollout as a whole, so a failed write to one cluster does not
-    /// delay it. The event of a rollback comes with its record, whatever fails after that.
+    /// Returns the status. It describes the rollout as a whole, so a failed write to one cluster does not delay
+    /// it. The event of a rollback is emitted with its record, even if a later write fails.
     ///
-    /// A new refusal to create the add-on on a cluster is recorded instead: the next plan writes the status.
+    /// A new rejection of the add-on on a cluster is recorded instead; the next plan writes the status.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         let status = rollout_events::status_of_addon(done);
         if status.as_ref().is_some_and(rollout_events::tells_of_rollback) {
@@ -107,19 +108,19 @@ impl Controller for AddOnConfigController {
 pub struct AddOnRollouts {
     /// The rollout of each placement.
     pub rollouts: Vec<PlacementRollout>,
-    /// The configurations behind the hashes.
+    /// The configurations for the hashes.
     pub contents: BTreeMap<Hash, Vec<Config>>,
-    /// The state of every cluster that has the add-on or gets it, including clusters of no placement.
+    /// The state of every cluster that has or gets the add-on, including clusters without a placement.
     pub states: BTreeMap<String, ClusterState>,
-    /// The removal of the add-on from clusters that no placement selects any more.
+    /// The removal of the add-on from clusters that no placement selects any longer.
     pub removal: Removal,
-    /// Why clusters are not done: the object, its condition and its message, as their agents report them. The
+    /// The reasons that clusters are not done: object, condition and message, as their agents report them. The
     /// texts come from the clusters and must be escaped.
     pub messages: BTreeMap<String, String>,
 }
 
 impl AddOnRollouts {
-    /// Returns the name of a revision for people: the name of its template, and the start of its hash.
+    /// Returns the display name of a revision: the name of its template and the start of its hash.
     pub fn version(&self, revision: &Hash) -> String {
         let mut configs = self.contents.get(revision).into_iter().flatten();
         let template = configs.find(|config| config.kind.resource == "addontemplates");
@@ -138,27 +139,27 @@ pub struct PlacementRollout {
     pub revision: Hash,
     /// The input of the engine; absent if the engine is not called.
     pub input: Option<Arc<Input>>,
-    /// The decision of the engine, or why it is not called.
+    /// The decision of the engine, or the reason that it is not called.
     pub decision: Result<Arc<RolloutDecision>, String>,
-    /// Where and why the revision failed; empty while it has not. The text comes from the cluster and must be
+    /// Where and why the revision failed; empty if it has not failed. The text comes from the cluster and must be
     /// escaped.
     pub failure: String,
 }
 
 impl PlacementRollout {
-    /// Returns a rollout that the engine is not asked about.
+    /// Returns a rollout for which the engine is not called.
     pub(super) fn undecided(placement: Key, revision: Hash, why: String) -> Self {
         Self { placement, revision, input: None, decision: Err(why), failure: String::new() }
     }
 }
 
-/// Decides the rollouts of an add-on and writes nothing; `None` if the add-on does not exist.
+/// Decides the rollouts of an add-on without writing anything. Returns `None` if the add-on does not exist.
 ///
-/// This is the one source of the states of clusters: `explain rollout`, the reports, the demo and the
-/// controller use it. docs/design/rollout-states.md says why no state is written instead.
+/// This is the only source of cluster states: `explain rollout`, the reports, the demo and the controller use it.
+/// docs/design/rollout-states.md explains why states are not stored instead.
 ///
 /// # Errors
-/// A kind or an object that the decision needs could not be read.
+/// Fails if a kind or an object that the decision needs could not be read.
 pub fn explain(name: &str, view: &impl View, now: Timestamp) -> Read<Option<AddOnRollouts>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
     let mut rollout = AddOnInput::read(cma, view, now)?;

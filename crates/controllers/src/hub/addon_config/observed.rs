@@ -1,4 +1,4 @@
-//! The configurations whose content is read: the kinds that a plan observes.
+//! The kinds of configurations whose content a plan reads.
 
 use api::names::ADDON_GROUP;
 use engine::addon::config::ConfigKind;
@@ -9,7 +9,7 @@ use reconcile::{Change, Plan, Read, View};
 /// Makes a plan that reads the content of configurations, if its input has add-ons with templates.
 ///
 /// # Errors
-/// The plan cannot be made, as while the first list of a kind that it reads is awaited.
+/// Fails if the plan cannot be made, for example while it waits for the first list of a kind.
 pub(in crate::hub) fn observing(
     has_template: bool,
     view: &impl View,
@@ -19,8 +19,8 @@ pub(in crate::hub) fn observing(
     match plan() {
         Ok(plan) => Ok(Plan { observe, ..plan }),
         Err(error) => {
-            // The plan has asked for the first kind that is not listed. Its list wakes the key, and the other
-            // kinds are listed at the same time.
+            // The plan has requested the first kind that is not listed, and that list wakes the key. Request the
+            // other kinds too, so that they are listed at the same time.
             for gvk in observe {
                 let _ = view.observed(&ObjectRef { gvk, key: Key::default() });
             }
@@ -29,7 +29,7 @@ pub(in crate::hub) fn observing(
     }
 }
 
-/// Returns whether the content of a configuration changed.
+/// Returns true if the content of a configuration changed.
 pub(in crate::hub) fn is_config(change: &Change<Object>) -> bool {
     change.sides().any(|object| config_gvks().contains(&object.gvk()))
 }
@@ -54,7 +54,7 @@ mod tests {
     use crate::hub::tests::work::hub_with;
     use reconcile::{Command, Dispatcher, ReadErrorReason, Register as _};
 
-    /// Lets ten minutes pass, in which the hub lists no configurations. Returns the read errors of the
+    /// Advances ten minutes, during which the hub lists no configurations. Returns the read errors of the
     /// reconciliations, and adds the watches of configurations to `watches`.
     fn ten_minutes(hub: &mut MemoryHub, watches: &mut Vec<Command>) -> Vec<Option<ReadErrorReason>> {
         let mut ended = Vec::new();

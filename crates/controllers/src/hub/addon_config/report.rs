@@ -17,14 +17,14 @@ use reconcile::{Read, View};
 
 /// An add-on on its clusters.
 pub(in crate::hub) struct ReportedAddOn {
-    /// All clusters that have it or get it, by name.
+    /// All clusters that have or get the add-on, sorted by name.
     pub(in crate::hub) clusters: Vec<Arc<WorkloadCluster>>,
-    /// When the state of a cluster ends without an event.
+    /// The time at which the state of a cluster changes without an event.
     pub(in crate::hub) recheck: Option<Timestamp>,
 }
 
-/// Reads an add-on for a report; `None` if it does not exist. Only clusters whose add-on or state has changed
-/// are read again.
+/// Reads an add-on for a report; `None` if it does not exist. Only clusters whose add-on or state changed are read
+/// again.
 pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Read<Option<ReportedAddOn>> {
     let Some(cma) = view.get::<ClusterManagementAddOn>(&Key::cluster(name))? else { return Ok(None) };
     let mut input = AddOnInput::read(cma, view, now)?;
@@ -39,7 +39,7 @@ pub(in crate::hub) fn report(name: &str, view: &impl View, now: Timestamp) -> Re
     Ok(Some(ReportedAddOn { clusters, recheck }))
 }
 
-/// Returns when the conditions of an add-on on a cluster last changed.
+/// Returns when the conditions of an add-on last changed on any cluster.
 pub(in crate::hub) fn last_change(add_on: &str, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
     let mut fleet = view.index(|fleets: &mut AddOnFleets| fleets.take(add_on))?;
     fleet.read(add_on, view)?;
@@ -49,7 +49,7 @@ pub(in crate::hub) fn last_change(add_on: &str, view: &impl View, now: Timestamp
     Ok(last)
 }
 
-/// Reads the clusters that are not as they were.
+/// Reads the clusters that changed.
 fn read_changed(
     held: Vec<ReportedCluster>,
     states: &BTreeMap<&str, Cow<'_, ClusterState>>,
@@ -90,7 +90,7 @@ mod tests {
         Arc::new(serde_json::from_value(addon).unwrap())
     }
 
-    /// The result of each round is compared with that of a read from nothing.
+    /// Each round compares the result with a read from scratch.
     #[test]
     fn a_cluster_is_read_again_when_its_add_on_or_its_state_is_another() {
         let (done, timed_out) = (ClusterState::Done, ClusterState::TimedOut);

@@ -1,6 +1,6 @@
 //! Keeps the rollouts of an add-on between decisions.
 //!
-//! A cluster is read again when it, its add-on or a configuration that its add-on names has changed. All
+//! A cluster is read again when the cluster, its add-on or a configuration that its add-on names has changed. All
 //! clusters of a placement are read again when their common configurations change.
 
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ use reconcile::{Read, View};
 
 /// A cluster that a placement selects.
 enum Candidate {
-    /// A cluster as the engine takes it, and the configurations behind the hashes that it may be assigned.
+    /// A cluster as engine input, and the configurations for the hashes that it may be assigned.
     Member(Box<Cluster>, Vec<(Hash, Vec<Config>)>),
-    /// A cluster that will never succeed, so that no rollout waits for it, and the reason if it is a
-    /// configuration. See docs/hazards.md#overlapping-placements.
+    /// A cluster that cannot succeed, so that no rollout waits for it, with the reason if it is a configuration.
+    /// See docs/hazards.md#overlapping-placements.
     Absent(Option<ConfigProblem>),
 }
 
 impl KeptRollout {
-    /// Makes a rollout of no cluster.
+    /// Returns a rollout without clusters.
     pub(super) fn new(basis: RolloutBasis, rules: &Input) -> Self {
         let members = MemberRollout::new(rules);
         Self { basis, members, contents: BTreeMap::new(), incomplete: BTreeMap::new() }
@@ -38,7 +38,7 @@ impl KeptRollout {
 }
 
 impl AddOnInput {
-    /// Takes in the clusters of a placement as they are now.
+    /// Updates the clusters of a placement to their current state.
     pub(super) fn update<V: View>(
         &mut self,
         kept: &mut KeptRollout,
@@ -68,7 +68,7 @@ impl AddOnInput {
         Ok(())
     }
 
-    /// Keeps a rollout for a decision that comes when the decisions of the placements are complete.
+    /// Keeps a rollout until the decisions of the placements are complete.
     pub(super) fn postpone(&mut self, placement: &Key, held: Option<KeptRollout>) {
         if let Some(mut held) = held {
             held.members.postpone(&self.changed);
@@ -87,8 +87,8 @@ impl AddOnInput {
         }
     }
 
-    /// Collects the clusters that get other configurations, those that keep theirs and do not say so, and
-    /// those that wait for theirs.
+    /// Collects the clusters that get new configurations, those that keep theirs but do not report it, and those
+    /// that wait for theirs.
     pub(super) fn assign(&self, kept: &KeptRollout, decision: &RolloutDecision, decided: &mut DecidedAddOn) {
         let rollout = &kept.members.rollout;
         for name in rollout.moves() {
@@ -121,7 +121,7 @@ impl AddOnInput {
         view: &impl View,
     ) -> Read<Candidate> {
         let addon = self.fleet.addons.get(name).cloned();
-        // A cluster that cannot be read exists, and counts as unreachable.
+        // An unreadable cluster exists, but counts as unreachable.
         let is_unreadable = self.fleet.unreadable.contains(name);
         let managed = if is_unreadable { None } else { view.get::<ManagedCluster>(&Key::cluster(name))? };
         let is_leaving = addon.as_ref().is_some_and(|addon| addon.metadata.deletion_timestamp.is_some());
@@ -142,17 +142,17 @@ impl AddOnInput {
         let turn = refused.filter(|refused| refused.revision == cluster.wants.0);
         cluster.refused_since = turn.and_then(|refused| refused.turn.as_ref()).map(|turn| turn.0);
         cluster.answers_since = managed.as_deref().and_then(answers_since);
-        // The creation of the cluster is a time of the hub's clock. That of the add-on would not do: during a
-        // first rollout, add-ons appear one after the other.
+        // The creation time of the cluster comes from the hub's clock. The creation time of the add-on would not
+        // work, because add-ons appear one after the other during a first rollout.
         let created = managed.as_ref().and_then(|managed| managed.metadata.creation_timestamp.as_ref());
         cluster.joined = created.map(|created| created.0);
         let applied = addon
             .as_ref()
             .and_then(|addon| config_refs::applied(&addon.status.as_ref()?.config_references))
             .filter(|configs| !configs.is_empty());
-        // A cluster that already succeeded with a revision that may fail elsewhere returns to the one that
-        // succeeded on it before, else to the last good revision of all clusters, and keeps its own. A
-        // revision that succeeded everywhere is the last good one itself.
+        // The target of a rollback: the revision that last succeeded on the cluster, or else the last good
+        // revision of all clusters combined with the cluster's own configurations. A revision that succeeded
+        // everywhere is the last good one itself.
         let good_everywhere = || good.map(|good| resolve([good, &own]));
         let is_other = |configs: &Vec<Config>| address(configs) != cluster.wants.0;
         let good_everywhere = good_everywhere();

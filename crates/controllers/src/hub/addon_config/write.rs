@@ -1,4 +1,4 @@
-//! Writes the decisions, in an order that is safe to stop at any point.
+//! Writes the decisions in an order that is safe to stop at any point.
 
 use std::collections::BTreeSet;
 
@@ -61,8 +61,8 @@ impl AddOnInput {
         Ok(plan)
     }
 
-    /// Returns the status with the default configurations. As in OCM they are written for every add-on, also
-    /// where another manager writes the rest.
+    /// Returns the status with the default configurations. As in OCM, they are written for every add-on, even if
+    /// another manager writes the rest.
     fn status(&self, install_progressions: Vec<InstallProgression>) -> ClusterManagementAddOnStatus {
         ClusterManagementAddOnStatus {
             default_config_references: config_refs::default_references(&self.defaults),
@@ -75,7 +75,7 @@ impl AddOnInput {
         StatusWrite::of_status(self.cma.as_ref(), self.cma.status.as_ref(), &status)
     }
 
-    /// Keeps what the next decision needs.
+    /// Stores the state that the next decision needs.
     pub(super) fn keep(self, view: &impl View) -> Read<()> {
         let Self { name, fleet, .. } = self;
         view.index(|fleets: &mut AddOnFleets| fleets.keep(&name, fleet))
@@ -122,7 +122,7 @@ impl AddOnInput {
         change.events(&*self.cma)
     }
 
-    /// Writes snapshots first, then the records of the policy, then the clusters.
+    /// Writes the snapshots first, then the records of the policy, then the clusters.
     fn write(&self, plan: &mut Plan, decided: DecidedAddOn, view: &impl View, now: Timestamp) -> Read<()> {
         let DecidedAddOn { assigned, returning, ready, waiting, memories, policy, records, .. } = decided;
         let (installed, refused) = (decided.installed, decided.refused);
@@ -140,8 +140,8 @@ impl AddOnInput {
             plan.step([Action::create(Object::from_typed(&Namespace { metadata, ..Namespace::default() }))]);
         }
         plan.step(snapshots);
-        // A strategy that stops on failures stays in force when an invalid one follows, so it must be
-        // remembered before. The records of a policy that is not in force any more need another one too.
+        // A strategy that stops on failures stays in force when an invalid one follows, so it must be remembered
+        // before that. The records of a policy that no longer applies need a new policy too.
         let strategies = memories.iter().filter_map(|memory| memory.strategy.as_ref());
         let mut valid = strategies.filter_map(|wire| Strategy::read(wire, None).ok());
         let has_records = !records.is_empty() || valid.any(|strategy| strategy.stops_on_failures());
@@ -151,13 +151,13 @@ impl AddOnInput {
         }
         let clusters: BTreeSet<&String> =
             assigned.keys().chain(self.incomplete.keys()).chain(&ready).chain(&waiting).collect();
-        // One step: what the API server refuses to create holds back no other cluster.
+        // In a single step, an add-on that the API server rejects blocks no other cluster.
         let installed = installed.iter().map(|cluster| install(&self.cma, cluster, view));
         let mut writes: Vec<Action> = installed.filter_map(Read::transpose).collect::<Read<_>>()?;
         writes.extend(needs_policy.then(rollout_policy::create_default));
         let subject = RolloutOwner::AddOn(&self.name);
         writes.extend(rollout_policy::forget_elsewhere(subject, policy.as_deref(), view)?);
-        // Most clusters get the same configurations, so their template is read once.
+        // Most clusters get the same configurations, so their template is read only once.
         let mut last: Option<(&Vec<Config>, Option<registration::Sources>)> = None;
         for (cluster, addon) in clusters.into_iter().filter_map(|name| self.fleet.addons.get_key_value(name))
         {
@@ -178,8 +178,8 @@ impl AddOnInput {
                 let conditions = &mut new.status.get_or_insert_default().conditions;
                 set_condition(conditions, problem.of_cluster(), now);
             } else {
-                // Managers of their own may render an add-on by the names of its configurations. They wait
-                // for this condition.
+                // Other managers may render an add-on from the names of its configurations. They wait for this
+                // condition.
                 let is_ready = ready.contains(cluster);
                 progress::configured(&mut new.status.get_or_insert_default().conditions, is_ready, now);
             }
@@ -192,13 +192,13 @@ impl AddOnInput {
     }
 }
 
-/// Returns reason and message of the condition about the rollout on a placement.
+/// Returns the reason and message of the condition for the rollout on a placement.
 fn progressing(progression: &InstallProgression) -> (&str, &str) {
     let condition = find_condition(&progression.conditions, PROGRESSING);
     condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())).unwrap_or_default()
 }
 
-/// Returns the names of the configurations that are rolled out on a placement, the templates first.
+/// Returns the names of the configurations being rolled out on a placement, templates first.
 fn names_of(progression: &InstallProgression) -> String {
     let mut names: Vec<_> = desired(progression)
         .filter_map(|(_, resource, config)| Some((resource != "addontemplates", config?.name.as_str())))
@@ -207,7 +207,7 @@ fn names_of(progression: &InstallProgression) -> String {
     names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the configurations that are rolled out on a placement.
+/// Returns the configurations being rolled out on a placement.
 fn desired(progression: &InstallProgression) -> impl Iterator<Item = (&str, &str, Option<&ConfigSpecHash>)> {
     progression
         .config_references

@@ -25,10 +25,10 @@ use engine::addon::{config_refs, snapshot, template};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Plan, Query, Read, StatusWrite, View};
 
-/// The wait for a snapshot that exists on the hub but is not in the cache yet.
+/// Delay for a snapshot that exists on the hub but is not in the cache yet.
 const SNAPSHOT_RECHECK: SignedDuration = SignedDuration::from_secs(1);
 
-/// Returns the image registries that a cluster asks for.
+/// Returns the image registries that a cluster sets.
 pub(super) fn registries(cluster: &ManagedCluster) -> Option<&str> {
     cluster.annotation(IMAGE_REGISTRIES_ANNOTATION)
 }
@@ -40,14 +40,14 @@ pub(super) struct AddOnDeployment {
     /// The configurations that the rollout assigned.
     pub(super) configs: Vec<Config>,
     pub(super) has_template: bool,
-    /// The contents of the configurations; `Ok(None)` while no configuration is assigned or its snapshot has
-    /// not been read.
+    /// The contents of the configurations; `Ok(None)` while no configuration is assigned or its snapshot has not
+    /// been read.
     pub(super) sources: Result<Option<Arc<Sources>>, AddOnError>,
     /// The permissions that the agent should have.
     permissions: Vec<RoleBinding>,
-    /// The permissions that it has.
+    /// The permissions that the agent has.
     bindings: Vec<Arc<RoleBinding>>,
-    /// The health that its works report.
+    /// The health that the works report.
     pub(super) works_status: WorksStatus,
 }
 
@@ -56,8 +56,8 @@ impl AddOnDeployment {
         let (name, namespace) = (addon.name(), addon.namespace());
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(name))?;
         let Some(cluster) = view.get::<ManagedCluster>(&Key::cluster(namespace))? else { return Ok(None) };
-        // The garbage collector deletes the add-ons after their ClusterManagementAddOn. Their hooks then run
-        // with the configurations of their snapshots.
+        // The garbage collector deletes the add-ons on clusters after their ClusterManagementAddOn. Their hooks
+        // then run with the configurations from their snapshots.
         let is_ours = cma.as_ref().map_or(addon.is_terminating(), |cma| config_refs::is_managed(cma));
         if !is_ours {
             return Ok(None);
@@ -73,7 +73,7 @@ impl AddOnDeployment {
         let policies = rollout_policy::policies_for(RolloutOwner::AddOn(name), view)?;
         let policy = rollout_policy::choose(&policies, RolloutOwner::AddOn(name));
         let needs_health = !rollout_policy::applied_suffices(&policies);
-        // Without a policy of people, the add-on of a manager succeeds as in OCM: when it is applied.
+        // Without a person's policy, an add-on with its own manager succeeds as in OCM: once it is applied.
         let needs_condition = needs_health && !has_template && of_people(policy.map(Arc::as_ref)).is_some();
         let mut deployment = Self {
             works_status: WorksStatus::NoWorks,
@@ -134,7 +134,7 @@ impl AddOnDeployment {
         self.live.addon.name()
     }
 
-    /// Plans the deployment. `deployed` is when the hub first wrote for the rollout.
+    /// Plans the deployment. `deployed` is the time of the hub's first write for the rollout.
     pub(super) fn plan(&self, deployed: Option<Timestamp>, now: Timestamp) -> Plan {
         let mut plan = Plan::nothing();
         if !self.cluster.spec.hub_accepts_client {
@@ -172,8 +172,8 @@ impl AddOnDeployment {
         plan
     }
 
-    /// Returns whether the agent has all permissions that it should have. An add-on without configurations
-    /// has not been deployed, and the agent of a cluster that the hub does not accept should have none.
+    /// Returns true if the agent has all permissions that it should have. An add-on without configurations has not
+    /// been deployed, and an agent on a cluster that the hub does not accept should have none.
     pub(super) fn is_permitted(&self) -> bool {
         let has = |wanted: &RoleBinding| self.bindings.iter().any(|held| Key::of(&**held) == Key::of(wanted));
         let needs_none = self.configs.is_empty() || !self.cluster.spec.hub_accepts_client;
@@ -204,7 +204,7 @@ impl AddOnDeployment {
         places.filter(|place| !is_wanted(*place) && self.live.works_at(*place).is_empty()).collect()
     }
 
-    /// Returns whether a work of these parts does not exist yet.
+    /// Returns true if any work of these parts does not exist yet.
     fn misses_works(&self, parts: &[AddOnPart]) -> bool {
         let exists = |place, wanted: &ManifestWork| {
             self.live.works_at(place).iter().any(|work| work.name() == wanted.name())
@@ -212,9 +212,8 @@ impl AddOnDeployment {
         parts.iter().any(|part| part.works.iter().any(|wanted| !exists(part.place, wanted)))
     }
 
-    /// Writes the permissions, then the works, each only if it differs; then deletes the works that are not
-    /// wanted any more. The works stay as they are while the hub cannot deploy to the cluster that hosts the
-    /// add-on.
+    /// Writes the permissions, then the works, if they differ; then deletes surplus works. While the hub cannot
+    /// deploy to the hosting cluster, the works are left unchanged.
     fn deploy(&self, plan: &mut Plan, parts: &[AddOnPart]) {
         let held =
             |wanted: &RoleBinding| self.bindings.iter().find(|held| Key::of(&***held) == Key::of(wanted));
@@ -225,21 +224,20 @@ impl AddOnDeployment {
             plan.step(step.into_iter().map(|work| Action::apply_unchanged(work.wanted, work.live)));
         }
         plan.step(surplus.into_iter().map(Action::delete));
-        // The agent of the earlier version needed its permissions until now.
+        // The agent of the previous version needed its permissions until now.
         let is_wanted =
             |held: &RoleBinding| self.permissions.iter().any(|wanted| Key::of(wanted) == Key::of(held));
         plan.step(remove(self.bindings.iter().filter(|held| !is_wanted(held))));
     }
 }
 
-/// Returns the permissions on the hub that the agent of an add-on has on one cluster, in every namespace.
+/// Returns the permissions on the hub of an add-on's agent on one cluster, in all namespaces.
 pub(super) fn bindings_of(addon: &Key, view: &impl View) -> Read<Vec<Arc<RoleBinding>>> {
     let mut bindings = view.list::<RoleBinding>(Query::label(CLUSTER_NAME_LABEL, &addon.namespace))?;
     bindings.retain(|binding| registration::addon_of_binding(binding).as_ref() == Some(addon));
     Ok(bindings)
 }
 
-/// Revokes permissions.
 pub(super) fn remove<'a>(bindings: impl IntoIterator<Item = &'a Arc<RoleBinding>>) -> Vec<Action> {
     let living = bindings.into_iter().filter(|binding| !binding.is_terminating());
     living.map(|binding| Action::delete(binding.as_ref())).collect()

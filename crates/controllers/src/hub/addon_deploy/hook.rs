@@ -1,6 +1,6 @@
-//! The deletion of an add-on that has jobs to run on its cluster first.
+//! The deletion of an add-on with pre-delete jobs on its cluster.
 //!
-//! A finalizer holds the add-on from before its first work until its jobs are complete. Its works and its
+//! A finalizer, set before the first work is written, keeps the add-on until its jobs complete. Its works and
 //! permissions stay until then.
 
 use jiff::Timestamp;
@@ -14,9 +14,9 @@ use engine::addon::live::{AddOnPart, JOB_FINALIZERS, Jobs, NeededFinalizers};
 use reconcile::{Action, Event, EventType, Plan, StatusWrite};
 
 impl AddOnDeployment {
-    /// Adds the finalizers that an add-on needs for its jobs and for its works on another cluster, and
-    /// removes those that it does not need; `None` if that is done already. The plan writes nothing else,
-    /// because the write changes the version of the add-on.
+    /// Adds the finalizers for pre-delete jobs and for works on another cluster, and removes unneeded ones; `None`
+    /// if they are correct. The plan writes nothing else, because the write changes the resource version of the
+    /// add-on.
     pub(super) fn hold(&self, parts: &[AddOnPart]) -> Option<Plan> {
         let NeededFinalizers { needed, unneeded } = self.live.finalizers(parts)?;
         let add = Action::add_finalizers(&*self.live.addon, &needed);
@@ -26,8 +26,8 @@ impl AddOnDeployment {
         Some(plan)
     }
 
-    /// Runs the jobs of an add-on that is being deleted. When they are complete, deletes its works on other
-    /// clusters and removes the finalizers.
+    /// Runs the jobs of an add-on that is being deleted. When they complete, deletes its works on other clusters
+    /// and removes the finalizers.
     pub(super) fn finish(&self, now: Timestamp) -> Plan {
         let addon = &*self.live.addon;
         if !self.live.has_jobs() {

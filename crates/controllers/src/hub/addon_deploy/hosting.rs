@@ -1,4 +1,4 @@
-//! The cluster that hosts a part of an add-on, and the works of the add-on.
+//! The cluster that hosts part of an add-on, and the works of the add-on.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use engine::addon::live::{LiveAddOn, was_hosted};
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// Reads the works of an add-on, and the cluster that hosts a part of it.
+/// Reads the works of an add-on and its hosting cluster.
 pub(super) fn live(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<LiveAddOn> {
     let host = match hosting_cluster(&addon) {
         Some(name) => Host::judge(name, view.get::<ManagedCluster>(&Key::cluster(name))?),
@@ -28,8 +28,8 @@ pub(super) fn live(addon: Arc<ManagedClusterAddOn>, view: &impl View) -> Read<Li
     Ok(LiveAddOn::new(addon, host, here, elsewhere))
 }
 
-/// Deletes the works that other clusters host, and removes the finalizers of the add-on when the works are
-/// gone. `waits` says whether the add-on waits for that.
+/// Deletes the works on hosting clusters, then removes the finalizers of the add-on. If `waits` is true, agents
+/// get time to remove the works.
 pub(super) fn clean(live: &LiveAddOn, waits: bool, now: Timestamp) -> Plan {
     let mut plan = Plan::nothing();
     let WorksEnd { delete, until } = live.end_hosted(waits, now);

@@ -1,5 +1,5 @@
-//! The memory of the plans of add-ons: first writes of rollouts, the hosting cluster of
-//! each add-on, and the contents of configurations.
+//! State that is kept between plans: the times of first writes, the hosting cluster of each add-on, and the
+//! contents of configurations.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use reconcile::{Change, Index, Observes, Query, Read, View};
 /// The index of the controller.
 #[derive(Default)]
 pub(super) struct DeployIndex {
-    /// When the hub first wrote for the rollout of each add-on that is open.
+    /// For each add-on with an open rollout, when the hub first wrote for it.
     deployed: BTreeMap<Key, Timestamp>,
-    /// The add-ons that each cluster hosts, by its name.
+    /// The add-ons hosted on each cluster, by cluster name.
     hosted: BTreeMap<String, BTreeSet<Key>>,
 }
 
@@ -64,7 +64,8 @@ impl DeployIndex {
         self.deployed.get(key).copied()
     }
 
-    /// Keeps when the hub first wrote for the open rollout of an add-on; `None` if it has not or none is open.
+    /// Stores when the hub first wrote for the open rollout of an add-on; `None` if it has not, or if no rollout
+    /// is open.
     pub(super) fn keep_deployed(&mut self, key: &Key, deployed: Option<Timestamp>) {
         match deployed {
             Some(deployed) => self.deployed.insert(key.clone(), deployed),
@@ -85,14 +86,14 @@ impl DeployIndex {
     }
 }
 
-/// Most contents of configurations that are kept: 16 of 100 kB are 2 MB.
+/// Maximum number of cached configuration contents: 16 of 100 kB are 2 MB.
 const MAX_CONTENTS: usize = 16;
 
-/// The contents of configurations that were read last. Most clusters have the same.
+/// The most recently read configuration contents. Most clusters share the same.
 #[derive(Default)]
 pub(super) struct ReadContents(VecDeque<ReadContent>);
 
-/// The contents of a template and of a deployment configuration, and their snapshots.
+/// The contents of a template and a deployment configuration, and their snapshots.
 struct ReadContent {
     template: Arc<ControllerRevision>,
     config: Option<Arc<ControllerRevision>>,
@@ -108,7 +109,7 @@ impl Index for ReadContents {
 }
 
 impl ReadContents {
-    /// Returns the contents of snapshots. A changed snapshot has another address in the caches.
+    /// Returns the contents of snapshots. A changed snapshot has a different address in the caches.
     pub(super) fn of(
         &mut self,
         template: Arc<ControllerRevision>,
@@ -128,7 +129,7 @@ impl ReadContents {
     }
 }
 
-/// The state of a cluster that decides about the add-ons on it.
+/// The state of a cluster that affects its add-ons.
 #[derive(PartialEq)]
 pub(super) struct ClusterFacts {
     is_accepted: bool,

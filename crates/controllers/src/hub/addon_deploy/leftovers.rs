@@ -1,7 +1,7 @@
-//! The works and the permissions of an add-on that no longer exists.
+//! The works and permissions of an add-on that no longer exists.
 //!
-//! A garbage collector deletes the works as well, by their owner references. A hub may have none, and it
-//! keeps no order.
+//! A garbage collector deletes the works too, by their owner references. But a hub may have none, and it
+//! guarantees no order.
 
 use jiff::Timestamp;
 
@@ -15,11 +15,11 @@ use engine::addon::live::leftovers;
 use object::Key;
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// Deletes the works, and revokes the permissions when the works are gone. An agent that keeps its works has
-/// no permissions for ever.
+/// Deletes the works, and revokes the permissions once the works are gone. An agent that does not delete its works
+/// still loses its permissions after a while.
 ///
-/// The API server says whether the add-on exists: a list may leave it out, and the cache of add-ons may be
-/// older than a work.
+/// Asks the API server whether the add-on exists: a list may not contain it, and the cache of add-ons may be older
+/// than a work.
 pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let here = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, &key.name).within(&key.namespace))?;

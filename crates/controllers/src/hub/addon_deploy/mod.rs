@@ -1,14 +1,13 @@
 //! Deploys an add-on to its cluster and reports its health.
 //!
-//! A cluster that the hub does not accept gets no new works, and its add-ons lose their permissions. The
-//! works of an add-on that no longer exists are deleted, and then its permissions are revoked in every
-//! namespace.
+//! A cluster that the hub does not accept gets no new works, and its add-ons lose their permissions. When an
+//! add-on no longer exists, its works are deleted, and then its permissions are revoked in every namespace.
 //!
-//! The controller renders ManifestWorks and permissions from the snapshots that the rollout assigned. It
-//! writes the status when the rollout on the cluster starts and when it ends, and in between only after a
-//! while ([`status::SLOW_ROLLOUT`]). So a rollout costs a cluster two writes.
+//! The controller renders ManifestWorks and permissions from the snapshots that the rollout assigned. It writes
+//! the status when the rollout on the cluster starts and ends. In between, it writes only if the rollout is slow
+//! ([`status::SLOW_ROLLOUT`]), so a rollout costs two writes per cluster.
 //!
-//! A part of an add-on may run on another cluster, which hosts it. That cluster wakes the add-on too.
+//! Part of an add-on may run on a hosting cluster, whose changes also wake the add-on.
 
 mod deployment;
 mod hook;
@@ -92,7 +91,7 @@ impl Controller for AddOnDeployController {
             return Ok(hosting::clean(&hosting::live(addon, view)?, false, now));
         };
         if is_deleted {
-            // The finalizers of another add-on are those of its own manager.
+            // An add-on without a template has its own manager, which handles its finalizers.
             return Ok(if deployment.has_template { deployment.finish(now) } else { Plan::nothing() });
         }
         let deployed = view.index(|index: &mut DeployIndex| index.deployed(key))?;

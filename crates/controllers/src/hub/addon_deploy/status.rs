@@ -20,49 +20,49 @@ use engine::work;
 use object::duration::later;
 use reconcile::Plan;
 
-/// How long a rollout on the cluster may take before the status says why it takes so long, after the hub has
-/// written what the agent needs: in a large fleet its own writes take as long, and one more for each cluster
-/// would delay them further.
+/// Time that a rollout may take on a cluster, after the hub has written what the agent needs, before the status
+/// gives the reason for the delay. In a large fleet, the hub's own writes take as long, and another one per
+/// cluster would delay them further.
 pub(super) const SLOW_ROLLOUT: SignedDuration = SignedDuration::from_secs(10);
-/// The condition times that the hub writes are in the future by less than this, because they are rounded.
+/// Condition times that the hub writes are rounded, so they may be in the future by less than this.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 
 /// The outcome of the hub's part of the deployment.
 #[derive(Default)]
 pub(super) struct DeployOutcome {
-    /// Why nothing could be rendered.
+    /// The reason that nothing could be rendered.
     pub(super) error: Option<String>,
-    /// When the hub first wrote for the rollout.
+    /// The time of the hub's first write for the rollout.
     pub(super) deployed: Option<Timestamp>,
     /// The parts of the add-on that have no works and need none.
     pub(super) empty: Vec<Place>,
-    /// Whether a work does not exist yet that the add-on should have.
+    /// True if the add-on should have a work that does not exist yet.
     pub(super) misses_works: bool,
 }
 
 impl DeployOutcome {
-    /// Returns whether the template has nothing to deploy, and nothing that it deployed before is left.
+    /// Returns true if the template deploys nothing, and nothing is left from an earlier deployment.
     fn is_empty(&self) -> bool {
         [Place::Managed, Place::Hosting].iter().all(|place| self.empty.contains(place))
     }
 }
 
-/// Returns when the hub first wrote for a rollout that is assigned since `started`. `deployed` is when it did
-/// before this plan, perhaps for an earlier assignment.
+/// Returns the time of the hub's first write for a rollout that was assigned at `started`. `deployed` is the time
+/// of the first write before this plan, maybe for an earlier assignment.
 fn first_write(
     started: Option<Timestamp>,
     deployed: Option<Timestamp>,
     writes: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    // A time in the future was kept before the clock was set back.
+    // A time in the future was stored before the clock was set back.
     let counts =
         |deployed: &Timestamp| *deployed <= now && started.is_none_or(|started| *deployed >= started);
     deployed.filter(counts).or(writes.then_some(now))
 }
 
 impl AddOnDeployment {
-    /// Fills in the status of the add-on.
+    /// Sets the status of the add-on.
     pub(super) fn report(
         &self,
         plan: &mut Plan,
@@ -77,7 +77,7 @@ impl AddOnDeployment {
             self.live.host.report(&mut status.conditions, now);
         }
         let references = &mut status.config_references;
-        // A rollout that is complete stays so; afterwards the condition Available reports the health.
+        // A completed rollout stays complete; afterwards, the condition Available reports the health.
         let outcome = if has_completed { None } else { self.outcome(&verdict) };
         let has_ended = has_completed || outcome.is_some();
         match outcome {
@@ -90,11 +90,11 @@ impl AddOnDeployment {
                 set_condition(&mut status.conditions, outcome, now);
             }
             None => {
-                // A time in the future was written by a clock that was ahead, unless it is less than the
-                // rounding of condition times.
+                // A time in the future comes from a clock that was ahead, unless it is within the rounding of
+                // condition times.
                 let started = started.filter(|started| now.duration_until(*started) < ROUNDING);
                 let until = started.map(|started| later(verdict.deployed.unwrap_or(started), SLOW_ROLLOUT));
-                // What has gone wrong for certain is reported at once.
+                // A definite failure is reported immediately.
                 let may_pass = trouble.is_none() || matches!(self.works_status, WorksStatus::NotReady(_));
                 if let Some(until) = until.filter(|until| *until > now && may_pass) {
                     plan.wake(until);
@@ -118,7 +118,7 @@ impl AddOnDeployment {
         self.report_health(&mut status.conditions, finds_health, now);
     }
 
-    /// Returns when the hub first wrote for the open rollout, with this plan.
+    /// Returns the time of the hub's first write for the open rollout, including this plan.
     pub(super) fn deployed(
         &self,
         before: Option<Timestamp>,
@@ -129,8 +129,8 @@ impl AddOnDeployment {
         first_write(self.started(), before, writes, now).filter(|_| !self.has_completed())
     }
 
-    /// Returns whether the rollout of the assigned configurations is complete. A cluster that returns to the
-    /// configurations that it last ran with success is not, before its works are as they were.
+    /// Returns true if the rollout of the assigned configurations is complete. A cluster that returns to its last
+    /// good configurations is not complete until its works are restored.
     fn has_completed(&self) -> bool {
         let progressing = self.live.addon.condition(PROGRESSING);
         if progressing.is_some_and(|condition| condition.reason != progress::COMPLETED) {
@@ -172,8 +172,7 @@ impl AddOnDeployment {
         }
     }
 
-    /// Returns whether the add-on works as its configuration says, after the rollout on the cluster has
-    /// ended.
+    /// Returns the `Degraded` condition after the rollout on the cluster has ended.
     fn degraded(&self, verdict: &DeployOutcome) -> Option<Observation> {
         let works = match &self.works_status {
             WorksStatus::NoWorks if verdict.is_empty() => &WorksStatus::Done,
@@ -184,7 +183,7 @@ impl AddOnDeployment {
         Some(if degraded.status == True { degraded.message(message) } else { degraded })
     }
 
-    /// Returns whether the objects of each part of the add-on are applied, as far as that is known.
+    /// Returns the conditions that say whether the objects of each part of the add-on are applied, if known.
     fn applied(&self, verdict: DeployOutcome) -> Vec<Observation> {
         let DeployOutcome { error, deployed: _, empty, misses_works: _ } = verdict;
         if let Some(error) = error {
@@ -209,8 +208,8 @@ impl AddOnDeployment {
         }
     }
 
-    /// Returns since when the add-on has what it is to run: its assignment, or its creation if nothing is
-    /// assigned. `None` if its rollout has ended before.
+    /// Returns when the open rollout started: the time of the assignment or, if nothing is assigned, the creation
+    /// of the add-on. `None` if the rollout has ended.
     fn started(&self) -> Option<Timestamp> {
         let progressing = self.live.addon.condition(PROGRESSING);
         let created = || self.live.addon.metadata.creation_timestamp.as_ref().map(|created| created.0);
@@ -218,8 +217,8 @@ impl AddOnDeployment {
             .map_or_else(created, |condition| condition.is_true().then_some(condition.last_transition_time.0))
     }
 
-    /// Says what the rollout on the cluster waits for, in OCM's words where it has some. While a
-    /// configuration is assigned, `Progressing` stays True, because the deadline counts from its time.
+    /// Reports what the rollout on the cluster waits for, in OCM's words if OCM has any. While a configuration is
+    /// assigned, `Progressing` stays True, because the deadline counts from its transition time.
     fn report_open(&self, conditions: &mut Vec<Condition>, verdict: &DeployOutcome, now: Timestamp) {
         let lacks = |type_: &str| find_condition(conditions, type_).is_none();
         let is_assigned = !self.configs.is_empty();
@@ -257,15 +256,15 @@ impl AddOnDeployment {
         set_condition(conditions, wait, now);
     }
 
-    /// Returns what is wrong with the assigned configuration on the cluster, in the words of the cluster; `None`
-    /// while it only progresses.
+    /// Returns the problem with the assigned configuration, in the cluster's words; `None` if it is only
+    /// progressing.
     fn trouble(&self) -> Option<String> {
         match &self.works_status {
             WorksStatus::Refused(why) => Some(why.clone()),
             WorksStatus::NotHealthy(_) | WorksStatus::Failed(_) => {
                 self.works().iter().find_map(|work| work::pod_trouble(work))
             }
-            // The failure to apply an object may pass by itself.
+            // A failure to apply an object may be temporary.
             WorksStatus::NotReady(why) => Some(why.clone()),
             WorksStatus::NoWorks
             | WorksStatus::OtherConfig
@@ -274,7 +273,7 @@ impl AddOnDeployment {
         }
     }
 
-    /// Returns a message with the reason of the pods that is not in it.
+    /// Appends the reason from the pods to a message that does not contain it.
     fn with_trouble(&self, why: &str) -> String {
         match self.trouble() {
             Some(trouble) if !why.contains(&trouble) => format!("{trouble} ({why})"),
@@ -282,9 +281,9 @@ impl AddOnDeployment {
         }
     }
 
-    /// Reports an error of an open rollout before its deadline, and takes it back when it is over.
+    /// Reports an error of an open rollout before its deadline, and clears it when it is over.
     fn report_trouble(&self, conditions: &mut Vec<Condition>, trouble: Option<&str>, now: Timestamp) {
-        // Other reasons are those of refused permissions and works, which end otherwise.
+        // Other reasons come from rejected permissions and works, which are cleared elsewhere.
         let is_by_works = |held: &Condition| held.is_true() && degraded::is_by_works(&held.reason);
         let is_degraded = find_condition(conditions, DEGRADED).is_some_and(is_by_works);
         let degraded = trouble.and_then(|_| degraded::condition(&self.live.host, None, &self.works_status));
@@ -297,7 +296,7 @@ impl AddOnDeployment {
         set_condition(conditions, observed, now);
     }
 
-    /// Returns the kind of a configuration that the add-on names and does not support.
+    /// Returns a configuration that the add-on names but whose kind it does not support.
     fn unsupported(&self) -> Option<&AddOnConfig> {
         let supported = &self.live.addon.status.as_ref()?.supported_configs;
         let is_supported = |config: &&AddOnConfig| {
@@ -306,8 +305,8 @@ impl AddOnDeployment {
         self.live.addon.spec.configs.iter().find(|config| !supported.is_empty() && !is_supported(config))
     }
 
-    /// Reports the health. `finds_health` says whether the status already records that the hub judges the
-    /// health; otherwise the agent writes the same condition.
+    /// Reports the health. `finds_health` is true if the status already records that the hub judges the health;
+    /// otherwise the agent writes the same condition.
     fn report_health(&self, conditions: &mut Vec<Condition>, finds_health: bool, now: Timestamp) {
         let finds_health = finds_health && self.has_template;
         let unknown = |reason: &str, why: &str| Observation::new(AVAILABLE, Unknown, reason).message(why);

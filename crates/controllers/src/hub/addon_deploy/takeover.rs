@@ -1,8 +1,8 @@
-//! Removes the permissions that OCM's manager of templates made for the agents of an add-on, as soon as ours
-//! replace them.
+//! Removes the permissions that OCM's template manager created for the agents of an add-on, once ours replace
+//! them.
 //!
-//! OCM names such a RoleBinding without the role and without the cluster, and binds the agents of all
-//! clusters in each. See docs/hazards.md#bindings-across-clusters.
+//! OCM names such a RoleBinding without the role and the cluster, and each binds the agents of all clusters. See
+//! docs/hazards.md#bindings-across-clusters.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use object::duration::later;
 use object::{Key, Metadata as _, refers_to};
 use reconcile::{Action, Controller, Plan, Read, View, Watches};
 
-/// How often it looks whether the permissions of all clusters are replaced.
+/// Interval between checks whether the permissions of all clusters have been replaced.
 const RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
 pub(crate) struct AddOnTakeoverController;
@@ -57,9 +57,9 @@ impl Controller for AddOnTakeoverController {
     }
 }
 
-/// Returns whether the agents that need a binding have their own. One in the namespace of a cluster is owned
-/// by the add-on there; any other one serves all clusters. None found is not replaced: a list may leave them
-/// out.
+/// Returns true if all agents that need a binding have their own. A binding in a cluster's namespace is owned by
+/// the add-on there; any other binding serves all clusters. Returns false if no agent is found, because a list may
+/// not contain them.
 fn is_replaced(binding: &RoleBinding, addon: &str, view: &impl View) -> Read<bool> {
     let mut owners = binding.metadata.owner_references.iter().flatten();
     let addons: Vec<Arc<ManagedClusterAddOn>> =
