@@ -1,4 +1,4 @@
-//! The approval of a plan by a person, where the ConfigRepo asks for it.
+//! The approval of a plan by a person, if the ConfigRepo requires it.
 
 use super::commit::Commit;
 use super::draft::{Draft, MAX_LISTED};
@@ -10,13 +10,13 @@ use object::Metadata as _;
 use object::text::short_commit;
 use reconcile::View;
 
-/// Says that a commit waits for the approval of its plan. A commit with the objects that are applied already
-/// changes nothing and needs none.
+/// Returns the readiness of a commit that waits for the approval of its plan. A commit whose objects are already
+/// applied changes nothing and needs no approval.
 pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readiness> {
     draft.status.held_plan.clear();
     match draft.repo.spec.plan_approval {
         PlanApproval::NotRequired => return None,
-        // An unknown value gets the safest meaning.
+        // Treat an unknown value as the safest one.
         PlanApproval::Required | PlanApproval::Other(_) => {}
     }
     let applied = draft.status.applied.as_ref();
@@ -40,11 +40,10 @@ pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readin
     Some(Readiness::new(Phase::Stalled, PLAN_NOT_APPROVED, message))
 }
 
-/// Lists what a commit does to objects of the hub. `owned` is the inventory so far, and `sync` the plan of a
-/// commit without problems.
+/// Lists the changes that a commit makes to objects of the hub. `owned` is the current inventory, and `sync` the
+/// plan of a commit without problems.
 ///
-/// Drift does not change the lists: an object differs from the commit if another version of it was applied
-/// last.
+/// Drift does not affect the lists: an object counts as changed if another version of it was applied last.
 pub(super) fn changes(
     commit: &Commit<'_>,
     owned: &Inventory,
@@ -53,7 +52,7 @@ pub(super) fn changes(
 ) -> HeldChanges {
     let (mut created, mut changed) = (Vec::new(), Vec::new());
     for wanted in &commit.desired.objects {
-        // A kind that cannot be read is defined by the commit, so none of its objects exists.
+        // The commit defines a kind that cannot be read, so none of its objects exists.
         let live = view.observed(&wanted.reference).ok().flatten();
         let is_left = match wanted.apply {
             ApplyRule::Ignore => true,
@@ -79,7 +78,7 @@ pub(super) fn changes(
     }
 }
 
-/// Returns the first of some objects, and their number; `None` if there are none.
+/// Returns the first objects of a list and the total number; `None` if there are none.
 fn listed(ids: &[ObjectId]) -> Option<ListedObjects> {
     let total = i32::try_from(ids.len()).unwrap_or(i32::MAX);
     let objects = ids.iter().take(MAX_LISTED).map(|id| id.entry("")).collect();

@@ -16,11 +16,11 @@ use object::{Key, Metadata as _};
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, Source, SourceIdentity, View};
 use render::{Closure, RandomValues, RenderError, RenderMemo, render_again};
 
-/// Most objects of one repository. The caches hold each as the commit has it and as the hub has it, which takes
-/// 100 MB for 5,000 objects of 10 kB.
+/// Maximum number of objects in a repository. The caches hold each object twice, from the commit and from the hub,
+/// which takes 100 MB for 5,000 objects of 10 kB.
 const MAX_OBJECTS: usize = 5000;
 
-/// Time limit of the rendering of a ConfigRepo: 5,000 objects render in seconds, and a repository that takes minutes is a
+/// Time limit for rendering a ConfigRepo. 5,000 objects render in seconds, so a repository that takes minutes is a
 /// mistake.
 const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
 
@@ -32,52 +32,52 @@ pub(super) struct Commit<'a> {
     pub(super) identity: &'a RepoIdentity,
 }
 
-/// The objects of a commit, or why it cannot be applied.
+/// The objects of a commit, or the reason that it cannot be applied.
 pub(super) type Completed = Result<Arc<Desired>, Incomplete>;
 
-/// Why a commit cannot be applied.
+/// The reason that a commit cannot be applied.
 #[derive(Clone, Debug)]
 pub(super) enum Incomplete {
-    /// It has mistakes.
+    /// The commit has mistakes.
     Problems(Arc<Vec<Problem>>),
-    /// These releases of charts need random values first.
+    /// These chart releases need random values first.
     Undrawn(Arc<Vec<Key>>),
 }
 
-/// The input of the objects of a commit.
+/// The input for completing the objects of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Completion {
     repo: Key,
     /// The directory to render.
     path: String,
-    /// The namespace of objects that name none.
+    /// The namespace for objects that set none.
     namespace: String,
-    /// Whether the objects must be in the namespace of the ConfigRepo.
+    /// True if the objects must be in the namespace of the ConfigRepo.
     is_confined: bool,
     random: RandomValues,
     checkout: Arc<Checkout>,
 }
 
-/// A completed commit, and the files that it was rendered from.
+/// A completed commit, and the files from which it was rendered.
 #[derive(Clone, Debug)]
 struct CompletedCommit {
     completion: Completion,
     /// `None` if the commit could not be rendered.
     closure: Option<Arc<Closure>>,
     completed: Completed,
-    /// The parts of the last rendering, of this commit or of an earlier one.
+    /// The parts of the last rendering, of this commit or an earlier one.
     memo: Arc<RenderMemo>,
 }
 
-/// Returns the source of the present spec.
+/// Returns the source, if it matches the current spec.
 pub(super) fn source(repo: &ConfigRepo, view: &impl View) -> Option<Arc<Source>> {
     view.source(&Key::of(repo)).filter(|source| source.identity == SourceIdentity::of(repo))
 }
 
-/// Returns the objects of a commit, completed for a ConfigRepo.
+/// Returns the completed objects of a commit for a ConfigRepo.
 ///
 /// # Errors
-/// The problems of the spec or of the commit, or a read that must be repeated.
+/// Returns the problems of the spec or the commit, or a read that must be repeated.
 pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl View) -> Read<Completed> {
     if let Some(problem) = spec_problem(repo) {
         return Ok(Err(Incomplete::of(vec![problem])));
@@ -92,11 +92,11 @@ pub(super) fn completed(repo: &ConfigRepo, checkout: &Arc<Checkout>, view: &impl
     }
 }
 
-/// Returns the objects that ConfigRepos of one repository have at each of some commits of it together. One
+/// Returns the combined objects of several ConfigRepos of one repository, for each of several commits. A commit
 /// that cannot be rendered has none.
 ///
 /// # Errors
-/// A read that must be repeated.
+/// Fails if a read must be repeated.
 pub(super) fn wanted(of: &[(&ConfigRepo, &Arc<Checkout>)], view: &impl View) -> Read<Arc<Wanted>> {
     let completions = of.iter().map(|(repo, checkout)| Completion::of(repo, checkout, view)).collect();
     match view.memo(Completions(completions)) {
@@ -105,10 +105,10 @@ pub(super) fn wanted(of: &[(&ConfigRepo, &Arc<Checkout>)], view: &impl View) -> 
     }
 }
 
-/// Objects by the id of a commit.
+/// The objects by commit id.
 pub(super) type Wanted = BTreeMap<String, BTreeSet<ObjectId>>;
 
-/// The input of the objects of several ConfigRepos.
+/// The input for the objects of several ConfigRepos.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Completions(Vec<Completion>);
 
@@ -148,7 +148,7 @@ impl Memo for Completion {
         DEADLINE
     }
 
-    /// Completes the commit, unless the last completion of the ConfigRepo depends on the same inputs.
+    /// Completes the commit, unless the last completion of the ConfigRepo has the same inputs.
     fn compute(&self, last: Option<&CompletedCommit>, cancel: &Cancel) -> CompletedCommit {
         if let Some(last) = last.filter(|last| last.holds_for(self)) {
             return CompletedCommit { completion: self.clone(), ..last.clone() };
@@ -185,7 +185,7 @@ impl Completion {
         }
     }
 
-    /// Renders the commit with the parts of the last rendering, and completes the objects that differ.
+    /// Renders the commit, reusing parts of the last rendering, and completes the objects that differ.
     fn render(
         &self,
         memo: &mut RenderMemo,
@@ -224,8 +224,8 @@ impl Completion {
 }
 
 impl CompletedCommit {
-    /// Returns whether a completion with other inputs has the same result. A failed rendering holds for its
-    /// own commit only.
+    /// Returns true if a completion with other inputs has the same result. A failed rendering is valid only for
+    /// its own commit.
     fn holds_for(&self, completion: &Completion) -> bool {
         let Completion { repo, path, namespace, is_confined, random, checkout } = &self.completion;
         let is_same_spec = (repo, path, namespace, is_confined)
@@ -236,13 +236,13 @@ impl CompletedCommit {
     }
 }
 
-/// Returns the directory of a ConfigRepo in its repository; empty for the root, which `.` and `/` name too.
+/// Returns the directory of a ConfigRepo in its repository. It is empty for the root, also for `.` and `/`.
 pub(super) fn directory(repo: &ConfigRepo) -> String {
     let segments = repo.spec.path.split('/').filter(|segment| !matches!(*segment, "" | "."));
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Returns the reason why no commit can be applied under the spec.
+/// Returns the reason that no commit can be applied with this spec.
 fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     if follows_its_own_report(repo) {
         let message = "spec.report.branch is the branch that is followed, so every report would be a new commit to apply; give the report a branch of its own";
@@ -251,14 +251,13 @@ fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     None
 }
 
-/// Returns whether every report would be a new commit on the branch that the ConfigRepo follows.
+/// Returns true if every report would be a new commit on the branch that the ConfigRepo follows.
 fn follows_its_own_report(repo: &ConfigRepo) -> bool {
     let Some(report) = &repo.spec.report else { return false };
     follows(repo, url_of(report, repo), &report.branch)
 }
 
-/// Formats an error as `file:line: field: message; hint`. The excerpt is left out, because it needs lines of
-/// its own.
+/// Formats an error as `file:line: field: message; hint`, without the excerpt, which needs separate lines.
 fn one_line(error: &RenderError) -> String {
     let bare = RenderError { excerpt: Vec::new(), hint: None, through: Vec::new(), ..error.clone() };
     let hint = error.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();

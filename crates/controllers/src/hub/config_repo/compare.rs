@@ -1,8 +1,8 @@
-//! Compares live objects with a commit as the API server understands both.
+//! Compares live objects with a commit in the same way as the API server.
 //!
-//! API servers store some values in another form than they get them: quantities, the `stringData` of a Secret, empty
-//! values. So only an object that reads the same is known to be the same. For any other, a dry run of a server-side
-//! apply says what the API server would make of it.
+//! API servers normalize some values when they store them: quantities, the `stringData` of a Secret, and empty
+//! values. Therefore only objects that read the same are known to be equal. For all others, a dry run of a
+//! server-side apply shows the result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use object::fields::first_difference;
 use object::{Key, Object};
 use reconcile::{Read, ReadErrorReason, View};
 
-/// Differences after which no more dry runs are made: the commit is not applied, and each of them is a request.
+/// Number of differences after which no more dry runs are made. Each is a request, and the commit is not applied
+/// anyway.
 const ENOUGH: usize = 10;
 
 /// Compares objects one after the other.
 pub(super) struct Comparison<'a, V> {
     identity: &'a RepoIdentity,
     view: &'a V,
-    /// The differences that the API server has confirmed.
+    /// The number of differences that the API server has confirmed.
     confirmed: usize,
 }
 
@@ -30,11 +31,11 @@ impl<'a, V: View> Comparison<'a, V> {
         Self { identity, view, confirmed: 0 }
     }
 
-    /// Names a field that the live object does not have as the commit wants it; `None` if the API server would leave the
-    /// object as it is.
+    /// Returns a field in which the live object differs from the commit; `None` if the API server would leave the
+    /// object unchanged.
     ///
     /// # Errors
-    /// The API server has not answered yet.
+    /// Fails if the API server has not answered yet.
     pub(super) fn difference(&mut self, live: &Object, wanted: &Object) -> Read<Option<String>> {
         let Some(field) = first_difference(live, wanted) else { return Ok(None) };
         if self.confirmed >= ENOUGH {
@@ -43,7 +44,7 @@ impl<'a, V: View> Comparison<'a, V> {
         let difference = match self.view.dry_run(self.identity.comparison(wanted, live)) {
             Ok(Some(applied)) => first_difference(live, &content(&applied)),
             Ok(None) => Some(field),
-            // Without the permission to write an object, it is compared as it reads.
+            // Without the permission to write an object, compare it as read.
             Err(error) if error.reason == ReadErrorReason::Failed => {
                 Some(format!("{field} (or only its form; {})", error.why))
             }
@@ -54,10 +55,10 @@ impl<'a, V: View> Comparison<'a, V> {
     }
 }
 
-/// Compares the objects that others have created and that a ConfigRepo takes over if they do not differ.
+/// Compares the objects that others created, which a ConfigRepo takes over if they do not differ.
 ///
 /// # Errors
-/// The API server has not answered yet.
+/// Fails if the API server has not answered yet.
 pub(super) fn of_others(
     repo: &Key,
     commit: &Commit<'_>,

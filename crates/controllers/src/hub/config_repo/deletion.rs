@@ -1,5 +1,5 @@
-//! The deletion of a ConfigRepo, the finalizer that delays it until its objects are deleted, and what the
-//! deletion of an object takes from clusters.
+//! The deletion of a ConfigRepo, the finalizer that delays it until its objects are deleted, and the effect of
+//! deleting an object on clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,11 +28,11 @@ use engine::sync::{
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Plan, Precondition, Query, Read, Site, Subresource, View};
 
-/// Deletes the objects of a ConfigRepo if its deletion policy says so, and then removes the finalizer. What
-/// another ConfigRepo requested is handed over before.
+/// Deletes the objects of a ConfigRepo if its deletion policy says so, then removes the finalizer. Objects that
+/// another ConfigRepo has requested are handed over first.
 ///
 /// # Errors
-/// The inventory, the other ConfigRepos or the identity for the deletions have not been read.
+/// Fails if the inventory, the other ConfigRepos or the identity for the deletions have not been read.
 pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     let Some(release) = Action::remove_finalizers(repo, &[names::CONFIG_REPO_FINALIZER]) else {
         return Ok(Plan::nothing());
@@ -74,7 +74,7 @@ pub(super) fn finalize(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> R
     Ok(plan)
 }
 
-/// Plans the deletions of a ConfigRepo that is deleted, and says what they wait for.
+/// Plans the deletions for a ConfigRepo that is being deleted, and reports what they wait for.
 fn delete_all(draft: &mut Draft<'_>, identity: &RepoIdentity, sync: &SyncPlan<'_>) {
     const DELETED: &str = "the ConfigRepo is being deleted";
     draft.plan.step(sync.hand_over.iter().map(|one| identity.hand_over(one)));
@@ -93,7 +93,7 @@ fn delete_all(draft: &mut Draft<'_>, identity: &RepoIdentity, sync: &SyncPlan<'_
         });
 }
 
-/// Reports deletions that wait for an approval; `state` says how the ConfigRepo is otherwise.
+/// Reports deletions that wait for an approval. `state` describes the rest of the ConfigRepo's state.
 pub(super) fn held(state: &str, hold: &DeletionHold) -> Readiness {
     let names: Vec<_> = hold.objects.iter().take(3).map(ToString::to_string).collect();
     let more = if hold.objects.len() > names.len() { ", …" } else { "" };
@@ -109,7 +109,7 @@ pub(super) fn held(state: &str, hold: &DeletionHold) -> Readiness {
     Readiness::new(phase, approval_reasons::DELETIONS_HELD, message)
 }
 
-/// Returns the deletions that wait as the status has them.
+/// Returns the waiting deletions for the status.
 pub(super) fn held_deletions(hold: &DeletionHold) -> HeldDeletions {
     HeldDeletions {
         approval: hold.approval.clone(),
@@ -120,13 +120,13 @@ pub(super) fn held_deletions(hold: &DeletionHold) -> HeldDeletions {
     }
 }
 
-/// Adds the finalizer if the deletion policy needs it and it is not there.
+/// Adds the finalizer if the deletion policy needs it and it is missing.
 pub(super) fn missing_finalizer(repo: &ConfigRepo) -> Option<Action> {
     repo.deletes_objects().then(|| Action::add_finalizers(repo, &[names::CONFIG_REPO_FINALIZER])).flatten()
 }
 
-/// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not ask
-/// again. The mark is the uid, and counts for this object only.
+/// Marks a ClusterManagementAddOn whose deletion a person approved, so that the removal budget does not require a
+/// second approval. The mark is the uid, so it applies only to this object.
 pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     let Deletion { target, uid, is_approved } = deletion;
     let is_asked_again = matches!(owner(&ObjectId::of(target)), Some(RolloutOwner::AddOn(_)));
@@ -141,8 +141,8 @@ pub(super) fn mark_approved(deletion: &Deletion) -> Option<Action> {
     })
 }
 
-/// Takes the mark from ClusterManagementAddOns that the commit has and that live: their deletion was approved
-/// and did not happen. See docs/hazards.md#approval-that-stays.
+/// Removes the mark from existing ClusterManagementAddOns in the commit: their deletion was approved but did not
+/// happen. See docs/hazards.md#approval-that-stays.
 pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
     let mark = json!({"annotations": {names::REMOVAL_DECIDED_ANNOTATION: null}});
     let mut unmarked = Vec::new();
@@ -157,7 +157,7 @@ pub(super) fn unmark(desired: &Desired, view: &impl View) -> Read<Vec<Action>> {
     Ok(unmarked)
 }
 
-/// Returns the rollout that an object of a repository is the subject of.
+/// Returns the rollout that an object of a repository defines.
 pub(super) fn owner(id: &ObjectId) -> Option<RolloutOwner<'_>> {
     subject(&id.group, &id.kind, &id.key)
 }
@@ -170,8 +170,7 @@ fn subject<'k>(group: &str, kind: &str, key: &'k Key) -> Option<RolloutOwner<'k>
     }
 }
 
-/// Returns the number of clusters that have a work of a set. A list of works that is wrongly empty does not
-/// hide them.
+/// Returns the number of clusters that have a work of a set, even if the list of works is wrongly empty.
 pub(super) fn clusters_of(set: &Key, view: &impl View) -> Read<usize> {
     let Ok(label) = replica_set::owner_label(set) else { return Ok(0) };
     let query = Query::label(names::WORK_REPLICA_SET_LABEL, &label);

@@ -1,4 +1,4 @@
-//! ConfigRepos that must be ready before another one applies a new commit.
+//! The dependencies between ConfigRepos, which must be ready before a dependent one applies a new commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// Limit of the ConfigRepos of a cycle that a message names.
+/// Maximum number of ConfigRepos in a cycle that a message lists.
 const MAX_WAY: usize = 50;
 
-/// Says why a new commit waits for other ConfigRepos. A commit that is applied already does not wait: its
-/// objects are still corrected when they drift.
+/// Returns the reason that a new commit waits for other ConfigRepos. A commit that is already applied does not
+/// wait: drift in its objects is still corrected.
 ///
 /// # Errors
-/// A ConfigRepo could not be read.
+/// Fails if a ConfigRepo could not be read.
 pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Read<Option<Readiness>> {
     let unknown = ConfigRepoStatus::default();
     let status = repo.status.as_ref().unwrap_or(&unknown);
@@ -55,7 +55,7 @@ pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) ->
     Ok(None)
 }
 
-/// Returns why `repo` waits for `other`, on which it depends; `None` if it does not.
+/// Returns the reason that `repo` waits for `other`, on which it depends; `None` if it does not.
 fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option<String> {
     if other.is_terminating() {
         return Some("is being deleted".into());
@@ -68,18 +68,18 @@ fn missing(repo: &ConfigRepo, other: &ConfigRepo, checkout: &Checkout) -> Option
     if status.observed_generation != other.metadata.generation || ready.is_none() {
         return Some("has not been reconciled yet".into());
     }
-    // A policy that is held waits for a person, and may wait for the deletions of `repo`.
+    // A held policy waits for a person, and may wait for the deletions of `repo`.
     let is_applied = |reason: &str| (is_drift(reason) || reason == POLICY_HELD) && is_healthy(&status);
     if let Some(ready) = ready.filter(|ready| !(ready.is_true() || is_applied(&ready.reason))) {
         return Some(format!("is not ready: {}", ready.reason));
     }
-    // If both follow one repository, both apply the same commit, so that none is ahead of the other.
+    // If both follow the same repository, both apply the same commit, so that neither is ahead of the other.
     let applied = status.applied.map(|applied| applied.commit).unwrap_or_default();
     (is_same_source(repo, other) && applied != checkout.revision)
         .then(|| "has not applied that commit yet".into())
 }
 
-/// Returns whether the applied commit is healthy.
+/// Returns true if the applied commit is healthy.
 fn is_healthy(status: &ConfigRepoStatus) -> bool {
     let commit = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.commit.clone());
     status.unhealthy.is_none()
@@ -87,16 +87,16 @@ fn is_healthy(status: &ConfigRepoStatus) -> bool {
         && commit(&status.healthy) == commit(&status.applied)
 }
 
-/// Returns whether two ConfigRepos follow the same reference of the same repository.
+/// Returns true if two ConfigRepos follow the same reference of the same repository.
 pub fn is_same_source(one: &ConfigRepo, other: &ConfigRepo) -> bool {
     one.spec.r#ref == other.spec.r#ref && is_same_repository(&one.spec.url, &other.spec.url)
 }
 
-/// Returns the cycle of ConfigRepos that wait for each other, if a ConfigRepo waits for the health of one
-/// that waits for it.
+/// Returns the cycle of ConfigRepos that wait for each other, if a ConfigRepo waits for the health of one that
+/// waits for it.
 ///
 /// # Errors
-/// A ConfigRepo could not be read.
+/// Fails if a ConfigRepo could not be read.
 pub(super) fn waits_for_itself(
     repo: &ConfigRepo,
     unhealthy: &[Unhealthy],
@@ -109,8 +109,8 @@ pub(super) fn waits_for_itself(
     if unhealthy.iter().any(is_repo) { cycle(repo, view) } else { Ok(None) }
 }
 
-/// Returns the ConfigRepos that a ConfigRepo waits for: its dependencies, and those whose health it waits for
-/// because it applies them.
+/// Returns the ConfigRepos for which a ConfigRepo waits: its dependencies, and those that it applies and whose
+/// health it waits for.
 fn waits_for(repo: &ConfigRepo, all: &[Arc<ConfigRepo>]) -> Vec<Key> {
     let own = Key::of(repo).to_string();
     let is_held = |other: &&Arc<ConfigRepo>| {
@@ -121,7 +121,7 @@ fn waits_for(repo: &ConfigRepo, all: &[Arc<ConfigRepo>]) -> Vec<Key> {
     repo.spec.depends_on.iter().map(|it| key(repo, it)).chain(held.map(|other| Key::of(&**other))).collect()
 }
 
-/// Returns the cycle of waiting ConfigRepos that a ConfigRepo is part of.
+/// Returns the cycle of waiting ConfigRepos that contains a ConfigRepo.
 fn cycle(repo: &ConfigRepo, view: &impl View) -> Read<Option<Vec<String>>> {
     let start = Key::of(repo);
     let mut ways: Vec<Vec<Key>> = vec![vec![start.clone()]];
@@ -148,7 +148,7 @@ fn key(repo: &ConfigRepo, dependency: &Dependency) -> Key {
     Key::namespaced(repo.namespace(), name)
 }
 
-/// Returns whether a ConfigRepo depends on another one.
+/// Returns true if a ConfigRepo depends on another one.
 pub(super) fn is_dependent(repo: &ConfigRepo, on: &Key) -> bool {
     repo.spec.depends_on.iter().any(|dependency| key(repo, dependency) == *on)
 }

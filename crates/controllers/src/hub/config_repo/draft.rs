@@ -1,4 +1,4 @@
-//! The plan for a ConfigRepo and its status, which the parts of the planning complete.
+//! A draft of the plan and the status of a ConfigRepo, which the planning stages complete.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,7 +15,7 @@ use object::text::short_commit;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, StatusWrite};
 
-/// Most objects of one list that a status names, such as those of held deletions.
+/// Maximum number of objects per list in the status, such as held deletions.
 pub(super) const MAX_LISTED: usize = 10;
 
 /// A plan, and the status after its execution.
@@ -25,21 +25,21 @@ pub(super) struct Draft<'a> {
     pub(super) now: Timestamp,
     pub(super) status: ConfigRepoStatus,
     pub(super) readiness: Option<Readiness>,
-    /// Whether the plan waits for a read, and the result for a commit that was judged before stays.
+    /// True if the plan waits for a read and keeps the result for a commit that was judged before.
     pub(super) keeps_status: bool,
-    /// Why the commit waits for the ConfigRepos that it depends on.
+    /// The reason that the commit waits for its dependencies.
     pub(super) unmet: Option<Readiness>,
-    /// A ConfigRepo that will soon have requested what it wants, and the end of the wait for it.
+    /// A ConfigRepo that will soon request the objects that it wants, and the time when the wait for it ends.
     pub(super) awaited: Option<(Key, Timestamp)>,
     /// The policies of the commit that wait for the deletions of another ConfigRepo.
     pub(super) held_policies: Option<String>,
-    /// The ConfigRepos that wait for each other's health, if it is one of them.
+    /// The cycle of ConfigRepos that wait for each other's health, if this is one of them.
     pub(super) cycle: Option<Vec<String>>,
     pub(super) plan: Plan,
 }
 
 impl<'a> Draft<'a> {
-    /// Starts with the status as it is.
+    /// Starts with the current status.
     pub(super) fn of(repo: &'a ConfigRepo, now: Timestamp) -> Self {
         Self {
             repo,
@@ -56,8 +56,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Records the inventory and the deletions in the status, and returns the writes for it. They come in a step of their
-    /// own before objects are created and deleted. `digest` is that of the objects of the commit.
+    /// Records the inventory and the deletions in the status, and returns the writes for them. They go into a
+    /// separate step before objects are created and deleted. `digest` identifies the objects of the commit.
     pub(super) fn record(&mut self, recorded: &Recorded, sync: &SyncPlan<'_>, digest: &str) -> Vec<Action> {
         let SyncPlan { inventory, recent, is_approved, .. } = sync;
         let of_inventory = self.record_inventory(recorded, inventory);
@@ -78,9 +78,8 @@ impl<'a> Draft<'a> {
         recorded.record(self.repo, inventory, &Inventory::new())
     }
 
-    /// Returns the write that records new deletions, or that a person approved them. Those that count no
-    /// longer, and an approval of deletions that are made, leave the record with the next write of the
-    /// status.
+    /// Returns the write that records new deletions or a person's approval of them. Expired deletions, and an
+    /// approval of completed deletions, are removed with the next status write.
     fn record_deletions(&mut self, recent: &Recent, approved: Option<ApprovedDeletions>) -> Option<Action> {
         let before = recent_deletions(&self.status);
         let is_approval_new = approved.is_some() && self.status.approved_deletions != approved;
@@ -100,8 +99,8 @@ impl<'a> Draft<'a> {
         write.map(|write| write.action())
     }
 
-    /// Reports a wait. After a restart, the result for a commit that was judged before stays; an earlier wait
-    /// for it does not.
+    /// Reports a wait. After a restart, the result for a commit that was judged before is kept, but an earlier
+    /// wait for it is not.
     pub(super) fn wait(&mut self, commit: &str, reason: &str, message: &str) {
         if is_about(self.repo, commit) && !is_waiting(self.repo) {
             self.keeps_status = true;
@@ -116,13 +115,13 @@ impl<'a> Draft<'a> {
         self.wait(commit, "Waiting", &format!("{} waits: {why}; {applied}", short_commit(commit)));
     }
 
-    /// Reports that no commit is applied, and why.
+    /// Reports the reason that no commit is applied.
     pub(super) fn refuse(&mut self, problems: &[Problem]) {
         self.status.held_plan.clear();
         self.readiness = Some(Readiness::refused(problems, &self.status));
     }
 
-    /// Says that the ConfigRepo is suspended, beside its last result.
+    /// Reports that the ConfigRepo is suspended, in addition to its last result.
     pub(super) fn suspend(&mut self) {
         const SUSPENDED: &str = "suspended (spec.suspend)";
         let phase = match () {
@@ -139,7 +138,7 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Says whether a commit is applied as a whole or in part.
+    /// Describes a commit as fully or partly applied.
     pub(super) fn applied(&self, commit: &str) -> String {
         let part = if self.status.partial.is_some() { " in part" } else { "" };
         format!("{commit} is applied{part}")

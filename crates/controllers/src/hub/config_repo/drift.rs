@@ -15,19 +15,21 @@ use api::gitops::v1alpha1::{CorrectedObject, DriftStatus};
 use api::names::{IGNORE_FIELDS_ANNOTATION, RECONCILE_AT_ANNOTATION};
 use engine::sync::{Correction, ObjectId};
 
-/// Longest wait between two corrections of the same drift.
+/// The longest delay between two corrections of the same drift.
 const LONGEST_DRIFT_WAIT: SignedDuration = SignedDuration::from_mins(10);
 
-/// Most corrections in a row; after them a person has to resolve the conflict. The waits between them make 17
-/// minutes. With Argo CD, whose self-heal waits up to five minutes, it takes half an hour.
+/// Maximum number of consecutive corrections; then a person must resolve the conflict. The delays between them add
+/// up to 17 minutes. Against Argo CD, whose self-heal waits up to five minutes, it takes half an hour.
 const MAX_CORRECTIONS: i32 = 10;
-/// Corrections in a row from which on the object is named, also while nobody changes it.
+/// From this number of consecutive corrections on, the object is reported even if nobody changes it at the moment.
 const NAMED_CORRECTIONS: i32 = 3;
-/// Most objects that are counted apart. Names of the greatest length make 14 kB of them in the status.
+/// Maximum number of objects that are counted separately. With names of maximum length, they take 14 kB in the
+/// status.
 const MAX_COUNTED: usize = 20;
-/// Most fields that a message names.
+/// Maximum number of fields in a message.
 const MAX_FIELDS: usize = 3;
-/// Most characters about those who changed an object. With [`MAX_COUNTED`], they make 20 kB of the status at most.
+/// Maximum number of characters about the managers that changed an object. With [`MAX_COUNTED`], they take at most
+/// 20 kB of the status.
 const MAX_CHANGED_BY: usize = 250;
 
 /// The reason while the next correction waits.
@@ -35,8 +37,8 @@ const DRIFTED: &str = "Drifted";
 /// The reason after the last correction.
 const FIGHT: &str = "Fight";
 
-/// Applies objects again that another client changed on the hub. The wait for an object doubles with each of
-/// its corrections, and after [`MAX_CORRECTIONS`] there are no more until a person asks for one.
+/// Reapplies objects that another client changed on the hub. The delay for an object doubles with each correction.
+/// After [`MAX_CORRECTIONS`] there are none until a person requests one.
 pub(super) fn correct(
     draft: &mut Draft<'_>,
     drifted: &[Correction<'_>],
@@ -58,12 +60,12 @@ pub(super) fn correct(
     told
 }
 
-/// Returns whether a reason is about objects that somebody else changes.
+/// Returns true if a reason means that somebody else changes objects.
 pub(super) fn is_drift(reason: &str) -> bool {
     matches!(reason, DRIFTED | FIGHT)
 }
 
-/// Names the first object that is not corrected now.
+/// Returns the readiness for the first object that is not corrected now.
 fn told(
     counts: &Counts,
     waiting: &[(Timestamp, &Correction<'_>)],
@@ -87,8 +89,9 @@ fn told(
     Some(Readiness::new(Phase::Reconciling, DRIFTED, message))
 }
 
-/// Names an object that was corrected again and again lately and is as the commit says now. Somebody who comes back
-/// less and less often, as the self-heal of Argo CD does, would otherwise be silent until the last correction.
+/// Reports an object that was recently corrected several times and currently matches the commit. Otherwise, a
+/// client that comes back at growing intervals, like Argo CD's self-heal, would not be reported until the last
+/// correction.
 pub(super) fn repeated(draft: &mut Draft<'_>) -> Option<Readiness> {
     let now = draft.now;
     let corrected = draft.status.drift.iter().flat_map(|drift| &drift.corrected);
@@ -112,18 +115,18 @@ fn hint() -> String {
     )
 }
 
-/// The objects that drifted, by what happens to them.
+/// The drifted objects, by what happens to them.
 #[derive(Default)]
 struct Turns<'a, 'b> {
-    /// Those that are corrected now.
+    /// Objects that are corrected now.
     due: Vec<&'a Correction<'b>>,
-    /// Those that are corrected later, the next one first.
+    /// Objects that are corrected later, sorted by time.
     waiting: Vec<(Timestamp, &'a Correction<'b>)>,
-    /// Those that are not corrected any more.
+    /// Objects that are no longer corrected.
     fights: Vec<&'a Correction<'b>>,
 }
 
-/// The corrections of an object in a row.
+/// The consecutive corrections of an object.
 #[derive(Clone, Debug, Default)]
 struct Count {
     corrections: i32,
@@ -133,13 +136,12 @@ struct Count {
 }
 
 impl Count {
-    /// A time in the future was written by a clock that was ahead, so it does not count.
+    /// Reads a count. A time in the future comes from a clock that was ahead, so it is ignored.
     fn read(corrections: i32, last: Option<&Time>, now: Timestamp) -> Self {
         let last = last.map(|time| time.0).filter(|last| *last <= now);
         Self { corrections, last, changed_by: String::new() }
     }
 
-    /// Counts a correction.
     fn add(&mut self, changed_by: String, now: Timestamp) {
         let corrections = self.corrections.saturating_add(1);
         *self = Self { corrections, last: Some(whole_second(now)), changed_by };
@@ -151,7 +153,7 @@ impl Count {
         self.last.map(|last| later(last, wait))
     }
 
-    /// Returns when a drift that has ended is forgotten, so that the next one is corrected at once.
+    /// Returns when an ended drift is forgotten, so that the next one is corrected immediately.
     fn end(&self) -> Option<Timestamp> {
         self.last.map(|last| later(last, LONGEST_DRIFT_WAIT * 3))
     }
@@ -160,7 +162,7 @@ impl Count {
 /// The corrections of all objects.
 struct Counts {
     listed: BTreeMap<String, Count>,
-    /// The count of the objects for which the list has no room.
+    /// The shared count of the objects that do not fit in the list.
     others: Count,
 }
 
@@ -196,7 +198,7 @@ impl Counts {
         }
     }
 
-    /// Decides which objects are corrected now, and counts that.
+    /// Decides which objects are corrected now, and counts the corrections.
     fn turns<'a, 'b>(&mut self, drifted: &'a [Correction<'b>], now: Timestamp) -> Turns<'a, 'b> {
         let mut turns = Turns::default();
         let others = self.others.clone();
@@ -242,7 +244,7 @@ fn path(one: &Correction<'_>) -> String {
     ObjectId::of(&one.apply.desired.reference).path()
 }
 
-/// Names the managers that own fields of the commit, the fields, and the application that tracks the object.
+/// Describes the managers that own fields of the commit, these fields, and the application that tracks the object.
 fn changed_by(correction: &Correction<'_>) -> String {
     let one = |(manager, fields): &(String, Vec<String>)| {
         let more = fields.len().saturating_sub(MAX_FIELDS);

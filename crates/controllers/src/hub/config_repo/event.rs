@@ -8,14 +8,14 @@ use object::text::{self, short_commit};
 use object::tree::Checkout;
 use reconcile::{Event, EventType};
 
-/// Longest note of an event is 1024 bytes (`events.k8s.io/v1`), and a character that is not ASCII has four at most. The mark
-/// of a cut is such a character.
+/// Shortens a message for an event. A note has at most 1024 bytes (`events.k8s.io/v1`), and a character that is
+/// not ASCII, such as the ellipsis of a cut, has at most four.
 fn note(message: &str) -> String {
     text::plain(message, if message.is_ascii() { 1000 } else { 256 })
 }
 
-/// Returns the event of a new result: a commit is applied, or waits for a person, or its deletions wait. A state
-/// that passes by itself, such as a git server that does not answer, has none.
+/// Returns the event for a new result: a commit is applied, or a commit or its deletions wait for a person. A
+/// temporary state, such as an unreachable git server, has none.
 pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readiness) -> Option<Event> {
     let Readiness { phase, reason, message } = readiness;
     let before = repo.status.clone().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn event(repo: &ConfigRepo, new: &ConfigRepoStatus, readiness: &Readi
     is_new.then(|| Event::new(repo, event_type, reason, "Apply", note(message)))
 }
 
-/// Returns the event of a new commit with paths that collide.
+/// Returns the event for a new commit with colliding paths.
 pub(super) fn collision(repo: &ConfigRepo, checkout: &Checkout) -> Option<Event> {
     let first = checkout.tree.collisions().first()?;
     let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
@@ -72,8 +72,8 @@ mod tests {
         assert_eq!(told("a", &tree), None, "it was told before");
     }
 
-    /// Returns type and reason of the event after a Ready condition and two commits, the applied one and the
-    /// seen one.
+    /// Returns the type and reason of the event after a Ready condition and two commits, the applied and the seen
+    /// one.
     fn told(ready: (&str, &str), commits: (&str, &str), phase: Phase, reason: &str) -> Option<String> {
         let status = |(applied, seen): (&str, &str)| {
             json!({

@@ -1,4 +1,4 @@
-//! What the status says after a plan with a failed write.
+//! The status after a plan with a failed write.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) fn failed(
     let (phase, reason) = match () {
         () if is_recreated => (Phase::Reconciling, "Recreating"),
         () if is_early(done) => (Phase::Reconciling, "Waiting"),
-        // The next plan writes the permissions before it asks again for the other objects.
+        // The next plan writes the permissions before it retries the other objects.
         () if are_permissions_needed(done) && !is_told => (Phase::Reconciling, FORBIDDEN),
         () if are_permissions_needed(done) => (Phase::Stalled, FORBIDDEN),
         () => (phase, reason),
@@ -70,7 +70,7 @@ pub(super) fn failed(
     let problems: Vec<_> = problems.into_iter().chain(unlisted).collect();
     let draft = done.plan.status.as_ref().and_then(|draft| drafted(repo, draft));
     let planned = draft.unwrap_or_else(|| repo.clone()).status.unwrap_or_default();
-    // Whether the plan waits for an approval does not depend on its writes.
+    // The pending approval of a plan does not depend on its writes.
     (status.held_plan, status.held_changes) = (planned.held_plan, planned.held_changes);
     let digest = |revision: &Option<Revision>| revision.as_ref().map(|revision| revision.digest.clone());
     if has_applied(done) && digest(&planned.seen) != digest(&status.applied) {
@@ -97,18 +97,18 @@ pub(super) fn failed(
     Some(StatusWrite::between(repo, &new)?.with_events(event.into_iter().collect()))
 }
 
-/// Returns the message of a failure without the second name of the object: an API server that does not take the type of a field
-/// names the object with all its versions before it names the field.
+/// Returns the message of a failure without the repeated object: an API server that rejects the type of a field
+/// prints the object with all its versions before the field.
 fn said(failure: &Failure) -> String {
     let parts = failure.message.split_once(TYPED_PATCH);
     let rest = parts.and_then(|(before, rest)| Some((before, rest.split_once("): ")?.1)));
     rest.map_or_else(|| failure.message.clone(), |(before, field)| format!("{before}{field}"))
 }
 
-/// Most refused fields that are searched in the repository. A message names fewer.
+/// Maximum number of rejected fields to locate in the repository. A message lists fewer.
 const MAX_LOCATED: usize = 5;
 
-/// Returns a suggestion for a refused field, and where the field is in the repository.
+/// Returns a suggestion for a rejected field, and the location of the field in the repository.
 fn refused(
     repo: &ConfigRepo,
     (checkout, desired): (&Checkout, &Desired),
@@ -126,37 +126,37 @@ fn refused(
     (suggestion.unwrap_or_default(), field.location(object, &checkout.tree, &commit::directory(repo)))
 }
 
-/// Returns whether a plan has applied an object of its commit.
+/// Returns true if a plan has applied any object of its commit.
 fn has_applied(done: &Executed) -> bool {
     applied(done).next().is_some()
 }
 
-/// Returns the kinds of the objects of the commit that a plan has applied.
+/// Returns the kinds of the commit's objects that a plan has applied.
 fn applied(done: &Executed) -> impl Iterator<Item = Gvk> {
     done.results().filter(|(_, outcome)| outcome.is_ok()).filter_map(|(action, _)| written_kind(action))
 }
 
-/// Returns the kind of the object of the commit that an action writes.
+/// Returns the kind of a commit's object that an action writes.
 fn written_kind(action: &Action) -> Option<Gvk> {
     action.gvk().filter(|_| matches!(action, Action::Apply { dry_run: false, .. }))
 }
 
-/// Returns whether the API server may have refused objects because it had not seen what the plan wrote before their dry
-/// runs: it reads definitions and permissions from caches. The next plan asks again.
+/// Returns true if the API server may have rejected objects because it had not yet seen the plan's earlier writes:
+/// it reads definitions and permissions from caches. The next plan tries again.
 fn is_early(done: &Executed) -> bool {
     let needs_time = |gvk: Gvk| gvk.group == RBAC || gvk.kind == "CustomResourceDefinition";
     is_refused_before(done) && applied(done).any(needs_time)
 }
 
-/// Returns whether the API server refused objects in dry runs, and nothing else failed.
+/// Returns true if the API server rejected objects in dry runs, and nothing else failed.
 fn is_refused_before(done: &Executed) -> bool {
     let is_dry_run = |action: &Action| matches!(action, Action::Apply { dry_run: true, .. });
     done.failures().all(|(action, failure)| is_dry_run(action) && failure.is_refusal())
 }
 
-/// Returns whether the identity lacks permissions that the commit itself may give.
+/// Returns true if the identity lacks permissions that the commit itself may grant.
 fn are_permissions_needed(done: &Executed) -> bool {
-    // An API server answers 404 about the role of a binding.
+    // An API server answers 404 if the role of a binding does not exist.
     let is_lacking =
         |failure: &Failure| matches!(failure.kind, FailureKind::Forbidden | FailureKind::NotFound);
     let mut written = done.plan.steps.iter().flatten().filter_map(written_kind);
@@ -165,10 +165,10 @@ fn are_permissions_needed(done: &Executed) -> bool {
         && written.any(|gvk| gvk.group == RBAC)
 }
 
-/// The end of a message about a field that cannot change, if the object is recreated.
+/// The end of the message about an immutable field, if the object is recreated.
 const RECREATED: &str = "; it is deleted and created again, as its annotation says";
 
-/// Says what to do about a field that cannot change, or that an apply has emptied.
+/// Returns a hint for an immutable field, or for a map that an apply has emptied.
 fn hint(failure: &Failure) -> &'static str {
     if cannot_change(failure) {
         "; give the object another name, or annotate it in the repository with gitops.wheelwright.dev/force: enabled, and it is \
@@ -180,10 +180,10 @@ fn hint(failure: &Failure) -> &'static str {
     }
 }
 
-/// The words of kube-apiserver about a map that lost its last field in an apply.
+/// Part of kube-apiserver's message if an apply removes the last field of a map.
 const EMPTIED: &str = r#"in body must be of type object: "null""#;
 
-/// Returns whether the API server refused to change a field. Only the text of its message shows this.
+/// Returns true if the API server refused to change a field. Only the text of its message shows this.
 fn cannot_change(failure: &Failure) -> bool {
     const WORDS: [&str; 4] =
         ["immutable", "may not change once set", "updates to statefulset spec", "cannot change roleref"];
@@ -191,8 +191,7 @@ fn cannot_change(failure: &Failure) -> bool {
     failure.kind == FailureKind::Invalid && WORDS.iter().any(|words| message.contains(words))
 }
 
-/// Returns the objects that cannot be changed, and that are deleted and created again as their annotation
-/// says.
+/// Returns the objects that cannot be changed and that are recreated because of their annotation.
 fn recreated(
     desired: Option<&Desired>,
     failures: &[(&Action, &Failure)],
@@ -210,7 +209,7 @@ fn recreated(
     unchangeable.collect()
 }
 
-/// Reports which commit the objects on the hub are from after a write of `commit` failed.
+/// Describes the commits from which the objects on the hub come after a write of `commit` failed.
 fn left_applied(
     desired: Option<&Desired>,
     commit: &str,

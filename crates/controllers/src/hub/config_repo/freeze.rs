@@ -1,4 +1,5 @@
-//! Freeze windows of a ConfigRepo, in which no new commit is applied, and apply windows, in which one is.
+//! The freeze windows of a ConfigRepo, in which no new commit is applied, and its apply windows, outside of which
+//! none is.
 
 use super::commit::Commit;
 use super::draft::Draft;
@@ -8,11 +9,11 @@ use engine::rollout::{ApplyWait, ApplyWindows};
 use engine::sync::Problem;
 use object::text::short_commit;
 
-/// Says that a commit waits until a freeze window ends or an apply window opens. A commit with the objects
-/// that are applied already changes nothing and does not wait.
+/// Returns the readiness of a commit that waits for the end of a freeze window or the start of an apply window. A
+/// commit whose objects are already applied changes nothing and does not wait.
 ///
 /// # Errors
-/// The problem of a window that cannot be read.
+/// Returns the problem of an invalid window.
 pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Result<Option<Readiness>, Problem> {
     let windows = ApplyWindows::read(&draft.repo.spec)
         .map_err(|refused| Problem::of_commit("InvalidSpec", refused.to_string()))?;

@@ -12,27 +12,27 @@ use engine::sync::{ObjectId, Unhealthy};
 use object::duration::{self, later, whole_second};
 use object::text::short_commit;
 
-/// The default of `spec.healthTimeout`. It also replaces a text that is no duration.
+/// The default of `spec.healthTimeout`, also used if the value is not a duration.
 const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 /// The health of the objects of a commit.
 pub(super) struct Found<'a> {
-    /// Objects that are as the commit says and not healthy.
+    /// Unhealthy objects that match the commit.
     pub(super) unhealthy: &'a [Unhealthy],
-    /// Whether later stages wait for them, or for objects that this plan applies.
+    /// True if later stages wait for these objects, or for objects that this plan applies.
     pub(super) is_held: bool,
-    /// Whether an object that this plan applies may become healthy later.
+    /// True if an object that this plan applies may become healthy later.
     pub(super) takes_time: bool,
-    /// Whether all objects of the commit may exist, and the objects that left it are gone.
+    /// True if all objects of the commit may exist, and all removed objects are gone.
     pub(super) is_whole: bool,
 }
 
-/// Returns the time that the objects of a stage may take to become healthy; zero if stages do not wait.
+/// Returns how long the objects of a stage may take to become healthy; zero if stages do not wait.
 pub(super) fn timeout(repo: &ConfigRepo) -> SignedDuration {
     duration::parse(&repo.spec.health_timeout).unwrap_or(DEFAULT_TIMEOUT)
 }
 
-/// Records the health of the objects. Returns the readiness of a ConfigRepo that waits for it.
+/// Records the health of the objects. Returns the readiness if the ConfigRepo waits for it.
 pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_>) -> Option<Readiness> {
     let Commit { checkout, desired, identity: _ } = *commit;
     let name = short_commit(&checkout.revision);
@@ -97,7 +97,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, commit: &Commit<'_>, found: &Found<'_
     Some(Readiness::new(Phase::Stalled, "HealthTimeout", message))
 }
 
-/// Returns an object that has failed, or else the first one.
+/// Returns an object that has failed, or otherwise the first one.
 fn worst(unhealthy: &[Unhealthy]) -> Option<&Unhealthy> {
     let has_failed = |one: &&Unhealthy| matches!(one.health, ObjectHealth::Failed(_));
     unhealthy.iter().find(has_failed).or(unhealthy.first())
@@ -110,7 +110,7 @@ fn why(health: &ObjectHealth) -> &str {
     }
 }
 
-/// Returns since when objects of these contents are not healthy. A time in the future does not count.
+/// Returns since when objects with these contents have been unhealthy. A time in the future is ignored.
 fn since(draft: &Draft<'_>, digest: &str) -> Timestamp {
     let before = draft.status.unhealthy.as_ref().filter(|before| before.digest == digest);
     let since = before.and_then(|before| before.since.as_ref()).map(|time| time.0);

@@ -1,4 +1,4 @@
-//! The identity that a ConfigRepo acts as, and its writes.
+//! The identity under which a ConfigRepo acts, and its writes.
 
 use k8s_openapi::api::core::v1::Namespace;
 
@@ -22,10 +22,10 @@ pub(in crate::hub) enum RepoIdentity {
 }
 
 impl RepoIdentity {
-    /// Reads the identity that a ConfigRepo may act as, or the problem that leaves it without one.
+    /// Returns the identity under which a ConfigRepo may act, or the problem if there is none.
     ///
     /// # Errors
-    /// The namespace has not been read.
+    /// Fails if the namespace has not been read.
     pub(in crate::hub) fn of(repo: &ConfigRepo, view: &impl View) -> Read<Result<Self, Problem>> {
         let Key { namespace, .. } = Key::of(repo);
         if !repo.spec.service_account_name.is_empty() {
@@ -52,7 +52,7 @@ impl RepoIdentity {
         self.server_side_apply(apply, repo, false)
     }
 
-    /// Asks in a dry run whether the API server would take an object of the commit.
+    /// Checks in a dry run whether the API server accepts an object of the commit.
     pub(super) fn dry_run(&self, apply: &Apply<'_>, repo: &Key) -> Action {
         self.server_side_apply(apply, repo, true)
     }
@@ -68,8 +68,8 @@ impl RepoIdentity {
         }
     }
 
-    /// Asks what the API server would make of a live object by an apply. Its field manager never owns anything, so the
-    /// apply removes no field.
+    /// Returns the dry run of an apply to a live object. Its field manager never owns any fields, so the apply
+    /// removes none.
     pub(super) fn comparison(&self, wanted: &Object, live: &Object) -> DryRun {
         DryRun {
             object: wanted.reference(),
@@ -80,7 +80,7 @@ impl RepoIdentity {
         }
     }
 
-    /// Ends the tracking of an object by Argo CD, from which it is taken over.
+    /// Stops the tracking of an object by Argo CD when it is taken over.
     pub(super) fn end_tracking(&self, apply: &Apply<'_>) -> Option<Action> {
         let EndTracking { uid, patch } = apply.end_tracking.clone()?;
         Some(Action::Patch {
@@ -93,7 +93,7 @@ impl RepoIdentity {
         })
     }
 
-    /// Moves the fields that kubectl applied to our field manager.
+    /// Transfers the fields that kubectl applied to our field manager.
     pub(super) fn take_over(&self, apply: &Apply<'_>) -> Option<Action> {
         let ManagedFields { uid, resource_version, entries } = apply.managed_fields.clone()?;
         let patch = json!({"metadata": {"managedFields": entries}});
@@ -107,7 +107,7 @@ impl RepoIdentity {
         })
     }
 
-    /// Deletes an object that left the repository.
+    /// Deletes an object that was removed from the repository.
     pub(super) fn delete(&self, deletion: &Deletion) -> Action {
         let Deletion { target, uid, is_approved: _ } = deletion.clone();
         let precondition = Precondition { uid, resource_version: String::new() };
@@ -115,7 +115,7 @@ impl RepoIdentity {
         Action::Delete { site: Site::Hub, target, precondition, orphan: false, impersonate }
     }
 
-    /// Gives an object to another owner.
+    /// Hands an object over to another owner.
     pub(super) fn hand_over(&self, hand_over: &HandOver) -> Action {
         let HandOver { target, uid, to } = hand_over.clone();
         let annotations = match &to {
@@ -142,7 +142,7 @@ impl RepoIdentity {
     }
 }
 
-/// Returns whether the ConfigRepos of a namespace may act as the operator.
+/// Returns true if the ConfigRepos in a namespace may act as the operator.
 pub(super) fn allows_operator(namespace: &Namespace) -> bool {
     namespace.label(OPERATOR_IDENTITY_LABEL) == Some(OPERATOR_IDENTITY_ALLOWED)
 }

@@ -1,4 +1,4 @@
-//! The index of the ConfigRepo controller. Without it, a plan would search all inventories and compare all
+//! The index of the ConfigRepo controller. Without it, each plan would search all inventories and compare all
 //! objects.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +14,8 @@ use reconcile::{Change, Index, Observes, Query, Read, View};
 /// The owners of objects, and the comparisons of earlier plans.
 #[derive(Default)]
 pub(super) struct RepoIndex {
-    /// The inventories that list an object, by its path.
+    /// The inventories that list an object, by the object's path.
     listed: BTreeMap<String, BTreeSet<Claim>>,
-    /// The comparisons of each ConfigRepo.
     comparisons: BTreeMap<Key, Comparisons>,
     /// The commits that ConfigRepos in mode Observe compare with the hub.
     observed: BTreeMap<Key, Arc<Desired>>,
@@ -28,7 +27,7 @@ pub(super) struct RepoIndex {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     inventory: Key,
-    /// The uid of the ConfigRepo that the inventory belongs to.
+    /// The uid of the ConfigRepo to which the inventory belongs.
     owner: String,
 }
 
@@ -90,7 +89,7 @@ impl RepoIndex {
         self.listed.get(path).into_iter().flatten().map(|claim| claim.owner.as_str())
     }
 
-    /// Records the commit that a ConfigRepo compares with the hub; `None` if it does not observe one.
+    /// Records the commit that a ConfigRepo compares with the hub; `None` if it observes none.
     pub(super) fn observe(&mut self, repo: &Key, desired: Option<&Arc<Desired>>) {
         let before = self.observed.get(repo);
         if before.map(Arc::as_ptr) == desired.map(Arc::as_ptr) {
@@ -113,18 +112,18 @@ impl RepoIndex {
         id.and_then(|id| self.observers.get(&id)).into_iter().flatten().cloned().collect()
     }
 
-    /// Takes the comparisons of the last plan for a ConfigRepo. A plan that ends early loses them.
+    /// Takes the comparisons of the last plan for a ConfigRepo. If a plan ends early, they are lost.
     pub(super) fn take_comparisons(&mut self, repo: &Key) -> Comparisons {
         self.comparisons.remove(repo).unwrap_or_default()
     }
 
-    /// Keeps the comparisons of a plan.
+    /// Stores the comparisons of a plan.
     pub(super) fn keep_comparisons(&mut self, repo: &Key, comparisons: Comparisons) {
         self.comparisons.insert(repo.clone(), comparisons);
     }
 }
 
-/// Returns false if only the status of an object changed and the object is as healthy as before.
+/// Returns false if only the status of an object changed and its health is the same.
 pub(super) fn is_relevant(change: &Change<Object>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
     !content(old).eq(content(new))

@@ -1,4 +1,4 @@
-//! The inventory of a ConfigRepo, in objects of its own.
+//! The inventory of a ConfigRepo, which is stored in separate objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use engine::sync::{self, Claimant, Desired, Inventory, ObjectId};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Change, Query, Read, View};
 
-/// Most objects of one ConfigRepoInventory. Names, kinds and groups of the greatest length make 650 kB of
-/// them, and etcd takes 1.5 MiB. The definition has the same limit.
+/// Maximum number of objects per ConfigRepoInventory. With names, kinds and groups of maximum length they take 650
+/// kB, and etcd's limit is 1.5 MiB. The definition has the same limit.
 const MAX_OBJECTS: usize = 1000;
-/// Longest name of a ConfigRepo that the names of its inventories begin with: names have 253 bytes.
+/// Maximum length of the ConfigRepo name at the start of inventory names, which are limited to 253 bytes.
 const MAX_PREFIX: usize = 230;
 
 /// The inventories of a ConfigRepo.
 pub(super) struct Recorded {
     /// The inventories of this ConfigRepo.
     parts: Vec<Arc<ConfigRepoInventory>>,
-    /// The inventories of an earlier ConfigRepo of the same name.
+    /// The inventories of an earlier ConfigRepo with the same name.
     former: Vec<Arc<ConfigRepoInventory>>,
-    /// The names that are in use in the namespace.
+    /// The names in use in the namespace.
     names: BTreeSet<String>,
-    /// The objects that it owns, and those that it requests. A requested object may have been handed over and
-    /// have left the repository since; it is deleted too.
+    /// The owned and the requested objects. A requested object may have been handed over and then removed from the
+    /// repository; it is deleted too.
     pub(super) objects: Inventory,
-    /// The objects that it owns.
+    /// The owned objects.
     owned: Inventory,
-    /// The objects that it requests. Some of them may have been handed over to it.
+    /// The requested objects. Some may already have been handed over to this ConfigRepo.
     requested: Inventory,
 }
 
@@ -43,7 +43,7 @@ impl Recorded {
     /// Reads the inventories of a ConfigRepo.
     ///
     /// # Errors
-    /// They have not been read.
+    /// Fails if the inventories have not been read.
     pub(super) fn of(repo: &ConfigRepo, view: &impl View) -> Read<Self> {
         let all = view.list::<ConfigRepoInventory>(Query::namespace(&Key::of(repo).namespace))?;
         let names = all.iter().map(|part| Key::of(&**part).name).collect();
@@ -89,7 +89,7 @@ impl Recorded {
         actions
     }
 
-    /// Plans the writes that request objects of a refused commit, beside those that are requested already.
+    /// Plans the writes that request objects of a refused commit, in addition to earlier requests.
     pub(super) fn request(&self, repo: &ConfigRepo, objects: &Inventory) -> Vec<Action> {
         let mut requests = self.requested.clone();
         requests.extend(objects.iter().map(|(id, version)| (id.clone(), version.clone())));
@@ -102,18 +102,18 @@ impl Recorded {
     }
 }
 
-/// Plans the writes that remove the finalizers of the inventories of a deleted ConfigRepo.
+/// Plans the writes that remove the finalizers from the inventories of a deleted ConfigRepo.
 ///
 /// # Errors
-/// They have not been read.
+/// Fails if the inventories have not been read.
 pub(super) fn release_former(key: &Key, view: &impl View) -> Read<Vec<Action>> {
     let all = view.list::<ConfigRepoInventory>(Query::namespace(&key.namespace))?;
     let former = all.iter().filter(|part| sync::owner(part).is_some_and(|owner| owner.name == key.name));
     Ok(former.filter_map(|part| release(part)).collect())
 }
 
-/// What the inventories of a ConfigRepo should list, and what of it none of them lists yet. An entry stays in
-/// the inventory that lists it, so that the writes are independent.
+/// The entries that the inventories of a ConfigRepo should have, and the ones that no inventory has yet. An entry
+/// stays in its inventory, so that the writes are independent.
 struct Entries {
     wanted: BTreeMap<String, String>,
     missing: BTreeMap<String, String>,
@@ -129,12 +129,12 @@ impl Entries {
         Self { wanted, missing }
     }
 
-    /// Removes the first entries from those that are missing.
+    /// Takes the first missing entries.
     fn take(&mut self, most: usize) -> BTreeMap<String, String> {
         std::iter::from_fn(|| self.missing.pop_first()).take(most).collect()
     }
 
-    /// Returns the change of an inventory that lists some entries.
+    /// Returns the change for an inventory with the listed entries.
     fn change(&mut self, listed: &BTreeMap<String, String>) -> Map<String, Value> {
         let changed = listed.iter().filter_map(|(path, version)| match self.wanted.get(path) {
             Some(wanted) if wanted == version => None,
@@ -152,8 +152,8 @@ fn release(part: &ConfigRepoInventory) -> Option<Action> {
     Action::remove_finalizers(part, &[CONFIG_REPO_FINALIZER])
 }
 
-/// Returns the finalizers of the inventories of a ConfigRepo. If the objects are deleted with the ConfigRepo,
-/// their inventories must outlast the deletion of a namespace, and a deletion in the foreground.
+/// Returns the finalizers of the inventories of a ConfigRepo. If the objects are deleted with the ConfigRepo, its
+/// inventories must survive a namespace deletion and a foreground deletion.
 fn finalizers(repo: &ConfigRepo) -> &'static [&'static str] {
     match repo.spec.deletion_policy {
         DeletionPolicy::Delete => &[CONFIG_REPO_FINALIZER],
@@ -161,7 +161,7 @@ fn finalizers(repo: &ConfigRepo) -> &'static [&'static str] {
     }
 }
 
-/// Changes the objects and requests of an inventory, and its finalizers if the deletion policy changed.
+/// Patches the objects and requests of an inventory, and its finalizers if the deletion policy changed.
 fn patch(
     repo: &ConfigRepo,
     part: &ConfigRepoInventory,
@@ -188,12 +188,11 @@ fn patch(
     (!patch.is_empty()).then(|| Action::patch(part, patch))
 }
 
-/// Returns a new inventory. Its name follows from its objects. If the answer to the creation is lost, a
-/// second attempt with other objects therefore uses another name, and does not take the first inventory for
-/// its own.
+/// Returns a new inventory, named after its objects. If the response to its creation is lost, a second attempt
+/// with other objects therefore uses another name, and does not mistake the first inventory for its own.
 fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<String>) -> ConfigRepoInventory {
     let Key { namespace, name } = Key::of(repo);
-    // After a dot, a name goes on with a letter or a digit.
+    // After a dot, a name must continue with a letter or digit.
     let prefix = name.get(..MAX_PREFIX).unwrap_or(&name).trim_end_matches('.');
     let digest = sync::digest_of_paths(spec.objects.keys().chain(spec.requested.keys()));
     let candidate = |attempt: usize| match attempt {
@@ -216,11 +215,11 @@ fn part(repo: &ConfigRepo, spec: ConfigRepoInventorySpec, names: &BTreeSet<Strin
     }
 }
 
-/// Returns the objects of a commit that the inventories of other ConfigRepos list. A ConfigRepo in mode
-/// Observe owns nothing.
+/// Returns the objects of a commit that the inventories of other ConfigRepos list. A ConfigRepo in mode Observe
+/// owns nothing.
 ///
 /// # Errors
-/// The ConfigRepos or their inventories have not been read.
+/// Fails if the ConfigRepos or their inventories have not been read.
 pub(super) fn claimed(
     repo: &Key,
     desired: &Desired,
@@ -252,7 +251,7 @@ pub(super) fn claimed(
     Ok(claimed)
 }
 
-/// Wakes the owner of an inventory, and all ConfigRepos when it releases an object that they may want, or
+/// Wakes the owner of an inventory, and all ConfigRepos if the inventory releases an object that they may want or
 /// requests one that they may own.
 pub(super) fn wake<V: View>(change: &Change<ConfigRepoInventory>, view: &V) -> Vec<Key> {
     let listed = |side: &Option<Arc<ConfigRepoInventory>>| {

@@ -1,9 +1,9 @@
-//! RolloutPolicies of a commit that would allow deletions of the same commit.
+//! RolloutPolicies in a commit that would allow deletions in the same commit.
 //!
-//! A commit would approve its own deletions with them, see docs/hazards.md#approves-itself. The policy and
-//! what is deleted may belong to two ConfigRepos of one repository, and either of them may be the first to
-//! see the commit. So the one with the policy renders the others from the same commit. It waits for nothing
-//! that they do: one that is suspended, late or broken holds a policy, and never lets one pass.
+//! With them, a commit could approve its own deletions; see docs/hazards.md#approves-itself. The policy and the
+//! deleted object may belong to two ConfigRepos of one repository, and either may see the commit first. Therefore
+//! the ConfigRepo with the policy renders the others at the same commit. It does not wait for them: a suspended,
+//! late or broken ConfigRepo holds a policy and never lets it pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
@@ -28,15 +28,14 @@ use object::tree::Checkout;
 use object::{Gvk, Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// ClusterManagementAddOns and ManifestWorkReplicaSets that leave a repository and whose deletion takes them
-/// from more clusters than their policy lets lose them at once.
+/// ClusterManagementAddOns and ManifestWorkReplicaSets that are removed from a repository, and whose deletion
+/// affects more clusters than their policy allows at once.
 pub(super) type Uninstalls = BTreeMap<ObjectId, Uninstall>;
 
-/// Finds what leaves an inventory and clusters lose, and compares it with the policies as they are on the
-/// hub.
+/// Returns the objects removed from an inventory whose deletion exceeds the current policies on the hub.
 ///
 /// # Errors
-/// The clusters or the policies have not been read.
+/// Fails if the clusters or the policies have not been read.
 pub(super) fn uninstalls(
     inventory: &Inventory,
     stays: &BTreeSet<ObjectId>,
@@ -67,7 +66,7 @@ pub(super) fn uninstalls(
     Ok(uninstalls)
 }
 
-/// Returns when clusters lost an add-on or a work, as the policies record it.
+/// Returns when clusters lost an add-on or a work, according to the policies.
 fn recent_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<BTreeMap<String, Timestamp>> {
     Ok(match owner {
         RolloutOwner::AddOn(name) => recent(&rollout_policy::removals_of(name, view)?.recent),
@@ -83,12 +82,11 @@ fn recent_of(owner: RolloutOwner<'_>, view: &impl View) -> Read<BTreeMap<String,
 pub(super) struct Loosened {
     /// Policies that would allow a deletion of this ConfigRepo.
     own: Names,
-    /// Policies that would allow a deletion of another ConfigRepo of the same repository.
+    /// Policies that would allow a deletion of another ConfigRepo in the same repository.
     of_others: Names,
-    /// Policies that left the repository, and without which another one allows a deletion of another
-    /// ConfigRepo.
+    /// Policies removed from the repository, without which another policy allows a deletion of another ConfigRepo.
     dropped: Names,
-    /// The owners of what is deleted, and from how many clusters it removes what it installs.
+    /// The owners of the deleted objects, and the number of clusters from which each deletion removes objects.
     elsewhere: BTreeMap<ObjectId, (Key, usize)>,
 }
 
@@ -96,12 +94,12 @@ pub(super) struct Loosened {
 type Names = BTreeMap<String, ObjectId>;
 
 impl Loosened {
-    /// Compares the policies of a commit with the deletions of its ConfigRepo, and with those of the others
-    /// of its repository.
+    /// Checks the policies of a commit against the deletions of its ConfigRepo and of the others in its
+    /// repository.
     ///
     /// # Errors
-    /// The ConfigRepos, their inventories, the policies or the clusters have not been read, or the other
-    /// ConfigRepos are being rendered.
+    /// Fails if the ConfigRepos, their inventories, the policies or the clusters have not been read, or if the
+    /// other ConfigRepos are still being rendered.
     pub(super) fn of(
         repo: &ConfigRepo,
         (checkout, desired): (&Arc<Checkout>, &Desired),
@@ -131,13 +129,13 @@ impl Loosened {
         Ok(loosened)
     }
 
-    /// Says why the deletion of a policy needs an approval.
+    /// Returns the reason that the deletion of a policy needs an approval.
     pub(super) fn why_dropped(&self) -> Option<String> {
         let (names, allowed) = (list(&self.dropped)?, self.allowed_by(&self.dropped)?);
         Some(format!("without RolloutPolicy {names} the hub would allow {allowed}"))
     }
 
-    /// Returns the policies that stay as they are on the hub while the deletions wait that they would allow.
+    /// Returns the policies that stay unchanged on the hub while the deletions that they would allow wait.
     pub(super) fn withheld(&self) -> Withheld {
         let kind = Gvk::of::<RolloutPolicy>();
         let id = |name: &String| ObjectId {
@@ -149,7 +147,7 @@ impl Loosened {
         Withheld { always: ids(&self.of_others), with_uninstalls: ids(&self.own) }
     }
 
-    /// Says on deletions that wait that policies wait with them.
+    /// Adds the waiting policies to the reason for waiting deletions.
     pub(super) fn tell(&self, hold: &mut DeletionHold) {
         let waits = hold.objects.iter().any(|id| self.own.values().any(|allowed| allowed == id));
         if let Some(names) = list(&self.own).filter(|_| waits) {
@@ -158,7 +156,7 @@ impl Loosened {
         }
     }
 
-    /// Says which policies wait for the deletions of another ConfigRepo.
+    /// Describes the policies that wait for the deletions of another ConfigRepo.
     pub(super) fn why_held(&self) -> Option<String> {
         let (names, allowed) = (list(&self.of_others)?, self.allowed_by(&self.of_others)?);
         Some(format!(
@@ -182,7 +180,7 @@ fn list(names: &Names) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// What a commit does with RolloutPolicies.
+/// The RolloutPolicies that a commit writes and drops.
 struct Policies {
     written: Vec<RolloutPolicy>,
     dropped: Vec<String>,
@@ -199,7 +197,7 @@ impl Policies {
         Self { dropped: dropped.collect(), written }
     }
 
-    /// Returns whether the hub has other policies.
+    /// Returns true if the policies differ from the hub's.
     fn change(&self, view: &impl View) -> Read<bool> {
         if self.written.is_empty() && self.dropped.is_empty() {
             return Ok(false);
@@ -210,9 +208,8 @@ impl Policies {
         Ok(self.written.iter().any(differs) || self.dropped.iter().any(|name| find(name).is_some()))
     }
 
-    /// Puts the policies on those of the hub one by one, and takes away those that the commit drops. Returns
-    /// the names of those with which, and without which, a deletion would be allowed; they stay as they are
-    /// on the hub.
+    /// Adds the policies to the hub's one by one, then drops the ones that the commit drops. Returns the names of
+    /// those whose addition or removal would allow a deletion; they stay unchanged on the hub.
     fn that_allow(&self, uninstalls: &Uninstalls, view: &impl View, now: Timestamp) -> Read<(Names, Names)> {
         let (mut written, mut dropped) = (Names::new(), Names::new());
         if uninstalls.is_empty() {
@@ -243,7 +240,7 @@ impl Policies {
     }
 }
 
-/// Returns the first object whose deletion policies allow.
+/// Returns the first object whose deletion the policies allow.
 fn allowed<'u>(
     in_force: &BTreeMap<String, RolloutPolicy>,
     uninstalls: &'u Uninstalls,
@@ -261,7 +258,7 @@ fn allowed<'u>(
 /// Another ConfigRepo that follows the same reference of the same repository, or has the same commit.
 struct Other {
     repo: Arc<ConfigRepo>,
-    /// The commit that it has now. It may be older or newer than the one that is judged.
+    /// Its current commit, which may be older or newer than the commit that is judged.
     checkout: Option<Arc<Checkout>>,
     inventory: Inventory,
 }
@@ -269,7 +266,7 @@ struct Other {
 struct Siblings(Vec<Other>);
 
 impl Siblings {
-    /// Finds the ConfigRepos that may delete something with the commit. A suspended one does so later.
+    /// Returns the ConfigRepos that may delete objects with the commit. A suspended one does so later.
     fn of(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) -> Read<Self> {
         let mut others = Vec::new();
         let parts = view.list::<ConfigRepoInventory>(Query::ALL)?;
@@ -288,8 +285,8 @@ impl Siblings {
         Ok(Self(others))
     }
 
-    /// Returns what they own and the commit of this ConfigRepo does not have. What is being deleted with an
-    /// approval waits for no policy.
+    /// Returns the objects that the others own and that this ConfigRepo's commit does not have. Approved deletions
+    /// that are already in progress wait for no policy.
     fn uninstalls(&self, stays: &BTreeSet<ObjectId>, view: &impl View, now: Timestamp) -> Read<Uninstalls> {
         let mut all = Uninstalls::new();
         for other in &self.0 {
@@ -307,8 +304,8 @@ impl Siblings {
         Some(Key::of(&*owner.repo))
     }
 
-    /// Keeps those of `at_risk` that leave with the commit of this ConfigRepo, or with the one that their
-    /// owner has now. An object of a ConfigRepo that cannot be rendered counts as one that leaves.
+    /// Keeps the objects in `at_risk` that this ConfigRepo's commit or their owner's current commit removes.
+    /// Objects of a ConfigRepo that cannot be rendered count as removed.
     fn leaving(
         &self,
         repo: &ConfigRepo,
@@ -326,7 +323,7 @@ impl Siblings {
         let mut asked: Vec<(&ConfigRepo, &Arc<Checkout>)> = Vec::new();
         for tree in trees.into_values() {
             for (member, has) in &members {
-                // What a ConfigRepo has itself may be another tree of the same commit.
+                // A ConfigRepo may have another tree of the same commit.
                 let own = has.filter(|has| has.revision == tree.revision);
                 asked.push((member, own.unwrap_or(tree)));
             }
@@ -343,7 +340,7 @@ impl Siblings {
     }
 }
 
-/// Returns whether an object is being deleted, and nothing holds what clusters lose with it.
+/// Returns true if an object is being deleted and no budget holds the removal from clusters.
 fn is_leaving(id: &ObjectId, view: &impl View) -> Read<bool> {
     match owner(id) {
         Some(RolloutOwner::AddOn(name)) => {

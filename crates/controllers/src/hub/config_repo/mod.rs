@@ -1,8 +1,7 @@
 //! Applies the objects of a repository to the hub, and reports the result in conditions.
 //!
-//! The source controller fetches a commit. This controller renders it, plans the writes and sets the
-//! conditions. If a fetch, a rendering, an object or a write fails, the commit that was applied last stays
-//! applied.
+//! The source controller fetches a commit. This controller renders it, plans the writes and sets the conditions.
+//! If a fetch, a rendering, an object or a write fails, the last applied commit stays applied.
 
 mod approval;
 mod commit;
@@ -59,10 +58,9 @@ impl Controller for ConfigRepoController {
         watches.on::<ConfigRepo>(wakes::others);
         watches.on::<ConfigRepoInventory>(inventory::wake);
         watches.on::<Namespace>(wakes::of_namespace);
-        // It shows whether an approved deletion did not happen.
+        // Shows whether an approved deletion did not happen.
         watches.read::<ClusterManagementAddOn>();
-        // They show how many clusters lose an add-on with its ClusterManagementAddOn, and a work with its
-        // set.
+        // Show how many clusters lose an add-on with its ClusterManagementAddOn, or a work with its set.
         watches.read::<ManagedClusterAddOn>();
         watches.read::<ManifestWork>();
         watches.read::<ManifestWorkReplicaSet>();

@@ -1,9 +1,9 @@
-//! Objects that move from one ConfigRepo to another without being deleted.
+//! Moves objects from one ConfigRepo to another without deleting them.
 //!
-//! A ConfigRepo that wants an object of another one records a request in its inventory. When the object
-//! leaves the repository of its owner, the owner writes the new owner into the annotation of the object. Only
-//! then it removes the object from its inventory. So at every moment the inventory of the owner that the
-//! annotation names lists the object.
+//! A ConfigRepo that wants an object of another one records a request in its inventory. When the object is removed
+//! from the owner's repository, the owner writes the new owner into the object's annotation, and only then removes
+//! the object from its inventory. The inventory of the owner in the annotation therefore lists the object at every
+//! moment.
 
 use std::collections::BTreeMap;
 
@@ -22,23 +22,23 @@ use object::duration::{self, later};
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// How long deletions wait for another ConfigRepo of the same repository after its next fetch. It renders the
+/// Time that deletions wait for another ConfigRepo of the same repository after its next fetch. It renders the
 /// same commit in seconds.
 const GRACE: SignedDuration = SignedDuration::from_mins(1);
-/// The default of `spec.interval`. It also replaces a text that is no duration.
+/// The default of `spec.interval`, also used if the value is not a duration.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 /// The reason of the condition Reconciling while deletions wait.
 pub(super) const REASON: &str = "WaitingForMoves";
 
-/// The moves that a plan takes part in.
+/// The moves of objects in which a plan takes part.
 pub(super) struct Moves {
-    /// The objects that other ConfigRepos of the same identity request, and these ConfigRepos. With another
-    /// identity, a ConfigRepo could get an object that it may not create.
+    /// The objects that other ConfigRepos with the same identity request, and these ConfigRepos. With another
+    /// identity, a ConfigRepo could receive an object that it may not create.
     pub(super) requested: BTreeMap<ObjectId, Key>,
-    /// A ConfigRepo that will soon have requested what it wants, and the end of the wait for it.
+    /// A ConfigRepo that will soon request the objects that it wants, and the time when the wait for it ends.
     pub(super) awaited: Option<(Key, Timestamp)>,
-    /// Why another ConfigRepo cannot request what it may want.
+    /// The reason that another ConfigRepo cannot request objects that it may want.
     pub(super) unjudged: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Moves {
     /// Reads the requests of others.
     ///
     /// # Errors
-    /// The ConfigRepos or their inventories have not been read.
+    /// Fails if the ConfigRepos or their inventories have not been read.
     pub(super) fn of(
         repo: &ConfigRepo,
         status: &ConfigRepoStatus,
@@ -88,9 +88,8 @@ impl Moves {
     }
 }
 
-/// Returns until when deletions of a commit wait for another ConfigRepo, which may be newer than the commit,
-/// to fetch and to judge it. A time too far ahead was written by a clock that was wrong, so it does not
-/// count.
+/// Returns until when the deletions of a commit wait for another ConfigRepo, which may be newer than the commit,
+/// to fetch and judge it. A time too far ahead comes from a wrong clock and is ignored.
 fn end_of_wait(seen: &Revision, other: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     let interval = duration::parse(&other.spec.interval).unwrap_or(DEFAULT_INTERVAL);
     let wait = interval.saturating_add(GRACE);
@@ -99,7 +98,7 @@ fn end_of_wait(seen: &Revision, other: &ConfigRepo, now: Timestamp) -> Option<Ti
     (end > now && end <= later(now, wait)).then_some(end)
 }
 
-/// Says what keeps a ConfigRepo from judging a commit; `None` if it may not know of the commit.
+/// Returns the reason that a ConfigRepo cannot judge a commit; `None` if it may not have seen the commit yet.
 fn obstacle(repo: &ConfigRepo) -> Option<String> {
     if repo.spec.suspend {
         return Some("it is suspended".into());
@@ -108,14 +107,15 @@ fn obstacle(repo: &ConfigRepo) -> Option<String> {
     (!ready.is_true()).then(|| ready.reason.clone())
 }
 
-/// Returns whether a ConfigRepo has compared a commit with the hub, so that its requests are recorded. The
-/// digest of the commit is written to its status after them.
+/// Returns true if a ConfigRepo has compared a commit with the hub, so that its requests are recorded. Its status
+/// gets the digest of the commit after them.
 fn has_judged(repo: &ConfigRepo, commit: &str) -> bool {
     let seen = repo.status.as_ref().and_then(|status| status.seen.as_ref());
     is_about(repo, commit) && seen.is_some_and(|seen| !seen.digest.is_empty())
 }
 
-/// Says that deletions wait for another ConfigRepo; `state` says how the one that waits is otherwise.
+/// Reports that deletions wait for another ConfigRepo. `state` describes the rest of the waiting ConfigRepo's
+/// state.
 pub(super) fn awaiting(draft: &mut Draft<'_>, state: &str, deletions: usize) -> Option<Readiness> {
     let (other, end) = draft.awaited.take().filter(|_| deletions > 0)?;
     draft.plan.wake(end);
@@ -125,8 +125,8 @@ pub(super) fn awaiting(draft: &mut Draft<'_>, state: &str, deletions: usize) -> 
     Some(Readiness::new(Phase::Reconciling, REASON, message))
 }
 
-/// Returns whether deletions of a ConfigRepo wait, perhaps for others to judge a commit, or a policy waits
-/// for the deletions of others.
+/// Returns true if deletions of a ConfigRepo wait, maybe for others to judge a commit, or if a policy waits for
+/// the deletions of others.
 pub(super) fn waits(repo: &ConfigRepo) -> bool {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions

@@ -1,4 +1,4 @@
-//! Mode Observe: another tool applies the commit, and the status reports how much of it is applied.
+//! Mode Observe: another tool applies the commit, and the status reports the progress.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::identity::RepoIdentity;
 use super::inventory::Recorded;
 use super::status::{Phase, Readiness, revision};
 
-/// Leaves to Argo CD the objects that it tracks now, so that no later commit takes them back.
+/// Releases the objects that Argo CD now tracks, so that no later commit takes them back.
 pub(super) fn release(draft: &mut Draft<'_>, recorded: &Recorded, identity: &RepoIdentity, view: &impl View) {
     if recorded.objects.is_empty() {
         return;
@@ -31,7 +31,7 @@ pub(super) fn release(draft: &mut Draft<'_>, recorded: &Recorded, identity: &Rep
 pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[IgnoreRule], view: &impl View) {
     let Commit { checkout, desired, identity } = *commit;
     let name = checkout.revision.as_str();
-    // Argo CD applies a hook at a point of its sync, and often deletes it after that.
+    // Argo CD applies a hook at a certain point of its sync, and often deletes it afterwards.
     let is_expected =
         |wanted: &&Arc<DesiredObject>| wanted.apply != ApplyRule::Ignore && wanted.hook().is_none();
     let expected: Vec<_> = desired.objects.iter().filter(is_expected).collect();
@@ -57,7 +57,7 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
                 unhealthy.push(Unhealthy { object: wanted.reference.clone(), health });
             }
             Ok(State::Differs(why)) => differing.push((&wanted.reference, why)),
-            // The others go on, so that the API server answers all questions at once.
+            // Continue, so that the API server answers all questions at once.
             Err(error) => unread = unread.or(Some(error)),
         }
     }
@@ -90,14 +90,14 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
 /// The state of an object of a commit on the hub.
 enum State {
     AsWanted(ObjectHealth),
-    /// It is not as the commit says; the text says why.
+    /// It differs from the commit, for this reason.
     Differs(String),
 }
 
 /// Compares an object with the hub.
 ///
 /// # Errors
-/// It has not been read, or the API server has not compared it.
+/// Fails if the object has not been read, or if the API server has not compared it yet.
 fn state<V: View>(
     wanted: &DesiredObject,
     rules: &[IgnoreRule],

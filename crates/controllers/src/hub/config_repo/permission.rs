@@ -1,4 +1,4 @@
-//! Kinds of a commit that the operator may not read.
+//! Kinds in a commit that the operator may not read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use engine::sync::{self, ApplyRule, DesiredObject, Problem};
 use object::text::short_commit;
 use reconcile::{ReadErrorReason, View};
 
-/// Refuses a commit with kinds that the API server does not let the operator list, whatever else the commit waits for.
+/// Refuses a commit with kinds that the operator may not list, regardless of what else the commit waits for.
 pub(super) fn missing(draft: &Draft<'_>, commit: &Commit<'_>, view: &impl View) -> Option<Readiness> {
     let mut kinds = BTreeSet::new();
     let is_applied =
@@ -25,7 +25,7 @@ pub(super) fn missing(draft: &Draft<'_>, commit: &Commit<'_>, view: &impl View) 
     })
 }
 
-/// Returns the problem of an object whose kind the API server refuses to list. The words of the API server name the verb,
+/// Returns the problem of an object whose kind the operator may not list. The API server's error names the verb,
 /// the resource and the identity.
 fn refusal(object: &Arc<DesiredObject>, view: &impl View) -> Option<Problem> {
     let error = view.observed(&object.reference).err()?;

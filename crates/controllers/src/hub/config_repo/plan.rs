@@ -27,7 +27,7 @@ use reconcile::{Plan, Read, ReadErrorReason, Source, View};
 /// Plans the writes for a ConfigRepo.
 ///
 /// # Errors
-/// The commit or a lookup could not be read.
+/// Fails if the commit or a lookup could not be read.
 pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<Plan> {
     if repo.metadata.deletion_timestamp.is_some() {
         return deletion::finalize(repo, view, now);
@@ -52,7 +52,7 @@ pub(super) fn plan(repo: &ConfigRepo, view: &impl View, now: Timestamp) -> Read<
     Ok(draft.finish())
 }
 
-/// Applies or observes the commit that was fetched last, and reports a failed fetch.
+/// Applies or observes the last fetched commit, and reports a failed fetch.
 fn reconcile_source(
     draft: &mut Draft<'_>,
     source: &Source,
@@ -66,7 +66,7 @@ fn reconcile_source(
         }
     }
     let Some(failure) = &source.failure else { return Ok(()) };
-    // A commit that cannot be applied matters more than a remote that cannot be reached.
+    // A commit that cannot be applied matters more than an unreachable remote.
     if draft.keeps_status
         || draft.readiness.as_ref().is_some_and(|readiness| readiness.phase == Phase::Stalled)
     {
@@ -225,7 +225,7 @@ impl Others {
     }
 }
 
-/// Returns the namespaces that objects wait for.
+/// Returns the missing namespaces that objects wait for.
 fn missing_namespaces(desired: &Desired, view: &impl View) -> Read<BTreeSet<String>> {
     let mut missing = BTreeSet::new();
     for name in desired.required_namespaces() {

@@ -1,4 +1,4 @@
-//! The settings of a ConfigRepo for the apply.
+//! The apply settings of a ConfigRepo.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +11,38 @@ use object::{Metadata as _, duration};
 /// Reads the part of the spec that controls how a commit is applied.
 ///
 /// # Errors
-/// The problem of a spec that cannot be read.
+/// Returns the problem of an invalid spec.
 pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
     let ConfigRepoSpec {
         prune,
         deletion_budget,
         takeover,
         ignore,
-        // The source controller reads these.
+        // Read by the source controller.
         url: _,
         interval: _,
         secret_ref: _,
         verify: _,
         webhook: _,
         rewind: _,
-        // `commit` reads these.
+        // Read by `commit`.
         r#ref: _,
         path: _,
         default_namespace: _,
         service_account_name,
-        // `plan` and `deletion` read these.
+        // Read by `plan` and `deletion`.
         mode: _,
         suspend: _,
         deletion_policy: _,
-        // `approval` reads it.
+        // Read by `approval`.
         plan_approval: _,
-        // `freeze` reads these.
+        // Read by `freeze`.
         freeze_windows: _,
         apply_windows: _,
-        // `depends` reads it.
+        // Read by `depends`.
         depends_on: _,
         health_timeout: _,
-        // The report controller reads this.
+        // Read by the report controller.
         report: _,
         unknown: _,
     } = &repo.spec;
@@ -59,7 +59,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
         takeover: match takeover {
             gitops::Takeover::IfNoDiff => Takeover::IfNoDiff,
             gitops::Takeover::Always => Takeover::Always,
-            // An unknown value gets the safest meaning.
+            // Treat an unknown value as the safest one.
             gitops::Takeover::Never | gitops::Takeover::Other(_) => Takeover::Never,
         },
         prune: *prune,

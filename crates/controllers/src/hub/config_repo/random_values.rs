@@ -1,7 +1,7 @@
-//! Draws the random values of charts: a seed once for a ConfigRepo, and a time once for each release.
+//! Draws the random values of charts: one seed per ConfigRepo, and one timestamp per release.
 //!
-//! Both are stored before anything of the release is applied. The source controller reads the seed from its Secret as soon
-//! as the status names a release.
+//! Both are stored before any object of the release is applied. The source controller reads the seed from its
+//! Secret once the status names a release.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use object::{Key, Object};
 use reconcile::Source;
 use render::RandomValues;
 
-/// Returns the source of the random values of a ConfigRepo.
+/// Returns the source of a ConfigRepo's random values.
 pub(super) fn known(repo: &ConfigRepo, source: Option<&Source>) -> RandomValues {
     let seed = source.and_then(|source| source.seed.as_ref()?.as_ref().ok().copied());
     RandomValues { seed, since: recorded(repo) }
@@ -32,7 +32,7 @@ fn key(release: &str) -> Option<Key> {
     Some(Key::namespaced(namespace, name))
 }
 
-/// Plans the seed if there is none, and records releases that draw for the first time.
+/// Plans the seed if there is none, and records the releases that draw for the first time.
 pub(super) fn draw(draft: &mut Draft<'_>, releases: &[Key], source: &Source, identity: &RepoIdentity) {
     let names: Vec<String> = releases.iter().map(Key::to_string).collect();
     let names = names.join(", ");

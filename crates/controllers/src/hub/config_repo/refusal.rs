@@ -1,4 +1,4 @@
-//! Finds the field of the repository that an API server refuses, and a name that the field may have been meant to have.
+//! Finds the repository's field that an API server rejects, and suggests the intended name.
 
 use serde_json::Value;
 use yaml::{Node, Value as YamlValue};
@@ -8,32 +8,32 @@ use engine::sync::{Desired, DesiredObject};
 use object::tree::{FileTree, TreeEntry};
 use object::{Location, Object};
 
-/// Most files that are searched for a patch of the field.
+/// Maximum number of files to search for a patch of the field.
 const MAX_FILES: usize = 1000;
-/// Largest of these files.
+/// Maximum size of these files.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// The begin of the refusal of a field that is not declared or has another type; the object follows, and then the field.
+/// Start of the error for an undeclared field or a wrong type. The object follows, and then the field.
 pub(super) const TYPED_PATCH: &str = "failed to create typed patch object (";
 
-/// A part of the path of a field.
+/// A part of a field path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     /// A field, or a key of a map.
     Field(String),
     /// A position in a list.
     Index(usize),
-    /// The item of a list with these fields.
+    /// The list item with these fields.
     Item(Vec<(String, String)>),
 }
 
 use Part::{Field, Index, Item};
 
-/// The field of an object that an API server refuses.
+/// The field of an object that an API server rejects.
 pub(super) struct RefusedField(Vec<Part>);
 
 impl RefusedField {
-    /// Reads the first field that the message of an API server names: `.spec.clusterSet: field not declared in schema` after
+    /// Parses the first field in an API server's message: `.spec.clusterSet: field not declared in schema` after
     /// "failed to create typed patch object", or `spec.replicas: Invalid value: …` after "is invalid".
     pub(super) fn of(message: &str) -> Option<Self> {
         let typed = || message.split_once(TYPED_PATCH)?.1.split_once("): ");
@@ -45,8 +45,8 @@ impl RefusedField {
         (!parts.is_empty()).then_some(Self(parts))
     }
 
-    /// Returns the line of the field: in the file of the object, or in another one below `directory` that patches the object.
-    /// If the field is not there, it is the line of what should have it.
+    /// Returns the line of the field in the object's file, or in another file below `directory` that patches the
+    /// object. If the field is missing, returns the line of its closest existing parent.
     pub(super) fn location(&self, object: &DesiredObject, tree: &FileTree, directory: &str) -> Location {
         let origin = &object.origin;
         let found = read(tree, &origin.file).and_then(|documents| {
@@ -73,7 +73,7 @@ impl RefusedField {
         }
     }
 
-    /// Suggests a declared field beside one that no schema declares.
+    /// Suggests a declared field for a field that no schema declares.
     pub(super) fn suggestion(&self, object: &Object, desired: &Desired) -> Option<String> {
         let (Field(last), parents) = self.0.split_last()? else { return None };
         let definitions = desired.objects.iter().map(|object| object.object.0.clone().into());
@@ -90,7 +90,7 @@ impl RefusedField {
         render::did_you_mean(last, known.keys().map(String::as_str))
     }
 
-    /// Returns the line of the field in a document; `None` if the document has nothing of it.
+    /// Returns the line of the field in a document; `None` if the document has no part of its path.
     fn line(&self, document: &Node, object: &Object) -> Option<Found> {
         let (mut node, mut line, mut rest) = (document, None, self.0.as_slice());
         while let Some((below, at, taken)) = step(node, rest) {
@@ -101,7 +101,7 @@ impl RefusedField {
         Some(Found { line: line?, is_whole })
     }
 
-    /// Returns whether a field has the value that the rendered object has. Otherwise a patch has changed it.
+    /// Returns true if a field has the same value as in the rendered object. Otherwise, a patch has changed it.
     fn is_as_rendered(&self, node: &Node, object: &Object) -> bool {
         let root = Value::Object(object.0.clone());
         let rendered = self.0.iter().try_fold(&root, |value, part| match part {
@@ -127,8 +127,8 @@ struct Found {
     is_whole: bool,
 }
 
-/// Goes one step down; returns the node, its line and the number of parts that it takes. A key with dots is several parts of
-/// a path.
+/// Descends one step. Returns the node, its line and the number of path parts used. A key with dots spans several
+/// parts.
 fn step<'n>(node: &'n Node, parts: &[Part]) -> Option<(&'n Node, u32, usize)> {
     match (&node.value, parts.first()?) {
         (YamlValue::Map(fields), Field(_)) => {
@@ -146,7 +146,7 @@ fn step<'n>(node: &'n Node, parts: &[Part]) -> Option<(&'n Node, u32, usize)> {
                 "" => item.text() == value,
                 name => item.get(name).is_some_and(|field| field.text() == value),
             };
-            // The item may leave out a key that has a default, such as the protocol of a port.
+            // The item may omit a key with a default, such as the protocol of a port.
             let mut items = items.iter();
             let item = items.find(|item| wanted.iter().any(|one| is_field(item, one)))?;
             Some((item, item.line, 1))
@@ -157,7 +157,7 @@ fn step<'n>(node: &'n Node, parts: &[Part]) -> Option<(&'n Node, u32, usize)> {
     }
 }
 
-/// Reads a path such as `.spec.ports[0].name`, `spec.containers[name="web"].image` or `data[no key]`.
+/// Parses a path such as `.spec.ports[0].name`, `spec.containers[name="web"].image` or `data[no key]`.
 fn parts(path: &str) -> Option<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = path;
@@ -200,7 +200,7 @@ fn is_yaml(path: &str) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|suffix| path.ends_with(suffix))
 }
 
-/// Returns the document, or the item of a list, that begins on a line.
+/// Returns the document or list item that starts on a line.
 fn document_at(documents: &[Node], line: u32) -> Option<&Node> {
     let document = documents.iter().rev().find(|document| document.line <= line)?;
     let items = match document.get("items").map(|items| &items.value) {
@@ -210,8 +210,8 @@ fn document_at(documents: &[Node], line: u32) -> Option<&Node> {
     items.iter().find(|item| item.line == line).or(Some(document))
 }
 
-/// Returns whether a document may be a patch of an object: it has its kind, and a name that the object may have got a prefix or
-/// a suffix to.
+/// Returns true if a document may be a patch of an object: it has the same kind, and the object's name may be its
+/// name with a prefix or suffix.
 fn is_about(document: &Node, object: &Object) -> bool {
     let name = document.get("metadata").and_then(|metadata| metadata.get("name")).map_or("", Node::text);
     document.get("kind").map_or("", Node::text) == object.kind()
@@ -219,7 +219,7 @@ fn is_about(document: &Node, object: &Object) -> bool {
         && object.name().contains(name)
 }
 
-/// Returns the schema of an object in the definition of its kind.
+/// Returns the schema of an object from the definition of its kind.
 fn schema(definition: &Value, object: &Object) -> Option<Value> {
     let gvk = object.gvk();
     let spec = definition.get("spec")?;

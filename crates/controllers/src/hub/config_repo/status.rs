@@ -15,27 +15,27 @@ use object::tree::Checkout;
 use object::{Object, text};
 use reconcile::StatusWrite;
 
-/// Longest message of a condition; nobody reads more.
+/// Maximum length of a condition message; nobody reads more.
 const MESSAGE: usize = 1500;
 
-/// Number of results in the history, as in a Kustomization of Flux.
+/// Number of results in the history, as in Flux's Kustomization.
 const HISTORY: usize = 5;
 
-/// The reason while the hub refuses writes to the identity of the ConfigRepo.
+/// The reason while the hub forbids writes under the identity of the ConfigRepo.
 pub(super) const FORBIDDEN: &str = "Forbidden";
 
-/// Reasons of failed fetches that end without a person.
+/// Reasons of failed fetches that resolve without a person.
 pub(super) const TRANSIENT: &[&str] =
     &["SourceUnreachable", "SourceTimeout", "SourceAbandoned", "GitCacheFailed"];
 
-/// The condition that is true, in the words of kstatus.
+/// The condition that is true, in terms of kstatus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The hub is as the repository says.
+    /// The hub matches the repository.
     Ready,
-    /// The hub will reach the state without a change.
+    /// The hub will match the repository without a change.
     Reconciling,
-    /// The hub will become so only after a person does something.
+    /// The hub will only match the repository after a person acts.
     Stalled,
 }
 
@@ -52,12 +52,13 @@ impl Readiness {
         Self { phase, reason: reason.into(), message: message.as_ref().into() }
     }
 
-    /// Returns true if people have to know of it: a commit is applied, or waits for a person, or its deletions wait.
+    /// Returns true if people should know about it: a commit is applied, or a commit or its deletions wait for a
+    /// person.
     pub(super) fn is_result(&self) -> bool {
         self.phase != Phase::Reconciling || self.reason == DELETIONS_HELD
     }
 
-    /// Returns a commit that is refused for its problems.
+    /// Returns the readiness of a commit that is refused because of its problems.
     pub(super) fn refused(problems: &[Problem], status: &ConfigRepoStatus) -> Self {
         let reason = problems.first().map_or("Refused", |problem| problem.reason);
         let message = format!("{}; {}", sync::summary(problems), still_applied(status));
@@ -65,7 +66,7 @@ impl Readiness {
     }
 }
 
-/// Names the commit that stays applied, and a later one that is applied in part.
+/// Describes the commit that stays applied, and a later one that is partly applied.
 pub(super) fn still_applied(status: &ConfigRepoStatus) -> String {
     match (&status.partial, &status.applied) {
         (Some(Revision { commit, .. }), _) => {
@@ -76,14 +77,14 @@ pub(super) fn still_applied(status: &ConfigRepoStatus) -> String {
     }
 }
 
-/// Names the commit that was applied before one that is applied in part.
+/// Describes the commit that was applied before a partly applied one.
 pub(super) fn applied_before(status: &ConfigRepoStatus, commit: &str) -> String {
     let before = status.applied.as_ref().filter(|applied| applied.commit != commit);
     let named = before.map(|applied| format!(", and {} was applied before", short_commit(&applied.commit)));
     named.unwrap_or_default()
 }
 
-/// Returns whether the status is about a commit (an empty one means any), and about the present spec.
+/// Returns true if the status is about a commit (any if empty) and about the current spec.
 pub(super) fn is_about(repo: &ConfigRepo, commit: &str) -> bool {
     repo.status.as_ref().is_some_and(|status| {
         status.observed_generation == repo.metadata.generation
@@ -91,7 +92,7 @@ pub(super) fn is_about(repo: &ConfigRepo, commit: &str) -> bool {
     })
 }
 
-/// Returns whether the status reports that the operator waits for its own reads.
+/// Returns true if the status reports that the operator waits for its own reads.
 pub(super) fn is_waiting(repo: &ConfigRepo) -> bool {
     let conditions = repo.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| {
@@ -101,7 +102,7 @@ pub(super) fn is_waiting(repo: &ConfigRepo) -> bool {
     })
 }
 
-/// Sets the three conditions that kstatus reads.
+/// Sets the three kstatus conditions.
 pub(super) fn conclude(
     status: &mut ConfigRepoStatus,
     generation: i64,
@@ -109,7 +110,7 @@ pub(super) fn conclude(
     now: Timestamp,
 ) {
     let Readiness { phase, reason, message } = readiness;
-    // `kubectl get` shows one line.
+    // `kubectl get` shows only one line.
     let message = text::plain(message, MESSAGE);
     let mut set = |condition: &str, holds: bool, says: bool| {
         let (reason, message) =
@@ -126,8 +127,7 @@ pub(super) fn conclude(
     status.observed_generation = Some(generation);
 }
 
-/// Adds the result of the commit that was fetched last to the history. A commit that is still on its way has
-/// none yet.
+/// Adds the result of the last fetched commit to the history. A commit in progress has no result yet.
 pub(super) fn record(status: &mut ConfigRepoStatus, readiness: &Readiness, now: Timestamp) {
     let reason = &readiness.reason;
     let Some(Revision { commit, digest, .. }) = status.seen.as_ref().filter(|_| readiness.is_result()) else {
@@ -148,7 +148,7 @@ pub(super) fn record(status: &mut ConfigRepoStatus, readiness: &Readiness, now: 
     status.history = std::iter::once(newest).chain(others).take(HISTORY).collect();
 }
 
-/// Returns the revision of a commit that was fetched. Under another spec, the commit is judged again.
+/// Returns the revision of a fetched commit. If the spec has changed, the commit is judged again.
 pub(super) fn seen(repo: &ConfigRepo, checkout: &Checkout, now: Timestamp) -> Revision {
     let before = repo.status.as_ref().and_then(|status| status.seen.as_ref());
     let judged = before.filter(|_| is_about(repo, &checkout.revision));
@@ -156,7 +156,7 @@ pub(super) fn seen(repo: &ConfigRepo, checkout: &Checkout, now: Timestamp) -> Re
     revision(before, checkout, repo, digest, now)
 }
 
-/// Returns a revision; its time stays as long as the revision does not change.
+/// Returns a revision. Its time stays as long as the revision does not change.
 pub(super) fn revision(
     before: Option<&Revision>,
     checkout: &Checkout,
@@ -179,8 +179,8 @@ pub(super) fn revision(
     })
 }
 
-/// Rebases a drafted status onto the object as it is now. The step that records the inventory has changed the
-/// object, and another controller may have changed it too.
+/// Rebases a drafted status onto the current object, which the inventory step or another controller may have
+/// changed.
 pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrite> {
     let mut new = drafted(now, draft)?;
     let (status, before) = (new.status.as_mut()?, now.status.as_ref());
@@ -196,14 +196,14 @@ pub(super) fn rebase(now: &ConfigRepo, draft: &StatusWrite) -> Option<StatusWrit
     StatusWrite::between(now, &new)
 }
 
-/// Returns an object as it is now, with a drafted status.
+/// Returns the current object with a drafted status.
 pub(super) fn drafted(now: &ConfigRepo, draft: &StatusWrite) -> Option<ConfigRepo> {
     let mut value = Object::from_typed(now).into_value();
     json_patch::merge(&mut value, &Value::Object(draft.patch.clone()));
     serde_json::from_value(value).ok()
 }
 
-/// Returns whether the hub refuses writes to the identity of a ConfigRepo.
+/// Returns true if the hub forbids writes under the identity of a ConfigRepo.
 pub(super) fn is_forbidden(repo: &ConfigRepo) -> bool {
     repo.condition(READY).is_some_and(|ready| ready.reason == FORBIDDEN)
 }

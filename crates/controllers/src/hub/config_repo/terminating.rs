@@ -1,4 +1,4 @@
-//! Objects that are being deleted, and those whose deletion does not end.
+//! Objects that are being deleted, including those whose deletion is stuck.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,13 +8,13 @@ use super::status::{Phase, Readiness};
 use engine::sync::Terminating;
 use object::duration::later;
 
-/// The least time after which a person is told that a deletion does not end.
+/// Minimum time after which a stuck deletion is reported.
 const LEAST: SignedDuration = SignedDuration::from_mins(5);
-/// Most finalizers that a message names.
+/// Maximum number of finalizers in a message.
 const MAX_FINALIZERS: usize = 3;
 
-/// Reports the object that has been deleted for the longest time, if that is longer than
-/// `spec.healthTimeout`. Otherwise the next plan comes when it will be.
+/// Reports the object whose deletion has taken longest, if it exceeds `spec.healthTimeout`. Otherwise, schedules a
+/// wake-up for when it will.
 pub(super) fn stuck(draft: &mut Draft<'_>, terminating: &[Terminating]) -> Option<Readiness> {
     let began = |one: &Terminating| one.since.unwrap_or(Timestamp::MAX);
     let first = terminating.iter().min_by_key(|one| began(one))?;
@@ -34,14 +34,14 @@ pub(super) fn stuck(draft: &mut Draft<'_>, terminating: &[Terminating]) -> Optio
     Some(Readiness::new(Phase::Stalled, "DeletionStuck", message))
 }
 
-/// Reports objects that are being deleted; `state` says how the ConfigRepo is otherwise.
+/// Reports objects that are being deleted. `state` describes the rest of the ConfigRepo's state.
 pub(super) fn progress(state: &str, terminating: &[Terminating]) -> Option<Readiness> {
     let first = &terminating.first()?.object;
     let message = format!("{state}; {} objects are being deleted, {first} for one", terminating.len());
     Some(Readiness::new(Phase::Reconciling, "Deleting", message))
 }
 
-/// Says what an object waits for.
+/// Describes what an object waits for.
 fn obstacle(one: &Terminating) -> String {
     if one.finalizers.is_empty() {
         return "it has no finalizer; see its status and what it contains".into();

@@ -38,7 +38,7 @@ mod rules;
 mod whole;
 mod window;
 
-/// A hub with one repository, and the operator that follows it.
+/// A hub with one repository and the operator that follows it.
 struct Hub {
     world: World,
     commits: usize,
@@ -75,7 +75,7 @@ impl Hub {
         self.apply(json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "ConfigRepo", "metadata": metadata, "spec": spec}));
     }
 
-    /// Commits files, runs until nothing is written any more, and returns a summary of the conditions.
+    /// Commits files, runs until there are no more writes, and returns a summary of the conditions.
     fn commit(&mut self, files: &[(&str, &str)]) -> String {
         self.commits += 1;
         let tree: FileTree =
@@ -93,8 +93,8 @@ impl Hub {
         self.world.get::<ConfigRepo>(&key()).unwrap().status.unwrap_or_default()
     }
 
-    /// Returns the most important condition: `Ready: message`, `Stalled reason: message`, `Reconciling
-    /// reason: message`.
+    /// Returns the most important condition: `Ready: message`, `Stalled reason: message`,
+    /// `Reconciling reason: message`.
     fn message(&self) -> String {
         let status = self.status();
         let holds = |condition: &&Condition| condition.is_true();

@@ -11,8 +11,8 @@ use api::names;
 use object::{Key, Object};
 use reconcile::{Change, Query, View};
 
-/// Wakes the ConfigRepos that wait for one, and all others when one is deleted or begins to observe, because
-/// they may want its objects.
+/// Wakes the ConfigRepos that wait for one. If a ConfigRepo is deleted or starts to observe, wakes all others,
+/// because they may want its objects.
 pub(super) fn others<V: View>(change: &Change<ConfigRepo>, view: &V) -> Vec<Key> {
     let owns = |repo: &Option<Arc<ConfigRepo>>| {
         repo.as_ref().is_some_and(|repo| repo.spec.mode != ConfigRepoMode::Observe)
@@ -48,8 +48,8 @@ pub(super) fn of_namespace<V: View>(change: &Change<Namespace>, view: &V) -> Vec
     all.iter().filter(concerned).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// Wakes the ConfigRepos that an object belongs or belonged to. The [`RepoIndex`](super::index::RepoIndex)
-/// wakes those that observe it.
+/// Wakes the ConfigRepos to which an object belongs or belonged. The [`RepoIndex`](super::index::RepoIndex) wakes
+/// those that observe it.
 pub(super) fn owners<V: View>(change: &Change<Object>, _: &V) -> Vec<Key> {
     if !is_relevant(change) {
         return Vec::new();

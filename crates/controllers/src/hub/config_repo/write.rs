@@ -1,4 +1,4 @@
-//! Makes steps and a status from the plan of the engine.
+//! Turns the plan of the engine into steps and a status.
 
 use super::commit::Commit;
 use super::draft::Draft;
@@ -14,7 +14,7 @@ use object::duration::later;
 use object::text::short_commit;
 use reconcile::Action;
 
-/// Time until a refusal that depends on objects of others is checked again.
+/// Delay before a refusal that depends on objects of others is checked again.
 const REFUSAL_RECHECK: SignedDuration = SignedDuration::from_mins(1);
 
 /// Plans the writes of a commit.
@@ -107,12 +107,12 @@ fn wanted(commit: &Commit<'_>) -> usize {
     commit.desired.objects.iter().filter(|one| one.apply != ApplyRule::Ignore).count()
 }
 
-/// Returns the objects that the API server judges in a dry run before anything of the commit is written. `records` are the
-/// writes that record the inventory.
+/// Returns the objects to check in a dry run before any object of the commit is written. `records` are the writes
+/// that record the inventory.
 fn checked_first<'s>(sync: &'s SyncPlan<'_>, records: &[Action]) -> impl Iterator<Item = &'s Apply<'s>> {
     let applied = sync.apply.iter().flatten();
     let is_first_write = records.is_empty() && sync.recreate.is_empty();
-    // A plan of a single write needs no dry run, and one that only waits for health has none to make.
+    // A single write needs no dry run, and a plan that only waits for health has none to make.
     let is_single =
         applied.clone().count() + sync.later.len() <= 1 && !applied.clone().any(Apply::is_prepared);
     let is_needed = !is_first_write || (!sync.apply.is_empty() && !is_single);
@@ -120,7 +120,7 @@ fn checked_first<'s>(sync: &'s SyncPlan<'_>, records: &[Action]) -> impl Iterato
     judged.filter(move |_| is_needed)
 }
 
-/// Says whether a commit waits, and plans what is done for it meanwhile.
+/// Returns true if a commit waits, and plans the writes that happen in the meantime.
 fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: &SyncPlan<'_>) -> bool {
     let Commit { checkout, desired, identity } = *commit;
     if let Some(seen) = draft.status.seen.as_mut().filter(|_| sync.unread.is_empty()) {
@@ -137,8 +137,8 @@ fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
         return true;
     }
     draft.status.held_plan.clear();
-    // What leaves the repository is handed over while the commit waits: the one that it waits for may wait
-    // for that.
+    // Hand over removed objects even while the commit waits, because the ConfigRepo that it waits for may wait for
+    // them.
     let would_write = waiting.is_none() || !sync.hand_over.is_empty();
     let hold = if would_write { on_hold(draft, commit) } else { None };
     if hold.is_none() && waiting.is_some() {
@@ -155,7 +155,7 @@ fn waits(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recorded, sync: 
     waits
 }
 
-/// Says that a commit waits for a person, for the end of a freeze or for an apply window.
+/// Returns the readiness of a commit that waits for a person, the end of a freeze or an apply window.
 fn on_hold(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readiness> {
     approval::unmet(draft, commit).or_else(|| match freeze::unmet(draft, commit) {
         Ok(waiting) => waiting,
@@ -163,8 +163,8 @@ fn on_hold(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Option<Readiness> {
     })
 }
 
-/// Reports the progress of a commit that is applied; `state` says how much of it, and `waiting` what it waits
-/// for.
+/// Reports the progress of a commit that is being applied. `state` says how much is applied, and `waiting` what it
+/// waits for.
 fn readiness(state: &str, commit: &Commit<'_>, sync: &SyncPlan<'_>, waiting: Option<Readiness>) -> Readiness {
     if let Some(hold) = &sync.hold {
         return deletion::held(state, hold);

@@ -2,7 +2,7 @@ use super::*;
 
 const ACCOUNT: &str = "system:serviceaccount:config:deployer";
 
-/// Returns an API server on which only the service account may write ConfigMaps.
+/// Simulates an API server on which only the service account may write ConfigMaps.
 fn allow_the_account(
     sites: &mut sim::Servers<'_>,
     manager: &str,

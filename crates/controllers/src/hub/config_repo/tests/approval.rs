@@ -1,4 +1,4 @@
-//! Commits that wait for the approval of their plan.
+//! Tests commits that wait for the approval of their plan.
 
 use super::*;
 

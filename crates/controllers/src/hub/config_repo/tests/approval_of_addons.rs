@@ -1,4 +1,4 @@
-//! The mark on a ClusterManagementAddOn whose deletion a person approved.
+//! Tests the mark on a ClusterManagementAddOn whose deletion a person approved.
 
 use super::*;
 use crate::hub::addon_deletion;
@@ -19,7 +19,7 @@ fn addon(hub: &Hub) -> ClusterManagementAddOn {
 fn an_approval_of_a_deletion_that_did_not_happen_ends_with_the_next_commit_that_has_the_addon() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", ADDON)]);
-    // The operator ended between the mark and the deletion.
+    // The operator stopped between the mark and the deletion.
     let uid = addon(&hub).uid().to_owned();
     let mark = json!({names::REMOVAL_DECIDED_ANNOTATION: uid});
     hub.apply(json!({

@@ -1,4 +1,4 @@
-//! A ConfigRepo beside Argo CD: shared objects, and objects that get another owner without being deleted.
+//! Tests a ConfigRepo alongside Argo CD: shared objects, and objects that change owners without being deleted.
 
 use std::collections::BTreeMap;
 
@@ -40,20 +40,20 @@ impl Hub {
         self.world.hub.patch(&target, &patch, &options, self.world.now).unwrap();
     }
 
-    /// Applies with server-side apply and force, as with the sync option ServerSideApply.
+    /// Applies with forced server-side apply, as with the sync option ServerSideApply.
     fn argo_applies(&mut self, name: &str, data: Value) {
         self.write_as_argo(name, Patch::Apply(manifest(name, data)));
     }
 
-    /// Applies on the client side: a three-way merge of what was applied last, the manifest and the live
-    /// object.
+    /// Applies on the client side, as a three-way merge of the last applied manifest, the new manifest and the
+    /// live object.
     fn argo_merges(&mut self, name: &str, data: Value) {
         let last = self
             .annotation(name, LAST_APPLIED)
             .map_or(json!({}), |text| serde_json::from_str(&text).unwrap());
         let new = manifest(name, data);
         let mut patch = merge_diff(&last, &new).unwrap_or_else(|| json!({}));
-        // Fields that it applied and another client changed are corrected.
+        // Corrects the fields that it applied and another client changed.
         patch["data"] = merge_diff(&last["data"], &json!({})).unwrap_or_else(|| json!({}));
         for (field, value) in new["data"].as_object().unwrap() {
             patch["data"][field] = value.clone();
@@ -62,7 +62,7 @@ impl Hub {
         self.write_as_argo(name, Patch::Merge(patch));
     }
 
-    /// Runs `act`, and returns the names of the ConfigMaps that were deleted meanwhile.
+    /// Runs `act` and returns the names of the ConfigMaps that were deleted in the meantime.
     fn deleted(&mut self, act: impl FnOnce(&mut Self)) -> Vec<String> {
         self.world.keep_history();
         act(self);
@@ -251,7 +251,7 @@ fn argo_cd_sees_no_difference_where_it_ignores_our_manager() {
     hub.argo_applies("a", json!({"theirs": "1"}));
     hub.commit(&[("a.yaml", &map("a", "2"))]);
     let live = Object::from_typed(&hub.config_map("a"));
-    // The application has our field too, with an older value.
+    // The application also has our field, with an older value.
     let desired = manifest("a", json!({"theirs": "1", "k": "1"}));
     assert!(first_difference(&live, &object(desired.clone())).is_some());
     let (seen, wanted) = (without_ours(&live.clone().into_value(), &live), without_ours(&desired, &live));
@@ -260,7 +260,7 @@ fn argo_cd_sees_no_difference_where_it_ignores_our_manager() {
     assert_eq!(first_difference(&seen, &differs).as_deref(), Some("data.theirs"));
 }
 
-/// The waits of the self-heal of Argo CD, in seconds, between its defaults of two seconds and five minutes.
+/// The delays of Argo CD's self-heal in seconds, between its defaults of two seconds and five minutes.
 const SELF_HEAL: [i64; 12] = [2, 6, 18, 54, 162, 300, 300, 300, 300, 300, 300, 300];
 
 #[test]

@@ -1,4 +1,4 @@
-//! ConfigRepos that are deleted, also by another one.
+//! Tests the deletion of ConfigRepos, including by another ConfigRepo.
 
 use super::*;
 
@@ -7,8 +7,8 @@ fn child() -> Key {
 }
 
 impl Hub {
-    /// Applies a ConfigRepo from the repository, which applies three objects itself, and returns how the next
-    /// commit goes, which drops it.
+    /// Applies a ConfigRepo from the repository, which applies three objects itself. Returns the result of the
+    /// next commit, which drops it.
     fn drops(&mut self, spec: &str) -> String {
         let nested = format!(
             "apiVersion: gitops.wheelwright.dev/v1alpha1\nkind: ConfigRepo\nmetadata:\n  name: child\nspec:\n  url: https://git.example/child\n{spec}"

@@ -1,4 +1,4 @@
-//! A commit waits for the ConfigRepos that it depends on.
+//! Tests commits that wait for the ConfigRepos on which they depend.
 
 use super::*;
 
@@ -88,7 +88,7 @@ fn a_base_that_is_applied_and_healthy_counts_although_somebody_changes_an_object
         hub.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "config", "name": "b"}, "data": {"k": "edited"}}));
         hub.run();
     };
-    // After six corrections the wait is a minute.
+    // After six corrections, the delay is a minute.
     while corrections(&hub) < 6 {
         edit(&mut hub);
     }

@@ -1,4 +1,4 @@
-//! Objects that others change on the hub.
+//! Tests objects that others change on the hub.
 
 use super::*;
 
@@ -26,7 +26,7 @@ impl Hub {
 #[test]
 fn an_object_that_waits_for_its_next_correction_delays_no_other() {
     let mut hub = hub(2);
-    // After six corrections the wait is a minute.
+    // After six corrections, the delay is a minute.
     while hub.status().drift.is_none_or(|drift| drift.corrected[0].corrections < 6) {
         hub.change("m0");
         hub.run();

@@ -1,4 +1,4 @@
-//! Fields that other appliers own, and fields that other clients set.
+//! Tests fields that other appliers own, and fields that other clients set.
 
 use super::*;
 
@@ -20,7 +20,7 @@ impl Hub {
         json!(self.world.get::<ConfigMap>(&Key::namespaced("config", "a")).unwrap().data)
     }
 
-    /// Commits the ConfigMap, which is applied.
+    /// Commits and applies the ConfigMap.
     fn put_entries(&mut self, data: &str, annotation: &str) {
         let message = self.commit(&[("a.yaml", &entries(data, annotation))]);
         assert!(message.starts_with("Ready"), "{message}");

@@ -1,11 +1,11 @@
-//! Commits that wait for the end of a freeze window, or for an apply window.
+//! Tests commits that wait for the end of a freeze window or the start of an apply window.
 
 use super::*;
 
 const A: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: '1'}}";
 const B: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}";
 
-/// Returns a spec that freezes from 03:05 to 04:05; the world begins a minute before.
+/// Returns a spec with a freeze from 03:05 to 04:05. The simulation starts a minute before.
 fn spec() -> Value {
     json!({"freezeWindows": [{"name": "night", "schedule": "5 3 * * *", "duration": "1h"}]})
 }
@@ -49,7 +49,7 @@ fn a_window_that_cannot_be_read_applies_nothing_and_names_its_field() {
     assert_eq!(hub.names(), Vec::<String>::new());
 }
 
-/// Returns a spec with an apply window from 04:05 to 05:05; the world begins an hour before.
+/// Returns a spec with an apply window from 04:05 to 05:05. The simulation starts an hour before.
 fn applies_at_night(freeze_windows: Value) -> Value {
     let night = json!({"name": "night", "schedule": "5 4 * * *", "duration": "1h"});
     json!({"applyWindows": [night], "freezeWindows": freeze_windows})

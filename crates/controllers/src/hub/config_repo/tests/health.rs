@@ -1,4 +1,4 @@
-//! A stage waits until the objects of the stages before it are healthy.
+//! Tests stages that wait until the objects of earlier stages are healthy.
 
 use super::*;
 use api::addon::v1alpha1::ClusterManagementAddOn;

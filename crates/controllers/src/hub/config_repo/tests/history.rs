@@ -1,8 +1,8 @@
-//! The last results of commits in the status.
+//! Tests the last results of commits in the status.
 
 use super::*;
 
-/// Returns the numbers of the commits, and their results.
+/// Returns the numbers of the commits with their results.
 fn told(hub: &Hub) -> Vec<String> {
     let results = hub.status().history.into_iter();
     results.map(|one| format!("{} {}", one.commit.trim_start_matches('0'), one.reason)).collect()

@@ -1,4 +1,4 @@
-//! The inventory is stored in objects of its own.
+//! Tests that the inventory is stored in separate objects.
 
 use super::*;
 use api::names::CONFIG_REPO_FINALIZER;

@@ -1,4 +1,4 @@
-//! Policies of a commit that wait for the deletions that they would allow.
+//! Tests policies in a commit that wait for the deletions that they would allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -153,7 +153,7 @@ fn checkout(commit: usize, policies: &[(&str, Value)], has_add_on: bool) -> Arc<
     Arc::new(Checkout { revision: format!("{commit:040x}"), tree })
 }
 
-/// A hub on which the ConfigRepo `fleet` judges commit 2. `fleet` has the policies, and `second` the add-on.
+/// A hub on which the ConfigRepo `fleet` judges commit 2. `fleet` has the policies and `second` the add-on.
 struct Case {
     /// The policies of the hub.
     live: Policies,
@@ -162,15 +162,15 @@ struct Case {
     owned: Vec<ObjectId>,
     second: ConfigRepo,
     owned_by_second: Vec<ObjectId>,
-    /// The commit that `second` has, and whether the add-on is in that.
+    /// The commit of `second`, and true if the add-on is in it.
     has: Option<(usize, bool)>,
-    /// Whether the add-on is in commit 2.
+    /// True if the add-on is in commit 2.
     keeps: bool,
     add_ons: Vec<ClusterManagementAddOn>,
 }
 
 impl Case {
-    /// The add-on leaves the repository, and the policy allows it with the same commit.
+    /// The commit removes the add-on from the repository, and its policy allows that.
     fn new() -> Self {
         Self {
             live: vec![("p", json!({}))],
@@ -204,13 +204,13 @@ impl Case {
     }
 }
 
-/// Returns the sets of policies that wait in any case, and with deletions of the same ConfigRepo.
+/// Returns the policies that wait always, and those that wait for deletions of the same ConfigRepo.
 fn withheld(always: &[&str], with_uninstalls: &[&str]) -> Withheld {
     let ids = |names: &[&str]| names.iter().map(|name| policy_id(name)).collect();
     Withheld { always: ids(always), with_uninstalls: ids(with_uninstalls) }
 }
 
-/// Says what a commit deletes of `second`.
+/// Describes the deletion of an object of `second` by a commit.
 fn deleted() -> String {
     let id = add_on();
     format!(

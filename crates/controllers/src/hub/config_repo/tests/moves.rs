@@ -1,4 +1,4 @@
-//! Objects move between ConfigRepos without being deleted.
+//! Tests objects that move between ConfigRepos without being deleted.
 
 use super::*;
 use sim::Write;
@@ -15,7 +15,7 @@ fn maps(range: std::ops::Range<usize>, data: &str) -> Vec<(String, String)> {
     range.map(|i| (format!("{i}.yaml"), map(&format!("m{i}"), data))).collect()
 }
 
-/// Returns the repository `fleet` and a second one; both follow one repository, or two.
+/// Returns a hub with the ConfigRepo `fleet` and a second one, of the same or another repository.
 fn hub(url_of_second: &str) -> Hub {
     let mut hub = Hub::new(json!({}));
     hub.second(json!({"url": url_of_second}));

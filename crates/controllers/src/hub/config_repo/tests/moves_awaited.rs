@@ -1,4 +1,4 @@
-//! The ConfigRepos that deletions wait for, because they may request the objects.
+//! Tests which ConfigRepos deletions wait for, because they may request the objects.
 
 use super::*;
 use crate::hub::config_repo::draft::Draft;

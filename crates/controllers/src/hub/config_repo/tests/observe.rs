@@ -1,4 +1,4 @@
-//! Mode Observe: a ConfigRepo reports what others apply.
+//! Tests mode Observe: a ConfigRepo reports what others apply.
 
 use super::*;
 use store::DeleteOptions;

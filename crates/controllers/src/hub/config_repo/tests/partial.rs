@@ -1,15 +1,15 @@
-//! What conditions say of a commit that was applied in part.
+//! Tests the conditions of a partly applied commit.
 
 use super::health::{ADDON, WORKLOAD};
 use super::*;
 
-/// A file that no commit can be rendered with.
+/// A file with which no commit can be rendered.
 const BROKEN: &[(&str, &str)] = &[("broken.yaml", "{")];
 
 const IN_PART: &str = "000000000000 stays applied in part, and 000000000000 was applied before";
 
 impl Hub {
-    /// Returns the numbers of the commits that were applied as a whole and in part last.
+    /// Returns the numbers of the last fully and the last partly applied commit.
     fn applied(&self) -> [Option<usize>; 2] {
         let status = self.status();
         let number =

@@ -1,4 +1,4 @@
-//! Kinds that the operator may not list.
+//! Tests kinds that the operator may not list.
 
 use std::cell::Cell;
 

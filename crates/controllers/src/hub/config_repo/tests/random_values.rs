@@ -10,7 +10,7 @@ fn secret(hub: &Hub) -> Option<Secret> {
     hub.world.get(&Key::namespaced("config", "fleet-random-values"))
 }
 
-/// Lets the source controller fetch again.
+/// Makes the source controller fetch again.
 fn fetch(hub: &mut Hub) -> String {
     hub.apply(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "any"}}));
     hub.run()

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A view on which renderings do not end.
+/// A view on which renderings never finish.
 struct Rendering(Caches);
 
 impl View for Rendering {

@@ -1,4 +1,4 @@
-//! The conditions that a restarted operator writes before it has read everything.
+//! Tests the conditions that a restarted operator writes before it has read everything.
 
 use super::*;
 

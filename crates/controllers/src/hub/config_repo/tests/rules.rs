@@ -1,4 +1,4 @@
-//! The annotation of an object says whether and when it is applied.
+//! Tests the annotation that controls whether and when an object is applied.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A commit is applied or refused as a whole.
+//! Tests that a commit is applied or refused as a whole.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,7 +7,7 @@ use api::cluster::v1beta2::ManagedClusterSet;
 use k8s_openapi::api::core::v1::Namespace;
 use reconcile::EventType;
 
-/// A Placement with a misspelt field, which no API server takes.
+/// A Placement with a misspelled field, which no API server accepts.
 const MISSPELT: &str = "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata:\n  name: p\nspec:\n  clusterSet: [blue]\n";
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: new\n";
 const ROLE: &str =
@@ -15,9 +15,9 @@ const ROLE: &str =
 const BINDING: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: writer\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: writer}\n";
 
 thread_local! {
-    /// The names of the objects of dry runs.
+    /// The names of the objects in dry runs.
     static DRY_RUNS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    /// The number of bindings that were applied.
+    /// The number of applied bindings.
     static BINDINGS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -34,7 +34,8 @@ fn recording(
     sim::execute(sites, manager, action, now)
 }
 
-/// Refuses ConfigMaps until a RoleBinding is applied, and a RoleBinding in a dry run, because it has no role then.
+/// Rejects ConfigMaps until a RoleBinding is applied, and RoleBindings in a dry run, because the role does not
+/// exist then.
 fn granting(
     sites: &mut sim::Servers<'_>,
     manager: &str,
@@ -56,7 +57,7 @@ fn granting(
     }
 }
 
-/// Returns a definition of a kind whose objects have some fields, and an object with one of them.
+/// Returns the definition of a kind whose objects have these fields, and an object with one of them.
 fn definition(fields: &[&str]) -> String {
     let fields: Vec<_> = fields.iter().map(|field| format!("{field}: {{type: string}}")).collect();
     format!(

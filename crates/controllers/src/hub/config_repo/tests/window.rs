@@ -1,4 +1,4 @@
-//! The deletion budget counts over a window of time.
+//! Tests that the deletion budget counts over a time window.
 
 use super::*;
 
