@@ -1,7 +1,7 @@
-//! Creates the permissions of agents that have not joined yet: to create their cluster and to ask for a
+//! Creates the permissions of agents that have not joined yet: to create their cluster and to request a
 //! certificate.
 //!
-//! An administrator may narrow the role or bind other subjects to it, so an existing object stays as it is.
+//! An administrator may narrow the role or bind other subjects to it, so existing objects are left unchanged.
 
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};

@@ -1,7 +1,7 @@
-//! Gives accepted clusters their permissions, revokes those of denied clusters, and cleans up after clusters
-//! that leave.
+//! Grants permissions to accepted clusters, revokes them from denied clusters, and cleans up after clusters that
+//! leave.
 //!
-//! As in OCM, the controller never deletes the namespace of a cluster: its other content belongs to users.
+//! As in OCM, the controller never deletes the namespace of a cluster, because its other content belongs to users.
 
 use std::sync::Arc;
 
@@ -29,8 +29,9 @@ use reconcile::{
 };
 
 const FINALIZERS: [&str; 2] = [CLUSTER_API_RESOURCE_FINALIZER, CLUSTER_RESOURCE_FINALIZER];
-/// Permissions of this age without their cluster show that it is gone, and not missing in a cache or after a
-/// restore that brings it last. The age is twice the time for which a kind counts that cannot be listed.
+/// If permissions without a cluster are this old, the cluster is gone, and not just missing from a cache or from a
+/// restore that brings it last. This is twice the time for which cached objects count if their kind cannot be
+/// listed.
 const GONE_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 pub(crate) struct ClusterController;
@@ -88,8 +89,7 @@ impl Controller for ClusterController {
         Ok(plan)
     }
 
-    /// Reports what refuses the acceptance of a cluster or the clean-up after a leaving one, but no failures
-    /// that pass by themselves.
+    /// Reports an error that prevents the acceptance or the cleanup of a cluster, except temporary failures.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         if done.is_success() {
             return Ok(done.plan.status.clone());
@@ -121,8 +121,7 @@ impl Controller for ClusterController {
     }
 }
 
-/// Returns the event about the acceptance of a cluster, in OCM's words. It is in the namespace of the
-/// cluster.
+/// Returns the event for the acceptance of a cluster, in OCM's words and in the cluster's namespace.
 fn decision_event(cluster: &ManagedCluster) -> Option<Event> {
     let accepted = cluster.condition(HUB_ACCEPTED).filter(|condition| condition.reason != ACCEPT_FAILED)?;
     let (reason, word) = match accepted.is_true() {
@@ -133,29 +132,29 @@ fn decision_event(cluster: &ManagedCluster) -> Option<Event> {
     Some(Event::new(cluster, EventType::Normal, reason, "Accept", message).of_cluster())
 }
 
-/// Returns the cluster whose namespace an object was deleted from: it may be the last object that a leaving
-/// or denied cluster waits for.
+/// Returns the cluster in whose namespace an object was deleted. It may be the last object that a leaving or
+/// denied cluster waits for.
 fn deleted_in_namespace<K: Kind>(change: &Change<K>) -> Vec<Key> {
     let deleted = change.old.as_ref().filter(|_| change.new.is_none());
     deleted.map(|object| Key::cluster(object.namespace())).into_iter().collect()
 }
 
-/// Returns the cluster that an object is labelled with.
+/// Returns the cluster in an object's label.
 fn labelled<K: Kind>(change: &Change<K>) -> Vec<Key> {
     let cluster = change.latest().and_then(|object| object.label(CLUSTER_NAME_LABEL));
     cluster.filter(|name| !name.is_empty()).map(Key::cluster).into_iter().collect()
 }
 
-/// Returns whether the namespace of a cluster's name is free, or labelled for the cluster.
+/// Returns true if the namespace with the cluster's name is free or labeled for the cluster.
 ///
-/// The agent of a cluster gets permissions in it, so a cluster must not be named like a namespace of the hub.
-/// See docs/hazards.md#cluster-named-like-a-namespace.
+/// The cluster's agent gets permissions in it, so a cluster must not have the name of a namespace of the hub. See
+/// docs/hazards.md#cluster-named-like-a-namespace.
 pub(super) fn may_have_namespace(cluster: &str, view: &impl View) -> Read<bool> {
     let namespace = view.get::<Namespace>(&Key::cluster(cluster))?;
     Ok(namespace.is_none_or(|namespace| namespace.label(CLUSTER_NAME_LABEL) == Some(cluster)))
 }
 
-/// Returns whether a cluster of this name was accepted before, as its namespace remembers.
+/// Returns true if a cluster with this name was accepted before, according to its namespace.
 pub(super) fn was_accepted(cluster: &str, view: &impl View) -> Read<bool> {
     let namespace = view.get::<Namespace>(&Key::cluster(cluster))?;
     Ok(namespace.is_some_and(|namespace| namespace.annotation(FIRST_ACCEPTED_ANNOTATION).is_some()))
@@ -179,8 +178,7 @@ fn not_accepted(why: String) -> Observation {
     Observation::new(HUB_ACCEPTED, False, ACCEPT_FAILED).message(why)
 }
 
-/// Revokes the permissions of a cluster with a reserved name, and gives the roles that it shares back to the
-/// others.
+/// Revokes the permissions of a cluster with a reserved name, and restores the shared roles with that name.
 fn revoke(plan: &mut Plan, cluster: &str, view: &impl View) -> Read<()> {
     let binding = view.get::<ClusterRoleBinding>(&Key::cluster(rbac::name(cluster)))?;
     plan.step(delete_all(&binding));
@@ -200,7 +198,7 @@ fn ensure<K: Kind>(wanted: &K, view: &impl View) -> Read<Option<Action>> {
     Ok(Action::ensure(wanted, view.get::<K>(&Key::of(wanted))?.as_deref()))
 }
 
-/// Creates the namespace, then adds the finalizers, so that later objects are cleaned up, then gives the
+/// Creates the namespace, then adds the finalizers so that later objects are cleaned up, then grants the
 /// permissions.
 fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View, now: Timestamp) -> Read<()> {
     let name = cluster.name();
@@ -217,7 +215,7 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View, now: Time
     plan.step(Action::add_finalizers(cluster, &FINALIZERS));
     let mut roles = shared_roles(view)?;
     roles.extend(ensure(&rbac::cluster_role(name, true), view)?);
-    // An API server refuses the binding of a role that does not exist.
+    // An API server rejects a binding to a role that does not exist.
     plan.step(roles);
     let mut bindings = Vec::new();
     bindings.extend(ensure(&rbac::cluster_role_binding(name), view)?);
@@ -227,8 +225,8 @@ fn accept(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View, now: Time
     Ok(())
 }
 
-/// Revokes the permissions; returns whether that is complete. As long as works exist, the agent may still
-/// remove them.
+/// Revokes the permissions; returns true when that is complete. While works exist, the agent may still remove
+/// them.
 fn deny(plan: &mut Plan, cluster: &str, view: &impl View) -> Read<bool> {
     let wanted = rbac::cluster_role(cluster, false);
     // A narrower role is wanted, so a live role that covers the wanted rules may allow too much.
@@ -239,7 +237,7 @@ fn deny(plan: &mut Plan, cluster: &str, view: &impl View) -> Read<bool> {
     delete_bindings(plan, cluster, view)
 }
 
-/// Deletes the bindings in the cluster's namespace; returns whether they are gone.
+/// Deletes the bindings in the cluster's namespace; returns true when they are gone.
 fn delete_bindings(plan: &mut Plan, name: &str, view: &impl View) -> Read<bool> {
     let works = view.list::<ManifestWork>(Query::namespace(name))?;
     let registration = view.get::<RoleBinding>(&Key::of(&rbac::registration_binding(name)))?;
@@ -251,8 +249,8 @@ fn delete_bindings(plan: &mut Plan, name: &str, view: &impl View) -> Read<bool> 
     Ok(works.is_empty() && registration.is_none() && work.is_none())
 }
 
-/// Deletes the objects of a leaving cluster on the hub: add-ons, then works, then permissions. It removes the
-/// finalizers when the status says so.
+/// Deletes the objects of a leaving cluster on the hub: add-ons, then works, then permissions. Removes the
+/// finalizers once the status reports this.
 fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read<Observation> {
     let name = cluster.name();
     if let Some(remaining) = delete_content(plan, name, view)? {
@@ -267,8 +265,9 @@ fn clean_up(plan: &mut Plan, cluster: &ManagedCluster, view: &impl View) -> Read
     Ok(Observation::new(DELETING, True, "NoResource").message("No cleaned resource in cluster ns."))
 }
 
-/// Does the same for a cluster that went without its finalizers, as OCM's garbage collector does. That it was
-/// there is known by its permissions, which go last. See docs/hazards.md#cluster-without-finalizers.
+/// Cleans up after a cluster that was deleted without its finalizers, for example by OCM's garbage collector. The
+/// permissions of the cluster show that it existed, so they are deleted last. See
+/// docs/hazards.md#cluster-without-finalizers.
 fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp) -> Read<()> {
     let Some(since) = permissions_since(name, view)? else { return Ok(()) };
     let gone_at = later(since, GONE_AFTER);
@@ -276,8 +275,8 @@ fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp)
         plan.wake(gone_at);
         return Ok(());
     }
-    // A list that leaves out a cluster must not take its works.
-    // See docs/hazards.md#cluster-without-finalizers.
+    // A cluster that is missing from a list must not lose its works. See
+    // docs/hazards.md#cluster-without-finalizers.
     if view.exists::<ManagedCluster>(&Key::cluster(name))? {
         return Ok(());
     }
@@ -287,8 +286,8 @@ fn clean_up_after(plan: &mut Plan, name: &str, view: &impl View, now: Timestamp)
     Ok(())
 }
 
-/// Returns when the permissions of a cluster outside its namespace were made. A shared role may have the name
-/// that the role of a cluster would have, and has no label of one.
+/// Returns when the permissions of a cluster outside its namespace were created. A shared role may have the name
+/// of the cluster's role, but not its label.
 fn permissions_since(name: &str, view: &impl View) -> Read<Option<Timestamp>> {
     let key = Key::cluster(rbac::name(name));
     let (role, binding) = (view.get::<ClusterRole>(&key)?, view.get::<ClusterRoleBinding>(&key)?);
@@ -300,7 +299,7 @@ fn permissions_since(name: &str, view: &impl View) -> Read<Option<Timestamp>> {
     Ok(made.filter_map(|made| Some(made.creation_timestamp.as_ref()?.0)).max())
 }
 
-/// Deletes add-ons, then works; returns what remains of them.
+/// Deletes add-ons, then works. Returns what remains.
 fn delete_content(plan: &mut Plan, name: &str, view: &impl View) -> Read<Option<Observation>> {
     let addons = view.list::<ManagedClusterAddOn>(Query::namespace(name))?;
     if !addons.is_empty() {
@@ -312,7 +311,7 @@ fn delete_content(plan: &mut Plan, name: &str, view: &impl View) -> Read<Option<
     Ok((!works.is_empty()).then(|| remaining("manifestworks", &works)))
 }
 
-/// Deletes the permissions of a cluster; with the last cluster, also the shared roles. Returns whether the
+/// Deletes the permissions of a cluster and, with the last cluster, the shared roles. Returns true when the
 /// permissions in its namespace are gone.
 fn delete_permissions(plan: &mut Plan, name: &str, view: &impl View) -> Read<bool> {
     if !delete_bindings(plan, name, view)? {
@@ -331,8 +330,8 @@ fn delete_permissions(plan: &mut Plan, name: &str, view: &impl View) -> Read<boo
     Ok(true)
 }
 
-/// Returns whether the hub has no other cluster, so that nobody needs the shared roles. The permissions of a
-/// cluster show that it may be there although the list leaves it out.
+/// Returns true if the hub has no other cluster that needs the shared roles. The permissions of a cluster show
+/// that it may exist even if it is missing from the list.
 fn is_last(name: &str, view: &impl View) -> Read<bool> {
     let others = view.list_readable::<ManagedCluster>(Query::ALL)?;
     let is_alone = others.iter().all(|other| other.name() == name);
@@ -344,7 +343,7 @@ fn is_last(name: &str, view: &impl View) -> Read<bool> {
     Ok(clusters.filter(|cluster| !cluster.is_empty()).all(|cluster| cluster == name))
 }
 
-/// Returns the objects of the lowest cleanup priority. The others wait until these are gone.
+/// Returns the objects with the lowest cleanup priority. The others wait until these are gone.
 fn first_to_clean_up<K: Kind>(objects: &[Arc<K>]) -> impl Iterator<Item = &Arc<K>> {
     let first = objects.iter().map(|object| cleanup_priority(object.as_ref())).min();
     objects.iter().filter(move |object| Some(cleanup_priority(object.as_ref())) == first)
@@ -362,7 +361,7 @@ fn delete_all<'a, K: Kind>(objects: impl IntoIterator<Item = &'a Arc<K>>) -> Vec
     living.map(|object| Action::delete(object.as_ref())).collect()
 }
 
-/// Returns the condition about objects that a leaving cluster still has. Words and spelling are OCM's.
+/// Returns the condition for the remaining objects of a leaving cluster, with OCM's words and spelling.
 fn remaining<K: Kind>(resource: &str, objects: &[Arc<K>]) -> Observation {
     let pending = objects.iter().filter(|object| object.is_terminating()).count();
     let message = format!(

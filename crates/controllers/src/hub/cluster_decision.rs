@@ -1,8 +1,8 @@
 //! Publishes the clusters of a placement for the ApplicationSets of Argo CD.
 //!
 //! If the list is empty, Argo CD removes every application; if a cluster is missing, Argo CD removes its
-//! application. So a list is written in one write, only from complete decisions, and it loses more clusters
-//! than a budget allows only after an approval.
+//! application. Therefore a list is written in one write, only from complete decisions, and more clusters than a
+//! budget allows are removed from it only after an approval.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use reconcile::{
     Action, Controller, Event, EventType, Plan, Precondition, Query, Read, Site, Subresource, View, Watches,
 };
 
-/// Most characters of a value. A claim may be longer than any application needs.
+/// Maximum number of characters of a value. A claim may be longer than any application needs.
 const VALUE: usize = 256;
-/// Limit of the ApplicationSets that are refreshed for one list.
+/// Maximum number of ApplicationSets that are refreshed for one list.
 const MAX_REFRESHED: usize = 10;
 
 pub(crate) struct ClusterDecisionController;
@@ -60,12 +60,12 @@ impl Controller for ClusterDecisionController {
     fn plan(key: &Key, view: &impl View, _: Timestamp) -> Read<Plan> {
         let mut plan = Plan::nothing();
         let live = view.get::<ClusterDecision>(key)?;
-        // The list of a placement that is gone is deleted with its owner.
+        // If the placement is gone, its list is deleted with its owner.
         let Some(placement) = view.get::<Placement>(key)?.filter(|it| !it.is_terminating()) else {
             return Ok(plan);
         };
         let Some(wanted) = placement.annotation(CLUSTER_DECISION_ANNOTATION) else {
-            // Without a list the generator fails, and the applications stay.
+            // Without a list, the generator fails, and the applications stay.
             plan.step(live.as_deref().map(Action::delete));
             return Ok(plan);
         };
@@ -91,9 +91,9 @@ impl Controller for ClusterDecisionController {
     }
 }
 
-/// Returns the requests to generate the applications again, which Argo CD would do at its next poll. They
-/// follow the write of the list. They are not read before: the operator may read ApplicationSets of one
-/// namespace at most, and a list never waits for them. One that cannot be written is left to the poll.
+/// Returns the requests to generate the applications again, which Argo CD would otherwise do at its next poll.
+/// They follow the write of the list. The ApplicationSets are not read first: the operator may be allowed to read
+/// them in at most one namespace, and a list never waits for them. If one cannot be written, the poll updates it.
 fn refreshes(placement: &Placement) -> Vec<Action> {
     let named = placement.annotation(REFRESH_APPLICATION_SETS_ANNOTATION).unwrap_or_default();
     let named = named.split(',').map(str::trim).filter(|name| !name.is_empty()).take(MAX_REFRESHED);
@@ -117,7 +117,7 @@ fn applied(repo: &ConfigRepo) -> Option<String> {
     Some(repo.status.as_ref()?.applied.as_ref()?.commit.clone())
 }
 
-/// Returns every placement that asks for a list, and the names of the labels and claims that it wants in it.
+/// Returns the placements that request a list, with the names of the labels and claims to include.
 fn placements_with_list(view: &impl View) -> Vec<(Key, String)> {
     let all = view.readable::<Placement>(Query::ALL);
     let asks = |placement: &Arc<Placement>| {
@@ -126,9 +126,9 @@ fn placements_with_list(view: &impl View) -> Vec<(Key, String)> {
     all.iter().filter_map(asks).collect()
 }
 
-/// Returns the entries of the selected clusters, by name. A cluster that is gone or cannot be read keeps its
-/// entry of `before`: an application that gets another name is deleted and created. All keep their revision
-/// while their ConfigRepo has none: an application without a revision follows HEAD.
+/// Returns the entries of the selected clusters, sorted by name. A cluster that is gone or unreadable keeps its
+/// entry of `before`, because Argo CD deletes and recreates an application whose name changes. All entries keep
+/// their revision while their ConfigRepo has none, because an application without a revision follows HEAD.
 fn entries(
     placement: &Placement,
     selection: &Selection,
@@ -166,7 +166,6 @@ fn entries(
     Ok(entries)
 }
 
-/// Returns the claims of a cluster.
 fn claims(cluster: &ManagedCluster) -> &[ManagedClusterClaim] {
     cluster.status.as_ref().map_or(&[], |status| &status.cluster_claims)
 }
@@ -184,7 +183,7 @@ fn description(cluster: &ManagedCluster, wanted: &str) -> DecisionEntry {
     description
 }
 
-/// Reports that the list stays as it is.
+/// Reports that the list was not updated.
 fn too_large(placement: &Placement, refused: &str) -> Event {
     let hint = format!("name fewer labels and claims in the annotation {CLUSTER_DECISION_ANNOTATION}");
     let message = format!("{refused}; it stays as it is: {hint}");

@@ -1,9 +1,9 @@
-//! Writes the defaults of clusters that OCM's mutating webhook writes: the cluster set `default`, and the
-//! time when a taint was added.
+//! Sets the defaults of clusters that OCM's mutating webhook sets: the cluster set `default`, and the time when a
+//! taint was added.
 //!
-//! A webhook needs a server, certificates and a hub that waits for both; a controller needs none of them. Its
-//! write comes a moment later, which is early enough: a cluster without the label is in no set yet, and the
-//! admission policies treat it as one of the set `default`.
+//! A webhook needs a server, certificates and a hub that waits for it; a controller needs none of these. The
+//! controller writes a moment later, which is early enough: until then, a cluster without the label is in no set,
+//! and the admission policies treat it like a cluster of the set `default`.
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -48,8 +48,8 @@ impl Controller for ClusterDefaultsController {
     }
 }
 
-/// Returns the taints, each with a time. A Placement counts `tolerationSeconds` from that time, and treats a
-/// taint without a time as older than any other.
+/// Returns the taints with their times. A Placement counts `tolerationSeconds` from that time, and treats a taint
+/// without a time as older than any other.
 fn stamped(taints: &[Taint], now: Timestamp) -> Vec<Taint> {
     let now = Time(now.round(Unit::Second).unwrap_or(now));
     let with_time = |taint: &Taint| Taint {

@@ -1,9 +1,9 @@
-//! Detects unknown clusters: when the lease of a cluster expires, the cluster becomes unavailable, and a
-//! taint keeps placements away.
+//! Detects unreachable clusters: when the lease of a cluster expires, the cluster's availability becomes unknown,
+//! and a taint keeps placements away.
 //!
-//! The hub sets the conditions that a cluster is silent and that its clock is wrong. Only the agent reports
-//! that the cluster is available. Silence is the absence of a change that the hub sees, by the clock of the
-//! hub; see [`Liveness`].
+//! The hub sets the conditions for an unreachable cluster and for a wrong clock; only the agent reports that the
+//! cluster is available. A cluster is unreachable if the hub, by its own clock, sees no change of the lease; see
+//! [`Liveness`].
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use reconcile::{
 
 pub(crate) struct ClusterLeaseController;
 
-/// The liveness of each cluster, observed since the process began.
+/// The liveness of each cluster, observed since the process started.
 #[derive(Default)]
 struct ClusterLiveness(BTreeMap<String, Liveness>);
 
@@ -81,7 +81,7 @@ impl Controller for ClusterLeaseController {
         let is_leaving = cluster.is_terminating();
         match view.get::<Lease>(&Key::namespaced(&key.name, CLUSTER_LEASE))? {
             None if is_leaving => set_silent(&mut plan, &cluster, conditions, now),
-            // A cluster gets its lease when it has been accepted or denied.
+            // A cluster gets its lease once it has been accepted or denied.
             None if cluster.condition(HUB_ACCEPTED).is_some_and(|one| one.reason != ACCEPT_FAILED) => {
                 plan.step([Action::create(Object::from_typed(&new_lease(&key.name, now)))]);
             }
@@ -101,7 +101,7 @@ impl Controller for ClusterLeaseController {
         let available = new.condition(AVAILABLE).map(|condition| &condition.status);
         let taints = lease::taints(&cluster.spec.taints, available, now);
         plan.status = StatusWrite::between(cluster.as_ref(), &new);
-        // The taint waits until the status is written, so that both are about the same state of the cluster.
+        // The taint waits for the status, so that both describe the same state of the cluster.
         if taints != cluster.spec.taints && !is_leaving && plan.status.is_none() {
             let patch = Map::from_iter([("spec".to_owned(), json!({"taints": taints}))]);
             plan.step([Action::patch(cluster.as_ref(), patch)]);
@@ -126,7 +126,7 @@ fn new_lease(cluster: &str, now: Timestamp) -> Lease {
     Lease { metadata, spec: Some(spec) }
 }
 
-/// Sets a cluster's availability to Unknown, and records an event when it was something else.
+/// Sets a cluster's availability to Unknown, and records an event if it changed.
 fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Condition>, now: Timestamp) {
     let stopped = Observation::new(AVAILABLE, Unknown, "ManagedClusterLeaseUpdateStopped")
         .message("Registration agent stopped updating its lease.");
@@ -141,7 +141,7 @@ fn set_silent(plan: &mut Plan, cluster: &ManagedCluster, conditions: &mut Vec<Co
     plan.events.push(event.of_cluster());
 }
 
-/// Returns the event about new taints.
+/// Returns the event for new taints.
 fn taints_event(cluster: &ManagedCluster, taints: &[Taint]) -> Event {
     let taints: Vec<String> = taints.iter().map(Taint::to_string).collect();
     let message = format!("Update the original taints to the [{}]", taints.join(" "));
@@ -149,8 +149,8 @@ fn taints_event(cluster: &ManagedCluster, taints: &[Taint]) -> Event {
     Event::new(cluster, EventType::Normal, reason, "Taint", message).of_cluster()
 }
 
-/// Sets the condition about the clock of a cluster, in OCM's words. While the clock is wrong, agents report
-/// no status, because every time that they write would be wrong.
+/// Sets the condition for the clock of a cluster, in OCM's words. While the clock is wrong, agents report no
+/// status, because every time that they write would be wrong.
 fn set_clock_synced(
     cluster: &ManagedCluster,
     liveness: &Liveness,

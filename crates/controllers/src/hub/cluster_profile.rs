@@ -1,9 +1,9 @@
-//! Publishes the clusters of bound cluster sets as ClusterProfiles, for programs that know the inventory of
-//! SIG Multicluster and not OCM's kinds.
+//! Publishes the clusters of bound cluster sets as ClusterProfiles, for programs that use SIG Multicluster's
+//! inventory instead of OCM's kinds.
 //!
-//! A namespace that binds a set has a profile of each cluster of the set. It goes when the cluster leaves, or
-//! when no set that the namespace binds has the cluster. A set that cannot be read takes none away, and a
-//! profile of another cluster manager is never changed.
+//! A namespace that binds a set gets a profile for each cluster of the set. The profile is deleted when the
+//! cluster leaves, or when none of the sets that the namespace binds has the cluster. An unreadable set removes no
+//! profiles, and profiles of other cluster managers are never changed.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Controller for ClusterProfileController {
         }
         let cluster_key = Key::cluster(key.name.as_str());
         let cluster = view.get::<ManagedCluster>(&cluster_key)?;
-        // A list may wrongly leave a cluster out.
+        // A cluster may be wrongly missing from a list.
         if cluster.is_none() && live.is_some() && view.exists::<ManagedCluster>(&cluster_key)? {
             return Ok(plan);
         }
@@ -96,7 +96,7 @@ impl Controller for ClusterProfileController {
     }
 }
 
-/// Plans the changes that a profile needs: first of what it says of itself, then of its status.
+/// Plans the changes to a profile: first the description, then the status.
 fn update(plan: &mut Plan, live: &ClusterProfile, cluster: &ManagedCluster, now: Timestamp) {
     let mut new = live.clone();
     describe(&mut new, cluster);
@@ -109,7 +109,7 @@ fn update(plan: &mut Plan, live: &ClusterProfile, cluster: &ManagedCluster, now:
     plan.status = StatusWrite::between(live, &new);
 }
 
-/// Writes which cluster a profile is of, and that it is OCM's.
+/// Sets the cluster of a profile, and OCM as its manager.
 fn describe(profile: &mut ClusterProfile, cluster: &ManagedCluster) {
     profile.metadata.name = Some(cluster.name().to_owned());
     let labels = profile.metadata.labels.get_or_insert_default();
@@ -127,7 +127,7 @@ fn describe(profile: &mut ClusterProfile, cluster: &ManagedCluster) {
     profile.spec.cluster_manager.name = CLUSTER_MANAGER.to_owned();
 }
 
-/// Writes what the cluster reports. The conditions have the reasons and messages of the cluster.
+/// Copies the status of the cluster. The conditions keep the cluster's reasons and messages.
 fn observe(profile: &mut ClusterProfile, cluster: &ManagedCluster, now: Timestamp) {
     let Some(reported) = &cluster.status else { return };
     let status = profile.status.get_or_insert_default();
@@ -147,15 +147,15 @@ fn property(claim: &ManagedClusterClaim) -> ClusterProfileProperty {
     ClusterProfileProperty { name, value, ..ClusterProfileProperty::default() }
 }
 
-/// Returns whether the profile is one of OCM's.
+/// Returns true if OCM manages the profile.
 fn is_ours(profile: &ClusterProfile) -> bool {
     let ClusterProfileSpec { display_name: _, cluster_manager, unknown: _ } = &profile.spec;
     let ClusterProfileManager { name, unknown: _ } = cluster_manager;
     name == CLUSTER_MANAGER
 }
 
-/// Returns whether a namespace binds a set that has the cluster. Where the members of a set are unknown, a
-/// profile that `is_there` stays.
+/// Returns true if a namespace binds a set that contains the cluster. If the members of a set are unknown, an
+/// existing profile (`is_there`) stays.
 fn is_bound(cluster: &ManagedCluster, namespace: &str, is_there: bool, view: &impl View) -> Read<bool> {
     let attributes = ClusterAttributes::of(cluster);
     for binding in view.list::<ManagedClusterSetBinding>(Query::namespace(namespace))? {
@@ -172,19 +172,20 @@ fn is_bound(cluster: &ManagedCluster, namespace: &str, is_there: bool, view: &im
     Ok(false)
 }
 
-/// Returns the set that a binding says to bind.
+/// Returns the set of a binding, if it is bound.
 fn bound_set(binding: &ManagedClusterSetBinding) -> Option<&str> {
     binding.cluster_set().filter(|_| binding.holds(BOUND) && !binding.is_terminating())
 }
 
-/// Returns the members of the set that a binding binds.
+/// Returns the members of the set of a binding.
 fn members(binding: &ManagedClusterSetBinding, view: &impl View) -> Option<SetMembers> {
     let set = Key::cluster(bound_set(binding)?);
     let set = view.get_readable::<ManagedClusterSet>(&set).ok()??;
     Some(SetMembers::of(&set))
 }
 
-/// Returns the profiles that a binding concerns: those of its namespace, and those that it asks for.
+/// Returns the profiles that a binding affects: the existing ones in its namespace, and the ones for its set's
+/// members.
 fn concerned(binding: &ManagedClusterSetBinding, view: &impl View) -> Vec<Key> {
     let namespace = binding.namespace();
     let mut keys = view.keys::<ClusterProfile>(Query::namespace(namespace));

@@ -1,9 +1,9 @@
-//! Gives Argo CD a secret for each cluster of a ClusterDecision whose Placement asks for that.
+//! Writes an Argo CD cluster secret for each cluster of a ClusterDecision whose Placement requests it.
 //!
-//! The generator of an ApplicationSet drops a cluster without a secret, and Argo CD then removes its
-//! application. So a secret follows the list, which loses few clusters at once without an approval. It stays
-//! for an hour after its cluster left, because Argo CD needs it to delete what the application made.
-//! A Secret that this controller did not write is never changed.
+//! The generator of an ApplicationSet drops a cluster without a secret, and Argo CD then removes its application.
+//! Therefore the secrets follow the list, which loses only a few clusters at once without an approval. A secret
+//! stays for an hour after its cluster left, because Argo CD needs it to delete the objects of the application.
+//! Secrets that this controller did not write are never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use reconcile::{
     Action, Change, Controller, Event, EventType, Index, Observes, Plan, Query, Read, View, Watches,
 };
 
-/// How long Argo CD has to delete the application of a cluster that left.
+/// Time for Argo CD to delete the application of a cluster that left.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 
 const CLUSTER_SECRETS: Query<'_> = Query::label(ARGO_SECRET_TYPE_LABEL, "cluster");
@@ -84,12 +84,12 @@ impl Controller for ClusterSecretController {
     }
 }
 
-/// The lists by the clusters in them, and the cluster secrets by the clusters and addresses in them. Without it,
-/// a plan for one cluster would go over those of the whole fleet.
+/// Indexes the lists by their clusters, and the cluster secrets by their clusters and addresses. Without it, a
+/// plan for one cluster would scan the whole fleet.
 #[derive(Default)]
 struct ClusterIndex {
     decisions: BTreeMap<String, BTreeSet<Key>>,
-    /// The secrets that have a value in a field.
+    /// The secrets by the value of a field.
     secrets: BTreeMap<(&'static str, Vec<u8>), BTreeSet<Key>>,
 }
 
@@ -139,7 +139,7 @@ impl ClusterIndex {
     }
 }
 
-/// Returns the values of a cluster secret by which Argo CD looks a cluster up; none for another Secret.
+/// Returns the values of a cluster secret by which Argo CD identifies a cluster; none for another Secret.
 fn identities(secret: &Secret) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let data = secret.data.as_ref().filter(|_| is_cluster_secret(secret));
     ["name", "server"].into_iter().filter_map(move |field| Some((field, data?.get(field)?.0.clone())))
@@ -149,7 +149,7 @@ fn is_cluster_secret(secret: &Secret) -> bool {
     secret.label(ARGO_SECRET_TYPE_LABEL) == Some("cluster")
 }
 
-/// Returns the cluster secrets that have a value in a field.
+/// Returns the cluster secrets with this value in a field.
 fn secrets_with(view: &impl View, field: &'static str, value: &str) -> Read<Vec<Arc<Secret>>> {
     let identity = (field, value.as_bytes().to_vec());
     let keys = view.index(|index: &mut ClusterIndex| index.secrets.get(&identity).cloned())?;
@@ -170,7 +170,7 @@ fn listed(decision: &ClusterDecision) -> impl Iterator<Item = &str> {
     entries.filter_map(|entry| entry.get("clusterName")).map(String::as_str)
 }
 
-/// Returns the placements that ask for the secret of a cluster, by namespace.
+/// Returns the placements that request the secret of a cluster, by namespace.
 fn asking(cluster: &str, view: &impl View) -> Read<BTreeMap<String, Vec<Arc<Placement>>>> {
     let mut asking: BTreeMap<String, Vec<Arc<Placement>>> = BTreeMap::new();
     let lists = view.index(|index: &mut ClusterIndex| index.decisions.get(cluster).cloned())?;
@@ -184,8 +184,8 @@ fn asking(cluster: &str, view: &impl View) -> Read<BTreeMap<String, Vec<Arc<Plac
     Ok(asking)
 }
 
-/// Returns the write to the secret of a cluster that `placements` of a namespace select, or why it gets none.
-/// `live` is the secret as it is.
+/// Returns the write to the secret of a cluster that `placements` of a namespace select, or the reason that it
+/// gets none. `live` is the current secret.
 fn keep(
     key: &Key,
     placements: &[Arc<Placement>],
@@ -205,11 +205,11 @@ fn keep(
     let Some(namespace) = placements.first().map(|placement| placement.namespace()) else {
         return Ok(Ok(Vec::new()));
     };
-    // One that cannot be read may be a rival.
+    // An unreadable secret may be for the same cluster.
     for unread in view.unreadable::<Secret>(CLUSTER_SECRETS.within(namespace))? {
         view.get::<Secret>(&unread.key)?;
     }
-    // With two such secrets in a namespace, Argo CD would take the credentials of one for the other.
+    // With two secrets for a cluster in a namespace, Argo CD would mix up their credentials.
     let mut rivals = secrets_with(view, "name", &key.name)?;
     rivals.extend(secrets_with(view, "server", access.server())?);
     let is_rival = |secret: &&Arc<Secret>| {
@@ -220,13 +220,13 @@ fn keep(
     }
     let names = placements.iter().map(|placement| placement.name().to_owned()).collect();
     let wanted = access.secret(namespace, &key.name, &names);
-    // A Secret of this name that is no cluster secret is left as it is.
+    // A Secret with this name that is not a cluster secret is left unchanged.
     let write =
         live.map_or_else(|| Some(Action::create(Object::from_typed(&wanted))), |live| update(live, &wanted));
     Ok(Ok(write.into_iter().collect()))
 }
 
-/// Returns the write that makes a live secret the wanted one; what others added to it stays.
+/// Returns the write that brings a live secret to its desired state. Additions by others stay.
 fn update(live: &Secret, wanted: &Secret) -> Option<Action> {
     let value = |secret: &Secret, name: &str| secret.data.as_ref().and_then(|data| data.get(name).cloned());
     let is_there = ClusterAccess::VALUES.iter().all(|name| value(live, name) == value(wanted, name))
@@ -240,7 +240,7 @@ fn update(live: &Secret, wanted: &Secret) -> Option<Action> {
     (!is_there).then(|| Action::patch(live, Map::from_iter(patch)))
 }
 
-/// Tells that Argo CD gets no secret of a cluster, or not another one.
+/// Reports that the secret of a cluster is not written.
 fn refused(key: &Key, why: String, view: &impl View) -> Read<Option<Event>> {
     let cluster = view.get::<ManagedCluster>(key)?;
     let event = |cluster: Arc<ManagedCluster>| {
@@ -259,7 +259,7 @@ fn access(key: &Key, account: &str, view: &impl View) -> Read<Option<Result<Clus
     Ok(secret.map(|secret| ClusterAccess::with_token(&config.url, config.ca_bundle.as_deref(), &secret)))
 }
 
-/// Plans the end of the secret of a cluster that no placement asks for any more.
+/// Plans the deletion of the secret of a cluster that no placement requests any longer.
 fn leave(plan: &mut Plan, live: Option<&Secret>, view: &impl View, now: Timestamp) -> Read<()> {
     let Some(live) = live else { return Ok(()) };
     for name in live.annotation(PLACEMENTS_ANNOTATION).unwrap_or_default().split(',') {
@@ -280,8 +280,8 @@ fn leave(plan: &mut Plan, live: Option<&Secret>, view: &impl View, now: Timestam
     Ok(())
 }
 
-/// Returns whether a placement asks for the secret no more. The hub is asked for what no list has: a list may
-/// wrongly leave it out.
+/// Returns true if a placement no longer requests the secret. Asks the API server about objects that are not in a
+/// list, because they may be wrongly missing.
 fn has_ended(placement: &Key, view: &impl View) -> Read<bool> {
     let decision = view.get::<ClusterDecision>(placement)?;
     let is_gone = match (decision, view.get::<Placement>(placement)?) {

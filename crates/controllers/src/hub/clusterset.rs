@@ -1,4 +1,4 @@
-//! The cluster set controller: counts the clusters of each set, and keeps the two sets that always exist.
+//! The cluster set controller: counts the clusters of each set, and maintains the two built-in sets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use engine::placement::sets::SetMembers;
 use object::{Key, Object, merge_diff};
 use reconcile::{Action, Change, Controller, Index, Observes, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// Counts the clusters of sets, and keeps the sets `default` and `global`.
+/// Counts the clusters of sets, and maintains the sets `default` and `global`.
 pub(crate) struct ClusterSetController;
 
 /// The number of clusters in each set.
@@ -141,17 +141,16 @@ impl Controller for ClusterSetController {
     }
 }
 
-/// Returns whether a change can move a cluster between sets. Most changes of a fleet are reports of status.
+/// Returns true if a change can move a cluster between sets. Most changes in a fleet are status reports.
 fn may_move(change: &Change<ManagedCluster>) -> bool {
     change.differs_in(|cluster| &cluster.metadata.labels)
 }
 
-/// Returns the attributes of a cluster before and after a change.
 fn sides(change: &Change<ManagedCluster>) -> [Option<ClusterAttributes>; 2] {
     [&change.old, &change.new].map(|cluster| cluster.as_ref().map(|cluster| ClusterAttributes::of(cluster)))
 }
 
-/// Returns the sets a cluster joined or left.
+/// Returns the sets that a cluster joined or left.
 fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key> {
     if !may_move(change) {
         return Vec::new();
@@ -166,7 +165,7 @@ fn joined_or_left(change: &Change<ManagedCluster>, view: &impl View) -> Vec<Key>
     changed.map(|members| Key::cluster(members.name())).collect()
 }
 
-/// Returns the selector of a set that always exists.
+/// Returns the selector of a built-in set.
 fn permanent(name: &str) -> Option<ClusterSelector> {
     match name {
         DEFAULT_CLUSTER_SET => Some(ClusterSelector::default()),

@@ -1,4 +1,4 @@
-//! The binding controller: says whether the set of a ManagedClusterSetBinding exists.
+//! The binding controller: reports whether the set of a ManagedClusterSetBinding exists.
 
 use jiff::Timestamp;
 

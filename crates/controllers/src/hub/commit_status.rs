@@ -1,7 +1,7 @@
-//! Sets the state of the newest commit of a repository at the service that hosts it.
+//! Sets the status of a repository's newest commit at its git provider.
 //!
-//! A state is sent once. It is about the newest commit that was fetched, and only once the hub has judged it.
-//! A provider that refuses or does not answer is a condition and delays nothing else.
+//! Each state is sent once, for the newest fetched commit, after the hub has judged it. If the provider rejects
+//! the request or does not answer, a condition reports it, and nothing else is delayed.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,16 +21,16 @@ use reconcile::{
     StatusWrite, View, Watches,
 };
 
-/// How long a state that is final must hold before it is sent.
+/// Time for which a final state must be stable before it is sent.
 const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
-/// Time between a failure and the next attempt.
+/// Delay between a failure and the next attempt.
 const RETRY: SignedDuration = SignedDuration::from_mins(1);
-/// Time between a refusal by the provider and the next attempt.
+/// Delay between a rejection by the provider and the next attempt.
 const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(10);
-/// Most statuses of a commit. GitHub takes 1,000 of one name; more than a few come from a commit that
-/// succeeds and fails again and again.
+/// Maximum number of statuses per commit. GitHub accepts 1,000 per name; only a commit that keeps changing between
+/// success and failure needs more than a few.
 const MAX_SENT: i32 = 100;
-/// Most characters of a name, which GitLab limits.
+/// Maximum length of the context name, which GitLab limits.
 const CONTEXT: usize = 255;
 
 const REJECTED: &str = "CommitStatusRejected";
@@ -40,8 +40,8 @@ pub(crate) struct CommitStatusController;
 impl Controller for CommitStatusController {
     const NAME: &'static str = "commit-status";
     type Primary = ConfigRepo;
-    /// A plan goes over the fleet. A final state has to hold for [`DEBOUNCE`], and the plan that finds it
-    /// asks to be woken then. So a plan in each such time delays no status.
+    /// A plan processes the whole fleet. Because a final state must be stable for [`DEBOUNCE`], and the plan that
+    /// finds it requests a wake-up then, this spacing delays no status.
     const SPACING: SignedDuration = DEBOUNCE;
 
     fn watches<W: Watches>(watches: &mut W) {
@@ -88,7 +88,7 @@ impl Controller for CommitStatusController {
     }
 }
 
-/// Returns why a status could not be set, in a word.
+/// Returns the condition reason for a failed status.
 fn reason(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Forbidden => REJECTED,
@@ -100,7 +100,7 @@ fn reason(failure: &Failure) -> &'static str {
     }
 }
 
-/// Returns the newest commit, if the conditions of the repository are about it and about the present spec.
+/// Returns the newest commit, if the conditions of the repository describe it under the current spec.
 fn judged_commit(repo: &ConfigRepo, view: &impl View) -> Option<String> {
     let status = repo.status.as_ref()?;
     let seen = status.seen.as_ref()?;
@@ -111,7 +111,7 @@ fn judged_commit(repo: &ConfigRepo, view: &impl View) -> Option<String> {
     (is_newest && is_judged && *identity == SourceIdentity::of(repo)).then(|| seen.commit.clone())
 }
 
-/// Removes the record of commit statuses, once no provider is named.
+/// Removes the record of commit statuses if no provider is configured.
 fn without_status(repo: &ConfigRepo) -> Option<StatusWrite> {
     let mut new = repo.clone();
     let status = new.status.as_mut()?;
@@ -129,7 +129,7 @@ fn last(repo: &ConfigRepo, commit: &str, destination: &str) -> LastCommitStatus 
     })
 }
 
-/// Returns a hash of where a status is.
+/// Returns a hash that identifies where a status is set.
 fn destination(status: &CommitStatus) -> String {
     let CommitStatus { provider, address, url, context, .. } = status;
     let parts = [("provider", provider.as_str()), ("address", address), ("url", url), ("context", context)];
@@ -170,7 +170,7 @@ fn plan(
         plan.status = limit_reached(repo, now);
         return Ok(plan);
     }
-    // A cluster that fails is told although others go on to change.
+    // Report a failing cluster even while others are still changing.
     let progress = workloads.last_progress(&fleet, now).filter(|_| status.state == CommitState::Success);
     let held = held_until(repo, progress, now).filter(|_| status.state != CommitState::Pending);
     match held.max(retry_at(repo, &last, now)).filter(|at| *at > now) {
@@ -180,8 +180,8 @@ fn plan(
     Ok(plan)
 }
 
-/// Returns until when a final state is not sent: a cluster may be late to tell that it does not run the
-/// commit yet, or that the commit does not work on it.
+/// Returns the time until which a final state is not sent, because a cluster may report late that it does not run
+/// the commit yet or that the commit fails on it.
 fn held_until(repo: &ConfigRepo, progress: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let status = repo.status.as_ref()?;
     let revisions = [&status.seen, &status.applied].into_iter().flatten();
@@ -189,16 +189,16 @@ fn held_until(repo: &ConfigRepo, progress: Option<Timestamp>, now: Timestamp) ->
     since.filter(|since| *since <= now).chain(progress).max().map(|last| later(last, DEBOUNCE))
 }
 
-/// Returns when a status that failed may be tried again. After an edit of the spec it is tried at once.
+/// Returns when a failed status may be retried. After a change of the spec, it is retried immediately.
 fn retry_at(repo: &ConfigRepo, last: &LastCommitStatus, now: Timestamp) -> Option<Timestamp> {
     let condition = repo.condition(COMMIT_STATUS_REPORTED)?;
     let is_answered = condition.observed_generation != repo.metadata.generation;
-    // A time in the future was written by a clock that was ahead, so it does not count.
+    // A time in the future comes from a clock that was ahead; ignore it.
     let tried = last.time.as_ref().filter(|time| time.0 <= now && !is_answered && !last.error.is_empty())?;
     Some(later(tried.0, if condition.reason == REJECTED { REJECTED_RETRY } else { RETRY }))
 }
 
-/// Says that no more statuses are sent for the commit.
+/// Reports that no more statuses are sent for the commit.
 fn limit_reached(repo: &ConfigRepo, now: Timestamp) -> Option<StatusWrite> {
     let mut new = repo.clone();
     let status = new.status.get_or_insert_default();

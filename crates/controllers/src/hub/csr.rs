@@ -1,9 +1,8 @@
-//! Approves certificate signing requests of agents: to join where that is allowed, to renew, and for their
-//! add-ons.
+//! Approves certificate signing requests of agents: to join, if that is allowed, to renew, and for their add-ons.
 //!
-//! A ClusterRoleBinding on the hub says who may join without a person. The requests of its subjects are
-//! approved, and the clusters that they create are accepted, once. Renewals need no access review, because it
-//! would ask whether the cluster is accepted: the permission to renew depends on that.
+//! A ClusterRoleBinding on the hub names the subjects that may join without a person. Their requests are approved,
+//! and the clusters that they create are accepted, once. Renewals need no access review: the permission to renew
+//! depends on the cluster being accepted, so a review would only check that.
 
 mod addon_registration;
 pub mod custom_signer;
@@ -140,16 +139,16 @@ fn is_accepted(cluster: &str, view: &impl View) -> Read<bool> {
     Ok(cluster.is_some_and(|cluster| cluster.spec.hub_accepts_client && !cluster.is_terminating()))
 }
 
-/// Returns whether an agent has the identity of the cluster, or had it.
+/// Returns true if an agent has or had the identity of the cluster.
 fn has_joined(cluster: &ManagedCluster) -> bool {
     cluster.condition(JOINED).is_some()
 }
 
-/// Approves a request of a bootstrap identity, and accepts the cluster that it is for, once.
+/// Approves a request of a bootstrap identity, and accepts its cluster, once.
 ///
-/// A bootstrap identity counts only for clusters that are not accepted yet. From then on an annotation
-/// names the user whose requests are approved, because an agent may lose its key before it has joined; a
-/// person may write it, too. Once the cluster has joined, only a person can give it an identity. See
+/// A bootstrap identity works only for clusters that are not accepted yet. From then on, an annotation, which a
+/// person may also set, names the user whose requests are approved, because an agent may lose its key before it
+/// has joined. Once the cluster has joined, only a person can give it an identity. See
 /// docs/hazards.md#bootstrap-credential.
 fn join(
     plan: &mut Plan,
@@ -175,7 +174,7 @@ fn join(
         return Ok(());
     }
     if !cluster.spec.hub_accepts_client {
-        // The cluster was accepted, and a person has denied it since, or it has left and is created again.
+        // A person has denied the cluster after it was accepted, or it has left and was created again.
         if cluster.annotation(AUTO_ACCEPTED_ANNOTATION).is_some() || was_accepted(name, view)? {
             return Ok(());
         }
@@ -211,7 +210,7 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Appro
     plan.events.push(Event::new(request, EventType::Normal, approval.event, "Approve", approval.message));
 }
 
-/// Returns the event about an add-on whose agent sent a request that no template allows.
+/// Returns the event for an add-on whose agent sent a request that no template allows.
 fn not_allowed(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn) -> Event {
     let (name, signer) = (request.name(), &request.spec.signer_name);
     let message = format!(

@@ -1,7 +1,7 @@
-//! Writes for each cluster which namespaces its cluster sets want on it.
+//! Writes the namespaces that its cluster sets request on each cluster.
 //!
-//! The list is in the status of the ManagedCluster, sorted by set and name. The agent creates the namespaces
-//! and reports a condition for each, which stays when the list changes.
+//! The list is in the status of the ManagedCluster, sorted by set and name. The agent creates the namespaces and
+//! reports a condition for each, which is kept when the list changes.
 
 use std::sync::Arc;
 

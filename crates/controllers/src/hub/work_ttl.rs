@@ -1,4 +1,4 @@
-//! Deletes completed works after the time that they ask for.
+//! Deletes completed works after their time to live.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,8 +9,8 @@ use object::duration::later;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Change, Controller, Plan, Read, View, Watches};
 
-/// Deletes a work `deleteOption.ttlSecondsAfterFinished` after it was complete. It leaves works of a
-/// ManifestWorkReplicaSet to their set.
+/// Deletes a work `deleteOption.ttlSecondsAfterFinished` after its completion. Works of a ManifestWorkReplicaSet
+/// are left to their set.
 pub(crate) struct WorkTtlController;
 
 impl Controller for WorkTtlController {

@@ -10,20 +10,20 @@ use api::names::argo::{
 use object::{Key, Metadata as _};
 use reconcile::{Event, EventType, Read, View};
 
-/// Limit of the name of a work: an agent puts the hash of the hub, of 64 bytes, and a hyphen before it.
+/// Maximum length of a work name. An agent prepends the hash of the hub, of 64 bytes, and a hyphen.
 pub(super) const MAX_WORK_NAME: usize = 253 - 65;
 
-/// Returns whether the hub gives works to a cluster.
+/// Returns true if the hub may send works to a cluster.
 pub(super) fn takes_works(cluster: &ManagedCluster) -> bool {
     cluster.spec.hub_accepts_client && !cluster.is_terminating()
 }
 
-/// Returns whether a cluster is the hub itself.
+/// Returns true if a cluster is the hub itself.
 pub(super) fn is_hub(cluster: &ManagedCluster) -> bool {
     cluster.label(LOCAL_CLUSTER_LABEL) == Some("true")
 }
 
-/// Returns the cluster that should run an Application, or why its work is not written.
+/// Returns the cluster that should run an Application, or the reason that its work is not written.
 pub(super) fn cluster_of<'a>(
     application: &'a Application,
     view: &impl View,
@@ -57,7 +57,7 @@ pub(super) fn cluster_of<'a>(
     Ok(Err(format!("the cluster {cluster:?} {why}, or name another in {PULL_CLUSTER_ANNOTATION}")))
 }
 
-/// Tells that the work of an Application is not written, and stays if there is one.
+/// Reports that the work of an Application is not written. An existing work stays.
 pub(super) fn refused(application: &Application, why: String) -> Event {
     let message = format!("cannot write the work of the Application: {why}");
     Event::new(application, EventType::Warning, "ApplicationNotPulled", "Pull", message)

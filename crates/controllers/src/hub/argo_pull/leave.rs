@@ -1,7 +1,7 @@
-//! The end of an Application: its cluster gets the finalizers that it is deleted with, then its works go.
+//! Deletes an Application: passes its deletion finalizers to its cluster, then deletes its works.
 //!
-//! `argocd app delete` sets or removes these finalizers right before the deletion, and they say whether the
-//! Argo CD of the cluster deletes the objects of the application.
+//! `argocd app delete` sets or removes these finalizers right before the deletion. They determine whether Argo CD
+//! on the cluster deletes the objects of the application.
 
 use serde_json::{Value, json};
 
@@ -17,11 +17,11 @@ use api::work::v1::ManifestWork;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Read, View};
 
-/// Plans the deletion of the works of an Application, then that of the finalizers.
+/// Plans the deletion of an Application's works, then the removal of its finalizers.
 pub(super) fn leave(plan: &mut Plan, application: &Application, view: &impl View) -> Read<()> {
     let works = works::list(application, view)?;
     if works.is_empty() && !works::has_unlisted(application, view)? {
-        // The Argo CD of the hub leaves the Application alone, so nobody else removes these.
+        // Argo CD on the hub ignores the Application, so nobody else removes these.
         let mut finalizers = RESOURCES_FINALIZERS.to_vec();
         finalizers.push(PULL_FINALIZER);
         plan.step(Action::remove_finalizers(application, &finalizers));
@@ -44,8 +44,8 @@ pub(super) fn leave(plan: &mut Plan, application: &Application, view: &impl View
     Ok(())
 }
 
-/// Returns whether the cluster of a work may have the Application and can change it. An agent puts its
-/// finalizer on a work before it applies it.
+/// Returns true if the cluster of a work may have the Application and can still change it. An agent adds its
+/// finalizer to a work before it applies it.
 fn may_run(work: &ManifestWork, view: &impl View) -> Read<bool> {
     let cluster = view.get::<ManagedCluster>(&Key::cluster(work.namespace()))?;
     let is_absent = work::observed(work, AVAILABLE).is_some_and(Condition::is_false);
@@ -53,8 +53,8 @@ fn may_run(work: &ManifestWork, view: &impl View) -> Read<bool> {
     Ok(can_write && work.has_finalizer(WORK_FINALIZER) && !is_absent)
 }
 
-/// Returns the write that gives a work the resources finalizers of an Application; `None` if it has them. An
-/// operation is left out, because other content would start it again.
+/// Returns the write that copies the resources finalizers of an Application to a work; `None` if it has them. An
+/// operation is left out, because changed content would start it again.
 fn write_finalizers(application: &Application, live: &ManifestWork) -> Option<Action> {
     let is_of_resources = |name: &String| RESOURCES_FINALIZERS.contains(&name.as_str());
     let finalizers = application.metadata.finalizers.iter().flatten();

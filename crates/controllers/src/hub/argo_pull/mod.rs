@@ -1,10 +1,9 @@
-//! Puts Applications of Argo CD into works, so that the Argo CD of a managed cluster runs them.
+//! Wraps Applications of Argo CD in works, so that Argo CD on a managed cluster runs them.
 //!
-//! It is the controller of the hub in `argocd-pull-integration`: an Application with a label and a cluster
-//! becomes a work, and its state on the cluster is written to its status. A work is deleted when its
-//! Application is deleted or has another cluster, or when another Application has its name and the cluster
-//! has got that one, and for no other reason: an Application that asks no more, or whose cluster is gone,
-//! keeps its work and gets an event.
+//! This is the hub controller of `argocd-pull-integration`: an Application with a label and a cluster becomes a
+//! work, and its state on the cluster is copied to its status. A work is deleted only if its Application is
+//! deleted or moves to another cluster, or if a new Application with the same name has reached the cluster. An
+//! Application that loses the label, or whose cluster is gone, keeps its work and gets an event.
 
 mod cluster;
 mod leave;
@@ -61,7 +60,7 @@ impl Controller for ArgoPullController {
         } else if is_held || application.label(PULL_LABEL) == Some("true") {
             match cluster_of(&application, view)? {
                 Ok(cluster) if is_held => keep(&mut plan, &application, cluster, view)?,
-                // The next plan goes on, with the version that this write makes.
+                // The next plan continues with the resource version that this write creates.
                 Ok(_) => plan.step(Action::add_finalizers(application.as_ref(), &[PULL_FINALIZER])),
                 Err(why) => plan.events.push(refused(&application, why)),
             }
@@ -70,7 +69,7 @@ impl Controller for ArgoPullController {
     }
 }
 
-/// Plans the work of an Application on its cluster, the end of those on others, and the status.
+/// Plans the work of an Application on its cluster, the deletion of works on other clusters, and the status.
 fn keep(plan: &mut Plan, application: &Application, cluster: &str, view: &impl View) -> Read<()> {
     let key = Key::namespaced(cluster, work::name(application));
     let live = view.get::<ManifestWork>(&key)?;
@@ -85,7 +84,7 @@ fn keep(plan: &mut Plan, application: &Application, cluster: &str, view: &impl V
     }
     plan.step(work::write(application, cluster, live.as_deref()));
     let works = works::list(application, view)?;
-    // On the same cluster, the Application stays only if the new work has it too.
+    // On the same cluster, the Application survives only if the new work has also been applied.
     let is_applied = live.as_ref().is_some_and(|live| work::is_applied(live));
     let of_former = works::of_former(application, view)?;
     let left = works.iter().filter(|work| work.namespace() != cluster);

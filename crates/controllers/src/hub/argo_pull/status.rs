@@ -1,4 +1,4 @@
-//! The status of an Application of the hub: what the agent of its cluster reports.
+//! The status of an Application on the hub, as the agent of its cluster reports it.
 
 use serde_json::{Map, Value, json};
 
@@ -7,9 +7,9 @@ use api::argoproj::v1alpha1::Application;
 use api::work::v1::ManifestWork;
 use reconcile::Action;
 
-/// Returns the write that brings the status of an Application up to date, and removes its operation, which
-/// the work has; `None` where there is nothing to write. What an agent reports counts once it has applied the
-/// work. Argo CD's definition has no subresource for the status.
+/// Returns the write that updates the status of an Application and removes its operation, which the work now has;
+/// `None` if nothing changes. Reports of an agent count once it has applied the work. Argo CD's definition has no
+/// status subresource.
 pub(super) fn write(application: &Application, work: Option<&ManifestWork>) -> Option<Action> {
     let status = work.filter(|work| work::is_applied(work)).map_or_else(unknown, reported);
     let mut patch = difference(application, status);
@@ -19,14 +19,14 @@ pub(super) fn write(application: &Application, work: Option<&ManifestWork>) -> O
     (!patch.is_empty()).then(|| Action::patch(application, patch))
 }
 
-/// Returns the write that says that nothing is known, and leaves the operation to the next work; `None` where
-/// the status says so.
+/// Returns the write that resets the status to unknown and keeps the operation for the next work; `None` if the
+/// status already says so.
 pub(super) fn write_unknown(application: &Application) -> Option<Action> {
     let patch = difference(application, unknown());
     (!patch.is_empty()).then(|| Action::patch(application, patch))
 }
 
-/// Returns the patch of an Application that lacks a part of a status; an empty one if it has all.
+/// Returns the patch with the missing parts of a status; empty if the Application has all of them.
 fn difference(application: &Application, status: Map<String, Value>) -> Map<String, Value> {
     let status = Value::Object(status);
     let live = application.field("status").unwrap_or(&Value::Null);
@@ -37,13 +37,13 @@ fn difference(application: &Application, status: Map<String, Value>) -> Map<Stri
     patch
 }
 
-/// Returns the part of a status that says that its cluster has not applied the Application yet.
+/// Returns the status fields of an Application that its cluster has not applied yet.
 fn unknown() -> Map<String, Value> {
     let fields = [("health", "Progressing"), ("sync", "Unknown")];
     fields.into_iter().map(|(name, status)| (name.to_owned(), json!({"status": status}))).collect()
 }
 
-/// Returns whether a value has all fields of another.
+/// Returns true if a value has all fields of another.
 fn has(live: &Value, wanted: &Value) -> bool {
     match wanted {
         Value::Object(fields) => {
@@ -55,8 +55,8 @@ fn has(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Returns the part of a status that a work reports. Argo CD's definition refuses a sync without its status,
-/// and the state of an operation without its phase and time.
+/// Returns the status fields that a work reports. Argo CD's definition rejects a sync without a status, and an
+/// operation state without a phase and time.
 fn reported(work: &ManifestWork) -> Map<String, Value> {
     let manifest = work.status.as_ref().and_then(|status| status.resource_status.manifests.first());
     let values = manifest.map(|manifest| manifest.status_feedback.values.as_slice()).unwrap_or_default();

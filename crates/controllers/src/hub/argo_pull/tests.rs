@@ -20,7 +20,7 @@ fn typed<K: Kind>(mut object: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// Returns an Application that has its finalizer, merged with a patch.
+/// Returns an Application with its finalizer, merged with a patch.
 fn application(patch: &Value) -> Application {
     let mut application = json!({
         "metadata": {
@@ -35,7 +35,7 @@ fn application(patch: &Value) -> Application {
     typed(application)
 }
 
-/// Returns a hub with the Application, two accepted clusters, one that is not, and the hub itself.
+/// Returns a hub with the Application, two accepted clusters, an unaccepted one, and the hub itself.
 fn caches(application: &Application, works: Vec<ManifestWork>) -> Caches {
     let mut caches = Caches::default();
     let cluster = |name: &str, accepted: bool| {
@@ -60,7 +60,7 @@ fn plan(application: &Application, works: Vec<ManifestWork>) -> Plan {
     planned(application, &caches(application, works))
 }
 
-/// Returns the work that is created for an Application, as the hub has it.
+/// Returns the work that is created for an Application, as stored on the hub.
 fn work(application: &Application) -> ManifestWork {
     let plan = plan(application, Vec::new());
     let Some(Action::Create { object, .. }) = plan.steps.first().and_then(|step| step.first()) else {
@@ -77,7 +77,7 @@ fn reported(mut work: ManifestWork, status: Value) -> ManifestWork {
     work
 }
 
-/// Returns a status with conditions that the agent reports of the first generation.
+/// Returns a status with conditions that the agent reports for the first generation.
 fn conditions(conditions: &[(&str, &str)]) -> Value {
     let condition = |(type_, status): &(&str, &str)| {
         json!({
@@ -88,7 +88,7 @@ fn conditions(conditions: &[(&str, &str)]) -> Value {
     json!({"conditions": conditions.iter().map(condition).collect::<Vec<_>>()})
 }
 
-/// Returns the work as the agent has applied it.
+/// Returns the work after the agent has applied it.
 fn applied(work: ManifestWork) -> ManifestWork {
     reported(work, conditions(&[("Applied", "True")]))
 }
@@ -328,14 +328,14 @@ fn the_status_is_unknown_until_the_agent_has_applied_the_work() {
     assert_eq!(patch(&unknown, vec![terminating]), None);
 }
 
-/// Returns an Application that is deleted with some finalizers beside our own.
+/// Returns an Application that is being deleted, with our finalizer and the given ones.
 fn deleted(finalizers: &[&str]) -> Application {
     let finalizers: Vec<&str> = [PULL_FINALIZER].iter().chain(finalizers).copied().collect();
     let at = "1970-01-01T00:00:00Z";
     application(&json!({"metadata": {"deletionTimestamp": at, "finalizers": finalizers}}))
 }
 
-/// Returns the work of an Application that an agent has seen.
+/// Returns the work of an Application after an agent has seen it.
 fn seen() -> ManifestWork {
     let mut work = work(&application(&json!({})));
     work.metadata.finalizers = Some(vec![WORK_FINALIZER.to_owned()]);

@@ -1,4 +1,4 @@
-//! The work of an Application, in the form of `argocd-pull-integration`.
+//! The work for an Application, in the format of `argocd-pull-integration`.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use api::{Manifest, Unknown};
 use object::{Key, Metadata as _, Object};
 use reconcile::{Action, Site};
 
-/// The values that an agent reports about an Application, and where it finds them.
+/// The values that an agent reports about an Application, with their paths.
 const FEEDBACK: [(&str, &str); 5] = [
     (HEALTH, ".status.health.status"),
     (SYNC, ".status.sync.status"),
@@ -35,19 +35,19 @@ const FEEDBACK: [(&str, &str); 5] = [
 
 /// Feedback: the health.
 pub(super) const HEALTH: &str = "healthStatus";
-/// Feedback: whether the cluster has what the repository says.
+/// Feedback: the sync status of the cluster with the repository.
 pub(super) const SYNC: &str = "syncStatus";
-/// Feedback: when the last operation started.
+/// Feedback: the start time of the last operation.
 pub(super) const STARTED_AT: &str = "operationStateStartedAt";
-/// Feedback: what became of it.
+/// Feedback: the phase of the last operation.
 pub(super) const PHASE: &str = "operationStatePhase";
-/// Feedback: the revision that was compared.
+/// Feedback: the compared revision.
 pub(super) const REVISION: &str = "syncRevision";
 
-/// The destination that an Argo CD calls its own cluster.
+/// The destination by which Argo CD refers to its own cluster.
 const OWN_CLUSTER: &str = "https://kubernetes.default.svc";
 
-/// Annotations for tools of the hub alone.
+/// Annotations that only matter to tools on the hub.
 const OF_THE_HUB: [&str; 6] = [
     SKIP_RECONCILE_ANNOTATION,
     APPLICATION_REFRESH_ANNOTATION,
@@ -57,14 +57,14 @@ const OF_THE_HUB: [&str; 6] = [
     APPLIED_DIGEST_ANNOTATION,
 ];
 
-/// The label by which an Argo CD finds the objects of an application. That of the cluster would take the
-/// Application for an object of its own, and prune it.
+/// The label by which Argo CD identifies the objects of an application. With the hub's label, Argo CD on the
+/// cluster would treat the Application as its own object and prune it.
 const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
-/// The beginning of labels that the Argo CD of the hub sets.
+/// Prefix of the labels that Argo CD on the hub sets.
 const ARGO_LABEL_PREFIX: &str = "argocd.argoproj.io/";
 
-/// Returns the name of the works of an Application. Of its uid it has five characters, so an Application that
-/// is made again does not get the old work.
+/// Returns the name of the works of an Application. It contains five characters of the uid, so that a recreated
+/// Application does not get the old work.
 pub(super) fn name(application: &Application) -> String {
     name_with(application, application.uid())
 }
@@ -80,35 +80,35 @@ pub(super) fn application_of(work: &ManifestWork) -> Option<Key> {
     Some(Key::namespaced(namespace, work.annotation(HUB_APPLICATION_NAME_ANNOTATION)?))
 }
 
-/// Returns whether a work is of an Application. A label alone is no proof, because people copy objects with
+/// Returns true if a work belongs to an Application. A label alone is not enough, because people copy objects with
 /// their labels.
 pub(super) fn is_of(work: &ManifestWork, application: &Application) -> bool {
     let is_other = work.label(APPLICATION_UID_LABEL).is_some_and(|uid| uid != application.uid());
     !is_other && work.name() == name(application) && application_of(work) == Some(Key::of(application))
 }
 
-/// Returns whether a work is of another Application with this namespace and name, which was there before.
+/// Returns true if a work belongs to an earlier Application with this namespace and name.
 pub(super) fn is_of_former(work: &ManifestWork, application: &Application) -> bool {
     let uid = work.label(APPLICATION_UID_LABEL).filter(|uid| *uid != application.uid());
     uid.is_some_and(|uid| work.name() == name_with(application, uid))
         && application_of(work) == Some(Key::of(application))
 }
 
-/// Returns the write that makes the work of an Application as wanted; `None` if it is so.
+/// Returns the write that brings the work of an Application to its desired state; `None` if it is up to date.
 pub(super) fn write(application: &Application, cluster: &str, live: Option<&ManifestWork>) -> Option<Action> {
     let wanted = wanted(application, cluster, live);
     let Some(live) = live else { return Some(Action::create(Object::from_typed(&wanted))) };
     (Object::from_typed(live) != Object::from_typed(&wanted)).then(|| replace(&wanted))
 }
 
-/// Returns the write of a whole work. An API server removes the nulls from the lists of a merge patch
-/// ([json-patch](https://github.com/evanphx/json-patch/blob/v4.12.0/merge.go)), and a null in the values of
-/// Helm removes a default.
+/// Returns the write that replaces a whole work. A merge patch does not work: API servers remove the nulls from
+/// its lists ([json-patch](https://github.com/evanphx/json-patch/blob/v4.12.0/merge.go)), and a null in Helm
+/// values removes a default.
 pub(super) fn replace(work: &ManifestWork) -> Action {
     Action::Replace { site: Site::Hub, object: Object::from_typed(work) }
 }
 
-/// Returns the work of an Application. It keeps what other clients wrote to the live work.
+/// Returns the desired work of an Application. It keeps what other clients wrote to the live work.
 fn wanted(application: &Application, cluster: &str, live: Option<&ManifestWork>) -> ManifestWork {
     let mut work = live.cloned().unwrap_or_default();
     let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -135,7 +135,7 @@ fn is_label_of_the_hub(name: &str) -> bool {
     name == INSTANCE_LABEL || name.starts_with(ARGO_LABEL_PREFIX)
 }
 
-/// Returns the Application as its cluster gets it.
+/// Returns the Application for its cluster.
 fn payload(application: &Application, live: Option<&ManifestWork>) -> Manifest {
     let kept = |values: Option<&BTreeMap<String, String>>, is_of_the_hub: fn(&str) -> bool| {
         let values = values.into_iter().flatten().filter(|(name, _)| !name.starts_with(PULL_PREFIX));
@@ -166,7 +166,7 @@ fn payload(application: &Application, live: Option<&ManifestWork>) -> Manifest {
     payload
 }
 
-/// Returns the spec with the destination that the Argo CD of the cluster knows.
+/// Returns the spec with the destination as Argo CD on the cluster knows it.
 fn spec(application: &Application) -> Value {
     let mut spec = application.field("spec").and_then(Value::as_object).cloned().unwrap_or_default();
     let server = application.annotation(PULL_DESTINATION_SERVER_ANNOTATION);
@@ -182,9 +182,9 @@ fn spec(application: &Application) -> Value {
     Value::Object(spec)
 }
 
-/// Returns the operation that a person or an ApplicationSet asks for, with the version of the Application
-/// that has it. Without the version, the same operation twice would be the same content, which an agent
-/// applies once.
+/// Returns the operation that a person or an ApplicationSet requests, with the resource version of the
+/// Application. Without the version, repeating an operation would give the same content, which an agent applies
+/// only once.
 fn operation(application: &Application) -> Option<Value> {
     let mut operation = application.field("operation")?.as_object()?.clone();
     let version = json!({"name": "hub-version", "value": application.metadata.resource_version});
@@ -194,26 +194,26 @@ fn operation(application: &Application) -> Option<Value> {
     Some(Value::Object(operation))
 }
 
-/// Returns the operation of a live work that the next content keeps: until the agent has applied it, and
-/// while nothing else changes. An agent would start a finished operation again with other content.
+/// Returns the operation of a live work that the next content keeps: until the agent has applied it, and while
+/// nothing else changes. With other content, an agent would start a finished operation again.
 fn pending(live: &ManifestWork, next: &Manifest) -> Option<Value> {
     let mut rest = live.spec.workload.manifests.first()?.clone();
     let operation = rest.remove("operation")?;
     (rest == *next || !is_applied(live)).then_some(operation)
 }
 
-/// Returns whether the agent has applied a work as it is.
+/// Returns true if the agent has applied the current generation of a work.
 pub(super) fn is_applied(work: &ManifestWork) -> bool {
     observed(work, APPLIED).is_some_and(Condition::is_true)
 }
 
-/// Returns a condition that the agent has reported of a work as it is.
+/// Returns a condition that the agent has reported for the current generation of a work.
 pub(super) fn observed<'a>(work: &'a ManifestWork, type_: &str) -> Option<&'a Condition> {
     work.condition(type_).filter(|condition| condition.observed_generation == work.metadata.generation)
 }
 
-/// Returns how the agent applies the Application, and what it reports of it. The status and a finished
-/// operation are those of the Argo CD of the cluster.
+/// Returns how the agent applies the Application and which values it reports. Argo CD on the cluster owns the
+/// status and a finished operation.
 fn config(application: &Application) -> ManifestConfigOption {
     let path =
         |(name, path): (&str, &str)| JsonPath { name: name.into(), path: path.into(), ..JsonPath::default() };

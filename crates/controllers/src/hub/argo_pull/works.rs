@@ -1,4 +1,4 @@
-//! The works that an Application has on the hub.
+//! The works of an Application on the hub.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use object::names::is_dns_label;
 use object::{Key, Metadata as _, ObjectRef};
 use reconcile::{Action, Index, Observes, Query, Read, View};
 
-/// The works by the Application that they name. Most works name none, so none goes over all of them.
+/// The works by the Application that they name. Most works name none, so an index avoids going over all of them.
 pub(super) struct NamedWorks(BTreeMap<Key, BTreeSet<Key>>);
 
 impl NamedWorks {
@@ -47,7 +47,7 @@ impl Index for NamedWorks {
     }
 }
 
-/// Returns the deletions of works that are not deleted yet.
+/// Returns the deletions of works that are not being deleted yet.
 pub(super) fn deletions<'a>(
     works: impl Iterator<Item = &'a Arc<ManifestWork>>,
 ) -> impl Iterator<Item = Action> {
@@ -68,11 +68,11 @@ pub(super) fn list(application: &Application, view: &impl View) -> Read<Vec<Arc<
     Ok(works)
 }
 
-/// Returns the works of an Application that had the namespace and the name before. It is gone, because the
-/// API server has this one in its place.
+/// Returns the works of an earlier Application with the same namespace and name. It no longer exists if the API
+/// server has this one in its place.
 ///
 /// # Errors
-/// The works have not been read.
+/// Fails if the works have not been read.
 pub(super) fn of_former(application: &Application, view: &impl View) -> Read<Vec<Arc<ManifestWork>>> {
     let key = Key::of(application);
     let named = view.index(|named: &mut NamedWorks| named.0.get(&key).cloned().unwrap_or_default())?;
@@ -82,12 +82,12 @@ pub(super) fn of_former(application: &Application, view: &impl View) -> Read<Vec
     if works.is_empty() {
         return Ok(works);
     }
-    // The cache may still hold the Application that was there before, and the work of the present one.
+    // The cache may still have the earlier Application, and the work of the current one.
     let live = view.object(&ObjectRef::of::<Application>(key)).ok().flatten();
     Ok(if live.is_some_and(|live| live.uid() == application.uid()) { works } else { Vec::new() })
 }
 
-/// Returns whether the hub has a work of an Application that a list wrongly leaves out.
+/// Returns true if the hub has a work of an Application that is wrongly missing from a list.
 pub(super) fn has_unlisted(application: &Application, view: &impl View) -> Read<bool> {
     let Some(key) = key_of_work(application) else { return Ok(false) };
     let work = view.object(&ObjectRef::of::<ManifestWork>(key))?;
@@ -95,8 +95,7 @@ pub(super) fn has_unlisted(application: &Application, view: &impl View) -> Read<
     Ok(work.is_some_and(|work| work::is_of(&work, application)))
 }
 
-/// Returns the key of the work on the cluster that an Application names, if that can be the name of a
-/// cluster.
+/// Returns the key of the work on the cluster that an Application names, if that is a valid cluster name.
 fn key_of_work(application: &Application) -> Option<Key> {
     let cluster = application.annotation(PULL_CLUSTER_ANNOTATION).filter(|name| is_dns_label(name))?;
     Some(Key::namespaced(cluster, work::name(application)))

@@ -1,9 +1,9 @@
-//! The templates that say how the agent of an add-on on a cluster registers with the hub.
+//! The templates that define how an add-on's agent on a cluster registers with the hub.
 //!
-//! The manager of an add-on that the hub does not deploy decides about the requests of its agents. Of one
-//! that it deploys, the status of the ClusterManagementAddOn and the spec of the ManagedClusterAddOn name
-//! the templates. The status of the ManagedClusterAddOn allows nothing while a placement or a person says
-//! what the cluster gets, because the agent may write it. See docs/hazards.md#any-subject and
+//! If the hub does not deploy an add-on, the add-on's manager decides about the requests of its agents. If it
+//! does, the status of the ClusterManagementAddOn and the spec of the ManagedClusterAddOn name the templates.
+//! While a placement or a person decides what the cluster gets, the status of the ManagedClusterAddOn allows
+//! nothing, because the agent may write it. See docs/hazards.md#any-subject and
 //! docs/hazards.md#approval-of-another-manager.
 
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use engine::addon::{config_refs, snapshot, spec_hash};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
-/// An add-on on a cluster that the hub deploys, and so decides about the requests of its agent.
+/// An add-on on a cluster that the hub deploys, so that the hub decides about the requests of its agent.
 pub(super) struct Registration {
     pub(super) addon: Arc<ManagedClusterAddOn>,
-    /// The templates that the hub gives it, first those that the cluster is assigned.
+    /// The templates that the hub gives it, starting with the assigned ones.
     pub(super) templates: Vec<AddOnTemplateSpec>,
 }
 
 impl Registration {
-    /// Reads the registration of an add-on on a cluster; `None` if the cluster does not have it or another
+    /// Reads the registration of an add-on on a cluster; `None` if the cluster does not have it, or if another
     /// manager deploys it.
     pub(super) fn read(cluster: &str, addon: &str, view: &impl View) -> Read<Option<Self>> {
         let cma = view.get::<ClusterManagementAddOn>(&Key::cluster(addon))?;
@@ -48,7 +48,7 @@ impl Registration {
         Ok(Some(Self { addon: installed, templates }))
     }
 
-    /// Returns whether a template asks for a client certificate of the hub.
+    /// Returns true if a template requests a client certificate for the hub.
     pub(super) fn is_client(&self) -> bool {
         let mut registrations =
             self.templates.iter().flat_map(|template| template.registration.iter().flatten());
@@ -56,11 +56,11 @@ impl Registration {
     }
 }
 
-/// Returns the cluster's own template or, without one, those of the last placement that selects the cluster,
-/// wanted and last known as good, or else the default.
+/// Returns the cluster's own template or, without one, the wanted and last known good templates of the last
+/// placement that selects the cluster, or else the default.
 ///
-/// A placement that is not settled may select the cluster, so its templates count too. An add-on whose
-/// removal is held keeps the template that it was assigned: no placement names it any more.
+/// A placement that is not settled may select the cluster, so its templates count too. An add-on whose removal is
+/// held keeps its assigned template, because no placement names it any longer.
 fn configs(
     installed: &ManagedClusterAddOn,
     cma: &ClusterManagementAddOn,

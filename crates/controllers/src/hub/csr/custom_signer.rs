@@ -1,6 +1,6 @@
-//! Certificates of signers that the templates of add-ons name.
+//! Certificates from the signers in add-on templates.
 //!
-//! The template says which agents may get one and which authority signs it. The hub decides which templates
+//! The template defines which agents may get a certificate and which CA signs it. The hub decides which templates
 //! count for a cluster. See docs/hazards.md#any-subject.
 
 use std::sync::Arc;
@@ -15,23 +15,22 @@ use engine::registration::csr::{self, RequestedCertificate};
 use object::Metadata as _;
 use reconcile::{Read, View};
 
-/// The authority that signs a request, and the limits on the certificate beside its subject.
+/// The CA that signs a request, and the limits on the certificate in addition to its subject.
 #[derive(Clone, Debug)]
 pub struct Signing {
     /// The add-on on the cluster.
     pub addon: Arc<ManagedClusterAddOn>,
-    /// The secret with the certificate and the key of the authority; the namespace is empty for that of the
-    /// operator.
+    /// The secret with the certificate and the key of the CA. An empty namespace means the operator's.
     pub authority: SigningCa,
-    /// The only name that the certificate may have.
+    /// The only DNS name that the certificate may have.
     pub dns_name: String,
 }
 
-/// Returns the signer of a request of an add-on's agent; `None` if no template of its cluster allows exactly
-/// this request.
+/// Returns the signer for a request of an add-on's agent; `None` if no template of its cluster allows exactly this
+/// request.
 ///
 /// # Errors
-/// The add-on, its templates or its placements could not be read.
+/// Fails if the add-on, its templates or its placements could not be read.
 pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Option<Signing>> {
     match user::requested(request, view)? {
         Some(RequestedCertificate::Custom { cluster, addon, subject }) => {
@@ -42,14 +41,14 @@ pub fn signing(request: &CertificateSigningRequest, view: &impl View) -> Read<Op
     }
 }
 
-/// Returns the signer for `subject`, which the agent of an add-on on a cluster asks for.
+/// Returns the signer for the `subject` that the agent of an add-on on a cluster requests.
 pub(super) fn signer_for(
     Registration { addon, templates }: &Registration,
     subject: &csr::RequestedSubject,
     signer: &str,
 ) -> Option<Signing> {
     let (cluster, name) = (addon.namespace(), addon.name());
-    // Several may allow the subject. Then the authority is that of the template that the cluster runs.
+    // If several templates allow the subject, use the CA of the template that the cluster runs.
     templates.iter().find_map(|template| {
         let registrations = template.registration.iter().flatten();
         let mut custom = registrations

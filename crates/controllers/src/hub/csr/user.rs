@@ -1,8 +1,8 @@
-//! Requests that one client sends for others, as OCM's gRPC server does for agents.
+//! Requests that one client sends on behalf of others, as OCM's gRPC server does for agents.
 //!
-//! OCM trusts a service account by its name. Here a ClusterRoleBinding names who may ask for others, so
-//! nobody may until an administrator says so. Only the certificates of add-ons are given that way: an identity of a
-//! cluster is for the one who asks. See docs/hazards.md#named-requester.
+//! OCM trusts a service account by its name. Here a ClusterRoleBinding names the subjects that may request for
+//! others, so by default nobody may. This works only for certificates of add-ons; a cluster's identity is always
+//! for the requester itself. See docs/hazards.md#named-requester.
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
@@ -12,7 +12,7 @@ use engine::registration::csr::{self, RequestedCertificate};
 use object::{Key, Metadata as _};
 use reconcile::{Read, View};
 
-/// Reads the certificate that a request asks for; returns `None` where the request does not fit.
+/// Parses the requested certificate; returns `None` if the request does not match.
 pub(super) fn requested(
     request: &CertificateSigningRequest,
     view: &impl View,
@@ -31,7 +31,7 @@ pub(super) fn requested(
     Ok(csr::requested(&asked).filter(of_addon))
 }
 
-/// Returns whether a binding names the requester.
+/// Returns true if a binding names the requester.
 pub(super) fn names(binding: Option<&ClusterRoleBinding>, request: &CertificateSigningRequest) -> bool {
     let mut subjects = binding.into_iter().flat_map(|binding| binding.subjects.iter().flatten());
     subjects.any(|subject| is_requester(request, subject))

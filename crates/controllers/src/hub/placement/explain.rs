@@ -1,4 +1,4 @@
-//! The explanation of a placement that exists on the hub.
+//! The explanation of an existing placement on the hub.
 
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ use engine::placement::{MAX_STEPS, ScheduleInput};
 use object::Key;
 use reconcile::{Controller, Plan, Query, Read, View, Watches};
 
-/// Reads the input of [`explain`], and writes nothing. It fills the caches of a process that shows
+/// Reads the input of [`explain`] without writing anything. It fills the caches of a process that shows
 /// placements.
 pub struct PlacementExplanationController;
 
@@ -36,8 +36,7 @@ impl Controller for PlacementExplanationController {
     }
 }
 
-/// Explains a placement, for people and for the debug endpoint; returns `None` if the placement does not
-/// exist.
+/// Explains a placement, for people and for the debug endpoint. Returns `None` if the placement does not exist.
 ///
 /// # Errors
 /// Returns [`ReadError`](reconcile::ReadError) if an input has not been read.

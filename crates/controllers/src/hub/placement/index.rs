@@ -22,7 +22,7 @@ pub(super) struct Scheduling {
 
 impl Index for Scheduling {
     fn build(view: &impl View) -> Read<Self> {
-        // The clusters come last, so that an attempt is cheap while another kind cannot be read.
+        // Clusters come last, so that an attempt is cheap while another kind cannot be read.
         let scores = view.list_readable::<AddOnPlacementScore>(Query::ALL)?;
         let decisions = view.list::<PlacementDecision>(Query::ALL)?;
         let clusters = view.list_readable::<ManagedCluster>(Query::ALL)?;
@@ -74,7 +74,7 @@ impl Scheduling {
         }
     }
 
-    /// Returns the placements that a change of a cluster concerns.
+    /// Returns the placements that a cluster change affects.
     fn concerned_by_cluster(&self, change: &Change<ManagedCluster>) -> Vec<Key> {
         let differs = change.differs_in(SeenCluster);
         let sides: Vec<ClusterAttributes> = change.sides().map(ClusterAttributes::of).collect();
@@ -83,7 +83,7 @@ impl Scheduling {
         })
     }
 
-    /// Returns the placements that a change of scores concerns.
+    /// Returns the placements that a score change affects.
     fn concerned_by_score(&self, change: &Change<AddOnPlacementScore>) -> Vec<Key> {
         self.concerned(|schedule| change.sides().any(|score| schedule.reads_score(score.name())))
     }
@@ -94,8 +94,8 @@ impl Scheduling {
     }
 }
 
-/// Returns a placeholder for a cluster that cannot be read, with its name and its labels. Its taint keeps it
-/// in the placements that selected it before, and out of all others.
+/// Returns a placeholder for an unreadable cluster, with its name and labels. Its taint keeps it in the placements
+/// that selected it before, and out of all others.
 fn placeholder(refused: &Unreadable) -> ManagedCluster {
     let mut cluster = unreadable::metadata(refused);
     let effect = TaintEffect::NoSelectIfNew;

@@ -1,6 +1,6 @@
 //! The decisions of a placement that no longer exists.
 //!
-//! A garbage collector deletes them as well, by their owner references. A hub may have none.
+//! A garbage collector deletes them too, by their owner references, but a hub may have none.
 
 use api::cluster::v1beta1::{Placement, PlacementDecision};
 use api::names::PLACEMENT_LABEL;
@@ -9,7 +9,7 @@ use reconcile::{Action, Plan, Query, Read, View};
 
 /// Deletes the decisions that only the placement owns.
 ///
-/// The API server says whether the placement exists: a list may leave it out, and one that was created again
+/// Asks the API server whether the placement exists, because a list may not contain it. A recreated placement
 /// adopts the decisions.
 pub(super) fn delete(placement: &Key, view: &impl View) -> Read<Plan> {
     let mut plan = Plan::nothing();

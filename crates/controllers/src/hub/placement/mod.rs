@@ -37,8 +37,8 @@ impl Controller for PlacementController {
     const NAME: &'static str = "placement";
     type Primary = Placement;
     const REPORTER: &'static str = "placement-controller";
-    /// Balance prefers clusters that few placements selected, so each placement must see the selection of the
-    /// one before.
+    /// Balance prefers clusters that few placements have selected, so each placement must see the selection of the
+    /// previous one.
     const MAX_CONCURRENT_RECONCILES: usize = 1;
 
     fn watches<W: Watches>(watches: &mut W) {
@@ -85,8 +85,8 @@ impl Controller for PlacementController {
     }
 }
 
-/// Names the clusters that cannot be read in the condition `PlacementSatisfied`. The condition of a placement
-/// that is not scheduled stays as it was.
+/// Adds the unreadable clusters to the condition `PlacementSatisfied`. A misconfigured placement keeps its
+/// condition.
 fn name_unreadable(
     status: &mut PlacementStatus,
     placement: &Placement,

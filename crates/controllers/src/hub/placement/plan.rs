@@ -13,8 +13,8 @@ use engine::placement::{PlacementEvent, Schedule};
 use object::{Key, Metadata as _, Object, ObjectRef};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Site, StatusWrite, Subresource};
 
-/// Plans a schedule. If a placement was deleted and created again, the new one first adopts the decisions of
-/// the old one, before they are deleted.
+/// Plans a schedule. If a placement was deleted and recreated, the new one first adopts the decisions of the old
+/// one, before the garbage collector deletes them.
 pub(super) fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], schedule: Schedule) -> Plan {
     let known = decisions.iter().map(|decision| (decision.name(), &**decision)).collect();
     let mut writes = Writes { placement, known, written: BTreeSet::new() };
@@ -35,7 +35,7 @@ pub(super) fn plan(placement: &Placement, decisions: &[Arc<PlacementDecision>], 
 /// The writes to the decisions of a placement.
 struct Writes<'a> {
     placement: &'a Placement,
-    /// The decisions that exist, by name.
+    /// The existing decisions, by name.
     known: BTreeMap<&'a str, &'a PlacementDecision>,
     /// The names that an earlier action of the plan writes.
     written: BTreeSet<String>,
@@ -94,9 +94,9 @@ impl Writes<'_> {
         Action::Patch { site: Site::Hub, target, subresource, patch, precondition, impersonate: None }
     }
 
-    /// Returns the precondition of a write of a decision: the version that was read, so that an old plan
-    /// overwrites no newer decision. A plan may write one decision in several steps. The first write changes
-    /// the version, so the later ones compare only the uid.
+    /// Returns the precondition for writing a decision: the version that was read, so that an outdated plan cannot
+    /// overwrite a newer decision. A plan may write a decision in several steps. The first write changes the
+    /// version, so the later ones compare only the uid.
     fn precondition(&mut self, name: &str) -> Precondition {
         let is_first = self.written.insert(name.to_owned());
         match self.known.get(name).copied() {

@@ -10,7 +10,7 @@ use engine::placement::publish::DecisionWrite;
 use object::{Key, Metadata as _};
 use reconcile::{Query, Read, View};
 
-/// Returns the decisions that the status names and that lost our label.
+/// Returns the decisions in the status that have lost our label.
 pub(super) fn decisions_in_status(
     view: &impl View,
     placement: &Placement,
@@ -23,7 +23,7 @@ pub(super) fn decisions_in_status(
     existing(view, placement, unlabelled)
 }
 
-/// Returns the decisions to create that exist already, because another client removed our label.
+/// Returns the decisions to create that already exist, because another client removed our label.
 pub(super) fn decisions_to_create(
     view: &impl View,
     placement: &Placement,
@@ -46,7 +46,7 @@ fn existing<'a>(
     Ok(found.collect::<Read<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// Returns the sets that are bound to a namespace and exist, by name.
+/// Returns the existing sets that are bound to a namespace, sorted by name.
 pub(super) fn bound(view: &impl View, namespace: &str) -> Read<Vec<Arc<ManagedClusterSet>>> {
     let bindings = view.list::<ManagedClusterSetBinding>(Query::namespace(namespace))?;
     let names = bindings.iter().filter_map(|binding| binding.cluster_set());

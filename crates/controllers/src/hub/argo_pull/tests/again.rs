@@ -1,4 +1,4 @@
-//! An Application that is created again after somebody removed the finalizers of the one before.
+//! Tests an Application that is created again after somebody removed the finalizers of the previous one.
 
 use super::*;
 use object::{Object, ObjectRef};
@@ -10,14 +10,14 @@ fn with_uid(uid: &str) -> Application {
     application(&json!({"metadata": {"uid": uid}}))
 }
 
-/// Returns the work that the Application before has on a cluster.
+/// Returns the work of the previous Application on a cluster.
 fn of_former(cluster: &str) -> ManifestWork {
     let mut work = work(&with_uid(FORMER));
     work.metadata.namespace = Some(cluster.to_owned());
     work
 }
 
-/// Returns the works that are deleted, where the API server has an Application with this uid.
+/// Returns the deleted works if the API server has an Application with this uid.
 fn deletions(works: Vec<ManifestWork>, uid: Option<&str>) -> Vec<String> {
     let cached = with_uid(UID);
     let mut caches = caches(&cached, works);
