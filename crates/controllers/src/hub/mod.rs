@@ -1,4 +1,4 @@
-//! The controllers of the hub, one a file; a folder where one needs more.
+//! The controllers of the hub, one per file or folder.
 
 pub(crate) mod addon_annotation;
 pub mod addon_config;

@@ -1,7 +1,7 @@
 //! A summary of the whole fleet, for `wheelwright status`, the dashboard, the metrics and the demo.
 //!
-//! The rollouts are decided, as `explain rollout` and the reports decide them, so that every view uses the
-//! same words.
+//! Rollouts are decided in the same way as for `explain rollout` and the reports, so that every view uses the same
+//! words.
 
 mod cluster;
 mod repository;
@@ -43,7 +43,7 @@ use reconcile::{Controller, Plan, Query, Read, View, Watches};
 pub use self::cluster::{ClusterSummary, Mark};
 pub use self::repository::{CommitSummary, HeldObjects, ObjectList, ReportSummary, Repository, unanswered};
 
-/// Reads the input of an [`Overview`], and writes nothing. It fills the caches of a process that shows the
+/// Reads the input of an [`Overview`] without writing anything. It fills the caches of a process that shows the
 /// fleet.
 pub struct OverviewController;
 
@@ -66,19 +66,19 @@ impl Controller for OverviewController {
     }
 }
 
-/// The present state of a fleet.
+/// The current state of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
-    /// The repositories that drive it, by namespace and name.
+    /// The ConfigRepos, sorted by namespace and name.
     pub repositories: Vec<Repository>,
-    /// Its clusters.
+    /// The clusters of the fleet.
     pub clusters: Clusters,
-    /// Its placements, by namespace and name.
+    /// The placements, sorted by namespace and name.
     pub placements: Vec<PlacementOverview>,
-    /// Its add-ons, by name.
+    /// The add-ons, sorted by name.
     pub add_ons: Vec<WorkloadSummary>,
-    /// Its ManifestWorkReplicaSets, by namespace and name.
+    /// The ManifestWorkReplicaSets, sorted by namespace and name.
     pub replica_sets: Vec<WorkloadSummary>,
 }
 
@@ -86,13 +86,13 @@ pub struct Overview {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Clusters {
-    /// Number of clusters, including those that cannot be read.
+    /// Number of clusters, including unreadable ones.
     pub total: usize,
-    /// Number of clusters that are available.
+    /// Number of available clusters.
     pub available: usize,
-    /// The others, by name.
+    /// The other clusters, sorted by name.
     pub troubled: Vec<UnavailableCluster>,
-    /// The names of all of them. The JSON of `wheelwright status` counts them only.
+    /// The names of all clusters. The JSON of `wheelwright status` only has their number.
     #[serde(skip)]
     pub names: Vec<String>,
 }
@@ -101,31 +101,31 @@ pub struct Clusters {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnavailableCluster {
-    /// Its name.
+    /// Name of the cluster.
     pub name: String,
-    /// The reason.
+    /// The reason that it is not available.
     pub message: String,
 }
 
-/// A Placement.
+/// The summary of a Placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementOverview {
     /// Namespace and name.
     pub name: String,
-    /// Number of clusters that it selects.
+    /// Number of selected clusters.
     pub selected: usize,
-    /// Whether it found as many clusters as it asks for.
+    /// True if it found as many clusters as it requests.
     pub satisfied: bool,
-    /// Message of its condition PlacementSatisfied.
+    /// Message of the condition PlacementSatisfied.
     pub message: String,
 }
 
-/// An add-on or a ManifestWorkReplicaSet on all its clusters.
+/// An add-on or a ManifestWorkReplicaSet on all of its clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadSummary {
-    /// Its name; NAMESPACE/NAME of a set.
+    /// Name of the add-on, or NAMESPACE/NAME of the set.
     pub name: String,
     /// Number of clusters that are done or skipped.
     pub settled: usize,
@@ -139,30 +139,30 @@ pub struct WorkloadSummary {
     pub quarantined: usize,
     /// Number of the other clusters that report an error.
     pub warned: usize,
-    /// Number of clusters that have it or get it; of a set, those that its placements select.
+    /// Number of clusters that have or get it; for a set, the clusters that its placements select.
     pub total: usize,
-    /// Number of clusters of a set that have its work although no placement selects them any longer.
+    /// Number of clusters that have the work of a set although no placement selects them any longer.
     pub unselected: usize,
-    /// The reasons why its rollouts are held, and the approvals that they wait for.
+    /// The reasons that its rollouts are held, and the approvals that they wait for.
     pub holds: Vec<String>,
-    /// What a person should correct in its strategies, such as a mandatory group without clusters.
+    /// Mistakes in its strategies that a person should correct, such as a mandatory group without clusters.
     pub corrections: Vec<String>,
-    /// The rules of its strategies and its policies in sentences, by placement.
+    /// The rules of its strategies and policies as sentences, by placement.
     pub rules: BTreeMap<String, Vec<String>>,
     /// The RolloutPolicies that pause it.
     pub paused_by: Vec<String>,
-    /// The tokens of the approvals that it waits for, and what each of them is about.
+    /// The tokens of the approvals that it waits for, with their descriptions.
     pub approvals: BTreeMap<String, String>,
-    /// The revisions that an undo takes back; empty if nothing is under way, or if [`Overview::read`] read the fleet. The JSON of
-    /// `wheelwright status` does not have them.
+    /// The revisions that an undo would revert; empty if no rollout is in progress, or if [`Overview::read`] read
+    /// the fleet. Omitted in the JSON of `wheelwright status`.
     #[serde(skip)]
     pub undo: Vec<Undo>,
-    /// The placements on which too many failures have stopped its rollout. The JSON of `wheelwright status` does not have them.
+    /// The placements whose rollout was stopped by too many failures. Omitted in the JSON of `wheelwright status`.
     #[serde(skip)]
     pub stopped: BTreeSet<String>,
-    /// The stages of its rollouts, by placement in the order in which they start.
+    /// The stages of its rollouts by placement, in the order in which they start.
     pub stages: Vec<StageSummary>,
-    /// Its clusters, by placement and decision group in the order in which they start.
+    /// Its clusters by placement and decision group, in the order in which they start.
     pub groups: Vec<GroupSummary>,
 }
 
@@ -172,7 +172,7 @@ pub struct WorkloadSummary {
 pub struct StageSummary {
     /// Namespace and name of the placement.
     pub placement: String,
-    /// Its clusters, and their limits.
+    /// The clusters of the stage and their limits.
     #[serde(flatten)]
     pub stage: Stage,
 }
@@ -185,28 +185,29 @@ pub struct GroupSummary {
     pub placement: String,
     /// Name of the decision group.
     pub name: String,
-    /// Its clusters, by name.
+    /// The clusters, sorted by name.
     pub clusters: Vec<ClusterSummary>,
 }
 
 impl Overview {
-    /// Returns its add-ons and ManifestWorkReplicaSets.
+    /// Returns the add-ons and ManifestWorkReplicaSets.
     pub fn workloads(&self) -> impl Iterator<Item = &WorkloadSummary> {
         self.add_ons.iter().chain(&self.replica_sets)
     }
 
-    /// Reads the fleet. Objects that cannot be read are left out, and clusters among them are counted.
+    /// Reads the fleet. Unreadable objects are left out, except that unreadable clusters are counted.
     ///
     /// # Errors
-    /// A kind has not been read completely.
+    /// Fails if a kind has not been read completely.
     pub fn read(view: &impl View, now: Timestamp) -> Read<Self> {
         Self::read_with(view, now, false)
     }
 
-    /// Reads the fleet as [`Overview::read`] does, with [`WorkloadSummary::undo`]. Each rollout under way is decided twice for it.
+    /// Reads the fleet like [`Overview::read`], but including [`WorkloadSummary::undo`]. For this, each rollout in
+    /// progress is decided twice.
     ///
     /// # Errors
-    /// A kind has not been read completely.
+    /// Fails if a kind has not been read completely.
     pub fn with_undo(view: &impl View, now: Timestamp) -> Read<Self> {
         Self::read_with(view, now, true)
     }
@@ -244,7 +245,7 @@ fn clusters(view: &impl View) -> Read<Clusters> {
     Ok(Clusters { total, available, troubled, names: names.into_iter().collect() })
 }
 
-/// Returns the reason why a cluster is not available.
+/// Returns the reason that a cluster is not available; `None` if it is.
 fn unavailable_reason(cluster: &ManagedCluster) -> Option<String> {
     if !cluster.spec.hub_accepts_client {
         return Some("waits to be accepted (spec.hubAcceptsClient)".into());
@@ -320,7 +321,7 @@ fn replica_sets(
 }
 
 impl WorkloadSummary {
-    /// Returns its clusters, group by group.
+    /// Returns the clusters, group by group.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterSummary> + Clone {
         self.groups.iter().flat_map(|group| &group.clusters)
     }
@@ -348,7 +349,7 @@ impl WorkloadSummary {
         }
     }
 
-    /// Returns the first cluster that has failed and says why, or else the first that reports an error.
+    /// Returns the first failed cluster with a message, or else the first cluster that reports an error.
     pub fn first_troubled(&self) -> Option<&ClusterSummary> {
         let troubled = self.clusters().filter(|cluster| match cluster.mark() {
             Mark::Bad => cluster.state.is_failure() && !cluster.message.is_empty(),
@@ -358,8 +359,8 @@ impl WorkloadSummary {
         troubled.min_by_key(|cluster| cluster.mark())
     }
 
-    /// Returns in a line on how many clusters it is done, or that all of them have returned from a quarantined
-    /// revision.
+    /// Returns a one-line summary: on how many clusters it is done, or that all of them have returned from a
+    /// quarantined revision.
     pub fn progress(&self) -> String {
         let total = counted(self.total, "cluster");
         if self.total > 0 && self.returned == self.total {
@@ -392,7 +393,7 @@ impl WorkloadSummary {
     }
 }
 
-/// Returns the clusters of a workload by their groups, and what holds its rollouts.
+/// Returns the clusters of a workload by group, and what holds its rollouts.
 fn summary(
     workload: &Workload,
     policies: &[&Arc<RolloutPolicy>],
@@ -449,14 +450,14 @@ fn stages(rollouts: &[PlacementRollout]) -> Vec<StageSummary> {
     rollouts.iter().flat_map(of).collect()
 }
 
-/// Returns the rules of a rollout, by its placement.
+/// Returns the placement of a rollout with its rules.
 fn rules_of(rollout: &PlacementRollout) -> Option<(String, Vec<String>)> {
     let strategy = rollout.decision.as_ref().ok()?.strategy.as_ref()?;
     let policy = rollout.input.as_ref()?.policy.as_ref().ok()?;
     Some((rollout.placement.to_string(), rules::rules(strategy, policy)))
 }
 
-/// Returns what a person should correct in the strategies of rollouts, each with its placement.
+/// Returns the mistakes in the strategies of rollouts that a person should correct, each with its placement.
 fn corrections(rollouts: &[PlacementRollout]) -> Vec<String> {
     let of = |rollout: &PlacementRollout| -> Vec<String> {
         let decision = rollout.decision.iter();

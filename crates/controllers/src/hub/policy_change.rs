@@ -1,4 +1,4 @@
-//! Changes of RolloutPolicies by people, for the commands `wheelwright rollout` and the dashboard.
+//! Changes that people make to RolloutPolicies, for the `wheelwright rollout` commands and the dashboard.
 
 use std::collections::BTreeMap;
 
@@ -14,65 +14,64 @@ use engine::rollout::policy::CombinedPolicy;
 use engine::rollout::{Refused, RolloutDecision};
 use object::{Metadata as _, merge_diff};
 
-/// Clusters of a removal that are named.
+/// Maximum number of clusters that are listed for a removal.
 const NAMED: usize = 5;
 
-/// The policy that a change is for.
+/// The policy to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyScope {
-    /// The one in effect. The change is about revisions of the subject, so it concerns nothing else.
+    /// The policy in effect. The change is about revisions of the subject, so it affects nothing else.
     InEffect,
-    /// One that names the subject, so that a policy for everything stays as it is.
+    /// A policy that names the subject, so that a policy for everything is not changed.
     Named,
-    /// The policy for everything that the operator makes for its records.
+    /// The policy for everything that the operator creates for its records.
     Fleet,
 }
 
-/// The write that makes a change.
+/// The write for a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PolicyChange {
-    /// The policy is already as wanted.
+    /// The policy already has the change.
     Unchanged(RolloutPolicy),
-    /// A merge patch of a policy, in the version that was read.
+    /// A merge patch for the version of the policy that was read.
     Patch {
-        /// The policy as it was read.
+        /// The policy that was read.
         policy: RolloutPolicy,
         /// The patch.
         patch: Value,
     },
     /// A new policy.
     Create(RolloutPolicy),
-    /// The name of the new policy is that of a policy for something else.
+    /// The new policy would have the name of a policy for something else.
     NameTaken(String),
 }
 
-/// Returns the policies with rules for an add-on, or for a ManifestWorkReplicaSet as NAMESPACE/NAME, that
-/// pause it.
+/// Returns the policies that apply to an add-on, or to a ManifestWorkReplicaSet as NAMESPACE/NAME, and pause it.
 pub fn pausing<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a RolloutPolicy> {
     let mut policies = all_for(policies, subject);
     policies.retain(|policy| policy.spec.paused);
     policies
 }
 
-/// Returns the policies with rules for a subject.
+/// Returns the policies that apply to a subject.
 pub fn all_for<'a>(policies: &'a [RolloutPolicy], subject: &str) -> Vec<&'a RolloutPolicy> {
     with_owner(subject, |owner| applicable(policies, owner))
 }
 
-/// Combines the rules of the policies that are for a subject.
+/// Combines the rules of the policies that apply to a subject.
 ///
 /// # Errors
-/// A rule of one of them cannot be used.
+/// Fails if a rule is invalid.
 pub fn combined_for(policies: &[RolloutPolicy], subject: &str) -> Result<CombinedPolicy, Refused> {
     with_owner(subject, |owner| combined(policies, owner))
 }
 
-/// Returns whether a policy is for everything, and not for single subjects.
+/// Returns true if a policy applies to everything, not to individual subjects.
 pub fn is_for_everything(policy: &RolloutPolicy) -> bool {
     is_for_all(policy)
 }
 
-/// Returns the command that ends the pause of a policy for everything.
+/// Returns the command that resumes everything under a policy.
 pub fn resume_everything(policy: &str) -> String {
     match policy {
         DEFAULT_ROLLOUT_POLICY => "wheelwright resume --all".to_owned(),
@@ -80,7 +79,7 @@ pub fn resume_everything(policy: &str) -> String {
     }
 }
 
-/// Decides how a change of a policy is written.
+/// Returns the write for a change of a policy.
 pub fn edit(policy: &RolloutPolicy, edit: impl Fn(&mut RolloutPolicySpec)) -> PolicyChange {
     let mut spec = policy.spec.clone();
     edit(&mut spec);
@@ -95,7 +94,7 @@ pub fn edit(policy: &RolloutPolicy, edit: impl Fn(&mut RolloutPolicySpec)) -> Po
     }
 }
 
-/// Decides how a change of the policy of a subject is written; a policy is made where none fits.
+/// Returns the write for a change of a subject's policy. If no policy matches, creates one.
 pub fn change(
     policies: &[RolloutPolicy],
     subject: &str,
@@ -110,7 +109,7 @@ pub fn change(
     if let Some(policy) = present {
         return self::edit(policy, edit);
     }
-    // The new policy has only this rule. The rules of the others stay in force.
+    // The new policy has only this rule. The rules of the other policies stay in force.
     let mut spec = RolloutPolicySpec::default();
     let name = match scope {
         PolicyScope::Fleet => DEFAULT_ROLLOUT_POLICY.to_owned(),
@@ -129,7 +128,7 @@ pub fn change(
     PolicyChange::Create(policy)
 }
 
-/// Returns the approvals that the rollouts of a subject wait for, and what each of them is about.
+/// Returns the approvals that the rollouts of a subject wait for, with their descriptions.
 pub fn waiting_approvals(rollouts: &[PlacementRollout], removal: &Removal) -> BTreeMap<String, String> {
     let decisions = rollouts.iter().filter_map(|rollout| Some((rollout, rollout.decision.as_ref().ok()?)));
     let asked = decisions.flat_map(|(rollout, decision)| {

@@ -1,5 +1,5 @@
-//! Says in the status of a RolloutPolicy whether it can be used, which of its rules are in force beside those
-//! of other policies, and whether a person has something to approve.
+//! Reports in the status of a RolloutPolicy whether it is valid, which of its rules are in force alongside other
+//! policies, and whether a person must approve something.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use object::text::plain;
 use object::{Key, Metadata as _};
 use reconcile::{Controller, Plan, Query, Read, StatusWrite, View, Watches};
 
-/// Limit of the characters of the condition about the rules in force.
+/// Maximum length of the message about the rules in force.
 const MESSAGE: usize = 2_000;
 
 pub(crate) struct PolicyStatusController;
@@ -62,14 +62,14 @@ impl Controller for PolicyStatusController {
     }
 }
 
-/// Returns the approvals that wait, of rollouts and of removals.
+/// Returns the pending approvals of rollouts and removals.
 fn tokens(status: &RolloutPolicyStatus) -> Vec<String> {
     let rollouts = status.rollouts.iter().flat_map(|rollout| &rollout.waiting_approvals);
     let removals = status.removals.iter().map(|removal| &removal.approval);
     rollouts.chain(removals.filter(|token| !token.is_empty())).cloned().collect()
 }
 
-/// Says which policy each rule comes from, for each group of subjects that have the same policies.
+/// Returns the condition with the origin of each rule, for each group of subjects that have the same policies.
 fn in_force(policy: &RolloutPolicy, policies: &[Arc<RolloutPolicy>]) -> Observation {
     let named = |policy: &RolloutPolicy| -> Vec<String> {
         policy.spec.add_ons.iter().chain(&policy.spec.replica_sets).cloned().collect()
@@ -81,7 +81,7 @@ fn in_force(policy: &RolloutPolicy, policies: &[Arc<RolloutPolicy>]) -> Observat
     subjects.sort();
     subjects.dedup();
     let mut groups: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
-    // The last one stands for all that no policy names.
+    // The empty name stands for all subjects that no policy names.
     let others = is_for_all(policy).then_some("");
     for subject in subjects.iter().map(String::as_str).chain(others) {
         let names = with_owner(subject, |owner| applicable(policies, owner));
@@ -113,7 +113,7 @@ fn in_force(policy: &RolloutPolicy, policies: &[Arc<RolloutPolicy>]) -> Observat
     Observation::new(IN_FORCE, status, reason).message(message)
 }
 
-/// Names each rule with its policies, such as `soak of own, paused of all`.
+/// Lists each rule with its policies, such as `soak of own, paused of all`.
 fn told(rules: &[Contribution]) -> String {
     if rules.is_empty() {
         return "no policy sets a rule, so the defaults apply".to_owned();

@@ -1,8 +1,8 @@
 //! Pushes reports to the status branch of a repository.
 //!
-//! It pushes no report without a change, no two reports within the report's interval, and none while changes
-//! still arrive; only the end of a rollout is reported at once. A report that cannot be pushed is a condition
-//! and delays nothing else.
+//! A report is pushed only if it has changed, at most once per interval, and not while changes keep arriving; only
+//! the end of a rollout is reported immediately. If a push fails, a condition reports it, and nothing else is
+//! delayed.
 
 pub(super) mod fleet;
 mod fleet_snapshot;
@@ -31,30 +31,30 @@ use reconcile::{
     ReportTakeover, StatusWrite, View, Watches,
 };
 
-/// How long after the last change a report waits for more of them.
+/// Time that a report waits for more changes after the last one.
 const DEBOUNCE: SignedDuration = SignedDuration::from_secs(5);
-/// Time between a refusal by the server and the next attempt.
+/// Delay between a rejection by the server and the next attempt.
 const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(10);
-/// The least time between two reports if the spec has no valid one.
+/// Minimum interval between reports if the spec has no valid one.
 const DEFAULT_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
-/// Most reports that the status names: with [`SUMMARY`], below 5 KiB of a ConfigRepo.
+/// Maximum number of reports in the status. With [`SUMMARY`], they take less than 5 KiB of a ConfigRepo.
 const HISTORY: usize = 10;
-/// Most bytes of the summary of a report.
+/// Maximum length of a report summary in bytes.
 const SUMMARY: usize = 400;
 
 /// Pushes reports.
 pub struct ReportController;
 
-/// Whether the process goes on after a plan.
+/// When a plan is made in the life of the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moment {
     Usual,
-    /// The process ends, so a report waits neither for its interval nor for further changes.
+    /// The process is about to exit, so a report does not wait for its interval or for more changes.
     End,
 }
 
-/// Returns the reports that a process pushes before it ends: those that are due or wait. One that was refused
-/// is not among them until a person edits the spec.
+/// Returns the reports to push before the process exits: those that are due or waiting. A rejected report is
+/// excluded until a person edits the spec.
 pub fn last_reports(view: &impl View, now: Timestamp) -> Vec<(Key, Plan)> {
     let mut last = Vec::new();
     for repo in view.readable::<ConfigRepo>(Query::ALL) {
@@ -104,7 +104,7 @@ impl Controller for ReportController {
                 let pushed = ReportStatus { url, branch, path, commit, digest, error, history, ..tried };
                 (pushed, Observation::new(REPORTED, True, "Pushed").message(missing(&repo, push)))
             }
-            // The status goes on to name the report before this one, which is where it was.
+            // The status still names the previous report, which is still on the branch.
             Err(failure) => {
                 let error = text::plain(&failure.message, 600);
                 let observed = Observation::new(REPORTED, False, reason(failure)).message(error.clone());
@@ -118,7 +118,7 @@ impl Controller for ReportController {
     }
 }
 
-/// Says that a report lacks the snapshot that the spec asks for.
+/// Returns a note if a report lacks the snapshot that the spec requests.
 fn missing(repo: &ConfigRepo, push: &Push) -> &'static str {
     let is_wanted = repo.spec.report.as_ref().is_some_and(|report| report.snapshot);
     let is_of_snapshot = |path: &String| path.split('/').next() == Some(report::SNAPSHOT);
@@ -128,8 +128,8 @@ fn missing(repo: &ConfigRepo, push: &Push) -> &'static str {
     "without a snapshot: it would have more than 64 MiB, an object cannot be read, or the ConfigRepo does not act as the operator"
 }
 
-/// Returns the last reports at the destination of a push, with the commit of this push. A push that finds the
-/// branch as it should be makes no commit.
+/// Returns the last reports at the destination of a push, including the commit of this push. A push without
+/// changes makes no commit.
 fn history(tried: &ReportStatus, push: &Push, commit: &str) -> Vec<PushedReport> {
     let is_there = tried.url == push.url && tried.branch == push.branch && tried.path == push.directory;
     let before = if is_there { tried.history.as_slice() } else { &[] };
@@ -141,7 +141,7 @@ fn history(tried: &ReportStatus, push: &Push, commit: &str) -> Vec<PushedReport>
     new.into_iter().chain(before.iter().cloned()).take(HISTORY).collect()
 }
 
-/// Returns why a report could not be pushed, in a word.
+/// Returns the condition reason for a failed push.
 fn reason(failure: &Failure) -> &'static str {
     match failure.kind {
         FailureKind::Forbidden => REJECTED,
@@ -179,7 +179,7 @@ fn plan(
     let last = status.report.clone().unwrap_or_default();
     let interval = interval(spec);
     let condition = find_condition(&status.conditions, REPORTED);
-    // If a person edited the spec after a refusal, the next attempt comes at once.
+    // If a person edited the spec after a rejection, the next attempt is immediate.
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
     let takes_over = takeover(condition, answered);
     let mut plan = Plan::default();
@@ -194,7 +194,7 @@ fn plan(
     let reported = last.time.as_ref().map(|time| time.0).filter(|time| *time <= now);
     let workloads = Workloads::read(repo, &identity, view)?;
     let changes = workloads.changes(view, now)?;
-    // Changes that keep arriving delay a report by an interval at most.
+    // Changes that keep arriving delay a report by at most one interval.
     let since = last.time.or_else(|| status.seen.as_ref().and_then(|seen| seen.since.clone()));
     let since = since.filter(|time| time.0 <= now);
     let deadline = since.map_or(Timestamp::MIN, |time| later(time.0, interval + interval));
@@ -239,15 +239,15 @@ fn plan(
         takes_over,
         message: format!("{}Wheelwright-Hub: {hub}\n", report::message(&fleet, changed.as_ref(), &digest)),
         files,
-        // No condition dates some changes, such as a deadline that passes.
+        // Some changes have no time in a condition, such as a deadline that passes.
         time: changes.last.filter(|last| reported.is_none_or(|time| *last > time)).unwrap_or(now),
         ..push
     }))]);
     Ok(plan)
 }
 
-/// Returns whether a report replaces that of another process; `answered` says that a person edited the spec
-/// after it was refused.
+/// Returns the rule for replacing another process's report. `answered` is true if a person edited the spec after
+/// the rejection.
 fn takeover(condition: Option<&Condition>, answered: bool) -> ReportTakeover {
     match condition.is_some_and(|condition| condition.reason == FENCED) {
         false => ReportTakeover::Continued,
@@ -259,8 +259,8 @@ fn takeover(condition: Option<&Condition>, answered: bool) -> ReportTakeover {
 /// Returns a push to the branch of the spec, without contents.
 fn to_branch(repo: &ConfigRepo, spec: &ConfigRepoReport, hub: &str) -> Push {
     let ConfigRepoReport {
-        url: _,  // `url_of` reads it.
-        path: _, // `directory` reads it.
+        url: _,  // read by `url_of`
+        path: _, // read by `directory`
         branch,
         secret_ref,
         signing_key_ref,
@@ -268,9 +268,9 @@ fn to_branch(repo: &ConfigRepo, spec: &ConfigRepoReport, hub: &str) -> Push {
         on_branch_deleted,
         on_rewritten,
         history_limit,
-        commit_status: _, // The controller of commit statuses reads it.
-        interval: _,      // `interval` reads it.
-        snapshot: _,      // `plan` reads it.
+        commit_status: _, // read by the commit status controller
+        interval: _,      // read by `interval`
+        snapshot: _,      // read by `plan`
         unknown: _,
     } = spec;
     let secret = |secret: &SecretRef| secret.key(repo.namespace());
@@ -295,8 +295,8 @@ fn to_branch(repo: &ConfigRepo, spec: &ConfigRepoReport, hub: &str) -> Push {
     }
 }
 
-/// Returns the directory of the branch that reports go to. It follows from the uid of the hub: hubs that
-/// share a branch write apart, and a copy of a hub writes to the same directory and is noticed there.
+/// Returns the directory for the reports on the branch. It is derived from the uid of the hub: hubs that share a
+/// branch write to different directories, while a copy of a hub writes to the same one and is detected there.
 fn directory(spec: &ConfigRepoReport, hub: &str) -> String {
     match (spec.path.as_str(), hub.get(..8)) {
         ("", Some(short)) => format!("hubs/{short}"),
@@ -304,7 +304,7 @@ fn directory(spec: &ConfigRepoReport, hub: &str) -> String {
     }
 }
 
-/// Returns whether the next attempt after a report comes in ten minutes.
+/// Returns true if the next attempt after a report waits ten minutes.
 fn is_refusal(condition: &Condition) -> bool {
     [REJECTED, FENCED, STOPPED].contains(&condition.reason.as_str())
 }
@@ -313,20 +313,20 @@ fn interval(spec: &ConfigRepoReport) -> SignedDuration {
     duration::parse(&spec.interval).unwrap_or(DEFAULT_INTERVAL)
 }
 
-/// Returns the time before which no report is due, as far as one was tried before.
+/// Returns the time before which no report is due, if one was attempted before.
 fn not_before(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     let interval = repo.spec.report.as_ref().map_or(DEFAULT_INTERVAL, interval);
     let status = repo.status.as_ref()?;
     let condition = find_condition(&status.conditions, REPORTED);
     let refused = condition.is_some_and(is_refusal);
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
-    // A time in the future was written by a clock that was ahead, so it does not count.
+    // A time in the future comes from a clock that was ahead; ignore it.
     let last = status.report.as_ref()?.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
     Some(later(last?.0, if refused { REJECTED_RETRY.max(interval) } else { interval }))
 }
 
-/// Returns whether a report waits neither for the interval nor for further changes: a rollout has ended since
-/// the last report, and none goes on. An interval has one such report at most.
+/// Returns true if a report does not wait for the interval or for more changes: a rollout has ended since the last
+/// report, and none is in progress. This happens at most once per interval.
 fn flushes(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View, now: Timestamp) -> Read<bool> {
     let (Some(spec), Some(status)) = (&repo.spec.report, &repo.status) else { return Ok(false) };
     let Some(ReportStatus { time: Some(reported), flushed, error, .. }) = &status.report else {
@@ -339,9 +339,9 @@ fn flushes(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View, now: Ti
     Ok(fleet::rollouts_ended(repo, identity, view)?.is_some_and(|ended| ended >= reported.0))
 }
 
-/// Returns the status of a ConfigRepo with a report that another one would apply.
+/// Returns the status of a ConfigRepo whose reports another ConfigRepo would apply.
 ///
-/// A ConfigRepo of another namespace does not count, because it could stop the reports of everyone.
+/// A ConfigRepo in another namespace does not count, because it could stop everyone's reports.
 fn followed_by(repo: &ConfigRepo, follower: &ConfigRepo, now: Timestamp) -> Option<StatusWrite> {
     let message = format!(
         "spec.report.branch is the branch that ConfigRepo {} follows, so every report would be a new commit to apply; give the report a branch of its own",
@@ -355,8 +355,8 @@ fn followed_by(repo: &ConfigRepo, follower: &ConfigRepo, now: Timestamp) -> Opti
     StatusWrite::between(repo, &new).map(|write| write.with_events(events))
 }
 
-/// Returns the event that no report arrives until a person acts. One that waits for the git server, or for other
-/// writers, has none, and neither has one that was told already.
+/// Returns the event for reports that fail until a person acts. There is none if the report waits for the git
+/// server or other writers, or if the problem is not new.
 fn not_reported(repo: &ConfigRepo, observed: &Observation) -> Option<Event> {
     let Observation { reason, message, .. } = observed;
     let is_new = repo.condition(REPORTED).is_none_or(|before| before.reason != *reason);
@@ -365,13 +365,13 @@ fn not_reported(repo: &ConfigRepo, observed: &Observation) -> Option<Event> {
     (is_new && needs_a_person).then(event)
 }
 
-/// Returns the event that a report arrived after one that did not.
+/// Returns the event for a successful report after a failed one.
 fn pushed_again(repo: &ConfigRepo, spec: &ConfigRepoReport) -> Event {
     let message = format!("the report is on the branch {} again", spec.branch);
     Event::new(repo, EventType::Normal, "Pushed", "Report", message)
 }
 
-/// Returns the uid of the namespace `kube-system`, which is that of the hub, as usual for clusters.
+/// Returns the uid of the namespace `kube-system`, which identifies the hub, as is usual for clusters.
 pub(super) fn hub_uid(view: &impl View) -> Read<String> {
     let system = view.get::<Namespace>(&Key::cluster("kube-system"))?;
     Ok(system.as_ref().map_or("", |namespace| namespace.uid()).to_owned())

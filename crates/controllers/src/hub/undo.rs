@@ -1,4 +1,4 @@
-//! Taking a rollout back, for `wheelwright rollout undo` and the dashboard.
+//! Reverts a rollout, for `wheelwright rollout undo` and the dashboard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,46 +11,46 @@ use engine::rollout::cluster::{Cluster, Hash};
 use engine::rollout::{self, ClusterState, Input, RolloutDecision};
 use object::Key;
 
-/// A revision on the clusters of a placement, and what happens to them if it is taken back.
+/// A revision on the clusters of a placement, and the effect of reverting it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
     /// The placement.
     pub placement: Key,
     /// The revision.
     pub revision: Hash,
-    /// The name of the revision for people.
+    /// The display name of the revision.
     pub named: String,
-    /// The cluster on which it failed and the reason, if it did.
+    /// The cluster on which it failed and the reason; empty if it has not failed.
     pub failure: String,
-    /// The clusters.
+    /// The effect on clusters.
     pub effect: UndoEffect,
 }
 
-/// The clusters that an undo concerns.
+/// The clusters that an undo affects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UndoEffect {
-    /// Those that leave the revision, by the name of the revision that they return to.
+    /// The clusters that leave the revision, by the display name of the revision that they return to.
     pub returning: BTreeMap<String, Vec<String>>,
-    /// Those that keep it, because nothing succeeded on them before.
+    /// The clusters that keep the revision, because no earlier one succeeded on them.
     pub kept: Vec<String>,
-    /// The number of those that never got it.
+    /// The number of clusters that never got the revision.
     pub spared: usize,
 }
 
-/// The reason that nothing can be taken back.
+/// The reason that nothing can be reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoUndo {
     /// The rollout is done, so no cluster would return.
     Done,
-    /// There is no rollout.
+    /// No rollout exists.
     NoRollout,
 }
 
-/// Returns the revisions that an undo takes back: on the placements whose rollout is under way, and on
-/// placements without clusters that would get the same revision later. `name` names a revision for people.
+/// Returns the revisions that an undo reverts: on placements with a rollout in progress, and on placements without
+/// clusters that would get the same revision later. `name` returns the display name of a revision.
 ///
 /// # Errors
-/// Nothing is under way.
+/// Fails if no rollout is in progress.
 pub fn undo_of(
     rollouts: &[PlacementRollout],
     name: impl Fn(&Hash) -> String,
@@ -86,12 +86,13 @@ pub fn undo_of(
     Ok(undo.collect())
 }
 
-/// Returns true if a rollout is under way. What is done on all clusters is what they return to.
+/// Returns true if a rollout is in progress. A revision that is done on all clusters is itself what they return
+/// to.
 fn is_open(decision: &RolloutDecision) -> bool {
     decision.quarantine.is_none() && !decision.counts.is_complete()
 }
 
-/// Returns true if a quarantine concerns a cluster.
+/// Returns true if a quarantine affects any cluster.
 fn may_return(undone: &RolloutDecision) -> bool {
     undone.clusters.values().any(|assignment| assignment.state.is_quarantined())
 }
@@ -116,12 +117,12 @@ impl UndoEffect {
     }
 }
 
-/// Removes the releases of the revisions from the rules of a policy.
+/// Removes the releases of the reverted revisions from the rules of a policy.
 pub fn take_back(undo: &[Undo], spec: &mut RolloutPolicySpec) {
     spec.released_revisions.retain(|revision| !is_undone(undo, revision));
 }
 
-/// Returns the policies for a subject that release one of the revisions.
+/// Returns the policies for a subject that release one of the reverted revisions.
 pub fn releasing<'a>(policies: &'a [RolloutPolicy], subject: &str, undo: &[Undo]) -> Vec<&'a RolloutPolicy> {
     let mut policies = all_for(policies, subject);
     policies.retain(|policy| policy.spec.released_revisions.iter().any(|one| is_undone(undo, one)));
@@ -132,7 +133,7 @@ fn is_undone(undo: &[Undo], revision: &str) -> bool {
     undo.iter().any(|one| one.revision.0 == revision)
 }
 
-/// Quarantines the revisions in the records of rollouts.
+/// Quarantines the reverted revisions in the records of rollouts.
 pub fn quarantine(undo: &[Undo], subject: &str, rollouts: &mut Vec<RolloutStatus>) {
     let (add_on, replica_set) = if subject.contains('/') { ("", subject) } else { (subject, "") };
     for Undo { placement: Key { namespace, name }, revision: Hash(revision), failure, .. } in undo {

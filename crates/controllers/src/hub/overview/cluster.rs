@@ -11,42 +11,41 @@ use engine::rollout::ClusterState;
 pub struct ClusterSummary {
     /// Name of the cluster.
     pub name: String,
-    /// The assigned version, as [`engine::report::version_of`] names it; of a set, the start of the hash of
-    /// its template.
+    /// The assigned version, as in [`engine::report::version_of`]; for a set, the start of its template's hash.
     pub runs: String,
-    /// Its state in the rollout.
+    /// The cluster's state in the rollout.
     #[serde(flatten)]
     pub state: ClusterState,
-    /// Whether it works, in the version that it runs.
+    /// True if the running version works.
     pub available: bool,
-    /// Whether it reports an error about what it is assigned, whatever its state.
+    /// True if the cluster reports an error about its assigned version, regardless of its state.
     pub reports_error: bool,
-    /// Why it is not done or does not work; empty without a reason.
+    /// The reason that it is not done or does not work; empty if none is known.
     pub message: String,
-    /// When it was done or failed, else when it was assigned what it runs, if the hub knows that.
+    /// When it finished or failed, or else when its version was assigned, if the hub knows that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
-/// The mark of a cluster, the same in every view, the most urgent first.
+/// The mark of a cluster, the same in every view. The most urgent comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// It failed, does not answer, or does not work.
+    /// The cluster failed, is unreachable, or does not work.
     Bad,
-    /// It is on the way or done, and reports an error.
+    /// The cluster is in progress or done, but reports an error.
     Warned,
-    /// It works in the version before a quarantined one, and waits for a better one.
+    /// The cluster works in the version before a quarantined one, and waits for a better one.
     Returned,
-    /// It is on the way.
+    /// The cluster is in progress.
     Busy,
-    /// Its turn has not come.
+    /// The cluster's turn has not come.
     Waiting,
-    /// It is where it should be.
+    /// The cluster is done and works.
     Good,
 }
 
 impl Mark {
-    /// Returns the sign of the mark.
+    /// Returns the symbol of the mark.
     pub fn sign(self) -> char {
         match self {
             Self::Bad => '✗',
@@ -79,7 +78,7 @@ impl ClusterSummary {
         }
     }
 
-    /// Returns its state in words, and whether it reports an error or has stopped working.
+    /// Returns the state in words, including whether it reports an error or no longer works.
     pub fn label(&self) -> String {
         match self.state {
             ClusterState::Done | ClusterState::Returned { .. } if !self.available => {
@@ -90,8 +89,8 @@ impl ClusterSummary {
         }
     }
 
-    /// Returns the version in the name of its template, such as `0.4.1` of
-    /// `managed-serviceaccount-0.4.1@897d91e7`; empty without one.
+    /// Returns the version part of its template's name, such as `0.4.1` of
+    /// `managed-serviceaccount-0.4.1@897d91e7`; empty if there is none.
     pub fn version(&self, workload: &str) -> &str {
         let template = self.runs.split('@').next().unwrap_or_default();
         template.strip_prefix(workload).unwrap_or(template).trim_start_matches('-')

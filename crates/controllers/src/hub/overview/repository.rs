@@ -17,78 +17,78 @@ use engine::sync::ObjectId;
 use object::Key;
 use object::text::{plain, short_commit};
 
-/// Limit of the objects of a list.
+/// Maximum number of objects in a list.
 const LISTED: usize = 20;
 
-/// A ConfigRepo.
+/// The summary of a ConfigRepo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Repository {
     /// Namespace and name.
     pub name: String,
-    /// The URL that it fetches.
+    /// The URL of the git repository.
     pub url: String,
-    /// The commit that was fetched last; empty before the first.
+    /// The last fetched commit; empty before the first.
     pub seen: String,
-    /// When that commit was first seen, in UTC; empty if it is unknown.
+    /// When that commit was first seen, in UTC; empty if unknown.
     pub seen_at: String,
-    /// The commit that was applied last; empty before the first.
+    /// The last applied commit; empty before the first.
     pub applied: String,
     /// The last commit whose objects were all healthy; empty before the first.
     pub healthy: String,
-    /// Whether the hub is as the repository says (condition Ready).
+    /// True if the hub matches the repository (condition Ready).
     pub ready: bool,
-    /// The time of the last change of `ready`, in UTC; empty if it is unknown.
+    /// When `ready` last changed, in UTC; empty if unknown.
     pub ready_since: String,
-    /// True if the operator is working on it, and no person has to act (condition Reconciling).
+    /// True if the operator is working on it and no person has to act (condition Reconciling).
     pub reconciling: bool,
-    /// Reason of its condition Ready.
+    /// Reason of the condition Ready.
     pub reason: String,
-    /// Message of its condition Ready.
+    /// Message of the condition Ready.
     pub message: String,
-    /// Says that no operator has answered its present spec; empty if one has.
+    /// A message if no operator has processed the current spec; empty if one has.
     pub unanswered: String,
-    /// Whether a person has paused it.
+    /// True if a person has suspended it.
     pub suspended: bool,
-    /// Its deletions that wait.
+    /// The waiting deletions.
     pub held_deletions: Option<HeldObjects>,
-    /// Hash of the plan that waits for an approval; empty if none waits.
+    /// Hash of the plan that waits for an approval; empty if none does.
     pub held_plan: String,
-    /// What that plan does: the objects that it creates, changes and deletes.
+    /// The objects that the waiting plan creates, changes and deletes.
     pub held_changes: Vec<ObjectList>,
-    /// The last results of its commits, the newest first.
+    /// The last results of commits, newest first.
     pub history: Vec<CommitSummary>,
-    /// What its status says about objects beside these: unhealthy, corrected, created again and deleted ones.
+    /// Other objects in the status: unhealthy, corrected, recreated and deleted ones.
     pub objects: Vec<ObjectList>,
-    /// Its last report; empty before the first.
+    /// The last report; empty before the first.
     pub report: String,
-    /// Why the newest state could not be reported; empty if it was.
+    /// The reason that the latest state could not be reported; empty if it was.
     pub report_error: String,
-    /// Its last reports, the newest first.
+    /// The last reports, newest first.
     pub reports: Vec<ReportSummary>,
 }
 
-/// Objects about which the status of a ConfigRepo says the same.
+/// Objects to which the same statement in the status of a ConfigRepo applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectList {
-    /// What it says, with their number.
+    /// The statement, with the number of objects.
     pub what: String,
-    /// The first of the objects.
+    /// The first objects of the list.
     pub objects: Vec<String>,
-    /// How many there are beside these.
+    /// Number of further objects.
     pub more: usize,
 }
 
 impl ObjectList {
-    /// Returns a list of up to [`LISTED`] objects; `None` if there is none at all.
+    /// Returns a list of up to [`LISTED`] objects; `None` if there are none.
     fn of(total: usize, objects: impl Iterator<Item = String>, what: &str) -> Option<Self> {
         let objects: Vec<_> = objects.take(LISTED).map(|object| plain(&object, MESSAGE)).collect();
         let what = format!("{} {what}", counted(total, "object"));
         (total > 0).then(|| Self { what, more: total.saturating_sub(objects.len()), objects })
     }
 
-    /// Returns the lists of what a held plan does.
+    /// Returns the lists of the changes in a held plan.
     fn of_held(changes: HeldChanges) -> Vec<Self> {
         let HeldChanges { created, changed, deleted, unknown: _ } = changes;
         let lists = [(created, "to create or take over"), (changed, "to change"), (deleted, "to delete")];
@@ -99,7 +99,7 @@ impl ObjectList {
         lists.into_iter().filter_map(list).collect()
     }
 
-    /// Returns the lists of a status. Held deletions and the changes of a held plan are not among them.
+    /// Returns the lists of a status, except held deletions and the changes of a held plan.
     fn all(status: &ConfigRepoStatus) -> Vec<Self> {
         let unhealthy = status.unhealthy.as_ref().and_then(|unhealthy| {
             let UnhealthyObjects { digest: _, since, total, objects, unknown: _ } = unhealthy;
@@ -149,22 +149,22 @@ fn deleted_object(deleted: &RecentDeletion) -> String {
     format!("{} at {}", in_words(object), time.0)
 }
 
-/// Returns the name of an object for people, from `group/Kind/namespace/name`.
+/// Returns the readable name of an object from `group/Kind/namespace/name`.
 fn in_words(path: &str) -> String {
     ObjectId::from_path(path).map_or_else(|| path.to_owned(), |id| id.to_string())
 }
 
-/// Deletions that wait.
+/// Waiting deletions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldObjects {
     /// The value of the annotation that approves them.
     pub approval: String,
-    /// The first of the objects.
+    /// The first objects.
     pub objects: Vec<String>,
-    /// How many objects wait beside these.
+    /// Number of further objects.
     pub more: usize,
-    /// Until when they wait, in UTC; empty if only an approval ends that.
+    /// Until when they wait, in UTC; empty if only an approval ends the wait.
     pub until: String,
 }
 
@@ -180,12 +180,12 @@ impl HeldObjects {
         }
     }
 
-    /// Returns how many objects wait.
+    /// Returns the number of waiting objects.
     pub fn total(&self) -> usize {
         self.objects.len() + self.more
     }
 
-    /// Says how many objects wait, and for what.
+    /// Describes how many objects wait, and for what.
     pub fn summary(&self) -> String {
         let Self { approval, objects: _, more: _, until } = self;
         let total = self.total();
@@ -196,27 +196,27 @@ impl HeldObjects {
     }
 }
 
-/// What became of a commit.
+/// The result of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitSummary {
-    /// Its name.
+    /// The commit id.
     pub commit: String,
     /// The reason of the condition Ready, such as Applied.
     pub reason: String,
-    /// Time at which it last got this result, in UTC; empty if it is unknown.
+    /// When the commit last got this result, in UTC; empty if unknown.
     pub time: String,
 }
 
-/// A report that was pushed.
+/// A pushed report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportSummary {
-    /// The first digits of its commit.
+    /// The first digits of the report's commit.
     pub commit: String,
-    /// Time of the push, in UTC; empty if it is unknown.
+    /// Time of the push, in UTC; empty if unknown.
     pub time: String,
-    /// What it says.
+    /// The summary in the report.
     pub summary: String,
 }
 
@@ -261,18 +261,18 @@ impl Repository {
     }
 }
 
-/// Says that no operator has answered the present spec of a ConfigRepo, if one has answered an earlier
-/// spec.
+/// Returns a message if no operator has processed the current spec of a ConfigRepo, but one has processed an
+/// earlier one.
 pub fn unanswered(repo: &ConfigRepo) -> Option<String> {
     let (seen, present) = (repo.status.as_ref()?.observed_generation?, repo.metadata.generation?);
-    // Caches leave the managed fields out.
+    // Caches omit the managed fields.
     let writes = repo.metadata.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
     let since = writes.filter_map(|entry| Some(entry.time.as_ref()?.0)).max();
     let since = since.map(|at| format!(", written at {at}")).unwrap_or_default();
     (seen < present).then(|| format!("no operator has answered generation {present} of its spec{since}"))
 }
 
-/// Names the commit of a report, and where it is.
+/// Returns the commit of a report and its location.
 fn report(report: &ReportStatus) -> String {
     let ReportStatus { branch, path, commit, .. } = report;
     if commit.is_empty() {

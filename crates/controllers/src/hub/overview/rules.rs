@@ -1,11 +1,10 @@
-//! The rules of a rollout in sentences: its strategy, and the policy on top of it.
+//! Describes the rules of a rollout in sentences: its strategy, and the policy on top of it.
 
 use engine::rollout::policy::{Approval, OnBreach};
 use engine::rollout::{Policy, Strategy};
 use jiff::SignedDuration;
 use object::duration;
 
-/// Returns the rules of a strategy and a policy.
 pub(super) fn rules(strategy: &Strategy, policy: &Policy) -> Vec<String> {
     let order = match strategy {
         Strategy::All(_) => "All clusters start at once.",

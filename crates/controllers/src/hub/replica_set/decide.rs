@@ -1,4 +1,4 @@
-//! Decides which cluster has which template: calls the rollout engine for each placement.
+//! Decides which cluster gets which template, with one call of the rollout engine per placement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use reconcile::{Read, View};
 pub(super) struct DecidedRollouts {
     /// The rollout of each placement.
     pub(super) rollouts: Vec<PlacementRollout>,
-    /// The RolloutPolicies whose rules are for the set.
+    /// The RolloutPolicies that apply to the set.
     pub(super) policies: Vec<Arc<RolloutPolicy>>,
-    /// The one that keeps its records.
+    /// The policy with the set's records.
     pub(super) policy: Option<Arc<RolloutPolicy>>,
-    /// Whether a policy has records of the last decision.
+    /// True if a policy has records of the last decision.
     pub(super) has_records: bool,
-    /// The record of each placement in the status of the policy.
+    /// The records of the placements in the status of the policy.
     pub(super) memories: Vec<RolloutStatus>,
-    /// Whether a cluster of `removed` counts against the removal budget.
+    /// True if a cluster in `removed` counts against the removal budget.
     pub(super) is_counted: bool,
     /// Clusters that lose their work.
     pub(super) removed: BTreeSet<String>,
-    /// Those of them whose removal a person approved.
+    /// The clusters in `removed` whose removal a person approved.
     pub(super) approved: BTreeSet<String>,
     /// Clusters that were read again.
     read: BTreeSet<String>,
@@ -52,13 +52,13 @@ struct SetContext<'a, V> {
     policies: Vec<Arc<RolloutPolicy>>,
     object: Option<Arc<RolloutPolicy>>,
     records: Vec<RolloutStatus>,
-    /// Whether the decisions of the placements are complete, so that it is known which placement decides
-    /// about a cluster, and when its turn is.
+    /// True if the decisions of all placements are complete, so that it is known which placement decides about a
+    /// cluster and when the cluster's turn is.
     is_decided: bool,
 }
 
 impl SetInput {
-    /// Calls the rollout engine for every placement that exists.
+    /// Calls the rollout engine for every existing placement.
     pub(super) fn decide<V: View>(&mut self, view: &V, now: Timestamp) -> Read<DecidedRollouts> {
         let subject = RolloutOwner::ReplicaSet(&self.key);
         let (policy, granted) = rollout_policy::policy_for(subject, view)?;
@@ -90,7 +90,7 @@ impl SetInput {
         Ok(decided)
     }
 
-    /// Decides about the clusters of a placement; returns what the next decision needs.
+    /// Decides about the clusters of a placement. Returns the state for the next decision.
     fn decide_placement<V: View>(
         &self,
         node: &SetPlacement,
@@ -162,7 +162,7 @@ impl SetInput {
         }
     }
 
-    /// Takes in the clusters of a placement as they are now, and those that left it.
+    /// Updates the clusters of a placement, and those that left it, to their current state.
     fn read_clusters<V: View>(
         &self,
         kept: &mut KeptSetRollout,
@@ -184,10 +184,9 @@ impl SetInput {
         })
     }
 
-    /// Returns a cluster as the engine reads it; `None` for one that leaves or is gone, so that no rollout
-    /// waits for it.
+    /// Returns a cluster as engine input; `None` if it is leaving or gone, so that no rollout waits for it.
     fn candidate(&self, name: &str, rule: &SuccessRule<'_>, view: &impl View) -> Read<Option<RolloutMember>> {
-        // A cluster that cannot be read exists, and counts as unreachable.
+        // An unreadable cluster exists, but counts as unreachable.
         let managed = match view.get::<ManagedCluster>(&Key::cluster(name)) {
             Ok(Some(managed)) if !managed.is_terminating() => Some(managed),
             Ok(_) => return Ok(None),
@@ -212,7 +211,7 @@ impl SetInput {
     }
 }
 
-/// Returns how long a success must last, as the engine counts it.
+/// Returns how long a success must last for the engine.
 fn soak(input: &Input) -> SignedDuration {
     let by_strategy = input.strategy.as_ref().ok().and_then(|strategy| strategy.limits().soak);
     let by_policy = input.policy.as_ref().map(|policy| policy.soak).unwrap_or_default();

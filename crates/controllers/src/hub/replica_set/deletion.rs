@@ -9,7 +9,8 @@ use engine::replica_set;
 use object::{Key, Metadata as _};
 use reconcile::{Action, Plan, Query, Read, View};
 
-/// Deletes the works of a set that is deleted. With the policy Foreground the set waits until they are gone.
+/// Deletes the works of a set that is being deleted. With the policy Foreground, the set waits until they are
+/// gone.
 pub(super) fn delete(set: &ManifestWorkReplicaSet, view: &impl View) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let key = Key::of(set);

@@ -1,8 +1,8 @@
-//! The memory of the decisions about a set: a change costs only what it concerns.
+//! State that is kept between the decisions about a set, so that a change only costs what it affects.
 //!
-//! A plan takes the memory from the index and gives it back at its end, so a plan that fails loses it and the
-//! next one begins from nothing. In between, the index records which clusters changed. Each plan compares
-//! what concerns all clusters (the template, selections, rules) with that of the plan before.
+//! A plan takes the state from the index and puts it back at its end. If the plan fails, the state is lost, and
+//! the next plan starts from scratch. In between, the index records which clusters changed. Each plan compares the
+//! facts that affect all clusters (the template, selections, rules) with the previous plan's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,12 +59,12 @@ impl Index for SetFleets {
 }
 
 impl SetFleets {
-    /// Takes the memory of a set.
+    /// Takes the state of a set.
     pub(super) fn take(&mut self, set: &Key) -> SetFleet {
         self.0.remove(set).unwrap_or_default()
     }
 
-    /// Keeps what a decision knows about a set.
+    /// Stores the state of a set for the next decision.
     pub(super) fn keep(&mut self, set: Key, fleet: SetFleet) {
         self.0.insert(set, fleet);
     }
@@ -73,7 +73,7 @@ impl SetFleets {
 /// An error that a work reports.
 pub(super) struct WorkError {
     message: String,
-    /// It may pass by itself, such as the error of an object whose namespace does not exist yet.
+    /// True for a temporary error, such as for an object whose namespace does not exist yet.
     may_pass: bool,
 }
 
@@ -85,17 +85,17 @@ pub(super) struct SetFleet {
     decided: Timestamp,
     /// Clusters that changed since the last decision.
     changed: BTreeSet<String>,
-    /// The work of each cluster, and the template in it.
+    /// The work on each cluster, and its template.
     pub(super) works: BTreeMap<String, (Arc<ManifestWork>, Hash)>,
     /// The errors that works report about their template.
     pub(super) errors: BTreeMap<String, WorkError>,
-    /// Surplus works of clusters.
+    /// Surplus works on clusters.
     pub(super) surplus: BTreeMap<String, Vec<Arc<ManifestWork>>>,
-    /// Clusters with a work that cannot be read.
+    /// Clusters with an unreadable work.
     pub(super) unreadable: BTreeSet<String>,
-    /// Clusters that cannot be read.
+    /// Unreadable clusters.
     unreadable_clusters: BTreeSet<String>,
-    /// The templates that clusters run or ran with success, and how many works name each.
+    /// The templates that clusters run or last succeeded with, and the number of works that name each.
     pub(super) templates: BTreeMap<Hash, usize>,
     pub(super) selections: Selections,
     selected_by: Vec<Arc<Selection>>,
@@ -103,11 +103,11 @@ pub(super) struct SetFleet {
     pub(super) taken: Vec<Arc<BTreeSet<String>>>,
     /// The clusters that a placement selects.
     selected: BTreeSet<String>,
-    /// The clusters that have a work, and that no placement selects.
+    /// The clusters that have a work but that no placement selects.
     pub(super) unselected: BTreeSet<String>,
-    /// The template that `counts` takes for the newest.
+    /// The template that `counts` treats as the newest.
     newest: Hash,
-    /// By placement: its works.
+    /// The counts of works by placement.
     pub(super) counts: Vec<WorkCounts>,
     /// The rollouts of the last decision, by placement.
     pub(super) rollouts: BTreeMap<Key, KeptSetRollout>,
@@ -129,14 +129,14 @@ pub(super) struct SetRolloutBasis {
     pub(super) good: Option<Hash>,
     pub(super) needs: SuccessNeeds,
     pub(super) soak: SignedDuration,
-    /// The templates whose content is known.
+    /// The templates with known content.
     pub(super) known: BTreeSet<Hash>,
     /// The labels of the set, which its works inherit.
     pub(super) labels: BTreeMap<String, String>,
 }
 
 impl SetFleet {
-    /// Reads what changed; returns the clusters that it concerns.
+    /// Reads the changes and returns the affected clusters.
     pub(super) fn update(&mut self, set: &Key, owner: &str, view: &impl View) -> Read<BTreeSet<String>> {
         let query = Query::label(WORK_REPLICA_SET_LABEL, owner);
         let refused = view.unreadable::<ManifestWork>(query)?;
@@ -163,7 +163,7 @@ impl SetFleet {
         Ok(changed)
     }
 
-    /// Chooses among the works on one cluster: the one with our name, else the first by name.
+    /// Chooses among the works on a cluster: the one with our name, or else the first by name.
     fn set_works(&mut self, mut works: Vec<Arc<ManifestWork>>, set: &Key, ours: &str) {
         works.retain(|work| replica_set::is_owned(set, work) && !work.is_terminating());
         works.sort_by_key(|work| (work.name() != ours, work.name().to_owned()));
@@ -176,7 +176,7 @@ impl SetFleet {
         if !surplus.is_empty() {
             self.surplus.insert(cluster.clone(), surplus);
         }
-        // A work of OCM's controller has no record.
+        // A work from OCM's controller has no record.
         let record = WorkRecord::read(&work);
         let runs = record.template.unwrap_or_else(|| replica_set::hash(&replica_set::content(&work.spec)));
         if !self.selected.contains(&cluster) {
@@ -199,7 +199,7 @@ impl SetFleet {
         self.count(cluster, &work, &runs, false);
     }
 
-    /// Counts a work, or takes it from the counts.
+    /// Adds a work to the counts, or subtracts it.
     fn count(&mut self, cluster: &str, work: &ManifestWork, runs: &Hash, is_there: bool) {
         let good = WorkRecord::read(work).last_good;
         for template in [Some(runs), good.as_ref()].into_iter().flatten() {
@@ -221,8 +221,8 @@ impl SetFleet {
         selected.into_iter().position(|selected| selected.contains(cluster))
     }
 
-    /// Returns the errors that the clusters of a placement report about the newest template; the placement is
-    /// named by its position. Errors that may pass by themselves count once the cluster has timed out.
+    /// Returns the errors about the newest template from the clusters of a placement, which is given by its
+    /// position. Temporary errors count once the cluster has timed out.
     pub(super) fn errors_of(
         &self,
         placement: usize,
@@ -242,8 +242,8 @@ impl SetFleet {
         ReportedErrors::of(errors.map(|(cluster, error)| (cluster.as_str(), error.message.as_str())))
     }
 
-    /// Takes in which clusters the placements select, in the order of the placements, and which template is
-    /// the newest.
+    /// Updates the selected clusters from the placements' selections, in the order of the placements, and the
+    /// newest template.
     pub(super) fn select(&mut self, selections: &[Arc<Selection>], newest: &Hash) {
         if are_same(&self.selected_by, selections) && self.newest == *newest {
             return;
@@ -262,8 +262,8 @@ impl SetFleet {
         self.counts = counts;
     }
 
-    /// Takes the rollouts that the last decision was about. If the clock went back there are none, because
-    /// times that were past may be in the future.
+    /// Takes the rollouts of the last decision. Returns none if the clock went back, because past times may then
+    /// be in the future.
     pub(super) fn rollouts_at(&mut self, now: Timestamp) -> BTreeMap<Key, KeptSetRollout> {
         let rollouts = std::mem::take(&mut self.rollouts);
         let last = std::mem::replace(&mut self.decided, now);

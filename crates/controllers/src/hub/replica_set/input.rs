@@ -23,20 +23,20 @@ use reconcile::{Query, Read, View};
 pub(super) struct SetInput {
     pub(super) set: Arc<ManifestWorkReplicaSet>,
     pub(super) key: Key,
-    /// The label of its works.
+    /// The label of the set's works.
     pub(super) owner: String,
-    /// The template's hash.
+    /// The hash of the template.
     pub(super) revision: Hash,
-    /// Templates by hash: the newest one, the snapshots, and those of works.
+    /// Templates by hash: the newest one, the snapshots, and the ones in works.
     pub(super) contents: BTreeMap<Hash, ManifestWorkSpec>,
-    /// The snapshots that exist.
+    /// The existing snapshots.
     pub(super) snapshots: BTreeMap<Hash, Arc<ControllerRevision>>,
     pub(super) placements: Vec<SetPlacement>,
-    /// Whether every placement exists and is settled.
+    /// True if every placement exists and is settled.
     pub(super) settled: bool,
-    /// The works on the clusters, and what was decided about them before.
+    /// The works on the clusters, with the results of earlier decisions.
     pub(super) fleet: SetFleet,
-    /// The clusters that changed since then.
+    /// The clusters that changed since the last decision.
     pub(super) changed: BTreeSet<String>,
 }
 
@@ -59,8 +59,8 @@ impl SetInput {
         let key = Key::of(set.as_ref());
         let ManifestWorkReplicaSetSpec {
             manifest_work_template,
-            placement_refs: _,          // `read_placements` reads them.
-            cascade_deletion_policy: _, // The deletion of the set reads it.
+            placement_refs: _,          // read by `read_placements`
+            cascade_deletion_policy: _, // read by the deletion of the set
             unknown: _,
         } = &set.spec;
         let template = replica_set::content(manifest_work_template);
@@ -85,7 +85,7 @@ impl SetInput {
         Ok(input)
     }
 
-    /// Keeps what the next decision needs.
+    /// Stores the state that the next decision needs.
     pub(super) fn keep(self, view: &impl View) -> Read<()> {
         let Self { key, fleet, .. } = self;
         view.index(|fleets: &mut SetFleets| fleets.keep(key, fleet))
@@ -128,8 +128,8 @@ impl SetInput {
         Ok(())
     }
 
-    /// Reads the templates that have no snapshot from works that run them. A work that people have
-    /// edited runs another one than it records.
+    /// Reads the templates without a snapshot from works that run them. A work that people have edited runs a
+    /// template other than the recorded one.
     fn read_works(&mut self) {
         let Self { fleet: SetFleet { templates, works, .. }, contents, .. } = self;
         for template in templates.keys() {
@@ -145,15 +145,15 @@ impl SetInput {
         }
     }
 
-    /// Returns the works of a placement on clusters that no placement selects any longer; none while the
-    /// selection is not known.
+    /// Returns the works of a placement on clusters that no placement selects any longer; none while the selection
+    /// is unknown.
     pub(super) fn left(&self, node: &SetPlacement) -> BTreeMap<String, Instance> {
         if !self.settled {
             return BTreeMap::new();
         }
         let of_node = |work: &ManifestWork| {
-            // The works of a placement that the set no longer names count under its first one, so that no
-            // removal is outside of the budget. See docs/hazards.md#edited-placements.
+            // The works of a placement that the set no longer names count for its first one, so that every removal
+            // is within the budget. See docs/hazards.md#edited-placements.
             let is_first = self.placements.first().is_some_and(|first| first.placement == node.placement);
             work.label(WORK_PLACEMENT_LABEL) == Some(node.placement.name.as_str())
                 || (is_first && !self.has_placement_of(work))
@@ -166,7 +166,7 @@ impl SetInput {
         left.collect()
     }
 
-    /// Returns whether the set still names the placement that a work was made for.
+    /// Returns true if the set still names the placement of a work.
     fn has_placement_of(&self, work: &ManifestWork) -> bool {
         let placement = work.label(WORK_PLACEMENT_LABEL);
         self.placements.iter().any(|node| Some(node.placement.name.as_str()) == placement)

@@ -1,9 +1,9 @@
-//! Rolls the template of a ManifestWorkReplicaSet out to the clusters of its placements, as add-ons are
-//! rolled out.
+//! Rolls out the template of a ManifestWorkReplicaSet to the clusters of its placements, in the same way as
+//! add-ons.
 //!
-//! The order of writes makes this safe: a snapshot of the template exists before a cluster is assigned its
-//! hash, and a quarantine is recorded before a cluster returns from the revision. A cluster of several
-//! placements has one work, from the first of them.
+//! The order of writes makes this safe: a snapshot of the template exists before a cluster is assigned its hash,
+//! and a quarantine is recorded before a cluster returns from the revision. A cluster in several placements has
+//! one work, from the first of them.
 
 mod decide;
 mod deletion;
@@ -44,10 +44,10 @@ use reconcile::{Action, Controller, Executed, Plan, Read, StatusWrite, View, Wat
 
 pub(in crate::hub) use self::report::{ReportedSet, last_change, report};
 
-/// Limit of the characters of an error of the API server in the status.
+/// Maximum length of an API server error in the status.
 const LONGEST_MESSAGE: usize = 600;
 
-/// Keeps one work on each cluster that the placements of a set select.
+/// Maintains one work on each cluster that the placements of a set select.
 pub struct ReplicaSetController;
 
 impl Controller for ReplicaSetController {
@@ -77,7 +77,7 @@ impl Controller for ReplicaSetController {
             if change.differs_in(|policy| &policy.spec) { all(view) } else { quarantined_by(change) }
         });
         watches.on::<ControllerRevision>(|change, _| {
-            // A snapshot never changes. One that is gone is written again.
+            // A snapshot never changes. A deleted snapshot is written again.
             let gone = change.old.as_deref().filter(|_| change.new.is_none());
             gone.and_then(set_of).into_iter().collect()
         });
@@ -101,8 +101,8 @@ impl Controller for ReplicaSetController {
         }
     }
 
-    /// Returns the status. It is about the set as a whole, so a failed write of one work does not delay it;
-    /// it names the first failure.
+    /// Returns the status. It describes the set as a whole, so a failed write of one work does not delay it; it
+    /// names the first failure.
     fn conclude(key: &Key, view: &impl View, done: &Executed, now: Timestamp) -> Read<Option<StatusWrite>> {
         let Some((_, failure)) = done.failures().next() else { return Ok(done.plan.status.clone()) };
         let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
@@ -124,17 +124,17 @@ impl Controller for ReplicaSetController {
 pub struct SetRollouts {
     /// The rollout of each placement.
     pub rollouts: Vec<PlacementRollout>,
-    /// The templates behind the hashes, and how many manifests each has.
+    /// The hashes of the templates, with their number of manifests.
     pub contents: BTreeMap<Hash, usize>,
-    /// Why clusters are not done, as the conditions of their works say. The texts come from the clusters and
-    /// must be escaped.
+    /// The reasons that clusters are not done, from the conditions of their works. The texts come from the
+    /// clusters and must be escaped.
     pub messages: BTreeMap<String, String>,
 }
 
-/// Decides the rollouts of a set and writes nothing; `None` if the set does not exist.
+/// Decides the rollouts of a set without writing anything. Returns `None` if the set does not exist.
 ///
 /// # Errors
-/// A kind or an object that the decision needs could not be read.
+/// Fails if a kind or an object that the decision needs could not be read.
 pub fn explain(key: &Key, view: &impl View, now: Timestamp) -> Read<Option<SetRollouts>> {
     let Some(set) = view.get::<ManifestWorkReplicaSet>(key)? else { return Ok(None) };
     let Ok(owner) = replica_set::owner_label(key) else { return Ok(None) };

@@ -25,11 +25,11 @@ pub(in crate::hub) struct ReportedSet {
     pub(in crate::hub) set: Workload,
     /// The rollout of each placement.
     pub(in crate::hub) rollouts: Vec<PlacementRollout>,
-    /// When the state of a cluster ends without an event.
+    /// The time at which the state of a cluster changes without an event.
     pub(in crate::hub) recheck: Option<Timestamp>,
 }
 
-/// Reads a set for a report; `None` if its name is not valid, so that it has no works.
+/// Reads a set for a report; `None` if its name is invalid, so that it has no works.
 pub(in crate::hub) fn report(
     set: &Arc<ManifestWorkReplicaSet>,
     view: &impl View,
@@ -75,7 +75,7 @@ fn clusters(input: &SetInput, decision: &RolloutDecision) -> impl Iterator<Item 
     })
 }
 
-/// Returns why clusters of a placement are not done or do not work, as far as their works report a reason.
+/// Returns the reported reasons that clusters of a placement are not done or do not work.
 pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap<String, String> {
     let open = clusters(input, decision).filter(|cluster| match &cluster.state {
         ClusterState::Failed { .. }
@@ -100,7 +100,7 @@ pub(super) fn messages(input: &SetInput, decision: &RolloutDecision) -> BTreeMap
 }
 
 impl SetInput {
-    /// Returns why the work of a cluster failed, as far as it reports a reason.
+    /// Returns the reported reason that the work of a cluster failed.
     pub(super) fn message(&self, cluster: &str) -> Option<String> {
         let work = self.fleet.works.get(cluster).map(|(work, runs)| (work.as_ref(), runs));
         let state = WorkloadCluster::of_work(cluster, &ClusterState::TimedOut, work);
@@ -109,7 +109,7 @@ impl SetInput {
     }
 }
 
-/// Returns when the conditions of the works of a set last changed.
+/// Returns when the conditions of a set's works last changed.
 pub(in crate::hub) fn last_change(set: &Key, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
     let Ok(owner) = replica_set::owner_label(set) else { return Ok(None) };
     let mut works = view.list_readable::<ManifestWork>(Query::label(WORK_REPLICA_SET_LABEL, &owner))?;

@@ -1,4 +1,4 @@
-//! The sets that a change concerns.
+//! The sets that a change affects.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) fn all(view: &impl View) -> Vec<Key> {
     view.keys::<ManifestWorkReplicaSet>(Query::ALL)
 }
 
-/// Returns the sets whose quarantine a policy records or no longer records after a change.
+/// Returns the sets whose recorded quarantine appears or disappears in a change of a policy.
 pub(super) fn quarantined_by(change: &Change<RolloutPolicy>) -> Vec<Key> {
     let sets = rollout_policy::quarantines_of(change).into_iter();
     let sets = sets.filter_map(|rollout| rollout.replica_set.split_once('/'));
@@ -32,14 +32,14 @@ pub(super) fn sets_of(placement: &Key, view: &impl View) -> Vec<Key> {
     sets.iter().filter(uses).map(|set| Key::of(set.as_ref())).collect()
 }
 
-/// Returns the set of a work or a snapshot, from its label. A namespace has no dot, so the first dot ends it.
+/// Returns the set in the label of a work or snapshot. A namespace has no dot, so it ends at the first dot.
 pub(super) fn set_of(owned: &impl Metadata) -> Option<Key> {
     let (namespace, name) = owned.label(WORK_REPLICA_SET_LABEL)?.split_once('.')?;
     Some(Key::namespaced(namespace, name))
 }
 
-/// Returns the parts of a work that the decision reads, with the error that it reports, but otherwise without the
-/// status of manifests and feedback.
+/// Returns the parts of a work that the decision reads, including the error that it reports, but not the rest of
+/// its manifest status and feedback.
 pub(super) fn relevant_fields(work: &ManifestWork) -> impl PartialEq + use<> {
     let relevant = |c: &Condition| (c.type_.clone(), c.status.clone(), c.observed_generation);
     let metadata = &work.metadata;

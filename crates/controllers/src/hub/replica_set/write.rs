@@ -1,4 +1,4 @@
-//! Writes the decisions, in an order that is safe to stop at any point.
+//! Writes the decisions in an order that is safe to stop at any point.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,19 +26,19 @@ use object::duration::whole_second;
 use object::{Key, Object, ObjectRef, merge_diff};
 use reconcile::{Action, Event, EventType, Plan, Precondition, Read, StatusWrite, Subresource, View};
 
-/// The works that one plan writes at most. All writes of a plan are in memory together: with a template of
-/// 20 kB these are 40 MB of JSON. After a plan with a failed write the next one waits, up to 7.5 s for the
-/// five plans of 10,000 clusters, so a cluster that refuses its work must not wait for many plans.
+/// Maximum number of works that one plan writes. All writes of a plan are in memory at once: with a template of 20
+/// kB, these are 40 MB of JSON. After a failed write, the next plan waits, up to 7.5 s in total for the five plans
+/// of 10,000 clusters. A cluster that rejects its work must therefore not delay many plans.
 const MOST_WORKS: usize = 2_000;
 
-/// The reason of a set whose name is not valid in the label of its works.
+/// The condition reason of a set whose name is invalid in the label of its works.
 const INVALID_NAME: &str = "InvalidManifestWorkName";
 
 /// The writes of works that are due now.
 #[derive(Default)]
 struct WorkWrites {
     actions: Vec<Action>,
-    /// The clusters that the next plan looks at again.
+    /// The clusters that the next plan checks again.
     open: BTreeSet<String>,
 }
 
@@ -75,7 +75,7 @@ impl SetInput {
             plan.wake(now);
         }
         let kept = self.kept();
-        // What a work holds has its snapshot, also at rest: the next rollout may return to it.
+        // Every template in a work needs a snapshot, even at rest, because the next rollout may return to it.
         let is_held = !writes.is_empty() || !self.fleet.works.is_empty();
         let missing = kept.iter().filter(|hash| is_held && !self.snapshots.contains_key(*hash));
         let missing = missing.filter_map(|hash| Some((hash, self.contents.get(hash)?)));
@@ -89,11 +89,11 @@ impl SetInput {
         let needs_policy = policy.is_none() && (decided.has_records || decided.is_counted);
         writes.extend(needs_policy.then(rollout_policy::create_default));
         writes.extend(rollout_policy::forget_elsewhere(subject, policy.map(Arc::as_ref), view)?);
-        // What counts against the budget is recorded before. The new policy wakes the key.
+        // A removal that counts against the budget is recorded before it is made. A new policy wakes the key.
         if policy.is_some() || !decided.is_counted {
             writes.extend(self.deletions(&decided));
         }
-        // A work that cannot be read, or that a list leaves out, may need any of them.
+        // A work that is unreadable, or missing from a list, may need any of them.
         let is_selected = self.placements.iter().any(|node| node.clusters.iter().next().is_some());
         let SetFleet { works, unreadable, .. } = &self.fleet;
         let all_known = unreadable.is_empty() && (!works.is_empty() || !is_selected);
@@ -109,8 +109,8 @@ impl SetInput {
         Ok(plan)
     }
 
-    /// Adds the writes of the assignments to the clusters of a placement. The work is as wanted on a cluster
-    /// that is not open and that runs what it is assigned.
+    /// Adds the writes that assign templates to the clusters of a placement. A cluster that is not open and runs
+    /// its assigned template needs no write.
     fn works_of(
         &self,
         node: &SetPlacement,
@@ -139,7 +139,7 @@ impl SetInput {
         }
     }
 
-    /// Returns the write that assigns a cluster of a placement a template; `None` if none is needed or
+    /// Returns the write that assigns a template to a cluster of a placement; `None` if none is needed or
     /// possible.
     fn work_of(&self, placement: &Key, cluster: &Cluster, hash: &Hash, now: Timestamp) -> Option<Action> {
         let name = &cluster.name;
@@ -199,7 +199,7 @@ impl SetInput {
         replica_set::status(&self.set, &placements, now)
     }
 
-    /// Returns the events of the rollouts, after which the set is `new`.
+    /// Returns the events of the rollouts. `new` is the set after the plan.
     fn events(&self, decided: &DecidedRollouts, new: &ManifestWorkReplicaSet) -> Vec<Event> {
         let mut events = Vec::new();
         for rollout in &decided.rollouts {
@@ -222,7 +222,7 @@ impl SetInput {
             };
             events.extend(change.events(&*self.set));
         }
-        // The condition is about all placements.
+        // The condition covers all placements.
         let works = new.status.as_ref().map(|status| status.summary.total).unwrap_or_default();
         let was_complete =
             self.set.condition(PLACEMENT_ROLLED_OUT).is_none_or(|condition| condition.is_true());
@@ -235,14 +235,14 @@ impl SetInput {
     }
 }
 
-/// Returns what the condition of a set says about the rollout on a placement.
+/// Returns the part of a set's condition that is about the rollout on a placement.
 fn told<'a>(set: &'a ManifestWorkReplicaSet, placement: &str) -> &'a str {
     let message = set.condition(PLACEMENT_ROLLED_OUT).map(|condition| condition.message.as_str());
     let parts = message.and_then(|message| message.split_once(&format!("placement {placement}: ")));
     parts.map(|(_, rest)| rest.split("; placement ").next().unwrap_or(rest)).unwrap_or_default()
 }
 
-/// Returns the annotations of the work of a cluster that is assigned a template.
+/// Returns the annotations for the work of a cluster with an assigned template.
 fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Timestamp) -> WorkRecord {
     match live.filter(|_| cluster.runs.as_ref() == Some(hash)) {
         Some(work) => replica_set::kept(work, cluster),
@@ -250,7 +250,7 @@ fn record(hash: &Hash, cluster: &Cluster, live: Option<&ManifestWork>, now: Time
     }
 }
 
-/// Returns the write that makes the work of a cluster as wanted; `None` if it is so already.
+/// Returns the write that brings the work of a cluster to its desired state; `None` if it is up to date.
 fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -> Option<Action> {
     let Some(work) = live else {
         return Some(Action::create(Object::from_typed(&wanted.work(cluster, None))));
@@ -268,14 +268,14 @@ fn write(cluster: &str, live: Option<&ManifestWork>, wanted: &DesiredWork<'_>) -
         target: ObjectRef::of::<ManifestWork>(Key::of(work)),
         subresource: Subresource::None,
         patch: patch.as_object().cloned().unwrap_or_else(Map::new),
-        // A plan of a former leader must not overwrite a newer work. If the agent reports in between, the
-        // write is a conflict.
+        // A plan of a former leader must not overwrite a newer work. If the agent reports in between, the write
+        // conflicts.
         precondition: Precondition::unchanged(work),
         impersonate: None,
     })
 }
 
-/// Returns the status of a set with a name that is not valid in the label of its works.
+/// Returns the status of a set whose name is invalid in the label of its works.
 pub(super) fn unnamable(set: &ManifestWorkReplicaSet, fault: &str, now: Timestamp) -> Option<StatusWrite> {
     let mut new = set.clone();
     let generation = set.metadata.generation.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Reads the fleet of a report: the add-ons, sets and works of a repository, on their clusters.
+//! Reads the fleet for a report: the add-ons, sets and works of a repository on their clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use engine::sync::{Inventory, ObjectId, owner, recorded};
 use object::{Gvk, Key, Kind, Metadata as _};
 use reconcile::{Change, Index, Observes, Plan, Query, Read, View, Watches};
 
-/// The conditions that say whether a work is done. One that is done may still be unavailable.
+/// The conditions that determine whether a work is done. Such a work may still be unavailable.
 const STATE_OF_WORK: [&str; 3] =
     [work_conditions::APPLIED, work_conditions::PROGRESSING, work_conditions::DEGRADED];
 
-/// Registers the kinds that a fleet is read from. Their changes wake every repository that reports.
+/// Registers the kinds from which a fleet is read. Their changes wake every repository that reports.
 pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
     watches.on::<ClusterManagementAddOn>(|change, view| {
         reporting_where(change.differs_in(|cma| &cma.status), view)
@@ -53,7 +53,7 @@ pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
         reporting_where(change.differs_in(work_facts), view)
     });
     watches.on::<Placement>(|change, view| reporting_where(change.differs_in(PlacementState::read), view));
-    // The states of clusters depend on these too; the status of the add-on changes with them.
+    // The states of clusters also depend on these; the status of the add-on changes with them.
     watches.read::<PlacementDecision>();
     watches.read::<Namespace>();
     watches.read::<ConfigRepoInventory>();
@@ -62,14 +62,15 @@ pub(in crate::hub) fn watches<W: Watches>(watches: &mut W) {
     watches.on_observed(|change, view| if is_config(change) { reporting(view) } else { Vec::new() });
 }
 
-/// Plans, and observes the configurations that the states of add-ons depend on.
+/// Makes a plan, and observes the configurations on which the states of add-ons depend.
 pub(in crate::hub) fn observing(view: &impl View, plan: impl FnOnce() -> Read<Plan>) -> Read<Plan> {
     let all = view.list::<ClusterManagementAddOn>(Query::ALL)?;
     let has_template = all.iter().any(|cma| config_refs::has_template(cma));
     addon_config::observing(has_template, view, plan)
 }
 
-/// The works that are reported as such. Most works have a maker, so none goes over all of them.
+/// The works that are reported individually. Most works belong to an add-on or a set, so an index avoids going
+/// over all of them.
 struct PlainWorks(BTreeSet<Key>);
 
 impl Index for PlainWorks {
@@ -91,9 +92,9 @@ impl Index for PlainWorks {
     }
 }
 
-/// When the parts of a report last changed.
+/// The times of the last changes to the parts of a report.
 pub(in crate::hub) struct Changes {
-    /// The last change of all.
+    /// The last change overall.
     pub(in crate::hub) last: Option<Timestamp>,
     /// The last change of each add-on, set and work.
     workloads: BTreeMap<String, Timestamp>,
@@ -147,7 +148,7 @@ impl<'a> Workloads<'a> {
         })
     }
 
-    /// Returns when the conditions of the repository, of add-ons on clusters and of works last changed.
+    /// Returns when the conditions of the repository, of add-ons on clusters, and of works last changed.
     pub(in crate::hub) fn changes(&self, view: &impl View, now: Timestamp) -> Read<Changes> {
         let mut changes = Changes { last: report::ready_since(self.repo, now), workloads: BTreeMap::new() };
         for cma in &self.add_ons {
@@ -163,9 +164,8 @@ impl<'a> Workloads<'a> {
         Ok(changes)
     }
 
-    /// Returns when a cluster was last done with a rollout, or a work of the repository was last applied,
-    /// made progress or failed. Availability that comes and goes does not count, and neither does a time in
-    /// the future.
+    /// Returns when a cluster last finished a rollout, or a work of the repository was last applied, progressed or
+    /// failed. Changes of availability and times in the future are ignored.
     pub(in crate::hub) fn last_progress(&self, fleet: &FleetReport, now: Timestamp) -> Option<Timestamp> {
         let rollouts = fleet.add_ons.iter().chain(&fleet.replica_sets);
         let ended = rollouts.flat_map(|workload| &workload.clusters).filter_map(|cluster| cluster.ended);
@@ -175,7 +175,7 @@ impl<'a> Workloads<'a> {
         ended.chain(of_works).filter(|at| *at <= now).max()
     }
 
-    /// Reads the fleet, and asks to be planned again when the state of a cluster ends by itself.
+    /// Reads the fleet, and wakes the plan when the state of a cluster changes without an event.
     pub(in crate::hub) fn fleet(
         &self,
         plan: &mut Plan,
@@ -206,9 +206,9 @@ impl<'a> Workloads<'a> {
     }
 }
 
-/// Returns the other ConfigRepos that the report of one tells of.
+/// Returns the other ConfigRepos in the report of a ConfigRepo.
 fn others(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<Vec<Arc<ConfigRepo>>> {
-    // The service account of a namespace may not read those of other namespaces.
+    // The service account of a namespace may not read ConfigRepos in other namespaces.
     let query = match identity {
         RepoIdentity::Operator => Query::ALL,
         RepoIdentity::ServiceAccount(_) => Query::namespace(repo.namespace()),
@@ -218,15 +218,15 @@ fn others(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<
     Ok(others)
 }
 
-/// Returns every repository that reports, where what the report of another one tells of a ConfigRepo differs.
+/// Returns every repository that reports, if the reported state of a ConfigRepo changed.
 pub(super) fn told_of(change: &Change<ConfigRepo>, view: &impl View) -> Vec<Key> {
     reporting_where(change.differs_in(ConfigRepoState::read), view)
 }
 
-/// Returns when the last rollout of an add-on or a set of a repository ended; `None` while one goes on.
+/// Returns when the last rollout of an add-on or a set of a repository ended; `None` while one is in progress.
 ///
 /// # Errors
-/// The add-ons or sets have not been read.
+/// Fails if the add-ons or sets have not been read.
 pub(in crate::hub) fn rollouts_ended(
     repo: &ConfigRepo,
     identity: &RepoIdentity,
@@ -251,22 +251,22 @@ pub(in crate::hub) fn rollouts_ended(
     Ok(ended)
 }
 
-/// The objects that are in the report of a ConfigRepo: those that it applies, or all of them if another tool
-/// applies and it acts as the operator.
+/// The objects in the report of a ConfigRepo: the ones that it applies, or all objects if another tool applies
+/// them and the ConfigRepo acts as the operator.
 enum Reported {
     All,
     Listed {
         /// The annotation of the objects that the ConfigRepo applies.
         mark: String,
-        /// What an earlier version recorded in its status.
+        /// The inventory that an earlier version recorded in the status.
         inline: Inventory,
         parts: Vec<Arc<ConfigRepoInventory>>,
     },
 }
 
 impl Reported {
-    /// Reads what a ConfigRepo applies. The annotation of an object is not enough, because a tenant or the
-    /// agent of a cluster can write it too.
+    /// Reads which objects a ConfigRepo applies. The annotation of an object is not enough, because a tenant or
+    /// the agent of a cluster can write it too.
     fn read(repo: &ConfigRepo, identity: &RepoIdentity, view: &impl View) -> Read<Self> {
         if repo.spec.mode == ConfigRepoMode::Observe && *identity == RepoIdentity::Operator {
             return Ok(Self::All);
@@ -276,7 +276,7 @@ impl Reported {
         Ok(Self::Listed { mark: Key::of(repo).to_string(), inline: recorded(repo, []), parts })
     }
 
-    /// Returns the objects of a kind among `all` that are in the report.
+    /// Returns the objects in `all` that belong in the report.
     fn among<K: Kind>(&self, mut all: Vec<Arc<K>>) -> Vec<Arc<K>> {
         let Self::Listed { mark, inline, parts } = self else { return all };
         let is_listed = |object: &K| {
@@ -295,14 +295,15 @@ impl Reported {
     }
 }
 
-/// Returns whether a work is reported as such: no add-on and no set made it, or the repository applies it.
+/// Returns true if a work is reported individually: it belongs to no add-on and no set, or the repository applies
+/// it.
 fn is_plain(work: &ManifestWork) -> bool {
     let has_maker =
         [ADDON_NAME_LABEL, WORK_REPLICA_SET_LABEL].iter().any(|maker| work.label(maker).is_some());
     !has_maker || work.annotation(names::CONFIG_REPO_ANNOTATION).is_some()
 }
 
-/// Reads the states of the add-ons, and asks to be planned again when the state of a cluster ends by itself.
+/// Reads the states of the add-ons, and wakes the plan when the state of a cluster changes without an event.
 fn add_on_states(
     add_ons: &[Arc<ClusterManagementAddOn>],
     plan: &mut Plan,
@@ -321,7 +322,7 @@ fn add_on_states(
     Ok(read)
 }
 
-/// Reads the states of the sets, and asks to be planned again when the state of a cluster ends by itself.
+/// Reads the states of the sets, and wakes the plan when the state of a cluster changes without an event.
 fn set_states(
     sets: &[Arc<ManifestWorkReplicaSet>],
     plan: &mut Plan,
@@ -339,7 +340,7 @@ fn set_states(
     Ok(read)
 }
 
-/// Returns every repository that reports, where the content of a report differs.
+/// Returns every repository that reports, if the content of a report differs.
 fn reporting_where(differs: bool, view: &impl View) -> Vec<Key> {
     if differs { reporting(view) } else { Vec::new() }
 }
@@ -350,20 +351,20 @@ fn reporting(view: &impl View) -> Vec<Key> {
     repos.iter().filter(|repo| repo.spec.report.is_some()).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// Returns the facts of a cluster's add-on that a report tells.
+/// Returns the facts of a cluster's add-on that appear in a report.
 fn add_on_facts(addon: &ManagedClusterAddOn) -> impl PartialEq + '_ {
     let references = addon.status.as_ref().map(|status| &status.config_references);
     (condition_summaries(addon.conditions()), references)
 }
 
-/// Returns the facts of a work that a report tells.
+/// Returns the facts of a work that appear in a report.
 fn work_facts(work: &ManifestWork) -> impl PartialEq + '_ {
     let generations = work.conditions().iter().map(|condition| condition.observed_generation);
     let seen = is_plain(work).then(|| (work.metadata.generation, generations.collect::<Vec<_>>()));
     (seen, condition_summaries(work.conditions()), engine::work::trouble(work))
 }
 
-/// Returns the text of conditions, without the parts that change by the minute.
+/// Returns a summary of conditions without the parts that change by the minute.
 fn condition_summaries(conditions: &[Condition]) -> Vec<(&str, &ConditionStatus, &str)> {
     conditions.iter().map(|c| (c.type_.as_str(), &c.status, c.reason.as_str())).collect()
 }

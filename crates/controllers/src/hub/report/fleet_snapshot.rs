@@ -1,12 +1,12 @@
-//! The objects of the fleet that a report carries, so that `wheelwright plan --report` needs no hub.
+//! The fleet's objects in a report, so that `wheelwright plan --report` needs no hub.
 //!
-//! Objects of the repository itself are left out if only the commit decides them: a plan renders the applied
-//! commit. It cannot render those of other repositories, so what it needs of them is here: which objects they
-//! own, and the templates and configurations of add-ons.
+//! Objects of the repository itself are left out if they depend only on the commit, because a plan renders the
+//! applied commit. A plan cannot render other repositories, so the snapshot has what it needs of them: the objects
+//! that they own, and the templates and configurations of add-ons.
 //!
-//! An apply removes the fields that the ConfigRepo owned and that left the commit, unless somebody else owns
-//! them too. So objects that the ConfigRepos of the repository apply carry the owners of their fields, and
-//! those in which others own a field are here even if no fleet needs them.
+//! An apply removes the fields that the ConfigRepo owned and that the commit no longer has, unless somebody else
+//! owns them too. Therefore objects that the repository's ConfigRepos apply include the owners of their fields,
+//! and objects in which others own a field are included even if they do not belong to the fleet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ use object::duration::later;
 use object::{Gvk, Key, Kind, Metadata as _, Object, ObjectRef};
 use reconcile::{Index, Observes, Query, Read, View, Watches};
 
-/// Registers the kinds of a snapshot that the controller does not read anyway. What another ConfigRepo has
-/// applied makes a snapshot old that has no other change.
+/// Registers the kinds of a snapshot that the controller does not already read. A snapshot also becomes outdated
+/// when another ConfigRepo applies a commit.
 pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.on::<ConfigRepo>(
         |change, view| {
@@ -58,11 +58,11 @@ pub(super) fn watches<W: Watches>(watches: &mut W) {
     watches.read::<ControllerRevision>();
 }
 
-/// Returns the files of the snapshot, by path; `None` if the fleet is too large for one, or an object of it
-/// cannot be read: a plan must not take that object for absent.
+/// Returns the files of the snapshot by path; `None` if the fleet is too large, or if one of its objects is
+/// unreadable, because a plan must not treat that object as absent.
 ///
 /// # Errors
-/// A kind has not been read.
+/// Fails if a kind has not been read.
 pub(super) fn snapshot(
     applied: AppliedObjects,
     view: &impl View,
@@ -74,7 +74,7 @@ pub(super) fn snapshot(
     }
 }
 
-/// Returns the objects one by one, so that a fleet that is too large is not converted to its end.
+/// Returns the objects lazily, so that the conversion can stop early if the fleet is too large.
 fn objects(mut applied: AppliedObjects, view: &impl View) -> Read<impl Iterator<Item = Object>> {
     let lists = [
         list::<ManagedCluster>(view)?,
@@ -116,21 +116,22 @@ fn objects(mut applied: AppliedObjects, view: &impl View) -> Read<impl Iterator<
 #[derive(Default)]
 pub(super) struct AppliedObjects {
     objects: BTreeMap<ObjectId, AppliedObject>,
-    /// The first list of a kind is awaited.
+    /// True while the first list of a kind is missing.
     is_partial: bool,
 }
 
 struct AppliedObject {
     object: Arc<Object>,
-    /// It may be in the report as a whole: an object of a tenant is not for everyone who reads the branch.
+    /// True if the whole object may be in the report. A tenant's object is not for everyone who can read the
+    /// branch.
     is_shared: bool,
 }
 
 impl AppliedObjects {
-    /// Reads the objects in the inventories of a ConfigRepo and of the others of its source, but Secrets.
+    /// Reads the objects in the inventories of a ConfigRepo and the others with the same source, except Secrets.
     ///
     /// # Errors
-    /// ConfigRepos or inventories have not been read.
+    /// Fails if ConfigRepos or inventories have not been read.
     pub(super) fn read(repo: &ConfigRepo, view: &impl View) -> Read<Self> {
         let parts = view.list_readable::<ConfigRepoInventory>(Query::ALL)?;
         let repos = view.list_readable::<ConfigRepo>(Query::ALL)?;
@@ -154,11 +155,11 @@ impl AppliedObjects {
         Ok(applied)
     }
 
-    /// Returns until when a report waits for the first lists of kinds, so that one without the owners is not
-    /// followed by one with them. A kind that cannot be listed delays a report by a minute.
+    /// Returns until when a report waits for the first lists of kinds, so that a report without field owners is
+    /// not followed by one with them. A kind that cannot be listed delays a report by a minute.
     ///
     /// # Errors
-    /// The index cannot be read.
+    /// Fails if the index cannot be read.
     pub(super) fn wait(&self, repo: &Key, view: &impl View, now: Timestamp) -> Read<Option<Timestamp>> {
         let until = view.index(|waits: &mut OwnerWaits| {
             if !self.is_partial {
@@ -179,10 +180,10 @@ impl AppliedObjects {
     }
 }
 
-/// How long a report waits for the first list of a kind.
+/// Time that a report waits for the first list of a kind.
 const LIST_WAIT: SignedDuration = SignedDuration::from_mins(1);
 
-/// Until when the report of each ConfigRepo waits for the first lists of kinds.
+/// The end of the wait for the first lists of kinds, by ConfigRepo.
 #[derive(Default)]
 struct OwnerWaits(BTreeMap<Key, Timestamp>);
 
@@ -194,7 +195,7 @@ impl Index for OwnerWaits {
     fn observes<O: Observes<Self>>(_: &mut O) {}
 }
 
-/// Returns true if a manager other than that of ConfigRepos owns a field outside of the status.
+/// Returns true if a manager other than the ConfigRepos' owns a field outside of the status.
 fn has_other_owner(object: &Object) -> bool {
     let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten();
     let text =
@@ -204,7 +205,7 @@ fn has_other_owner(object: &Object) -> bool {
         .any(|entry| text(entry, "manager") != CONFIG_REPO_MANAGER)
 }
 
-/// Returns the fields of a ConfigRepo that change with what it owns.
+/// Returns the fields of a ConfigRepo that change when the objects that it owns change.
 fn applied(repo: &ConfigRepo) -> impl PartialEq + '_ {
     (&repo.spec, repo.status.as_ref().map(|status| (&status.applied, status.objects)))
 }
@@ -217,8 +218,9 @@ fn with_snapshot(view: &impl View) -> Vec<Key> {
     repos.iter().filter(has_snapshot).map(|repo| Key::of(&**repo)).collect()
 }
 
-/// Returns the templates and deployment configurations that add-ons with templates name. One with the value
-/// of a Secret is left out: without the value it is another configuration, which a plan would roll out.
+/// Returns the templates and deployment configurations that add-ons with templates name. A configuration with the
+/// value of a Secret is left out: without the value it would be a different configuration, which a plan would roll
+/// out.
 fn configs(view: &impl View) -> Read<Vec<Object>> {
     let all = view.list::<ClusterManagementAddOn>(Query::ALL)?;
     let templated: Vec<_> = all.iter().filter(|cma| config_refs::has_template(cma)).collect();

@@ -24,7 +24,7 @@ fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
 }
 
-/// Returns a hub whose repository holds one add-on that is installed nowhere.
+/// Returns a hub whose repository has one add-on that is not installed anywhere.
 fn world(report: Value) -> World {
     let mut world = World::new(7, "2026-01-02T03:04:05Z".parse().unwrap());
     world
@@ -176,13 +176,13 @@ fn changes_that_keep_coming_are_reported_once_an_interval() {
     assert!((8..=20).contains(&pushes), "{pushes} in ten minutes");
 }
 
-/// Returns the conclusion from a push, and the plan after it at a later time.
+/// Returns the repository after a push with this outcome, and the plan a while later.
 fn after(outcome: Outcome, later: SignedDuration) -> (ConfigRepo, Plan) {
     let (caches, repo, now) = concluded(outcome);
     (repo, ReportController::plan(&key(), &caches, now + later).unwrap())
 }
 
-/// Returns the caches and the repository after the conclusion from a push, and its time.
+/// Returns the caches and the repository after a push with this outcome, and the time.
 fn concluded(outcome: Outcome) -> (Caches, ConfigRepo, Timestamp) {
     let mut world = world(json!({}));
     commit(&mut world, '1', "msa");

@@ -1,4 +1,4 @@
-//! The deletion of a ClusterManagementAddOn: what holds it, and what it says meanwhile.
+//! Tests the deletion of a ClusterManagementAddOn: what delays it, and what it reports while it waits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use reconcile::{Action, Caches, Lookup, LookupAnswer, Read};
 
 const ORPHAN: &str = "orphan";
 
-/// Returns the ClusterManagementAddOn of the add-on `a`, which is being deleted.
+/// Returns the ClusterManagementAddOn `a`, which is being deleted.
 fn deleted(finalizers: &[&str]) -> ClusterManagementAddOn {
     let metadata = json!({
         "name": "a", "resourceVersion": "1", "finalizers": finalizers,
@@ -28,13 +28,13 @@ fn deleted(finalizers: &[&str]) -> ClusterManagementAddOn {
     serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).unwrap()
 }
 
-/// Has the hub answer, when it is asked for an object itself, whether it has the object.
+/// Sets the API server's answer on whether an object exists.
 fn answer<K: Kind>(caches: &mut Caches, key: Key, exists: bool) {
     let found = exists.then(|| Arc::new(Object::default()));
     caches.set_answer(Lookup::Object(ObjectRef::of::<K>(key)), Ok(LookupAnswer::Object(found)));
 }
 
-/// Plans the release of an add-on that the lists have on no cluster.
+/// Plans the release of an add-on that is on no cluster according to the lists.
 fn release_unseen(cma: &ClusterManagementAddOn, view: &Caches) -> Read<Option<Action>> {
     release(cma, &OnClusters::default(), view)
 }
@@ -82,7 +82,7 @@ fn an_addon_of_a_cluster_that_is_on_no_list_holds_the_deletion_while_the_hub_has
     assert!(release_unseen(&cma, &view).unwrap().is_some());
 }
 
-/// Returns the add-on on `c1`, as the lists have it.
+/// Returns the add-on on `c1`, as in the lists.
 fn on_a_cluster() -> OnClusters {
     let addon: ManagedClusterAddOn = serde_json::from_value(addon("c1")).unwrap();
     OnClusters { addons: vec![Arc::new(addon)], unreadable: BTreeSet::new() }
@@ -105,7 +105,7 @@ fn an_addon_whose_dependents_stay_is_released_at_once() {
     assert_eq!(release(&cma, &on_a_cluster(), &Fleet::default().caches()), Ok(released));
 }
 
-/// Returns the condition of a deletion whose add-on is on `c1` and `c2`, while `c9` cannot be read.
+/// Returns the condition of a deletion whose add-on is on `c1` and `c2`, while `c9` is unreadable.
 fn reported(cma: &ClusterManagementAddOn, policy: &Value) -> Value {
     let mut view = Fleet::new(vec![addon("c1"), addon("c2")], policy).caches();
     refuse::<ManagedCluster>(&mut view, Key::cluster("c9"));

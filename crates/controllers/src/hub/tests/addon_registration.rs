@@ -1,4 +1,4 @@
-//! The add-ons whose agents get a client certificate of the hub.
+//! Tests which add-ons' agents get a client certificate for the hub.
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -14,11 +14,11 @@ use api::names::{ADDON_LIFECYCLE_ANNOTATION, INSTALLED_BY_ANNOTATION, KUBE_CLIEN
 use object::Key;
 use reconcile::{Caches, Controller as _, Plan};
 
-/// A request of the agent of the add-on `a` on `c1`.
+/// A request from the agent of the add-on `a` on `c1`.
 const PEM: &str = include_str!("addon.csr");
 
 /// Returns a hub with an add-on whose template `client` registers a client certificate and whose template
-/// `nothing` registers none; `cma` is the ClusterManagementAddOn.
+/// `nothing` registers none. `cma` is the ClusterManagementAddOn.
 fn hub(cma: &Value, installed: &Value) -> Caches {
     let mut caches = Caches::default();
     let template = |hash: &str, registration: Value| {
@@ -45,8 +45,8 @@ fn hub(cma: &Value, installed: &Value) -> Caches {
     caches
 }
 
-/// Returns the add-on on `c1`, which is assigned a template. Its status asks for a client certificate, as the
-/// agent may have written it.
+/// Returns the add-on on `c1` with an assigned template. Its status requests a client certificate, as the agent
+/// may have written it.
 fn installed(assigned: &str) -> Value {
     let assigned = json!([{"group": GROUP, "resource": "addontemplates", "name": "t", "desiredConfig": hashed(assigned)}]);
     let status = json!({"configReferences": assigned, "registrations": [{"signerName": KUBE_CLIENT_SIGNER}]});

@@ -1,4 +1,4 @@
-//! The decision about the clusters that lose an add-on, its marks and its record.
+//! Tests the decision about the clusters that lose an add-on, its marks and its record.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ impl Fleet {
         installed.removal(&view, NOW).unwrap()
     }
 
-    /// Returns whether the removals of a decision may follow, and the plan that records it.
+    /// Returns true if the removals of a decision may follow, and the plan that records it.
     fn record(&self, decision: &RemovalDecision) -> (bool, Plan) {
         let removal = Removal { decision: decision.clone(), ..Removal::default() };
         let selected = BTreeSet::new();
@@ -85,7 +85,7 @@ pub(super) fn cluster(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}})
 }
 
-/// Returns a cluster that does not answer.
+/// Returns an unreachable cluster.
 pub(super) fn silent(name: &str) -> Value {
     let mut cluster = cluster(name);
     cluster["status"] = json!({"conditions": [{
@@ -95,13 +95,13 @@ pub(super) fn silent(name: &str) -> Value {
     cluster
 }
 
-/// Returns the add-on of a cluster, which a placement installed.
+/// Returns a cluster's add-on that a placement installed.
 pub(super) fn addon(cluster: &str) -> Value {
     let annotations = json!({INSTALLED_BY_ANNOTATION: "true"});
     json!({"metadata": {"namespace": cluster, "name": "a", "annotations": annotations}, "spec": {}})
 }
 
-/// Returns the add-on of a cluster, which is marked: its removal was decided.
+/// Returns a cluster's add-on with the mark that its removal was decided.
 pub(super) fn decided(cluster: &str) -> Value {
     let mut addon = addon(cluster);
     addon["metadata"]["annotations"][REMOVAL_DECIDED_ANNOTATION] = json!("true");
@@ -113,12 +113,12 @@ pub(super) fn terminating(mut object: Value) -> Value {
     object
 }
 
-/// Returns a work of the add-on of a cluster.
+/// Returns a work of a cluster's add-on.
 fn work(cluster: &str) -> Value {
     json!({"metadata": {"namespace": cluster, "name": "w", "labels": {ADDON_NAME_LABEL: "a"}}, "spec": {}})
 }
 
-/// Returns the status of a policy that records that a cluster lost the add-on.
+/// Returns the status of a policy that records the removal of the add-on from a cluster.
 fn lost(cluster: &str, time: &str) -> Value {
     json!({"removals": [{"addOn": "a", "recent": [{"cluster": cluster, "time": time}]}]})
 }
@@ -138,7 +138,7 @@ fn addons_of_placements_leave_clusters_that_none_selects_and_a_deletion_takes_th
 
 #[test]
 fn the_budget_is_a_share_of_the_clusters_that_should_have_the_addon_have_it_or_lost_it_recently() {
-    // Each row is about seven clusters, four of them selected.
+    // Each case has seven clusters, four of them selected.
     for (left, lost_by, held, enough) in [
         (names(&["c5", "c6", "c7"]), None, "28%", "29%"),
         (names(&["c5", "c6"]), Some(("c7", RECENTLY)), "28%", "29%"),
@@ -226,7 +226,7 @@ fn an_approval_is_for_the_addons_of_the_clusters_and_not_for_those_that_are_inst
     assert_eq!((next.removed, next.kept), (names(&["c2"]), names(&["c3"])), "it is completed, and no more");
 }
 
-/// Returns clusters that lose the add-on, as decided, under a policy.
+/// Returns a fleet with a policy and four clusters whose removal was decided.
 fn four_decided(policy: &Value) -> Fleet {
     Fleet::new(CLUSTERS[..4].iter().map(|name| decided(name)).collect(), policy)
 }

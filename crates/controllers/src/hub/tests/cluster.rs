@@ -5,7 +5,7 @@ use super::*;
 use object::{Object, ObjectRef};
 use reconcile::{Caches, Lookup, LookupAnswer, Site};
 
-/// Returns the plan for a cluster that is accepted, where its namespace has these labels.
+/// Returns the plan for an accepted cluster whose namespace has these labels.
 fn accepted(conditions: Value, namespace: Option<Value>) -> Value {
     let caches = to_accept(conditions, namespace);
     let plan = ClusterController::plan(&Key::cluster("kube-system"), &caches, Timestamp::UNIX_EPOCH);
@@ -35,7 +35,7 @@ fn typed<K: Kind>(object: Value) -> K {
     Object::from_value(object).unwrap().to_typed().unwrap()
 }
 
-/// Returns the plan at a second for a cluster that is on no list, where a role has its name and these labels.
+/// Returns the plan at a second for a cluster that is on no list, but whose name and these labels are on a role.
 fn vanished(name: &str, labels: Value, second: i64, clusters: Option<Vec<ManagedCluster>>) -> Read<Value> {
     plan_of(name, &of_vanished(name, labels, clusters), second)
 }
@@ -46,7 +46,7 @@ fn plan_of(name: &str, caches: &Caches, second: i64) -> Read<Value> {
     Ok(serde_json::to_value(plan).unwrap())
 }
 
-/// Returns what is left of a cluster: a work and a role.
+/// Returns the leftovers of a cluster: a work and a role.
 fn of_vanished(name: &str, labels: Value, clusters: Option<Vec<ManagedCluster>>) -> Caches {
     let metadata = |more: Value| {
         let mut metadata = json!({"resourceVersion": "1", "uid": "u", "labels": labels,
@@ -68,7 +68,7 @@ fn of_vanished(name: &str, labels: Value, clusters: Option<Vec<ManagedCluster>>)
     caches
 }
 
-/// Returns a hub with `c1` and an accepted cluster, whose role has been written in place of any shared one.
+/// Returns a hub with `c1` and an accepted cluster whose role has overwritten any shared role with its name.
 fn with_permissions(name: &str, is_leaving: bool) -> Caches {
     let held = json!([{"type": "HubAcceptedManagedCluster", "status": "True", "reason": "HubClusterAdminAccepted",
         "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
@@ -116,7 +116,7 @@ fn the_works_of_a_cluster_that_may_be_there_are_not_deleted() {
     assert!(unread.is_err(), "{unread:?}");
     let young = vanished("c1", label("c1"), 599, Some(Vec::new())).unwrap();
     assert_eq!((&young["steps"], young["wake_at"].is_null()), (&json!([]), false), "{young}");
-    // The role of works that all clusters share has the name of the role of a cluster `work`.
+    // The shared role for works has the name that the role of a cluster `work` would have.
     let shared = vanished("work", label(""), 600, Some(Vec::new())).unwrap();
     assert_eq!(shared["steps"], json!([]));
 }
@@ -153,7 +153,7 @@ fn a_leaving_cluster_with_a_reserved_name_takes_no_shared_role_with_it() {
     }
 }
 
-/// Returns the actions of a plan, with the kinds they are about.
+/// Returns the actions of a plan with the affected kinds.
 fn actions(plan: &Value) -> Vec<String> {
     let steps = plan["steps"].as_array().unwrap().iter().flat_map(|step| step.as_array().unwrap());
     let described = steps.map(|action| {

@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::*;
 use reconcile::{Caches, Site};
 
-/// Returns the changes that are written to a cluster.
+/// Returns the patch that is written to a cluster.
 fn patch(labels: &Value, taints: &Value) -> Value {
     let mut caches = Caches::default();
     let metadata = json!({"name": "c1", "resourceVersion": "1", "labels": labels});

@@ -42,8 +42,8 @@ fn binding(namespace: &str, set: &str, bound: &str) -> Value {
     })
 }
 
-/// Returns the clusters `c1` of the set `team` and `c2` of `other`, with bindings of `team` and of the set of
-/// all clusters.
+/// Returns the clusters `c1` of the set `team` and `c2` of `other`, with bindings to `team` and to the set of all
+/// clusters.
 fn fleet() -> Vec<Value> {
     vec![
         cluster("c1", "team"),
@@ -56,7 +56,7 @@ fn fleet() -> Vec<Value> {
     ]
 }
 
-/// Returns a hub at rest.
+/// Returns a hub after all plans have settled.
 fn hub(objects: Vec<Value>) -> MemoryHub {
     let mut hub = hub_with(|dispatcher| dispatcher.add::<ClusterProfileController>(), objects);
     settle(&mut hub);

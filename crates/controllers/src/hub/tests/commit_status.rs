@@ -69,7 +69,7 @@ fn planned(world: &World, repo: &ConfigRepo, source: Source, later: SignedDurati
     CommitStatusController::plan(&key(), &caches, world.now + later).unwrap()
 }
 
-/// Returns the repository after an attempt to say that its commit succeeded.
+/// Returns the repository after an attempt to report that its commit succeeded.
 fn concluded(world: &World, outcome: Outcome) -> ConfigRepo {
     let mut repo = world.get::<ConfigRepo>(&key()).unwrap();
     repo.status.as_mut().unwrap().commit_status = None;
@@ -152,7 +152,7 @@ fn a_commit_has_a_hundred_statuses_at_most() {
     assert!(written.contains("CommitStatusLimit") && written.contains("100 statuses"), "{written}");
 }
 
-/// Returns a hub at rest with a commit that is pending until a work has made its progress.
+/// Returns a settled hub whose commit is pending until a work has progressed.
 fn pending() -> MemoryHub {
     let world = world();
     let [repo, namespace] = [
@@ -210,7 +210,7 @@ fn reports(hub: &mut MemoryHub, applied: &str, (status, reason): (&str, &str)) {
     hub.patch("ManifestWork", &work, &json!({"status": {"conditions": conditions}}));
 }
 
-/// Returns the state that the provider has taken.
+/// Returns the state that the provider has accepted.
 fn state(hub: &MemoryHub) -> Value {
     let repo = &hub.objects[&("ConfigRepo".to_owned(), key())];
     repo.0["status"]["commitStatus"]["state"].clone()
@@ -234,7 +234,7 @@ fn the_fleet_is_looked_at_once_in_five_seconds_and_a_final_state_is_told_when_it
     assert_eq!((hub.now - ended).get_seconds(), 5);
 }
 
-/// Says that the work has just become available again.
+/// Reports that the work has just become available again.
 fn recovers(hub: &mut MemoryHub) {
     let (work, now) = (Key::namespaced("c1", "settings"), hub.now.to_string());
     let live = &hub.objects[&("ManifestWork".to_owned(), work.clone())];

@@ -5,19 +5,19 @@ use object::Object;
 use reconcile::{Caches, Site, Subresource};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
-/// A request of the agent `agent` of the cluster `c1`.
+/// A request from the agent `agent` of the cluster `c1`.
 const PEM: &str = include_str!("agent.csr");
 
 struct Case {
     requester: &'static str,
     accepted: bool,
     annotations: &'static [(&'static str, &'static str)],
-    /// The statuses of the conditions Joined and Available; empty without such a condition.
+    /// The statuses of the conditions Joined and Available; empty if the condition is missing.
     joined: &'static str,
     available: &'static str,
-    /// The labels of the namespace of the cluster's name, as JSON; empty without a namespace.
+    /// The labels of the namespace with the cluster's name, as JSON; empty if it does not exist.
     namespace: &'static str,
-    /// Whether the namespace remembers a cluster that was accepted.
+    /// True if the namespace records that a cluster was accepted.
     left: bool,
 }
 
@@ -33,7 +33,7 @@ const JOINING: Case = Case {
     left: false,
 };
 
-/// Checks the actions that are planned.
+/// Checks the planned actions.
 fn check(case: &Case, want: &[&str]) {
     let plan = CsrController::plan(&Key::cluster("r"), &hub(case, "c1"), NOW).unwrap();
     let word = |action: &Action| match action {
@@ -45,7 +45,7 @@ fn check(case: &Case, want: &[&str]) {
     assert_eq!(words, want, "{}", case.requester);
 }
 
-/// Returns a hub with a request of the agent of `c1`, and a cluster.
+/// Returns a hub with a cluster and a request from the agent of `c1`.
 fn hub(case: &Case, cluster_name: &str) -> Caches {
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let conditions =

@@ -9,20 +9,19 @@ const AGENT: &str = "system:open-cluster-management:c1:agent";
 const GRPC: &str = "system:serviceaccount:open-cluster-management-hub:grpc-server-sa";
 const CUSTOM: &str = "example.com/foo";
 
-/// A request of `requester` for `user`, for the certificate of an agent of the cluster `c1` or of an add-on
-/// there.
+/// A request by `requester` for `user`, for the certificate of an agent of the cluster `c1` or of an add-on there.
 #[derive(Clone, Copy)]
 struct Case {
     requester: &'static str,
     user: &'static str,
     signer: &'static str,
-    /// The service account that the binding names.
+    /// The service account in the binding.
     named: &'static str,
 }
 
 const FORWARDED: Case = Case { requester: GRPC, user: AGENT, signer: CUSTOM, named: "grpc-server-sa" };
 
-/// Returns the kind of the certificate that the request asks for; nothing where the request does not fit.
+/// Returns the kind of the requested certificate; empty if the request does not match.
 fn asked(case: Case) -> &'static str {
     let mut labels = json!({CLUSTER_NAME_LABEL: "c1"});
     if case.signer == CUSTOM {

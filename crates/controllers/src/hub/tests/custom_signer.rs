@@ -1,4 +1,4 @@
-//! The templates that decide about a certificate of a custom signer.
+//! Tests which templates decide about a certificate from a custom signer.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -12,7 +12,7 @@ use engine::addon::spec_hash::spec_hash;
 use object::{Kind, Object};
 use reconcile::{Caches, Site};
 
-/// A request of the agent `agent` of the cluster `c1`.
+/// A request from the agent `agent` of the cluster `c1`.
 const PEM: &str = include_str!("agent.csr");
 const AGENT: &str = "system:open-cluster-management:c1:agent";
 pub(super) const GROUP: &str = "addon.open-cluster-management.io";
@@ -50,12 +50,12 @@ pub(super) fn hashed(hash: &str) -> Value {
     json!({"name": "t", "specHash": hash})
 }
 
-/// Returns the spec of an add-on that templates define.
+/// Returns the spec of an add-on with templates.
 pub(super) fn supported() -> Value {
     json!({"supportedConfigs": [{"group": GROUP, "resource": "addontemplates"}]})
 }
 
-/// Has the placement `p` select `c1`, and `q` select `c2`.
+/// Makes the placement `p` select `c1`, and `q` select `c2`.
 pub(super) fn place(caches: &mut Caches) {
     let placement = |name: &str| {
         let satisfied = json!({"type": "PlacementSatisfied", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
@@ -69,8 +69,8 @@ pub(super) fn place(caches: &mut Caches) {
     replace::<PlacementDecision>(caches, &[decision("p", "c1"), decision("q", "c2")]);
 }
 
-/// Returns the hub as its caches know it, after the agent set the status of its add-on to `assigned`;
-/// `configs` are in the spec of that add-on, and `status` is that of the ClusterManagementAddOn.
+/// Returns the hub's caches after the agent set the status of its add-on to `assigned`. `configs` are in the spec
+/// of that add-on, and `status` is the ClusterManagementAddOn's status.
 fn hub(assigned: &str, configs: &Value, status: &Value) -> Caches {
     let mut caches = Caches::default();
     let cluster = "system:open-cluster-management:c1";
@@ -87,7 +87,7 @@ fn hub(assigned: &str, configs: &Value, status: &Value) -> Caches {
     caches
 }
 
-/// Returns the authority that signs for the agent. The template `narrow` does not allow its request.
+/// Returns the CA that signs for the agent. The template `narrow` does not allow its request.
 fn authority(caches: &Caches) -> Option<String> {
     let labels = json!({"open-cluster-management.io/cluster-name": "c1", "open-cluster-management.io/addon-name": "a"});
     let request: CertificateSigningRequest = serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! Ten thousand clusters with an add-on, ten thousand changes of decisions at once, and a cluster that
+//! Tests ten thousand clusters with an add-on, ten thousand simultaneous changes of decisions, and a cluster that
 //! changes every second.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ fn hub() -> MemoryHub {
     hub_with(register, fleet())
 }
 
-/// Returns the number of keys that wait.
+/// Returns the number of waiting keys.
 fn waiting(hub: &MemoryHub) -> usize {
     hub.dispatcher.controllers().map(|info| info.depth).sum()
 }
@@ -98,7 +98,7 @@ fn fleet() -> Vec<Value> {
     objects
 }
 
-/// Returns a placement of no cluster, and the controller and key that plan it.
+/// Returns a placement without clusters, and the controller and key that plan it.
 fn another(name: &str) -> (Object, String) {
     let object = placement(name, json!({"flaps": "never"}));
     (Object::from_value(object).unwrap(), format!("placement ns/{name}"))
@@ -131,7 +131,7 @@ fn ten_thousand_clusters_and_ten_thousand_changes_of_decisions_cost_one_plan_of_
     let (other, planned) = another("other");
     hub.put(other);
     let flood = advance_a_second(&mut hub);
-    // The new placement creates a list of decisions and fills it.
+    // The new placement creates and fills a list of decisions.
     let writes = BTreeMap::from([("Placement".to_owned(), 1), ("PlacementDecision".to_owned(), 2)]);
     assert!(flood.plans.contains_key(&planned), "no key starves: {flood:?}");
     assert!(flood.plans.iter().all(|(key, plans)| *plans == 1 || *key == planned), "{flood:?}");

@@ -1,4 +1,4 @@
-//! The memory that controllers keep of a fleet between two plans changes no plan.
+//! Tests that the state that controllers keep between plans does not affect any plan.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ const WORK: &str = "work.open-cluster-management.io";
 const CLUSTERS: u64 = 8;
 const PLACEMENTS: [&str; 3] = ["p", "q", "r"];
 
-/// Plans what is due and writes it, and compares every plan with the one that the objects alone give. In
-/// `permille` of 1,000 cases a write fails.
+/// Runs and writes due plans, and compares each plan with one from the objects alone. Writes fail in `permille` of
+/// 1,000 cases.
 fn settle(hub: &mut MemoryHub, random: &mut Random, permille: u32) {
     loop {
         let (commands, now) = (hub.dispatcher.due(hub.now), hub.now);
@@ -78,7 +78,7 @@ fn cluster(name: &str, available: &str, since: Timestamp) -> Value {
     })
 }
 
-/// Returns a placement that says that it selects a number of clusters.
+/// Returns a placement that reports this number of selected clusters.
 fn placement(name: &str, selected: usize) -> Value {
     json!({
         "apiVersion": format!("{CLUSTER}/v1beta1"), "kind": "Placement",
@@ -90,7 +90,7 @@ fn placement(name: &str, selected: usize) -> Value {
     })
 }
 
-/// Returns the page of a decision group.
+/// Returns the PlacementDecision of a decision group.
 fn page(placement: &str, group: u64, clusters: &[String]) -> Value {
     let decisions: Vec<Value> =
         clusters.iter().map(|name| json!({"clusterName": name, "reason": ""})).collect();
@@ -108,7 +108,7 @@ fn page(placement: &str, group: u64, clusters: &[String]) -> Value {
     })
 }
 
-/// Returns a random set of ours.
+/// Returns a random set with our label.
 fn set(random: &mut Random) -> Value {
     let progressive = json!({"type": "Progressive", "progressive": {
         "mandatoryDecisionGroups": [{"groupName": "canary"}], "maxConcurrency": "50%",
@@ -151,7 +151,7 @@ fn policy(random: &mut Random) -> Value {
     })
 }
 
-/// Returns a work as OCM's controller makes it.
+/// Returns a work as OCM's controller creates it.
 fn foreign_work(cluster: String, random: &mut Random) -> Value {
     let labels = json!({
         (format!("{WORK}/manifestworkreplicaset")): "ns.s",
@@ -191,7 +191,7 @@ fn report(hub: &mut MemoryHub, random: &mut Random) {
     hub.patch("ManifestWork", &key, &json!({"status": {"conditions": conditions}}));
 }
 
-/// Changes what a placement selects; sometimes its pages do not agree with its status.
+/// Changes the clusters that a placement selects. Sometimes its decisions do not match its status.
 fn decide(hub: &mut MemoryHub, random: &mut Random) {
     let of = PLACEMENTS[random.below(3) as usize];
     if random.chance(100) {
@@ -207,7 +207,7 @@ fn decide(hub: &mut MemoryHub, random: &mut Random) {
     put(hub, placement(of, selected + usize::from(random.chance(100))));
 }
 
-/// Has a kind wait for its next list, which may leave objects out.
+/// Makes a kind wait for its next list, which may leave objects out.
 fn relist(hub: &mut MemoryHub, random: &mut Random) {
     let name = ["ManifestWork", "ManagedCluster", "PlacementDecision"][random.below(3) as usize];
     let kinds: Vec<_> = hub.kinds.iter().filter(|kind| kind.gvk.kind == name).cloned().collect();
@@ -295,7 +295,7 @@ fn the_plan_of_a_set_is_that_of_the_objects_alone_after_any_history() {
     }
 }
 
-/// Reports an add-on on a cluster, which runs what it is assigned or not.
+/// Reports whether an add-on on a cluster runs its assigned configurations.
 fn report_add_on(hub: &mut MemoryHub, cluster: &str, has_arrived: bool) {
     let key = Key::namespaced(cluster, "a");
     let mut addon = hub.objects[&("ManagedClusterAddOn".to_owned(), key)].clone().into_value();

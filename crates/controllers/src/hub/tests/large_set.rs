@@ -1,4 +1,4 @@
-//! A ManifestWorkReplicaSet on a large fleet.
+//! Tests a ManifestWorkReplicaSet on a large fleet.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn name(i: usize) -> String {
     format!("cluster-{i:05}")
 }
 
-/// Returns a set on a placement that selects the whole fleet.
+/// Returns a set with a placement that selects the whole fleet.
 fn objects() -> Vec<Value> {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
     let set = json!({

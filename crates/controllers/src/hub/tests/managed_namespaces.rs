@@ -13,7 +13,7 @@ fn set(name: &str, selector: Value, namespaces: &[&str]) -> ManagedClusterSet {
         "spec": {"clusterSelector": selector, "managedNamespaces": namespaces}}))
 }
 
-/// Returns the list that a cluster of the set `team` gets, where the status has this one.
+/// Returns the new list of a cluster in the set `team` whose status has the list `held`.
 fn list_for(sets: Vec<ManagedClusterSet>, held: Value) -> Value {
     let mut caches = Caches::default();
     let labels = json!({"cluster.open-cluster-management.io/clusterset": "team"});

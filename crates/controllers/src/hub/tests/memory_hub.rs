@@ -1,4 +1,4 @@
-//! A hub in memory, whose only client is a dispatcher.
+//! An in-memory hub whose only client is a dispatcher.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl MemoryHub {
         Self { dispatcher, objects, now, kinds: Vec::new(), version: 1 }
     }
 
-    /// Writes an object as another client does.
+    /// Writes an object as another client would.
     pub(crate) fn put(&mut self, object: Object) {
         let object = self.store(object);
         for kind in self.kinds.iter().filter(|watched| watched.gvk == object.gvk()) {
@@ -36,13 +36,13 @@ impl MemoryHub {
         }
     }
 
-    /// Changes an object as another client does.
+    /// Patches an object as another client would.
     pub(crate) fn patch(&mut self, kind: &str, key: &Key, patch: &Value) {
         let object = self.merged(kind, key, patch);
         self.put(object);
     }
 
-    /// Deletes an object, if there is one.
+    /// Deletes an object, if it exists.
     pub(crate) fn delete(&mut self, kind: &str, key: &Key) {
         let Some(object) = self.objects.remove(&(kind.to_owned(), key.clone())) else { return };
         self.version += 1;
@@ -52,7 +52,7 @@ impl MemoryHub {
         }
     }
 
-    /// Does what a command asks for; returns the object that it wrote.
+    /// Executes a command. Returns the object that it wrote.
     pub(crate) fn execute(&mut self, command: Command) -> Option<Object> {
         match command {
             Command::Decide(decision) => self.dispatcher.decided(decision.run(), self.now),
@@ -105,7 +105,7 @@ impl MemoryHub {
         Object::from_value(object).unwrap()
     }
 
-    /// Stores an object in a new version.
+    /// Stores an object with a new resource version.
     fn store(&mut self, mut object: Object) -> Object {
         self.version += 1;
         object.metadata_mut().insert("resourceVersion".into(), self.version.to_string().into());

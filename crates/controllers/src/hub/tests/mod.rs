@@ -1,4 +1,4 @@
-//! Tests of several controllers of the hub.
+//! Tests that involve several controllers of the hub.
 
 mod addon_deletion;
 mod addon_registration;

@@ -1,4 +1,4 @@
-//! The order in which clusters lose an add-on where the policy rolls removals out.
+//! Tests the order in which clusters lose an add-on if the policy rolls out removals.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,17 @@ use super::addon_removal::{Fleet, addon, decided, names, silent, terminating};
 use crate::hub::addon_removal::AddOnDeletion;
 use api::names::{DECISION_GROUP_INDEX_LABEL, PLACEMENT_LABEL};
 
-/// The decision groups of a placement; the first one is the canary.
+/// The decision groups of a placement. The first one is the canary.
 const GROUPS: &[&[&str]] = &[&["c3"], &["c1", "c2", "c4"]];
 
-/// Returns the canary, and then some clusters at a time.
+/// Returns a strategy with the canary first, and then a limited number of clusters at a time.
 fn progressive(concurrency: Value) -> Value {
     let canary = json!({"groupIndex": 0});
     let options = json!({"mandatoryDecisionGroups": [canary], "maxConcurrency": concurrency});
     json!({"type": "Progressive", "progressive": options})
 }
 
-/// Has a placement with these groups install the add-on by a strategy.
+/// Makes a placement with these groups install the add-on with a strategy.
 fn place(fleet: &mut Fleet, strategy: &Value, groups: &[&[&str]]) {
     let placement = json!({"namespace": "default", "name": "p", "rolloutStrategy": strategy});
     let install = json!({"type": "Placements", "placements": [placement]});
@@ -32,7 +32,7 @@ fn place(fleet: &mut Fleet, strategy: &Value, groups: &[&[&str]]) {
     fleet.decisions = groups.iter().enumerate().map(page).collect();
 }
 
-/// Returns five clusters with the add-on, whose removal is rolled out; the fifth is in no group.
+/// Returns five clusters with the add-on, whose removal is rolled out. The fifth is in no group.
 fn five(removal_budget: &Value) -> Fleet {
     let policy = json!({"removalBudget": removal_budget, "rollOut": "InstallAndContent"});
     let mut fleet = Fleet::new(["c1", "c2", "c3", "c4", "c5"].map(addon).into(), &policy);
@@ -40,7 +40,7 @@ fn five(removal_budget: &Value) -> Fleet {
     fleet
 }
 
-/// Begins the deletion of the add-on of one of the clusters.
+/// Starts the deletion of one cluster's add-on.
 fn lose(fleet: &mut Fleet, cluster: usize) {
     fleet.addons[cluster] = terminating(fleet.addons[cluster].take());
 }

@@ -1,4 +1,4 @@
-//! Rollouts on placements whose decisions are not complete.
+//! Tests rollouts on placements with incomplete decisions.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -19,7 +19,7 @@ use api::work::v1alpha1::ManifestWorkReplicaSet;
 use object::{Key, Kind, hex};
 use reconcile::{Caches, Controller, Plan, Site};
 
-/// Replaces all objects of a kind. Another object has another version.
+/// Replaces all objects of a kind. A changed object gets a new resource version.
 fn replace<K: Kind>(caches: &mut Caches, objects: impl IntoIterator<Item = Value>) {
     let typed = objects.into_iter().map(|mut object| {
         object["metadata"]["resourceVersion"] = json!(hex(object.to_string()));
@@ -32,13 +32,13 @@ fn placement(name: &str, status: Value) -> Value {
     json!({"metadata": {"namespace": "ns", "name": name}, "spec": {}, "status": status})
 }
 
-/// Returns the status of a placement that has decided.
+/// Returns the status of a placement with complete decisions.
 fn decided(clusters: usize) -> Value {
     let scheduled = json!({"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"});
     json!({"numberOfSelectedClusters": clusters, "conditions": [scheduled]})
 }
 
-/// Returns the page of a group with one cluster.
+/// Returns the PlacementDecision of a group with one cluster.
 fn page(placement: &str, index: usize, group: &str, cluster: &str) -> Value {
     let labels = json!({PLACEMENT_LABEL: placement, DECISION_GROUP_INDEX_LABEL: index.to_string(), DECISION_GROUP_NAME_LABEL: group});
     json!({
@@ -85,7 +85,7 @@ fn hub(placements: &[&str]) -> Caches {
     caches
 }
 
-/// Returns the clusters on which the set and the add-on begin.
+/// Returns the clusters on which the set and the add-on start.
 fn begins(caches: &Caches) -> Vec<String> {
     let now = Timestamp::UNIX_EPOCH;
     let set = ReplicaSetController::plan(&Key::namespaced("ns", "s"), caches, now).unwrap();

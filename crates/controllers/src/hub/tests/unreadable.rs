@@ -1,4 +1,4 @@
-//! An object that cannot be read is not absent, and delays no other object.
+//! Tests that an unreadable object does not count as absent, and delays no other object.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -31,14 +31,14 @@ fn typed<K: Kind>(mut object: Value) -> K {
     serde_json::from_value(object).unwrap()
 }
 
-/// Makes an object unreadable, whether or not it was read before.
+/// Makes an object unreadable, even if it was read before.
 pub(super) fn refuse<K: Kind>(caches: &mut Caches, key: Key) {
     let refused = Unreadable { key, labels: Some([].into()), why: "spec: not a map".into() };
     caches.apply::<K>(Site::Hub, Delta::Unreadable(refused));
 }
 
-/// Returns a fleet on which a placement selects every cluster; of `c2` not the cluster and of `c3` not the
-/// add-on can be read.
+/// Returns a fleet with a placement that selects every cluster. The cluster `c2` and the add-on on `c3` are
+/// unreadable.
 fn fleet() -> Caches {
     let strategy = json!({"type": "Placements", "placements": [{"namespace": "default", "name": "fleet", "rolloutStrategy": {"type": "Progressive", "progressive": {}}}]});
     let config = json!({"group": "g", "resource": "configs", "defaultConfig": {"name": "d"}});
@@ -200,7 +200,7 @@ fn an_add_on_or_a_placement_that_cannot_be_read_holds_back_no_other() {
     assert!(own.unwrap_err().to_string().contains("not a map"), "it waits itself");
 }
 
-/// Asks for the list of the clusters of the placement.
+/// Requests the list of the placement's clusters.
 fn ask_for_list(caches: &mut Caches) {
     let key = Key::namespaced("default", "fleet");
     let mut placement = Placement::clone(&caches.get::<Placement>(&key).unwrap().unwrap());

@@ -1,4 +1,4 @@
-//! A change wakes the keys that it concerns, and no others.
+//! Tests that a change wakes only the keys that it affects.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use reconcile::{Dispatcher, Register as _};
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const ADDON: &str = "addon.open-cluster-management.io";
 
-/// Returns a hub at rest.
+/// Returns a settled hub.
 fn hub(register: impl FnOnce(&mut Dispatcher), objects: Vec<Value>) -> MemoryHub {
     let mut hub = hub_with(register, objects);
     while !advance_a_second(&mut hub).plans.is_empty() {}

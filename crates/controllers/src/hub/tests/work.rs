@@ -1,4 +1,4 @@
-//! A hub in memory with controllers of the operator, and its work in a second.
+//! An in-memory hub with controllers of the operator, and the work that it does in a second.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::memory_hub::MemoryHub;
 use reconcile::{Command, Dispatcher, DispatcherLimits};
 
-/// The reconciliations, by controller and key, and the writes, by kind.
+/// The reconciliations by controller and key, and the writes by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) plans: BTreeMap<String, usize>,
     pub(crate) writes: BTreeMap<String, usize>,
 }
 
-/// Returns a hub with controllers of the operator, which take the changes of 50 ms together.
+/// Returns a hub with controllers of the operator, which coalesce changes within 50 ms.
 pub(crate) fn hub_with(register: impl FnOnce(&mut Dispatcher), objects: Vec<Value>) -> MemoryHub {
     let limits = DispatcherLimits { coalesce: SignedDuration::from_millis(50), computations: 1 };
     let mut dispatcher = Dispatcher::new(limits, false);
@@ -23,7 +23,7 @@ pub(crate) fn hub_with(register: impl FnOnce(&mut Dispatcher), objects: Vec<Valu
     MemoryHub::new(dispatcher, objects)
 }
 
-/// Lets a second pass, and plans and writes what is due in it.
+/// Advances the clock by a second, and runs and writes the plans that are due.
 pub(crate) fn advance_a_second(hub: &mut MemoryHub) -> Work {
     let mut work = Work::default();
     for _ in 0..10 {

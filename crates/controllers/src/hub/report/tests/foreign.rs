@@ -1,4 +1,4 @@
-//! Branches that others follow, objects of others, and other ConfigRepos.
+//! Tests branches that others follow, objects of others, and other ConfigRepos.
 
 use super::*;
 use api::names::CONFIG_REPO_ANNOTATION;
@@ -28,7 +28,7 @@ fn a_report_to_the_branch_that_a_neighbour_follows_is_refused() {
         assert_eq!(reported(&world), ("True".into(), "Pushed".into()), "{url}");
         assert_eq!(told(&mut world), ["Normal Pushed"], "{url}");
     }
-    // A tenant does not stop the reports of others.
+    // A tenant cannot stop the reports of others.
     let mut world = world(json!({"url": "https://git.example/other"}));
     let tenant = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}});
     world.apply(object(tenant)).unwrap();
@@ -38,7 +38,7 @@ fn a_report_to_the_branch_that_a_neighbour_follows_is_refused() {
     assert_eq!(reported(&world), ("True".into(), "Pushed".into()));
 }
 
-/// The annotation alone says nothing: a tenant or the agent of a cluster can write it.
+/// The annotation alone proves nothing: a tenant or the agent of a cluster can write it.
 #[test]
 fn an_object_is_not_reported_because_it_names_the_repository() {
     let mut world = world(json!({}));
