@@ -1,4 +1,4 @@
-//! The trait that the author of an add-on implements.
+//! The trait that add-on authors implement.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub trait AddOn: Send + Sync + 'static {
 
 /// The settings of an add-on other than its objects.
 pub struct AddOnOptions {
-    /// How the health of the add-on is determined.
+    /// The source of the add-on's health.
     pub health: HealthProber,
     /// Permissions of the agent on the hub, in the namespace of its cluster; `None` if the agent has no identity
     /// on the hub. The manager can only grant permissions that it has itself.
@@ -83,7 +83,7 @@ pub enum HubRole {
     },
 }
 
-/// How the health of an add-on is determined.
+/// The source of an add-on's health.
 pub enum HealthProber {
     /// The agent renews a Lease on its cluster ([`agent::run`](crate::agent::run)), and the registration agent
     /// of the cluster reports it.
@@ -114,7 +114,7 @@ pub struct Signer {
 /// Returns the reason that the request is not signed; it stays open.
 pub type SignFn = fn(&CertificateSigningRequest, Timestamp) -> Result<Vec<u8>, String>;
 
-/// An add-on on one cluster, as the hub has it.
+/// An add-on on one cluster, as stored on the hub.
 pub struct Installation<'a> {
     /// The ManagedClusterAddOn.
     pub addon: &'a ManagedClusterAddOn,

@@ -89,10 +89,7 @@ pub(crate) fn assigned(
     Ok(typed.map_or(Assigned::Waits, |config| Assigned::Content(Box::new(config.spec))))
 }
 
-/// Adds the values of the add-on's annotation, which override those of the configuration.
-///
-/// # Errors
-/// Fails if the annotation is not a JSON object of strings.
+/// Adds the values of the add-on's annotation, which override the configuration's values.
 pub(crate) fn with_values(
     mut config: AddOnDeploymentConfigSpec,
     addon: &ManagedClusterAddOn,

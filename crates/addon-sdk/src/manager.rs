@@ -23,7 +23,7 @@ pub struct ManagerOptions {
     /// The namespace of the Lease, which is named `<add-on>-manager`. Without a namespace there must be only one
     /// manager.
     pub lease_namespace: Option<String>,
-    /// The address that serves `/livez`, `/readyz` and `/metrics`.
+    /// The address for `/livez`, `/readyz` and `/metrics`.
     pub listen: Option<SocketAddr>,
 }
 

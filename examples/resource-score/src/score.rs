@@ -17,9 +17,9 @@ use reconcile::{Action, Controller, Plan, Query, Read, Site, StatusWrite, View, 
 
 use crate::addon::ResourceScore;
 
-/// How long a score is valid.
+/// Validity period of a score.
 const VALID: SignedDuration = SignedDuration::from_mins(5);
-/// How long before its expiry a score is renewed.
+/// Time before its expiry at which a score is renewed.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(2);
 /// The scores and their resources.
 ///

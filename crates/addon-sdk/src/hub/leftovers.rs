@@ -17,7 +17,7 @@ use reconcile::{Action, Plan, Query, Read, View};
 /// Deletes the works, and revokes the permissions once the works are gone. An agent that does not delete its works
 /// still loses its permissions after a while.
 ///
-/// Asks the API server if the add-on exists, because a list may not contain it.
+/// Asks the API server whether the add-on exists, because a list may not contain it.
 pub(super) fn delete(key: &Key, view: &impl View, now: Timestamp) -> Read<Plan> {
     let mut plan = Plan::nothing();
     let here = view.list::<ManifestWork>(Query::label(ADDON_NAME_LABEL, &key.name).within(&key.namespace))?;

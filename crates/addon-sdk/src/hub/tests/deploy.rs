@@ -8,7 +8,6 @@ fn plan(world: &World) -> Plan {
     DeployController::<Demo>::plan(&Key::namespaced("c1", "a"), &world.caches(), NOW).unwrap()
 }
 
-/// Returns the works that a plan applies.
 fn works(plan: &Plan) -> Vec<Value> {
     let work = |action: &Action| match action {
         Action::Apply { object, .. } if object.kind() == "ManifestWork" => Some(object.clone().into_value()),

@@ -137,7 +137,7 @@ impl Hub {
     }
 }
 
-/// The agent waits for this very request, and makes no other.
+/// The agent waits for this request and makes no other.
 #[test]
 fn a_request_that_came_first_is_approved_when_its_cluster_is_accepted_and_has_the_addon() {
     let World { cluster: accepted, addon, .. } = World::new(&[]);
