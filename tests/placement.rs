@@ -1,6 +1,5 @@
-//! The operator in place of OCM's placement controller: `wheelwright operator
-//! --controllers=placement,clusterset,clustersetbinding` on a real API server that serves OCM's cluster kinds but
-//! none of ours.
+//! The operator in place of OCM's placement controller, on a real API server that serves OCM's cluster kinds but
+//! none of ours: `wheelwright operator --controllers=placement,clusterset,clustersetbinding`.
 
 use std::path::Path;
 
