@@ -164,7 +164,7 @@ pub trait View {
         }
     }
 
-    /// Returns the state of the repository that a `ConfigRepo` names; `None` before the first fetch ends.
+    /// Returns the state of the repository of a `ConfigRepo`; `None` before the first fetch ends.
     fn source(&self, repo: &Key) -> Option<Arc<Source>>;
 
     /// Returns the settings of the process: one value of a type, which never changes while the process runs.

@@ -41,7 +41,7 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// A scalar with its text as it was written.
+/// A scalar with its text as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
     /// The text, without quotes and escapes.

@@ -104,7 +104,7 @@ pub(crate) fn set_of(value: &Value, at: Position<'_>) -> FieldSet {
     set
 }
 
-/// Returns the difference from `old` to `new`.
+/// Compares `old` with `new`.
 pub fn compare(old: &Value, new: &Value, at: Position<'_>) -> Comparison {
     let mut comparison = Comparison::default();
     let mut path = Vec::new();

@@ -128,7 +128,7 @@ impl LastWrites {
     }
 }
 
-/// Returns the failure of a reconciliation whose writes repeat those before.
+/// Returns the failure of a reconciliation that repeats the writes before it.
 fn failure() -> Failure {
     let message =
         "the API server stored other values than were written, as with a mutating webhook of others";
