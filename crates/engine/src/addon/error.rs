@@ -11,7 +11,7 @@ pub enum AddOnError {
     Snapshot {
         /// The name of the snapshot.
         name: String,
-        /// The message of serde.
+        /// The message from serde.
         why: String,
     },
     /// The template uses an undefined variable.

@@ -86,8 +86,8 @@ impl<'a> Target<'a> {
         Self { addon, configs, place: Place::Managed, cluster: addon.namespace() }
     }
 
-    /// Returns the metadata for a work on the cluster. In other namespaces, where an owner reference is not
-    /// possible, a label names the namespace of the add-on.
+    /// Returns the metadata for a work on the cluster. An owner reference cannot cross namespaces, so works in
+    /// other namespaces have a label with the namespace of the add-on.
     pub(super) fn metadata(&self, name: String) -> ObjectMeta {
         let Self { addon, configs: _, place: _, cluster } = self;
         let is_elsewhere = *cluster != addon.namespace();
@@ -168,7 +168,7 @@ pub fn addon_of(work: &ManifestWork) -> Option<Key> {
 /// The removal of works when their add-on is deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorksEnd<'a> {
-    /// The works to delete.
+    /// The works to delete now.
     pub delete: Vec<&'a ManifestWork>,
     /// The time until which the deletion waits for an agent to remove works; `None` if it does not wait.
     pub until: Option<Timestamp>,

@@ -26,7 +26,7 @@ pub const JOB_FINALIZERS: [&str; 2] = [ADDON_PRE_DELETE, HOSTING_PRE_DELETE_FINA
 /// The desired works for one part of an add-on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddOnPart {
-    /// The part.
+    /// The part of the add-on.
     pub place: Place,
     /// The works that deploy the part.
     pub works: Vec<ManifestWork>,

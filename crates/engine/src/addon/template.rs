@@ -31,13 +31,13 @@ const SHOWN: usize = 200;
 /// The input for rendering the manifests of one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateInput<'a> {
-    /// Name of the add-on.
+    /// The name of the add-on.
     pub addon: &'a str,
-    /// Name of the cluster.
+    /// The name of the cluster.
     pub cluster: &'a str,
-    /// The template, as the rollout assigned it.
+    /// The template that the rollout assigned.
     pub template: &'a AddOnTemplateSpec,
-    /// The deployment configuration, as the rollout assigned it.
+    /// The deployment configuration that the rollout assigned.
     pub config: Option<&'a AddOnDeploymentConfigSpec>,
     /// The registries annotation of the cluster. Registries in the configuration take precedence.
     pub registries: Option<&'a str>,
@@ -57,7 +57,7 @@ pub enum TemplateError {
     /// The registries annotation of the cluster is not JSON.
     #[error("the annotation open-cluster-management.io/image-registries of the cluster is invalid: {0}")]
     Registries(String),
-    /// A container identifier of the resource requirements is invalid.
+    /// A container identifier in the resource requirements is invalid.
     #[error("invalid ContainerID: {0}")]
     ContainerId(String),
     /// The proxy certificates are not base64.
@@ -78,7 +78,7 @@ pub enum TemplateError {
         workload: String,
         /// The field.
         field: &'static str,
-        /// What the field should be.
+        /// The expected value.
         wanted: &'static str,
     },
     /// A registration of type CustomSigner has no signer.
@@ -232,7 +232,7 @@ fn decoration(
         node_placement,
         proxy_config,
         resource_requirements,
-        // `variables` and `install_namespace` read these.
+        // Other functions read these: `variables` and `install_namespace`.
         customized_variables: _,
         agent_install_namespace: _,
         unknown: _,

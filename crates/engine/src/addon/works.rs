@@ -129,8 +129,8 @@ fn fence(workload: &mut Object, address: &str) {
     }
 }
 
-/// Returns condition rules for all objects with a health that have no other rules, then the workload probes
-/// merged with the author's rules for the same objects, then the author's other rules.
+/// Returns the configurations of a work's manifests: condition rules for objects other than workloads, then the
+/// workload probes merged with the author's rules for the same objects, then the author's other rules.
 fn manifest_configs(manifests: &[Object], user: &[ManifestConfigOption]) -> Vec<ManifestConfigOption> {
     let paths = FENCE.iter().chain(&CAUSES).map(|(name, path)| JsonPath {
         name: (*name).into(),

@@ -42,7 +42,7 @@ pub(super) enum Meaning {
     Failed,
 }
 
-/// One check of a kind.
+/// A check for a kind.
 struct Check {
     meaning: Meaning,
     /// An expression over `object`. It may read fields that exist only if all earlier checks are false.
@@ -146,7 +146,7 @@ struct Table {
 
 /// The number of replicas in the spec.
 const REPLICAS: &str = "(has(object.spec.replicas) ? object.spec.replicas : 1)";
-/// People delete the old pods.
+/// With the strategy OnDelete, people delete the old pods.
 const ON_DELETE: &str = "has(object.spec.updateStrategy) && has(object.spec.updateStrategy.type) && \
     object.spec.updateStrategy.type == 'OnDelete'";
 const PARTITION: &str = "(has(object.spec.updateStrategy) && has(object.spec.updateStrategy.rollingUpdate) && \

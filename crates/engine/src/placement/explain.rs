@@ -42,7 +42,7 @@ pub struct Explanation {
     pub number_of_clusters: Option<usize>,
     /// The conditions: type, status, reason and message.
     pub conditions: Vec<String>,
-    /// Every cluster, by name.
+    /// The explanations of all clusters, by name.
     pub clusters: Vec<ClusterExplanation>,
 }
 
@@ -52,7 +52,7 @@ pub struct Explanation {
 pub struct Filtered {
     /// The filters up to this point.
     pub name: String,
-    /// The clusters.
+    /// The names of the clusters.
     pub filtered_clusters: Vec<String>,
 }
 

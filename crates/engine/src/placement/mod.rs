@@ -6,10 +6,10 @@
 //! | stage | file | question |
 //! |---|---|---|
 //! | filter | [`filter`] | which clusters are feasible? |
-//! | prioritize | `rank` with the rows of `prioritizer` | in which order? |
-//! | select | `select`, `spread`, `removal` | which are decided, and which leave? |
+//! | prioritize | `rank`, `prioritizer` | in which order? |
+//! | select | `select`, `spread`, `removal` | which are selected, and which leave? |
 //! | group | `layout` | which cluster is in which slice of which decision group? |
-//! | publish | [`publish`], `status`, `events` | which writes lead there? |
+//! | publish | [`publish`], `status`, `events` | which writes are needed? |
 //!
 //! [`schedule`] runs all stages over all clusters. An [`IncrementalSchedule`] caches the results of the first
 //! three stages for one placement and computes only what changed. It must give the same results, and the tests

@@ -31,9 +31,9 @@ pub struct Schedule {
 pub struct PlacementEvent {
     /// True if a person should look.
     pub is_warning: bool,
-    /// The reason.
+    /// The reason, in CamelCase.
     pub reason: &'static str,
-    /// The action.
+    /// The action, in CamelCase.
     pub action: &'static str,
     /// The name of the decision that was written.
     pub decision: String,

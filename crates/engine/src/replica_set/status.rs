@@ -21,7 +21,7 @@ use object::text::clip;
 /// The progress of a set on one placement.
 #[derive(Debug)]
 pub struct PlacementProgress<'a> {
-    /// Name of the placement.
+    /// The name of the placement.
     pub name: &'a str,
     /// True if the placement exists.
     pub exists: bool,

@@ -32,7 +32,7 @@ pub struct WorkloadCluster {
     /// True if the cluster reports an error about its assignment in any state, such as a rejected object or a
     /// crashing pod.
     pub reports_error: bool,
-    /// Name of the cluster.
+    /// The name of the cluster.
     pub name: String,
     /// The reason that the workload is not done or does not work. The text comes from the cluster and must be
     /// escaped.

@@ -364,7 +364,7 @@ fn wait_ends(state: &ClusterState) -> Option<Timestamp> {
     }
 }
 
-/// Returns the approval token that lets a stage start with a revision.
+/// Returns the token that approves the start of a stage with a revision.
 pub(super) fn approval_token(revision: &Hash, stage: &str) -> String {
     format!("{revision}/{stage}")
 }

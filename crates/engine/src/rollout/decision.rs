@@ -70,8 +70,8 @@ pub struct Assignment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
-    /// The name of the group. `rest` contains the clusters outside the mandatory groups of a Progressive
-    /// strategy, and `all` those of an All strategy.
+    /// The name of the group. A Progressive strategy puts clusters outside the mandatory groups into `rest`, and
+    /// an All strategy puts all clusters into `all`.
     pub name: String,
     /// True if the stage consists of mandatory groups.
     pub mandatory: bool,

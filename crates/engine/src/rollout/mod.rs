@@ -8,7 +8,7 @@
 //! these promises and checks decisions against them. [`IncrementalRollout`] gives the same results at a cost
 //! proportional to the changes.
 //!
-//! # For callers
+//! # Instructions for callers
 //!
 //! - Write [`Assignment::assigned`](decision::Assignment::assigned) if it differs from the hash that the cluster
 //!   runs, with the time. It is the hash that a cluster runs from now on: the wanted one, the previous one, or

@@ -96,7 +96,7 @@ enum ExpectedState {
     Skipped,
 }
 
-/// A cluster of a stage.
+/// A cluster in a stage.
 struct Member<'a> {
     name: &'a str,
     cluster: Option<&'a Cluster>,
@@ -225,7 +225,7 @@ impl<'a> Checker<'a> {
         self.members().filter_map(|member| member.cluster)
     }
 
-    /// Puts every cluster of a group into its stage.
+    /// Assigns every cluster of a group to its stage.
     fn lay_out(&mut self, strategy: Option<&Strategy>, known: &BTreeMap<&str, &'a Cluster>) {
         let mut groups: BTreeMap<&GroupKey, Vec<Member<'a>>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
@@ -545,7 +545,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns the report of a cluster about a hash, and its time.
+/// Returns the report of a cluster on a hash, and its time.
 fn known_of(cluster: &Cluster, hash: &Hash) -> (Option<Report>, Option<Timestamp>) {
     let health = cluster.health.as_ref().filter(|health| health.of == *hash);
     let since = [health.and_then(|health| health.since), cluster.runs_since].into_iter().flatten().max();

@@ -135,7 +135,7 @@ pub(crate) fn first_within(
 }
 
 /// The order in which clusters lose their content: by placement, in the stages of its strategy. Clusters outside
-/// all stages have a separate limit.
+/// all stages come last.
 ///
 /// A stage starts when the decided removals of the earlier stages are complete. There is no soak, because a
 /// cluster that has lost its content reports nothing about it.

@@ -13,7 +13,7 @@ use object::duration;
 pub enum Size {
     /// The number of clusters.
     Count(u32),
-    /// The percentage of clusters, rounded up as OCM does.
+    /// The percentage of clusters, rounded up as in OCM.
     Percent(u32),
     /// The smaller of a number and a percentage, combined from two policies.
     Least {

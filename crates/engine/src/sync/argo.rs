@@ -21,7 +21,7 @@ const MAX_LABEL: usize = 63;
 /// The field managers of Argo CD: the current one, and the one before version 2.4.
 const MANAGERS: [&str; 2] = ["argocd-controller", "argocd-application-controller"];
 
-/// How Argo CD tracks an object.
+/// The method with which Argo CD tracks an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracking {
     /// By the annotation. Argo CD then ignores the label.

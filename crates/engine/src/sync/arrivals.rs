@@ -8,7 +8,7 @@ use crate::order::{PERMISSIONS, ROOM};
 use crate::registration::rbac::RBAC;
 use object::ObjectRef;
 
-/// What the API server gets with the writes of a commit.
+/// The prerequisites of other objects that a commit creates or changes.
 pub(super) struct Arrivals<'a> {
     /// The groups and kinds of new or changed definitions.
     kinds: BTreeSet<(&'a str, &'a str)>,

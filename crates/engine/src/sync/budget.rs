@@ -26,7 +26,7 @@ const HASH: (&str, usize) = ("2456789bcdfghkmt", 10);
 pub struct Budget {
     /// The number of objects.
     pub objects: usize,
-    /// Percentage of the inventory, rounded down.
+    /// The percentage of the inventory, rounded down.
     pub percent: usize,
     /// The length of the window. Without a window, each commit counts separately.
     pub window: SignedDuration,

@@ -59,7 +59,7 @@ pub struct Claimant {
     pub is_forbidden: bool,
 }
 
-/// The settings of the user of a ConfigRepo.
+/// The settings that a ConfigRepo's user makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPolicy {
     /// The rule for objects that were created by others.

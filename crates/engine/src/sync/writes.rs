@@ -38,7 +38,7 @@ impl Terminating {
 pub struct Unhealthy {
     /// The object.
     pub object: ObjectRef,
-    /// Its health.
+    /// The health of the object.
     pub health: ObjectHealth,
 }
 
@@ -47,7 +47,7 @@ pub struct Unhealthy {
 pub struct Apply<'a> {
     /// The object.
     pub desired: &'a DesiredObject,
-    /// Its stage.
+    /// The stage of the object.
     pub stage: u8,
     /// True if the hub has no object of this name.
     pub is_new: bool,
@@ -196,7 +196,7 @@ impl SyncPlan<'_> {
 pub struct Deletion {
     /// The object.
     pub target: ObjectRef,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: String,
     /// True if a person approved that clusters lose an add-on or work with it.
     pub is_approved: bool,
@@ -207,7 +207,7 @@ pub struct Deletion {
 pub struct HandOver {
     /// The object.
     pub target: ObjectRef,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: String,
     /// The new owner; `None` for the Argo CD application that tracks the object.
     pub to: Option<Key>,

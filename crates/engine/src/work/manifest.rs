@@ -145,7 +145,7 @@ impl Wanted {
                 feedback_rules,
                 update_strategy,
                 condition_rules,
-                // Every object is watched.
+                // The scrape type is irrelevant, because every object is watched.
                 feedback_scrape_type: _,
                 unknown: _,
             } = config;

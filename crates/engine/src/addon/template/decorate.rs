@@ -21,7 +21,7 @@ use object::Object;
 use object::pattern::compile_within;
 use object::text::clip;
 
-/// The directory where the hub kubeconfig of an add-on is mounted.
+/// The mount path of an add-on's hub kubeconfig.
 pub(crate) const HUB_KUBECONFIG_PATH: &str = "/managed/hub-kubeconfig";
 /// The maximum size of a configuration's compiled container patterns, which takes 5 ms for each cluster.
 pub(super) const MAX_PATTERNS: usize = 1 << 20;
@@ -34,7 +34,7 @@ const PROXY_CA_VOLUME: &str = "proxy-ca-bundle";
 /// The additions to a workload.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decoration {
-    /// Name of the add-on.
+    /// The name of the add-on.
     pub addon: String,
     /// The environment variables, in order.
     pub env: Vec<(String, String)>,
@@ -57,9 +57,9 @@ pub(super) struct Decoration {
 /// A secret that is mounted into every container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SecretVolume {
-    /// Name of the volume.
+    /// The name of the volume.
     pub name: String,
-    /// Name of the secret.
+    /// The name of the secret.
     pub secret: String,
     /// The mount path.
     pub path: String,
@@ -119,7 +119,7 @@ impl Decoration {
     }
 }
 
-/// Returns the JSON of a typed part of a configuration.
+/// Returns a typed part of a configuration as JSON.
 pub(super) fn json<T: Serialize>(part: &T) -> Value {
     serde_json::to_value(part).expect("wire types have string keys, so they serialise")
 }

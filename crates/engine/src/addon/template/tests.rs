@@ -81,7 +81,7 @@ fn many_containers_and_many_mirrors_or_patterns_are_refused_before_they_are_comp
     );
     assert_eq!(refused(workload(10_000), mirrors(30_000)), too_much);
     assert_eq!(refused(workload(10_000), patterns(1000)), too_much);
-    // One large pattern costs as much as many small ones.
+    // A single large pattern costs as much as many small ones.
     let large = json!({"resourceRequirements": [{"containerID": "*:a{4000}:*", "resources": {}}]});
     assert_eq!(refused(workload(10_000), large.clone()), too_much);
     for config in [mirrors(1000), patterns(300), large] {

@@ -1,4 +1,4 @@
-//! All filters for one cluster.
+//! Runs all filters for one cluster.
 
 use jiff::Timestamp;
 

@@ -21,7 +21,7 @@ pub(crate) struct Tolerated {
 /// A taint without a toleration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Untolerated<'a> {
-    /// The taint.
+    /// The taint that is not tolerated.
     pub taint: &'a Taint,
     /// The time at which its last matching toleration expired, if there was one.
     pub expired: Option<Timestamp>,

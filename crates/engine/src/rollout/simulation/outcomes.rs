@@ -1,4 +1,4 @@
-//! The outcomes of clusters in a simulation, and the events during it.
+//! The outcomes of clusters in a simulation, and external events.
 
 use std::collections::BTreeSet;
 
@@ -105,9 +105,9 @@ pub(super) enum EventKind {
     Join { cluster: String, group: String },
     /// A cluster leaves its group.
     Leave(String),
-    /// A cluster stops answering.
+    /// A cluster becomes unreachable.
     Unreachable(String),
-    /// A cluster answers again.
+    /// A cluster becomes reachable again.
     Reachable(String),
     /// A cluster reports on the revision that it runs.
     Report { cluster: String, state: PlainState },

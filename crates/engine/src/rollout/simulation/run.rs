@@ -1,4 +1,4 @@
-//! Plays a scenario and its outcomes against the engine.
+//! Simulates a scenario and its outcomes with the engine.
 
 use std::collections::BTreeMap;
 

@@ -32,7 +32,7 @@ pub struct Scenario {
     /// The decision groups. Without any, all clusters form one group.
     #[serde(default)]
     groups: Vec<PlainGroup>,
-    /// Clusters that need more fields than a name.
+    /// The clusters that need more fields than a name.
     #[serde(default)]
     clusters: Vec<PlainCluster>,
     /// The quarantined revision.
@@ -41,7 +41,7 @@ pub struct Scenario {
     /// The time at which a breach that depends on late clusters was recorded.
     #[serde(default)]
     late_since: Option<Timestamp>,
-    /// When the rollout began.
+    /// The start of the rollout.
     #[serde(default)]
     began: Option<Timestamp>,
 }

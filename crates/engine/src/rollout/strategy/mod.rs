@@ -85,7 +85,7 @@ impl Options {
     }
 }
 
-/// A group of `mandatoryDecisionGroups`.
+/// A group in `mandatoryDecisionGroups`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mandatory {

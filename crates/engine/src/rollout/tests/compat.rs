@@ -182,15 +182,15 @@ fn per_group_is_as_in_ocm() {
 #[test]
 fn failures_are_counted_before_anything_is_released() {
     case("R1 F0", "aa,m,z", "aa ToDo, m Succeeded 5, z Failed 5").gives("(z) |  | breach |");
-    // OCM: c1 rolls out.
+    // OCM starts c1.
     case("R4 F0 D90s", SIX, "c1 ToDo, c2 Progressing 1000, c3 ToDo, c4 Progressing 5")
         .gives("(c4) | c2 | breach | 85s");
     // c1 was assigned before the breach, so it stays in flight.
     case("R4 F0 D90s", SIX, "c1 ToApply, c2 Progressing 1000, c4 Progressing 5")
         .gives("(c1),(c4) | c2 | breach | 85s");
-    // OCM: m2 rolls out although its mandatory group has failed already.
+    // OCM starts m2, although its mandatory group has already failed.
     case("R2 F50% D90s", "m1,m2 c1,c2", "m1 Progressing 1000").mandatory("g0").gives("| m1 | breach |");
-    // OCM: b1 rolls out although d1 has failed.
+    // OCM starts b1, although d1 has failed.
     case("PerGroup F0 D90s", "a1 b1 d1,d2", "a1 Succeeded 5, d1 Failed 10").gives("(d1) |  | breach | 80s");
 }
 
@@ -254,7 +254,7 @@ fn neither_deadline_nor_soak_begins_before_the_assignment() {
     );
     check("R1 F0 soak60s", "c1 Succeeded 1000", ClusterState::Soaking { until: at(30) });
     check("R1 F0 soak60s", "c1 Succeeded", ClusterState::Soaking { until: at(30) });
-    // A cluster that never reports times out too.
+    // A cluster that never reports also times out.
     check("R1 F0 D90s", "c1 ToApply", ClusterState::Progressing { deadline: Some(at(60)), reported: false });
     check("R1 F0 D20s", "c1 ToApply", ClusterState::TimedOut);
 }

@@ -10,7 +10,7 @@ use crate::rollout::cluster::{Cluster, Group, Health, Report};
 use crate::rollout::strategy::{Options, Progressive};
 use crate::rollout::{IncrementalRollout, Input, Policy, Strategy, advance};
 
-/// An event before a decision.
+/// A change before a decision.
 #[derive(Clone, Debug)]
 enum Event {
     /// A cluster is replaced.

@@ -6,7 +6,7 @@ use super::*;
 const OBSERVED: &str = "has(object.status) && has(object.status.observedGeneration) && \
     object.status.observedGeneration >= object.metadata.generation";
 const REPLICAS: &str = "(has(object.spec.replicas) ? object.spec.replicas : 1)";
-/// People delete the old pods.
+/// With the strategy OnDelete, people delete the old pods.
 const ON_DELETE: &str = "has(object.spec.updateStrategy) && has(object.spec.updateStrategy.type) && \
     object.spec.updateStrategy.type == 'OnDelete'";
 
