@@ -29,7 +29,7 @@ use crate::switch_hub::replace;
 use crate::trace::{accept, client};
 use crate::wait::eventually;
 
-/// How long the agent keeps the objects of a lost work.
+/// The time for which the agent keeps the objects of a lost work.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Our hub side, running on a hub.

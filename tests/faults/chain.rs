@@ -14,7 +14,7 @@ pub(super) const CLUSTERS: usize = 5;
 /// A rule without a limit.
 const ALWAYS: usize = usize::MAX;
 
-/// What happens to the watches and long responses that are open when a row begins.
+/// The fate of the watches and long responses that are open when a row begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Streams {
     Stay,
@@ -27,7 +27,7 @@ struct Row {
     name: &'static str,
     streams: Streams,
     rules: &'static [Rule],
-    /// How long the fault lasts after the first affected request, in seconds.
+    /// The duration of the fault after the first affected request, in seconds.
     lasts: u64,
     /// Maximum number of requests by the operator and agent until the commit is everywhere, without leases and
     /// events.

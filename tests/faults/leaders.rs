@@ -18,7 +18,7 @@ use crate::wait::eventually;
 const CLUSTERS: usize = 20;
 /// Maximum time from the last renewal of a stopped leader until another leader writes.
 const HANDOVER: Duration = Duration::from_secs(15);
-/// How long a leader is stopped.
+/// The time for which a leader is stopped.
 const STOPPED: Duration = Duration::from_secs(60);
 
 /// An operator behind its proxy.

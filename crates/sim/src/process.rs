@@ -39,7 +39,7 @@ pub(super) struct Process {
     seen: Option<(Option<u64>, Option<u64>)>,
     /// The number of writes until the process crashes; `None` if it does not.
     left: Option<usize>,
-    /// How far this process's clock is ahead of the world's clock.
+    /// The lead of this process's clock over the world's clock.
     clock: SignedDuration,
     /// True if the hub was restored since this process last read it.
     is_hub_restored: bool,

@@ -21,7 +21,7 @@ use object::{Object, merge_diff};
 pub struct Environment {
     /// Images that can be pulled.
     pub images: BTreeSet<String>,
-    /// How long pods take to become ready after a change.
+    /// The time that pods take to become ready after a change.
     pub ready_after: SignedDuration,
     /// The number of nodes on which a DaemonSet runs.
     pub nodes: i32,

@@ -84,7 +84,7 @@ pub struct InvariantViolation {
     pub invariant: Invariant,
     /// The object that shows it.
     pub blames: String,
-    /// How the promise was broken.
+    /// A description of the violation.
     pub why: String,
     /// When it was broken.
     pub at: Timestamp,

@@ -30,7 +30,7 @@ pub enum HistoryEvent {
         prod: bool,
         /// The add-on versions that work there, one bit each.
         works: u8,
-        /// How many seconds its pods take to become ready.
+        /// The seconds that its pods take to become ready.
         ready_after: u8,
     },
     /// A cluster leaves.
@@ -96,7 +96,7 @@ pub enum HistoryEvent {
     Clock {
         /// The number of the cluster; `None` for the operator's clock.
         cluster: Option<u8>,
-        /// How many seconds it is now ahead of the hub API server's clock.
+        /// The seconds by which it is now ahead of the hub API server's clock.
         ahead: i16,
     },
     /// Seconds pass.

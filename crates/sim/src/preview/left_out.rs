@@ -20,7 +20,7 @@ const FEW: usize = 2_000;
 pub struct LeftOut {
     /// The scope that is read.
     read: PreviewScope,
-    /// How many more objects to read regardless of scope.
+    /// The number of further objects to read regardless of scope.
     room: usize,
     kinds: BTreeSet<Gvk>,
     workloads: BTreeSet<PreviewWorkload>,

@@ -35,7 +35,7 @@ use object::{Gvk, Key, Metadata as _, Seed};
 use serde_json::json;
 use store::{Patch, ResourcePath, Store, WriteOptions};
 
-/// How far ahead a preview plays: long enough for two weekend freeze windows.
+/// The time that a preview plays: long enough for two weekend freeze windows.
 const HORIZON: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// A deletion budget window that outlasts the horizon.
 const LONG: &str = "1000h";
@@ -59,7 +59,7 @@ pub struct ProposedCommit {
     /// The seeds of random values, by ConfigRepo. A placeholder replaces an unknown seed, so the commit's values
     /// equal those in `base` and differ from the hub's.
     pub seeds: BTreeMap<Key, Seed>,
-    /// How long a cluster takes to apply a change and report success.
+    /// The time that a cluster takes to apply a change and report success.
     pub succeeds_after: SignedDuration,
     /// True if a cluster succeeds before the shortest deadline of a rollout, if that is earlier.
     pub meets_deadlines: bool,

@@ -247,7 +247,7 @@ pub struct HeldObjects {
 pub struct PlacementPreview {
     /// The placement, as `namespace/name`.
     pub placement: String,
-    /// How many clusters the placement has afterwards.
+    /// The number of clusters that the placement has afterwards.
     pub clusters: usize,
     /// The clusters that the placement gains.
     pub enter: Vec<String>,
@@ -371,11 +371,11 @@ pub struct EarlierRollout {
     /// The rollout's state before the commit.
     #[serde(flatten)]
     pub rollout: IncompleteRollout,
-    /// How the commit changes the rollout.
+    /// The commit's change to the rollout.
     pub changes: RolloutChanges,
 }
 
-/// How a commit changes a rollout.
+/// A commit's change to a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RolloutChanges {

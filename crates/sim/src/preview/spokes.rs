@@ -25,7 +25,7 @@ use store::{JournalEntry, ListOptions, Patch, ResourcePath, Store, WriteOptions}
 
 /// The next reports of the clusters.
 pub(super) struct Spokes {
-    /// How long a cluster takes to apply a change and report success.
+    /// The time that a cluster takes to apply a change and report success.
     succeeds_after: SignedDuration,
     /// The time of each report and the generation it covers.
     due: BTreeMap<Reports, (Timestamp, i64)>,

@@ -1,4 +1,4 @@
-//! What a cluster reports about itself: its claims and its version.
+//! A cluster's reports about itself: its claims and its version.
 
 use serde_json::json;
 

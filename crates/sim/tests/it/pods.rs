@@ -1,4 +1,4 @@
-//! How the reasons of failing pods and rejected objects reach people on the hub.
+//! The reasons of failing pods and rejected objects reach people on the hub.
 
 use serde_json::{Value, json};
 

@@ -22,7 +22,7 @@ const MINUTES: usize = 8;
 /// The policy, add-on, set and token of each requested approval.
 type Asked = BTreeSet<[String; 4]>;
 
-/// What happened after a commit.
+/// The starts and approvals after a commit.
 pub(crate) struct Rollout {
     /// The time of the first work that was written for an add-on or set to a cluster, by the names of both.
     starts: BTreeMap<(String, String), Timestamp>,
