@@ -34,7 +34,7 @@ pub struct Setup {
     pub execute: Execute,
     /// Delivers a watch event to the dispatcher.
     pub hear: Hear,
-    /// The time for which processes gather changes to a key. At zero they plan changes at once, and time advances only when
+    /// The time for which processes gather changes to a key. At zero they plan at once, and time advances only when
     /// nothing is left to do.
     pub coalesce: SignedDuration,
     /// True if the hub has a garbage collector, as a Kubernetes API server with its controller manager has.

@@ -18,7 +18,8 @@ use engine::placement::sets::SetMembers;
 use object::{Key, Metadata as _, Selector};
 use reconcile::{Action, Plan, Query, Subresource, View};
 
-/// The number of clusters that may leave a list at once without approval: the larger of a number and a fraction (1/20).
+/// The number of clusters that may leave a list at once without approval: the larger of a number and a fraction
+/// (1/20).
 const BUDGET: (usize, usize) = (5, 20);
 
 impl Checker {
