@@ -11,9 +11,9 @@ use object::{Key, Kind, Object};
 ///
 /// # Guarantees of the dispatcher
 /// - Only one reconciliation of a key runs at a time. The next one starts only when the [`View`] shows what the
-/// last one wrote.
+///   last one wrote.
 /// - A step of a plan starts only after the previous one succeeded. The actions of a step are independent, and all
-/// are attempted.
+///   are attempted.
 pub trait Controller: 'static {
     /// The name in `--controllers`, logs and metrics. It is also the field manager of the controller's writes.
     const NAME: &'static str;

@@ -15,7 +15,7 @@ use object::{Key, Kind, Object, Stored};
 /// - The index agrees with the view of the plan: changes wait in a log, and are applied before the plan starts.
 /// - Plans of a controller run one after the other, so nothing else reads or changes the index during a plan.
 /// - If a panic may have left an index half changed, the dispatcher drops it and plans every key of the controller
-/// again.
+///   again.
 pub trait Index: Send + Sized + 'static {
     /// Builds the index from all objects.
     ///

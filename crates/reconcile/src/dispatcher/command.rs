@@ -61,6 +61,7 @@ pub struct Act {
     pub(super) restores: u64,
 }
 
+/// An attempted action.
 pub struct Acted {
     pub(super) reconcile_id: u64,
     pub(super) position: (usize, usize),

@@ -2,7 +2,7 @@
 //!
 //! kube's own clients use HTTP/1 and have no time limit. These clients differ:
 //! - With HTTP/2, they use one connection for requests and others for watches, so that watches never use up the
-//! streams that a server allows on a connection (`connections.rs`).
+//!   streams that a server allows on a connection (`connections.rs`).
 //! - They ping connections, so that a dead one ends with its watches within half a minute.
 //! - Requests have a time limit, and responses a size limit (`answers.rs`).
 //! - `Retry-After` is included in kube's errors (`answers.rs`).
