@@ -10,7 +10,7 @@ use super::CommandError;
 use object::tree::FileTree;
 use object::{Key, Seed};
 use render::limits::MAX_FILE_BYTES;
-use render::{RandomValues, Reason, RenderError, RenderMemo, Rendered, render_again};
+use render::{Parameters, RandomValues, Reason, RenderError, RenderMemo, Rendered, render_again};
 
 /// The limits for the number of files and their total size. A larger directory is unlikely to be a config
 /// repository.
@@ -30,15 +30,16 @@ pub(crate) struct Local {
 /// Renders an overlay of a tree, with placeholders instead of random values. Also returns the releases that have
 /// placeholders.
 pub(crate) fn render_tree(tree: &FileTree, overlay: &str) -> (Result<Rendered, RenderError>, Vec<Key>) {
-    let mut random = RandomValues { seed: Some(Seed::PLACEHOLDER), ..RandomValues::default() };
+    let random = RandomValues { seed: Some(Seed::PLACEHOLDER), ..RandomValues::default() };
+    let mut parameters = Parameters { random, ..Parameters::default() };
     loop {
-        let result = render_again(tree, overlay, &random, &mut RenderMemo::default(), &|| false);
+        let result = render_again(tree, overlay, &parameters, &mut RenderMemo::default(), &|| false);
         match &result {
             Err(error) if !error.undrawn.is_empty() => {
                 let undrawn = error.undrawn.iter().cloned();
-                random.since.extend(undrawn.map(|release| (release, Seed::PLACEHOLDER.time)));
+                parameters.random.since.extend(undrawn.map(|release| (release, Seed::PLACEHOLDER.time)));
             }
-            _ => return (result, random.since.into_keys().collect()),
+            _ => return (result, parameters.random.since.into_keys().collect()),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::error::{Reason, RenderError};
 use super::kustomization::{BuildMetadata, Text, at};
 use super::load::objects;
 use super::memo::Parts;
-use super::random_values::RandomValues;
+use super::parameters::Parameters;
 use super::remote::vendored;
 use super::resource::{Origin, Resource};
 use super::schemas::Schemas;
@@ -23,8 +23,7 @@ pub(super) struct Build<'a> {
     pub stack: Vec<Frame>,
     /// The parts that are already rendered.
     pub parts: Parts,
-    /// The random values of charts.
-    pub random: RandomValues,
+    pub parameters: &'a Parameters,
     /// The error of the first chart without random values. It lists all releases that need them.
     pub undrawn: Option<Box<RenderError>>,
 }
@@ -48,9 +47,9 @@ impl Frame {
 
 impl<'a> Build<'a> {
     /// Prepares to render an overlay.
-    pub(super) fn new(source: Source<'a>, parts: Parts, random: RandomValues) -> Self {
+    pub(super) fn new(source: Source<'a>, parts: Parts, parameters: &'a Parameters) -> Self {
         let (schemas, metadata, stack) = Default::default();
-        Self { source, schemas, metadata, stack, parts, random, undrawn: None }
+        Self { source, schemas, metadata, stack, parts, parameters, undrawn: None }
     }
 
     /// Reads the objects of a file and spends their memory.

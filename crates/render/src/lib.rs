@@ -29,10 +29,10 @@ mod kustomization;
 pub mod limits;
 mod load;
 mod memo;
+mod parameters;
 mod part;
 mod path;
 mod pattern;
-mod random_values;
 mod remote;
 mod resmap;
 mod resource;
@@ -46,7 +46,7 @@ mod transform;
 pub use closure::{Closure, PathEntry};
 pub use error::{ExcerptLine, Reason, RenderError, did_you_mean};
 pub use memo::RenderMemo;
-pub use random_values::RandomValues;
+pub use parameters::{Parameters, RandomValues};
 
 use std::sync::Arc;
 
@@ -84,11 +84,11 @@ impl Rendered {
     reason = "one error a rendering, never in a hot path; callers match on its fields"
 )]
 pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
-    render_again(tree, root, &RandomValues::default(), &mut RenderMemo::default(), &|| false)
+    render_again(tree, root, &Parameters::default(), &mut RenderMemo::default(), &|| false)
 }
 
-/// Renders the overlay in a directory of a tree like [`render`], but with random values for charts, and reuses
-/// unchanged parts of the last rendering.
+/// Renders the overlay in a directory of a tree like [`render`], but with parameters, and reuses unchanged parts of
+/// the last rendering.
 ///
 /// Replaces `memo` with the memo of this rendering, unless it fails. Stops when `is_cancelled` returns true.
 ///
@@ -106,17 +106,19 @@ pub fn render(tree: &FileTree, root: &str) -> Result<Rendered, RenderError> {
 pub fn render_again(
     tree: &FileTree,
     root: &str,
-    random: &RandomValues,
+    parameters: &Parameters,
     memo: &mut RenderMemo,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Rendered, RenderError> {
     let root = source::join("", root).map_err(|error| RenderError { file: root.into(), ..*error })?;
     let source = Source::new(tree, MemoryBudget::new(is_cancelled));
-    let mut build = Build::new(source, memo.parts(random), random.clone());
+    let mut build = Build::new(source, memo.parts(parameters), parameters);
     let result = build.run(&root);
     let result = match build.undrawn.take() {
         Some(undrawn) => Err(undrawn),
-        None => result.and_then(|resources| memo.next(resources, std::mem::take(&mut build.parts), random)),
+        None => {
+            result.and_then(|resources| memo.next(resources, std::mem::take(&mut build.parts), parameters))
+        }
     };
     match result {
         Ok((objects, next)) => {

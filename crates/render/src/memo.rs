@@ -8,7 +8,7 @@ use super::closure::Closure;
 use super::decode::Result;
 use super::error::{Reason, RenderError};
 use super::limits::MAX_MEMO_BYTES;
-use super::random_values::RandomValues;
+use super::parameters::Parameters;
 use super::resource::{ResId, Resource};
 use super::shared::Shared;
 use object::{Object, RenderedObject};
@@ -22,8 +22,8 @@ pub struct RenderMemo {
     parts: Parts,
     /// The objects, with the nodes from which they were made.
     objects: BTreeMap<ResId, Made>,
-    /// The random values that the parts use.
-    random: RandomValues,
+    /// The parameters that the parts were rendered with.
+    parameters: Parameters,
 }
 
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ struct Made {
 
 impl RenderMemo {
     /// Returns the parts to reuse.
-    pub(super) fn parts(&self, random: &RandomValues) -> Parts {
-        if self.random == *random { self.parts.clone() } else { Parts::default() }
+    pub(super) fn parts(&self, parameters: &Parameters) -> Parts {
+        if self.parameters == *parameters { self.parts.clone() } else { Parts::default() }
     }
 
     /// Returns the objects of a rendering and its memo. An object that equals one of the last rendering shares its
@@ -47,10 +47,11 @@ impl RenderMemo {
         &self,
         resources: Vec<Resource>,
         parts: Parts,
-        random: &RandomValues,
+        parameters: &Parameters,
     ) -> Result<(Vec<Arc<RenderedObject>>, Self)> {
         let mut objects = Vec::with_capacity(resources.len());
-        let mut next = Self { parts: parts.for_next(), objects: BTreeMap::new(), random: random.clone() };
+        let mut next =
+            Self { parts: parts.for_next(), objects: BTreeMap::new(), parameters: parameters.clone() };
         let mut bytes = 0_usize;
         for resource in resources {
             let id = resource.id();

@@ -72,14 +72,13 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     let hub = Hub::start("argo-sources").await;
     let mut repository = hub.repository("sources");
     let first = write(&mut repository, "1000m");
-    // A directory with a chart is rendered as the release with its name in the namespace `default`.
-    for (path, namespace) in [("prod", FLEET), ("shop", "default")] {
+    for path in ["prod", "shop"] {
         hub.follow(path, &repository, "Observe").await;
-        let spec = json!({"spec": {"path": path, "defaultNamespace": namespace}});
+        let spec = json!({"spec": {"path": path, "defaultNamespace": FLEET}});
         hub.patch("ConfigRepo", helm::NAMESPACE, path, spec).await;
         hub.becomes(path, "False NotApplied 2 of 2 objects are not as").await;
         let source = json!({"path": path, "directory": null});
-        let more = json!({"source": source, "destination": {"namespace": namespace}});
+        let more = json!({"source": source, "destination": {"namespace": FLEET}});
         hub.application(path, &repository, more).await;
     }
     judged(&hub, &first).await;
@@ -90,9 +89,12 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     judged(&hub, &second).await;
 
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "example.com/other"}]}}}});
-    hub.patch("Deployment", "default", "shop", image).await;
-    hub.becomes("shop", "Deployment.apps default/shop for one: it differs at spec.template.spec.containers")
-        .await;
+    hub.patch("Deployment", FLEET, "shop", image).await;
+    hub.becomes(
+        "shop",
+        &format!("Deployment.apps {FLEET}/shop for one: it differs at spec.template.spec.containers"),
+    )
+    .await;
     hub.patch("Application", NAMESPACE, "shop", json!({"operation": {"sync": {"revision": second}}})).await;
     hub.becomes("shop", "the hub is as").await;
 }

@@ -85,7 +85,9 @@ impl Build<'_> {
         let files =
             self.source.files(dir).map_err(|error| RenderError { file: location.file.clone(), ..*error })?;
         let name = name_of(&files);
-        let chart = HelmChart { name: name.clone(), release_name: name, location, ..HelmChart::default() };
+        let namespace = self.parameters.namespace.clone();
+        let chart =
+            HelmChart { name: name.clone(), release_name: name, namespace, location, ..HelmChart::default() };
         let made = self.rendered(&Found { dir: dir.to_owned(), files }, &chart, &[])?;
         let mut resmap = ResAccumulator::default().resmap;
         resmap.append(made)?;
@@ -189,7 +191,7 @@ impl Build<'_> {
             api_versions: &chart.api_versions,
             include_crds: chart.include_crds,
             hooks: if chart.skip_hooks { Hooks::Omitted } else { Hooks::WithoutTests },
-            fresh: self.random.of(&key),
+            fresh: self.parameters.random.of(&key),
             limits: Work { bytes: MAX_RENDER_BYTES, ..Work::MAX },
         });
         let rendered = match rendered {

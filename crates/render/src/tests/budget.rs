@@ -1,4 +1,4 @@
-use crate::{RandomValues, Reason, RenderError, RenderMemo, render, render_again};
+use crate::{Parameters, Reason, RenderError, RenderMemo, render, render_again};
 use object::tree::FileTree;
 
 const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
@@ -152,7 +152,7 @@ fn a_base_under_a_diamond_is_read_and_built_once() {
             spent.set(spent.get() + 1);
             false
         };
-        render_again(&tree, "", &RandomValues::default(), &mut RenderMemo::default(), &count_one).unwrap();
+        render_again(&tree, "", &Parameters::default(), &mut RenderMemo::default(), &count_one).unwrap();
         spent.get()
     };
     let (one, twenty) = (spent(1), spent(20));
@@ -183,6 +183,6 @@ fn a_chain_of_diamonds_over_a_large_base_is_refused() {
 fn a_cancelled_rendering_stops() {
     let files = [("kustomization.yaml", "resources: [a.yaml]\n"), ("a.yaml", CONFIG_MAP)];
     let cancelled =
-        render_again(&tree(&files), "", &RandomValues::default(), &mut RenderMemo::default(), &|| true);
+        render_again(&tree(&files), "", &Parameters::default(), &mut RenderMemo::default(), &|| true);
     assert_eq!(cancelled.unwrap_err().reason, Reason::Cancelled);
 }

@@ -1,7 +1,7 @@
 //! Charts that the golden cases cannot cover: kustomize cannot render them, or its output does not show the
 //! difference.
 
-use crate::{Reason, Rendered, render};
+use crate::{Parameters, Reason, RenderMemo, Rendered, render, render_again};
 use object::tree::FileTree;
 
 const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\ndata:\n  namespace: '{{ .Release.Namespace }}'\n  v: '{{ .Values.v }}'\n  common: '{{ include \"common\" . }}'\n";
@@ -38,6 +38,11 @@ fn a_directory_that_is_a_chart_is_a_release_of_its_name() {
     assert_eq!(rendered.objects[0].object.name(), "site");
     assert_eq!(rendered.objects[0].release_namespace.as_deref(), Some("default"));
     assert_eq!(rendered.objects[0].origin.file, "apps/web/templates/a.yaml");
+    let parameters = Parameters { namespace: "shop".into(), ..Parameters::default() };
+    let elsewhere =
+        render_again(&tree(), "apps/web", &parameters, &mut RenderMemo::default(), &|| false).unwrap();
+    assert_eq!(data(&elsewhere), [r#""shop" "one" "shared""#]);
+    assert_eq!(elsewhere.objects[0].release_namespace.as_deref(), Some("shop"));
     let mut changed = tree();
     assert!(rendered.closure.holds_in(&changed));
     changed.insert("shared/common/templates/_b.tpl", *b"");

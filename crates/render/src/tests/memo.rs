@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::golden::{expected, folder, read_tree};
-use crate::{RandomValues, Reason, RenderMemo, Rendered, render, render_again};
+use crate::{Parameters, Reason, RenderMemo, Rendered, render, render_again};
 use object::tree::{FileTree, TreeEntry};
 use object::{Random, RenderedObject};
 
@@ -10,7 +10,7 @@ use object::{Random, RenderedObject};
 const EDITS: u64 = 8;
 
 fn again(tree: &FileTree, root: &str, memo: &mut RenderMemo) -> Rendered {
-    render_again(tree, root, &RandomValues::default(), memo, &|| false).unwrap()
+    render_again(tree, root, &Parameters::default(), memo, &|| false).unwrap()
 }
 
 fn tree(files: &[(&str, &str)]) -> FileTree {
@@ -82,7 +82,7 @@ fn random_edits_of_the_corpus_render_as_without_a_memo() {
             let edited = edit(&commit, &paths, &mut random);
             let fresh = render(&edited, root);
             assert_eq!(
-                render_again(&edited, root, &RandomValues::default(), &mut memo, &|| false),
+                render_again(&edited, root, &Parameters::default(), &mut memo, &|| false),
                 fresh,
                 "{root}, edit {number}"
             );
@@ -141,7 +141,7 @@ fn a_refused_commit_costs_no_part_of_the_memo() {
     let first = again(&good, "", &mut memo);
     let mut broken = good.clone();
     broken.insert("c1/kustomization.yaml", *b"resources: [../absent]\n");
-    let error = render_again(&broken, "", &RandomValues::default(), &mut memo, &|| false).unwrap_err();
+    let error = render_again(&broken, "", &Parameters::default(), &mut memo, &|| false).unwrap_err();
     assert_eq!(Err(error), render(&broken, ""));
     assert_eq!(shared(&first, &again(&good, "", &mut memo)).len(), 3);
 }
@@ -164,7 +164,7 @@ fn a_memo_does_not_exceed_the_limits_of_a_rendering() {
         large.insert(format!("{name}/kustomization.yaml"), kustomization.into_bytes());
     }
     large.insert("kustomization.yaml", format!("resources: [{}]\n", names.join(", ")).into_bytes());
-    let error = render_again(&large, "", &RandomValues::default(), &mut memo, &|| false).unwrap_err();
+    let error = render_again(&large, "", &Parameters::default(), &mut memo, &|| false).unwrap_err();
     assert_eq!(error.reason, Reason::TooLarge);
     assert_eq!(Err(error), render(&large, ""));
 }
@@ -193,7 +193,7 @@ fn spendings(tree: &FileTree, memo: &mut RenderMemo) -> (Rendered, usize) {
         count.set(count.get() + 1);
         false
     };
-    let rendered = render_again(tree, "", &RandomValues::default(), memo, &count_one).unwrap();
+    let rendered = render_again(tree, "", &Parameters::default(), memo, &count_one).unwrap();
     (rendered, count.get())
 }
 
@@ -213,7 +213,7 @@ fn a_change_of_one_values_file_inflates_the_chart_that_it_belongs_to_only() {
     let (_, after_new_file) = spendings(&tree, &mut memo);
     assert_eq!(after_new_file, whole);
     tree.insert("charts/web/templates/more/b.yaml", *b"{{ fail .Release.Name }}");
-    let error = render_again(&tree, "", &RandomValues::default(), &mut memo, &|| false).unwrap_err();
+    let error = render_again(&tree, "", &Parameters::default(), &mut memo, &|| false).unwrap_err();
     assert_eq!((error.file.as_str(), error.line), ("charts/web/templates/more/b.yaml", Some(1)));
 }
 

@@ -56,8 +56,9 @@ pub struct ConfigRepoSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub path: String,
-    /// Namespace of the namespaced objects that name none, except objects of a Helm release, which has its own namespace. If empty, the
-    /// namespace of the ConfigRepo. Argo CD calls this `destination.namespace`.
+    /// Namespace of the namespaced objects that name none, and of the release if `path` is a Helm chart. If empty, the namespace of the
+    /// ConfigRepo, and `default` for a release. Releases of a kustomization have their own namespaces. Argo CD calls this
+    /// `destination.namespace`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub default_namespace: String,

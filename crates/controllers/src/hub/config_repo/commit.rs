@@ -14,7 +14,7 @@ use object::text;
 use object::tree::Checkout;
 use object::{Key, Metadata as _};
 use reconcile::{Cancel, Memo, Read, ReadErrorReason, Source, SourceIdentity, View};
-use render::{Closure, RandomValues, RenderError, RenderMemo, render_again};
+use render::{Closure, Parameters, RenderError, RenderMemo, render_again};
 
 /// Maximum number of objects in a repository. The caches hold each object twice, from the commit and from the hub,
 /// which takes 100 MB for 5,000 objects of 10 kB.
@@ -54,7 +54,7 @@ struct Completion {
     namespace: String,
     /// True if the objects must be in the namespace of the ConfigRepo.
     is_confined: bool,
-    random: RandomValues,
+    parameters: Parameters,
     checkout: Arc<Checkout>,
 }
 
@@ -140,7 +140,7 @@ impl Memo for Completion {
     type Output = CompletedCommit;
 
     fn input(&self) -> String {
-        let Self { repo, path, namespace, is_confined, random: _, checkout } = self;
+        let Self { repo, path, namespace, is_confined, parameters: _, checkout } = self;
         format!("{repo} {path} {namespace} {is_confined} {}", checkout.revision)
     }
 
@@ -180,7 +180,10 @@ impl Completion {
             path: directory(repo),
             namespace: namespace.to_owned(),
             is_confined: !repo.spec.service_account_name.is_empty(),
-            random: random_values::known(repo, source(repo, view).as_deref()),
+            parameters: Parameters {
+                namespace: repo.spec.default_namespace.clone(),
+                random: random_values::known(repo, source(repo, view).as_deref()),
+            },
             checkout: Arc::clone(checkout),
         }
     }
@@ -200,7 +203,7 @@ impl Completion {
                 "spec.path: there is no directory {path:?} in the repository; commit it, or correct spec.path"
             )));
         }
-        let rendered = render_again(tree, path, &self.random, memo, &|| cancel.is_cancelled());
+        let rendered = render_again(tree, path, &self.parameters, memo, &|| cancel.is_cancelled());
         let rendered = rendered.map_err(|error| match error.undrawn.is_empty() {
             true => failed(one_line(&error)),
             false => Incomplete::Undrawn(Arc::new(error.undrawn)),
@@ -227,12 +230,12 @@ impl CompletedCommit {
     /// Returns true if a completion with other inputs has the same result. A failed rendering is valid only for
     /// its own commit.
     fn holds_for(&self, completion: &Completion) -> bool {
-        let Completion { repo, path, namespace, is_confined, random, checkout } = &self.completion;
+        let Completion { repo, path, namespace, is_confined, parameters, checkout } = &self.completion;
         let is_same_spec = (repo, path, namespace, is_confined)
             == (&completion.repo, &completion.path, &completion.namespace, &completion.is_confined);
         let is_same_tree = Arc::ptr_eq(checkout, &completion.checkout)
             || self.closure.as_ref().is_some_and(|closure| closure.holds_in(&completion.checkout.tree));
-        is_same_spec && is_same_tree && *random == completion.random
+        is_same_spec && is_same_tree && *parameters == completion.parameters
     }
 }
 
@@ -280,7 +283,7 @@ mod tests {
             path: path.into(),
             namespace: "config".into(),
             is_confined: false,
-            random: RandomValues::default(),
+            parameters: Parameters::default(),
             checkout,
         }
     }

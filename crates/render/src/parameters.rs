@@ -1,4 +1,4 @@
-//! The random values of charts.
+//! The inputs of a rendering that are not files.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,16 @@ use jiff::Timestamp;
 use chart::Fresh;
 use object::{Key, Seed};
 
-/// The source of random values for charts.
+/// The inputs of a rendering that are not files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// The namespace of the release if the rendered directory is a chart; empty for `default`.
+    pub namespace: String,
+    /// The random values of charts.
+    pub random: RandomValues,
+}
+
+/// The source of the random values of charts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RandomValues {
     /// The seed for all releases, if there is one.
