@@ -1,5 +1,6 @@
 //! Strings of ClusterProfile, the cluster inventory of SIG Multicluster.
 
+/// API group of ClusterProfile.
 pub const MULTICLUSTER_GROUP: &str = "multicluster.x-k8s.io";
 /// Label of a profile: the cluster manager that writes it.
 pub const CLUSTER_MANAGER_LABEL: &str = "x-k8s.io/cluster-manager";
