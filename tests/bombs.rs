@@ -64,7 +64,7 @@ fn a_file_that_multiplies_itself_is_refused_by_name_and_line() {
         "error: a.yaml:320: anchors and aliases make more than 100000 values in one file"
     );
     let itself = config_map("&a {k: *a}");
-    assert_eq!(refusal_of(itself, ""), "error: a.yaml:4: the alias refers to the value it stands in");
+    assert_eq!(refusal_of(itself, ""), "error: a.yaml:4: the alias refers to a value that contains it");
     let nested = config_map(&"[".repeat(100_000));
     assert_eq!(refusal_of(nested, ""), "error: a.yaml:4: recursion limit exceeded");
     let line = config_map(&"x".repeat(50 << 20));
@@ -82,13 +82,13 @@ fn a_kustomization_that_multiplies_objects_is_refused_by_field() {
         [("a.yaml", config_map("{k: v}")), ("p.yaml", operations), ("kustomization.yaml", kustomization)];
     assert_eq!(
         refusal(&files),
-        "error: kustomization.yaml:2: patches[0]: the overlay takes more than 128 MiB of memory"
+        "error: kustomization.yaml:2: patches[0]: rendering the overlay exceeds the memory limit of 128 MiB"
     );
     let doubled = "- source: {kind: ConfigMap, fieldPath: data.k}\n  targets:\n  - select: {kind: ConfigMap}\n    fieldPaths: [data.k]\n    options: {delimiter: \"|\", index: 9}\n";
     let text = format!("{{k: {}}}", "x".repeat(1000));
     assert_eq!(
         refusal_of(config_map(&text), &format!("replacements:\n{}", doubled.repeat(40))),
-        "error: kustomization.yaml:86: replacements[16].targets[0].fieldPaths[0]: the overlay takes more than 128 MiB of memory"
+        "error: kustomization.yaml:86: replacements[16].targets[0].fieldPaths[0]: rendering the overlay exceeds the memory limit of 128 MiB"
     );
     let variables = lines(20, |n| format!("{{name: e{n}, value: v}},"));
     let containers = lines(20, |n| format!("{{name: c{n}, env: [{variables}]}},"));
@@ -101,7 +101,7 @@ fn a_kustomization_that_multiplies_objects_is_refused_by_field() {
     let wildcards = "replacements:\n- source: {kind: ConfigMap, fieldPath: data.k}\n  targets:\n  - select: {kind: Deployment}\n    fieldPaths: [spec.template.spec.containers.*.env.*.value]\n";
     assert_eq!(
         refusal_of(objects, wildcards),
-        "error: kustomization.yaml:6: replacements[0].targets[0].fieldPaths[0]: the overlay takes more than 128 MiB of memory"
+        "error: kustomization.yaml:6: replacements[0].targets[0].fieldPaths[0]: rendering the overlay exceeds the memory limit of 128 MiB"
     );
 }
 
@@ -140,7 +140,7 @@ fn a_chart_that_never_ends_or_multiplies_texts_is_refused_by_its_entry() {
     };
     assert_eq!(
         refusal_of("{{ range until 100000 }}{{ range until 100000 }}x{{ end }}{{ end }}", 1),
-        "error: kustomization.yaml:2: helmCharts[0]: the chart takes more than 4000000 steps to render"
+        "error: kustomization.yaml:2: helmCharts[0]: rendering the chart exceeds the limit of 4000000 steps"
     );
     let doubled = r#"{{ $s := repeat 30000000 "a" }}{{ range until 100 }}{{ $_ := upper $s }}{{ end }}"#;
     let refused = refusal_of(doubled, 1);
@@ -150,7 +150,7 @@ fn a_chart_that_never_ends_or_multiplies_texts_is_refused_by_its_entry() {
     let slow = "{{ range until 3000 }}{{ range until 500 }}{{ $x := . }}{{ end }}{{ end }}";
     let refused = refusal_of(slow, 40);
     assert!(refused.starts_with("error: kustomization.yaml:"), "{refused}");
-    assert!(refused.contains(": the overlay takes more than 128 MiB of memory"), "{refused}");
+    assert!(refused.contains(": rendering the overlay exceeds the memory limit of 128 MiB"), "{refused}");
 }
 
 /// Runs git in a repository with some input. Returns its output.

@@ -354,7 +354,7 @@ async fn a_fleet_is_run_by_commands_from_the_token_to_the_end() {
     let spoke = server(crds::spoke().iter().map(Object::from_typed).collect()).await;
     let (on_hub, on_spoke) = (Cli::new(dir.path(), "hub", &hub), Cli::new(dir.path(), "spoke", &spoke));
     let stop = CancellationToken::new();
-    assert!(on_hub.refused("accept --clusters c1").contains("no cluster c1 asks to join"));
+    assert!(on_hub.refused("accept --clusters c1").contains("cluster c1 has not asked to join"));
     let agent = start(dir.path(), &hub, &spoke, &on_hub, &stop).await;
 
     let output = on_hub.run("accept --clusters c1 --wait 2m");

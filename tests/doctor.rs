@@ -134,7 +134,7 @@ async fn a_hub_is_examined_and_each_finding_says_what_to_do() {
         "permissions: the operator may not get managedclusters.cluster.open-cluster-management.io,",
         "the operator may not update leases.coordination.k8s.io wheelwright-operator in wheelwright-system,",
         "permissions: the operator may not get secrets read in default",
-        "ocm: both cluster-manager-placement-controller (not available) and this operator decide the same",
+        "ocm: cluster-manager-placement-controller (not available) and this operator make the same decisions",
         "argo cd: both Argo CD and a ConfigRepo apply Placement wheelwright-system/p",
         "repositories: wheelwright-system/fleet: there is no Secret wheelwright-system/fleet-read",
     ] {
@@ -176,7 +176,7 @@ async fn the_git_server_of_each_repository_is_asked_for_its_reference() {
     assert!(of(0, "message").starts_with("default/fleet: its git server has branch main at "), "{asked:?}");
     assert_eq!(of(1, "health"), "Bad");
     assert!(of(1, "message").contains("branch prod does not exist in "), "{asked:?}");
-    assert_eq!(of(1, "advice"), "correct spec.ref, or push what it names");
+    assert_eq!(of(1, "advice"), "correct spec.ref, or push that reference");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -89,7 +89,7 @@ async fn the_workloads_of_a_cluster_move_by_one_command_and_nothing_moves_withou
 
     let moves = cli.run("migrate c1 --yes");
     assert_eq!((exist("c1").await, exist("c2").await), (vec![false; 2], vec![true; 2]), "{moves}");
-    assert!(moves.ends_with("every move off cluster c1 is over\n"), "{moves}");
+    assert!(moves.ends_with("every move off cluster c1 is complete\n"), "{moves}");
     let done: Value = serde_json::from_str(&cli.run("migrate c1 --yes -o json")).unwrap();
     assert_eq!(done, json!({"cluster": "c1", "taint": MIGRATE_TAINT, "done": true, "placements": []}));
     assert_eq!(taints().await.len(), 1, "the taint is set once");

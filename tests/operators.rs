@@ -29,7 +29,7 @@ async fn of_two_operators_on_one_hub_one_writes_and_the_other_names_it_and_follo
     says(
         "second",
         &format!(
-            "another one leads; waiting until it ends or does not renew its lease holder=\"{identity}\""
+            "another process leads; waiting for its lease to be released or to expire holder=\"{identity}\""
         ),
     )
     .await;

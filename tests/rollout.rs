@@ -94,7 +94,7 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains("is not paused"));
     let output = cli.run(&format!("rollout pause {ADD_ON} --dry-run"));
     assert!(
-        output.contains("RolloutPolicy managed-serviceaccount is made for managed-serviceaccount (dry run)"),
+        output.contains("created RolloutPolicy managed-serviceaccount for managed-serviceaccount (dry run)"),
         "{output}"
     );
     assert!(Api::<RolloutPolicy>::all(client.clone()).get_opt(ADD_ON).await.unwrap().is_none());
@@ -217,7 +217,7 @@ async fn the_whole_fleet_is_paused_and_resumed_by_commands() {
     cli.run(&format!("pause {ADD_ON}"));
     let output = cli.run("pause --all");
     assert!(
-        output.contains("RolloutPolicy wheelwright-default is made for every add-on and set\n"),
+        output.contains("created RolloutPolicy wheelwright-default for every add-on and set\n"),
         "{output}"
     );
     let resumed = "Every add-on and set is paused. Resume them with: wheelwright resume --all\n";

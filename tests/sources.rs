@@ -186,7 +186,7 @@ async fn a_fight_with_argo_cd_is_named_after_three_corrections_with_its_applicat
         .await;
     }
     let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
-    let named = "ConfigMap default/shared was changed on the hub 3 times and corrected each time; argocd-controller sets .data.k; \
+    let named = "ConfigMap default/shared was changed on the hub and corrected 3 times; argocd-controller sets .data.k; \
                  the Argo CD application shop tracks it.";
     eventually("the fight is named", async || {
         let status = repos.get("a").await.unwrap().status.unwrap_or_default();
@@ -272,7 +272,7 @@ async fn a_verified_webhook_has_the_commit_fetched_and_a_forged_one_has_not() {
     let annotations = repos.get("a").await.unwrap().metadata.annotations.unwrap_or_default();
     assert!(!annotations.contains_key("gitops.wheelwright.dev/reconcile-at"), "no person asked for it");
     let log = std::fs::read_to_string(dir.join("standby.log")).unwrap();
-    assert!(log.contains("a webhook has arrived"), "{log}");
+    assert!(log.contains("received a webhook"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

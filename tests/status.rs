@@ -95,7 +95,7 @@ async fn the_commands_that_follow_a_hub_need_no_definitions_but_those_of_ocm() {
 
     let cli = Cli::new(dir.path(), "ocm", &hub);
     assert!(cli.run("rollout status maps --watch").contains("maps  0 of 0 clusters done"));
-    assert!(cli.run("migrate c1 --yes --wait 1m").ends_with("every move off cluster c1 is over\n"));
+    assert!(cli.run("migrate c1 --yes --wait 1m").ends_with("every move off cluster c1 is complete\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -170,7 +170,7 @@ async fn check(policy: Option<Value>) {
     for name in ["team/settings", "tool"] {
         let output = cli.run(&format!("rollout undo {name}"));
         assert!(output.contains("  returning to ") && output.contains(": 1 cluster: c1\n"), "{output}");
-        assert!(output.contains("  1 cluster never got it\n"), "{output}");
+        assert!(output.contains("  1 cluster never received it\n"), "{output}");
     }
     eventually("the first cluster returns", async || {
         fleet.value("c1").await == "1" && fleet.image("c1").await == GOOD
@@ -225,7 +225,7 @@ async fn two_policies_of_an_add_on_hold_it_until_both_let_it_go_on() {
     })
     .await;
     let answer = cli.run("resume tool");
-    assert!(answer.contains("RolloutPolicy ours is changed\ntool resumed."), "{answer}");
+    assert!(answer.contains("updated RolloutPolicy ours\ntool resumed."), "{answer}");
     eventually("the freeze of the other holds it", async || {
         status().contains("waits for the freeze always of RolloutPolicy night to end at ")
     })

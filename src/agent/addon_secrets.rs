@@ -116,7 +116,7 @@ impl AddOns<'_> {
         };
         let preconditions = Preconditions { uid: held.uid, resource_version: held.resource_version };
         match beside.delete(&key.name, &DeleteParams::default().preconditions(preconditions)).await {
-            Ok(_) => info!(secret = %key, "the add-on is gone, and so are its credentials"),
+            Ok(_) => info!(secret = %key, "deleted the credentials of an add-on that is gone"),
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => return Err(api("delete the credentials of the add-on")(error)),
         }

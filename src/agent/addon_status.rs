@@ -111,9 +111,8 @@ pub(super) fn is_rotated(addon: &ManagedClusterAddOn) -> bool {
 
 /// Returns the condition during the wait for a certificate.
 pub(super) fn waiting_for(signer: &str) -> Observation {
-    let message = format!(
-        "waiting for a certificate of {signer}; the certificate request has to be approved and signed"
-    );
+    let message =
+        format!("waiting for a certificate from {signer}: approve and sign the certificate request");
     Observation::new(CERTIFICATE, False, "ClientCertificateUpdateFailed").message(message)
 }
 
@@ -157,7 +156,7 @@ where
 {
     let mut conflicts = 0;
     loop {
-        let live = objects.get(name).await.map_err(api("read what a status is about"))?;
+        let live = objects.get(name).await.map_err(api("read the object of a status"))?;
         let mut conditions = live.conditions().to_vec();
         set_condition(&mut conditions, observed.clone(), now());
         if conditions == live.conditions() {

@@ -80,7 +80,7 @@ impl AddOns<'_> {
         let status = answered.map_err(api("get a token for the add-on"))?.status.unwrap_or_default();
         let token = status.token.unwrap_or_default();
         let claims = Claims::read(&token)
-            .ok_or_else(|| JoinError::Certificate("the token is not one of a service account".to_owned()))?;
+            .ok_or_else(|| JoinError::Certificate("the token is not a service account token".to_owned()))?;
         let kubeconfig = self.hub.stored_kubeconfig_of_token()?;
         let cluster = &self.options.cluster;
         let data = [("token", token.as_str()), ("kubeconfig", &kubeconfig), ("cluster-name", cluster)];

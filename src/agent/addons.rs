@@ -81,7 +81,7 @@ impl AddOns<'_> {
         let mut attempts = FuturesUnordered::new();
         if let Err(error) = self.has_namespace(false, DEFAULT_ADDON_NAMESPACE).await {
             let error = with_causes(&error);
-            warn!(error, "cannot make sure that the namespace of add-ons exists");
+            warn!(error, "cannot ensure that the add-on namespace exists");
         }
         while !stop.is_cancelled() {
             let addons = shell.caches().list::<ManagedClusterAddOn>(Query::namespace(&self.options.cluster));
@@ -90,7 +90,7 @@ impl AddOns<'_> {
                 && let Err(error) = self.delete_credentials(&mut kept, addons).await
             {
                 let error = with_causes(&error);
-                warn!(error, "cannot remove the credentials of an add-on that is gone yet");
+                warn!(error, "cannot delete the credentials of a removed add-on; retrying");
             }
             if let Ok(addons) = &addons {
                 let registered = self.registered(addons.iter());
@@ -117,7 +117,7 @@ impl AddOns<'_> {
                 Some((registration, result)) = attempts.next() => {
                     if let Err(error) = &result && !matches!(error, JoinError::Stopped) {
                         let (addon, error) = (&registration.addon, with_causes(error));
-                        warn!(addon, error, "cannot get credentials for the add-on yet");
+                        warn!(addon, error, "cannot get credentials for the add-on; retrying");
                     }
                     running.remove(&registration);
                     if !matches!(result, Err(JoinError::OfAnotherCluster { .. })) {

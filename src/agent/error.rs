@@ -9,7 +9,7 @@ use object::Key;
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The bootstrap kubeconfig is unusable.
-    #[error("the kubeconfig of the hub cannot be used: {0}")]
+    #[error("invalid kubeconfig for the hub: {0}")]
     Kubeconfig(String),
     /// An API server rejected a request or could not be reached.
     #[error("cannot {attempt}")]
@@ -34,13 +34,13 @@ pub enum JoinError {
         message: String,
     },
     /// The hub has too many pending requests of the cluster.
-    #[error("there are {0} certificate requests of this cluster on the hub already; approve or delete them")]
+    #[error("this cluster already has {0} pending certificate requests on the hub; approve or delete them")]
     TooManyRequests(usize),
     /// The hub was lost before it issued a certificate.
-    #[error("the hub is lost before it issued a certificate: {0}")]
+    #[error("lost the hub before it issued a certificate: {0}")]
     Lost(String),
     /// The registration agent creates the identity, and has not finished.
-    #[error("there is no identity of this cluster in the secret {0}; the registration agent makes it")]
+    #[error("the secret {0} has no identity for this cluster yet; the registration agent creates it")]
     NoIdentity(Key),
     /// Another agent of the hub runs on the cluster.
     #[error(
@@ -61,7 +61,7 @@ pub enum JoinError {
         cluster: String,
     },
     /// Another client manages a definition, without the version that the agent needs.
-    #[error("the definition {name} is kept by another client and does not serve the version {version}")]
+    #[error("another client manages the definition {name}, which does not serve version {version}")]
     Definition {
         /// The definition.
         name: String,

@@ -27,10 +27,7 @@ pub(super) async fn obtain(
     });
     if let Some(held) = held.as_mut().filter(|held| options.registers() && !hub.is_named_by(&held.kubeconfig))
     {
-        info!(
-            cluster = options.cluster,
-            "the CA of the hub or the proxy before it has changed; the identity stays"
-        );
+        info!(cluster = options.cluster, "the hub's CA or proxy has changed; keeping the identity");
         held.kubeconfig = hub.stored_kubeconfig()?;
         spoke::store(options, held, hub).await?;
     }

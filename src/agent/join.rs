@@ -206,7 +206,7 @@ async fn issued(
             Err(error) if is_refusal(&error) => return Err(api("read the certificate request")(error)),
             Err(error) => {
                 let error = crate::shell::message(&error);
-                warn!(request = name, error, "cannot read the certificate request; it will be tried again");
+                warn!(request = name, error, "cannot read the certificate request; retrying");
                 CertificateSigningRequest::default()
             }
         };

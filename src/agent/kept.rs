@@ -93,7 +93,7 @@ impl KeptWorks {
         let kept = match self.load().await {
             Ok(kept) => kept,
             Err(error) => {
-                warn!(error = with_causes(&error), "cannot read the works that are kept on the cluster");
+                warn!(error = with_causes(&error), "cannot read the works stored on the cluster");
                 Vec::new()
             }
         };
@@ -104,7 +104,7 @@ impl KeptWorks {
             info!(
                 cluster = self.cluster,
                 count = works.len(),
-                "the hub is away; going on from the kept works"
+                "the hub is unreachable; using the works stored on the cluster"
             );
             shell.keep(works);
         }
@@ -158,7 +158,7 @@ impl KeptWorks {
                     warn!(
                         work = work.name(),
                         error = with_causes(error),
-                        "cannot keep a work on the cluster"
+                        "cannot store a work on the cluster"
                     );
                     if !is_final(error) || self.remove(name).await.is_err() {
                         continue;
@@ -184,7 +184,7 @@ impl KeptWorks {
     async fn remove(&self, name: &str) -> Result<(), kube::Error> {
         match self.secrets.delete(name, &DeleteParams::default()).await {
             Err(error) if !matches!(&error, kube::Error::Api(status) if status.is_not_found()) => {
-                warn!(secret = name, error = message(&error), "cannot remove a kept work; it is tried again");
+                warn!(secret = name, error = message(&error), "cannot remove a stored work; retrying");
                 Err(error)
             }
             Ok(_) | Err(_) => Ok(()),

@@ -51,7 +51,7 @@ pub async fn leave(leaver: &Leaver<'_>, stop: &CancellationToken) -> Result<(), 
         if refusals >= REFUSALS {
             return Err(error);
         }
-        warn!(error = with_causes(&error), "cannot leave the cluster yet; the agent tries again");
+        warn!(error = with_causes(&error), "cannot leave the cluster; retrying");
         if stop.run_until_cancelled(sleep(wait.take())).await.is_none() {
             return Ok(());
         }

@@ -80,7 +80,7 @@ impl IdentityUse<'_> {
             () = self.told() => End::Over,
             () = self.refused() => End::Refused(self.credentials.certificate.clone()),
             () = self.unclaimed() => {
-                warn!(cluster = self.options.cluster, "the ClusterClaim of the agent is not as written");
+                warn!(cluster = self.options.cluster, "another client has changed or deleted the agent's ClusterClaim");
                 End::Over
             }
         }
@@ -100,7 +100,7 @@ impl IdentityUse<'_> {
         let cluster = &self.options.cluster;
         tokio::select! {
             () = self.expired() => warn!(cluster, "the certificate has expired"),
-            () = self.forgotten() => warn!(cluster, "the hub does not have the cluster any more; joining again"),
+            () = self.forgotten() => warn!(cluster, "the hub no longer has the cluster; rejoining"),
         }
         if !self.options.registers() {
             return self.replaced().await;
@@ -108,7 +108,7 @@ impl IdentityUse<'_> {
         let mut wait = Wait::new(FIRST_WAIT, LONGEST_WAIT_TO_JOIN);
         let agent = Some(self.credentials.agent.as_str());
         while let Err(error) = join_anew(self.options, self.hub, agent, stop).await {
-            warn!(cluster, error = with_causes(&error), "cannot join the hub again yet");
+            warn!(cluster, error = with_causes(&error), "cannot rejoin the hub; retrying");
             sleep(wait.take()).await;
         }
     }
@@ -135,7 +135,7 @@ impl IdentityUse<'_> {
             warn!(
                 cluster = self.options.cluster,
                 error = with_causes(&error),
-                "cannot renew the certificate yet"
+                "cannot renew the certificate; retrying"
             );
             self.report(addon_status::not_rotated(&error)).await;
             sleep(wait.take()).await;
@@ -153,7 +153,7 @@ impl IdentityUse<'_> {
             };
             debug!(
                 error = with_causes(&error),
-                "cannot say on the hub yet until when the certificate is valid"
+                "cannot report the certificate's validity on the hub; retrying"
             );
             sleep(wait.take()).await;
         }
@@ -166,7 +166,7 @@ impl IdentityUse<'_> {
         let Some(observed) = observed else { return };
         let cluster = &self.options.cluster;
         if let Err(error) = addon_status::report(&clusters, cluster, observed).await {
-            warn!(cluster, error = with_causes(&error), "cannot say on the hub that the renewal waits");
+            warn!(cluster, error = with_causes(&error), "cannot report the pending renewal on the hub");
         }
     }
 

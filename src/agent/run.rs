@@ -55,7 +55,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
         let waits = match end {
             Ok(End::Over) => true,
             Ok(End::Refused(certificate)) => {
-                warn!(cluster = options.cluster, "the hub refuses the certificate; joining again");
+                warn!(cluster = options.cluster, "the hub rejected the certificate; rejoining");
                 refused = certificate;
                 false
             }
@@ -70,7 +70,7 @@ pub async fn run(mut options: AgentOptions, stop: CancellationToken) {
                     cluster = options.cluster,
                     error,
                     wait_seconds = wait.next.as_secs_f32(),
-                    "cannot join or serve the hub; the agent tries again"
+                    "cannot join the hub; retrying"
                 );
                 running.send_modify(|state| {
                     *state = Err(format!("the agent has not joined the hub yet: {error}"))

@@ -282,7 +282,7 @@ async fn write_claim(
         Err(kube::Error::Api(refusal)) if refusal.code == 403 => {
             warn!(
                 claim = claim.name(),
-                "may not write the ClusterClaim of the agent; a second agent of the hub is not noticed"
+                "no permission to write the agent's ClusterClaim; cannot detect a second agent of this hub"
             );
             Ok(false)
         }

@@ -37,14 +37,14 @@ pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
             let path = absolute(Path::new(repo))?;
             if !git::is_repository(Path::new(&path)) {
                 let hint = "name the top directory of a repository; git init makes one";
-                return Err(CommandError::hinted(anyhow!("{path} is no git repository"), hint));
+                return Err(CommandError::hinted(anyhow!("{path} is not a git repository"), hint));
             }
             Ok(path)
         }
         // A URL, or the SSH form host:path.
         Some(repo) if repo.contains(':') => Ok(repo.to_owned()),
         Some(repo) => Err(CommandError::hinted(
-            anyhow!("there is no directory {repo}"),
+            anyhow!("directory {repo} does not exist"),
             "name the directory of a repository, or a URL such as https://git.example.com/platform/fleet.git",
         )),
         None => {
@@ -52,7 +52,7 @@ pub(crate) fn repository(repo: Option<&str>) -> Result<String, CommandError> {
             let around = here.ancestors().find(|parent| parent.join(".git").exists());
             let around = around.ok_or_else(|| {
                 CommandError::hinted(
-                    anyhow!("the working directory is in no repository"),
+                    anyhow!("the working directory is not in a git repository"),
                     "name one with --repo",
                 )
             })?;
@@ -264,7 +264,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let named = || repository(dir.path().to_str());
         let empty = named().unwrap_err();
-        assert!(empty.error.to_string().ends_with(" is no git repository"), "{}", empty.error);
+        assert!(empty.error.to_string().ends_with(" is not a git repository"), "{}", empty.error);
         assert!(hint(empty).contains("git init"));
         git2::Repository::init_bare(dir.path()).unwrap();
         assert!(named().is_ok());

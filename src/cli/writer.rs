@@ -107,7 +107,7 @@ pub(super) fn failed(attempt: String) -> impl FnOnce(kube::Error) -> CommandErro
         match code {
             403 => CommandError::hinted(
                 message,
-                "use the kubeconfig of somebody who may, or ask for the permission",
+                "use a kubeconfig with this permission, or ask an administrator for it",
             ),
             404 => CommandError::hinted(
                 message,

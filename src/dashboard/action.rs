@@ -60,7 +60,7 @@ enum ActionError {
         resume_everything(.policy)
     )]
     AllPaused { policy: String, subject: String },
-    #[error("its rollout is another one now; look at it again")]
+    #[error("its rollout has changed since the page was loaded; review it again")]
     Changed,
 }
 

@@ -71,7 +71,7 @@ pub(super) fn undo(workload: &WorkloadSummary) -> Action<'_> {
                 p { (counted(kept.len(), "cluster")) " will keep it, because nothing succeeded there before:" }
                 (first(kept))
             }
-            @if *spared > 0 { p { (counted(*spared, "cluster")) " never got it and will not get it." } }
+            @if *spared > 0 { p { (counted(*spared, "cluster")) " never received it and will not get it." } }
         }
         @if !paused_by.is_empty() { p { b { "Nothing returns until the pause ends." } } }
         p { "The revision stays in quarantine until another one comes or you release it. Revert or fix its commit, too." }

@@ -124,7 +124,7 @@ pub(super) fn no_cluster(name: &str) -> String {
     let main = html! {
         section .panel.narrow {
             h1 { "Not found" }
-            p .problem role="alert" { "There is no cluster " (name) " of which you may see something." }
+            p .problem role="alert" { "There is no cluster " (name) " that you may see." }
             p { a #search href={ "clusters?q=" (encoded(name)) } { "Search for names that contain it" } }
             p { a #back href="./" { "Back to the fleet" } }
         }

@@ -36,7 +36,7 @@ pub(super) fn page(explanation: &Explanation, search: &str, visitor: Option<&str
             p .hold { "It is not scheduled: " (why) "; this is what would be." }
         }
         @if let Some(error) = error {
-            p .problem { "It cannot be followed, so its decisions stay as they are: " (error) }
+            p .problem { "It is invalid, so its decisions are kept: " (error) }
         }
         section .panel aria-label="Specification" {
             dl .facts.body.top {

@@ -130,7 +130,7 @@ fn notes(rights: &Rights) -> Vec<String> {
         (Right::ListPlacements, "Only the placements of namespaces are shown whose placements you may list."),
         (
             Right::ListAddOnsOfClusters,
-            "Add-ons are shown on those clusters alone whose managedclusteraddons you may list, and counted there.",
+            "Add-ons are shown and counted only on clusters whose managedclusteraddons you may list.",
         ),
         (
             Right::ListReplicaSets,

@@ -104,7 +104,7 @@ impl StatusRequest {
             (_, _) => None,
         };
         let project =
-            project.ok_or_else(|| refuse("the path of spec.url is not that of an owner and a name"))?;
+            project.ok_or_else(|| refuse("the path of spec.url does not have the form OWNER/REPO"))?;
         let endpoint = Remote::parse(&format!("{api}/{project}/statuses/{commit}"));
         let endpoint = endpoint.ok().filter(|endpoint| endpoint.address(443).is_some());
         endpoint.ok_or_else(|| {

@@ -25,7 +25,7 @@ pub enum Error {
     #[error("{0}")]
     Credentials(String),
     /// The server does not respond, or its response is invalid.
-    #[error("cannot reach {url}: {why}; check the address and the network if this stays")]
+    #[error("cannot reach {url}: {why}; if this persists, check the address and the network")]
     Unreachable {
         /// The remote.
         url: String,
@@ -41,7 +41,7 @@ pub enum Error {
         why: String,
     },
     /// The server did not prove its identity.
-    #[error("{url} does not prove its identity: {why}")]
+    #[error("cannot verify the identity of {url}: {why}")]
     HostKey {
         /// The remote.
         url: String,
@@ -109,9 +109,7 @@ pub enum Error {
         received: u64,
     },
     /// The operation was canceled but does not end.
-    #[error(
-        "an operation on {url} does not end although it was stopped; its mirror is abandoned, and the operator tries again with a new one"
-    )]
+    #[error("an operation on {url} did not end after it was canceled; retrying with a new mirror")]
     Abandoned {
         /// The remote.
         url: String,
@@ -130,7 +128,7 @@ pub enum Error {
     },
     /// The server rejects requests of this size.
     #[error(
-        "{url} takes no request of this size (HTTP status 413); raise the limit of the server or of its proxy"
+        "{url} rejects requests of this size (HTTP status 413); raise the limit of the server or its proxy"
     )]
     RequestTooLarge {
         /// The remote.
@@ -138,7 +136,7 @@ pub enum Error {
     },
     /// The directory in the branch has files of another owner.
     #[error(
-        "{branch} of {url} holds {what}; give each hub and each ConfigRepo a spec.report.path or a branch of its own"
+        "{branch} of {url} has {what}; give each hub and each ConfigRepo its own spec.report.path or branch"
     )]
     NotOurs {
         /// The remote.
@@ -174,7 +172,7 @@ pub enum Error {
     },
     /// The branch does not contain the last pushed commit, and the report is configured to stop.
     #[error(
-        "{branch} of {url} does not hold {commit} any more, which was pushed last, and spec.report.onRewritten is Stop; restore the branch, or set Adopt"
+        "{branch} of {url} no longer contains {commit}, the last pushed commit, and spec.report.onRewritten is Stop; restore the branch, or set Adopt"
     )]
     BranchRewritten {
         /// The remote.
@@ -185,7 +183,7 @@ pub enum Error {
         commit: String,
     },
     /// Other clients kept pushing to the same branch.
-    #[error("{branch} of {url} moved during each of {attempts} pushes; the push is tried again later")]
+    #[error("{branch} of {url} moved during each of {attempts} pushes; retrying later")]
     PushContended {
         /// The remote.
         url: String,
@@ -203,7 +201,7 @@ pub enum Error {
         why: String,
     },
     /// The git service's rate limit is exceeded.
-    #[error("{url} wants no requests until {until}; the commit status is sent after that")]
+    #[error("{url} is rate limiting until {until}; the commit status is sent after that")]
     Throttled {
         /// The address of the API.
         url: String,
@@ -211,7 +209,7 @@ pub enum Error {
         until: Timestamp,
     },
     /// The server is rate limiting.
-    #[error("{url} wants no requests for {} s: {why}", pause.as_secs())]
+    #[error("{url} is rate limiting for {} s: {why}", pause.as_secs())]
     Busy {
         /// The remote.
         url: String,
@@ -273,7 +271,7 @@ impl Error {
     /// Returns the error for a repository with SHA-256 object ids.
     pub(super) fn sha256(url: &str) -> Self {
         Self::Content(format!(
-            "{url} names its objects by SHA-256, which is not supported; use a repository of the format SHA-1"
+            "{url} uses SHA-256 object ids, which are not supported; use a SHA-1 repository"
         ))
     }
 
@@ -293,7 +291,7 @@ impl Error {
         let (url, why) = (url.to_owned(), text::plain(e.message(), QUOTED));
         if Self::is_refused_pack(e) {
             return Self::Content(format!(
-                "{url} sends a pack that is refused: {why}; a pack must be whole, with at most {} million objects of at most {} MiB",
+                "{url} sent an invalid pack: {why}; a pack must be complete, with at most {} million objects of at most {} MiB",
                 MAX_PACK_OBJECTS / 1_000_000,
                 MAX_OBJECT_BYTES >> 20,
             ));
@@ -317,7 +315,7 @@ impl Error {
 /// Describes the state of a timed-out operation, with advice.
 fn after(received: u64) -> String {
     if received == 0 {
-        return "; look at the load of the server if this stays".into();
+        return "; if this persists, check the load of the server".into();
     }
     format!(
         " after {received} MiB had arrived; if this stays, look at the connection, and at large files in the newest commit: \

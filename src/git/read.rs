@@ -168,7 +168,7 @@ impl Reader<'_> {
         self.entries += 1;
         if self.entries > self.bounds.limits.entries {
             return Err(Error::Content(format!(
-                "the commit holds more than {} directories, files and links together",
+                "the commit has more than {} directories, files and links",
                 self.bounds.limits.entries
             )));
         }
@@ -208,7 +208,7 @@ impl Reader<'_> {
         self.files += 1;
         if self.files > self.bounds.limits.files {
             return Err(Error::Content(format!(
-                "the commit holds more than {} files; keep the configuration in a repository of its own",
+                "the commit has more than {} files; keep the configuration in a separate repository",
                 self.bounds.limits.files
             )));
         }
@@ -228,7 +228,7 @@ impl Reader<'_> {
         self.bytes = self.bytes.saturating_add(size);
         if self.bytes > self.bounds.limits.total_bytes {
             return Err(Error::Content(format!(
-                "the files of the commit are larger than {} MiB together",
+                "the files of the commit are larger than {} MiB in total",
                 self.bounds.limits.total_bytes >> 20
             )));
         }
@@ -304,5 +304,5 @@ fn is_name(name: &str) -> bool {
 
 fn refuse(path: &str, why: &str) -> Error {
     let path = if path.is_empty() { "the root directory".into() } else { text::plain(path, 200) };
-    Error::Content(format!("{path} is refused: {why}"))
+    Error::Content(format!("cannot read {path}: {why}"))
 }

@@ -54,7 +54,7 @@ impl Remote {
     /// # Errors
     /// Returns [`Error::Url`] with the reason if the address is rejected.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let refuse = |why: &str| Err(Error::Url(format!("the repository URL is refused: {why}")));
+        let refuse = |why: &str| Err(Error::Url(format!("invalid repository URL: {why}")));
         if text.is_empty() || text.len() > MAX_URL {
             return refuse("it is empty or longer than 2048 bytes");
         }
@@ -84,7 +84,7 @@ impl Remote {
     }
 
     fn with_scheme(text: &str, scheme: &str, rest: &str) -> Result<Self, Error> {
-        let refuse = |why: &str| Err(Error::Url(format!("the repository URL is refused: {why}")));
+        let refuse = |why: &str| Err(Error::Url(format!("invalid repository URL: {why}")));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if scheme == "file" {
             if !authority.is_empty() || path.is_empty() {
@@ -98,7 +98,7 @@ impl Remote {
         let port = match port.map(str::parse::<u16>) {
             None => None,
             Some(Ok(port)) if port > 0 => Some(port),
-            Some(_) => return refuse("its port is not one of 1 to 65535"),
+            Some(_) => return refuse("its port is not between 1 and 65535"),
         };
         if path.contains(['?', '#']) {
             return refuse("it has a query or a fragment");

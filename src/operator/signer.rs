@@ -138,7 +138,7 @@ fn certify(
     let text = std::str::from_utf8(&request.spec.request.0).map_err(|error| error.to_string())?;
     let parsed = CertificateRequest::parse(text).map_err(|error| error.to_string())?;
     if parsed.has_other_names || parsed.dns_names.iter().any(|name| name != dns_name) {
-        return Err(format!("the request asks for other names than {dns_name}"));
+        return Err(format!("the request contains names other than {dns_name}"));
     }
     let expires = authority.expires().map_err(|error| error.to_string())?;
     let left = u64::try_from(expires.as_second() - now.as_second()).unwrap_or_default();

@@ -58,10 +58,10 @@ impl HealthRoutes {
 /// Runs `read` on a separate thread once no other read is running.
 async fn alone(place: &ReadQueue, read: impl FnOnce() -> Response + Send + 'static) -> Response {
     let Ok(queued) = Arc::clone(&place.queue).try_acquire_owned() else {
-        return unavailable("several such requests are answered now; ask again");
+        return unavailable("too many of these requests; retry later");
     };
     let Ok(Ok(turn)) = timeout(WAIT, Arc::clone(&place.reading).acquire_owned()).await else {
-        return unavailable("another such request takes long; ask again");
+        return unavailable("another such request is still running; retry later");
     };
     let read = move || {
         let response = read();

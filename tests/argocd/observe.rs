@@ -86,16 +86,16 @@ async fn a_config_repo_observes_what_kubectl_applies() {
 
     becomes(&kubectl, "2 of 2 objects are not as").await;
     kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
-    becomes(&kubectl, "the hub is as").await;
+    becomes(&kubectl, "the hub matches").await;
     let limits = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/resources/limits/cpu", "value": "2"}]);
     kubectl.run(&["patch", "deployment", "web", "-n", "shop", "--type=json", "-p", &limits.to_string()]);
     becomes(&kubectl, "Deployment.apps shop/web for one: it differs at spec.template.spec.containers").await;
     kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
-    becomes(&kubectl, "the hub is as").await;
+    becomes(&kubectl, "the hub matches").await;
     kubectl.run(&["delete", "secret", "secret", "-n", "shop"]);
     becomes(&kubectl, "Secret shop/secret for one: it does not exist").await;
     kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
-    becomes(&kubectl, "the hub is as").await;
+    becomes(&kubectl, "the hub matches").await;
     let managers = "jsonpath={.metadata.managedFields[*].manager}";
     let managers = kubectl.run(&["get", "deployment", "web", "-n", "shop", "-o", managers]);
     assert!(!managers.contains("wheelwright"), "a dry run writes nothing: {managers}");

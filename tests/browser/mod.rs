@@ -163,7 +163,7 @@ fn a_rollout_is_taken_back(page: &mut Chromium) {
     page.wait("document.getElementById('state')?.textContent === 'live'");
     page.press("document.querySelector('[id^=\"open:undo:\"]').click()");
     page.wait_for_text("1 cluster will return to managed-serviceaccount-0.4.1");
-    page.wait_for_text("2 clusters never got it");
+    page.wait_for_text("2 clusters never received it");
     check_accessibility(page);
     show_on(page, "light", 1200);
     picture(page, "dashboard-rollout.png");

@@ -110,7 +110,7 @@ async fn a_vendored_chart_is_planned_applied_changed_by_a_values_file_and_refuse
     for (line, refusal) in [
         ("  a: {{ .Values.owner.name }}\n", format!("{settings}:6: template: ")),
         ("  a: {{ required \"set owner\" .Values.owner }}\n", format!("{settings}:6: execution error")),
-        (bomb, "the chart takes more than 4000000 steps to render".to_owned()),
+        (bomb, "rendering the chart exceeds the limit of 4000000 steps".to_owned()),
     ] {
         repository.write(settings, &format!("{SETTINGS}{line}"));
         repository.commit("broken");

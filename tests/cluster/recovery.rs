@@ -57,7 +57,7 @@ fn workloads_move_off_a_cluster_on_real_nodes() {
     assert!(preview.contains("moves/all") && preview.contains(to), "{preview}");
     assert_eq!(user.run(&pods(to)), "", "a preview changes nothing");
     let moved = user.run(&format!("wheelwright migrate {from} --yes"));
-    assert!(moved.ends_with(&format!("every move off cluster {from} is over\n")), "{moved}");
+    assert!(moved.ends_with(&format!("every move off cluster {from} is complete\n")), "{moved}");
     user.run(&format!(
         "kubectl --context {to} -n moves wait deployment/moves --for=condition=Available --timeout=60s"
     ));

@@ -139,7 +139,7 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
         assert!(answer.contains(&format!("\n  wheelwright rollout undo {name}\n")), "{answer}");
         user.has(&subject, "c2", "1");
         let answer = user.run(&format!("wheelwright rollout undo {name}"));
-        assert!(answer.contains(": 1 cluster: c1\n  1 cluster never got it\n"), "{answer}");
+        assert!(answer.contains(": 1 cluster: c1\n  1 cluster never received it\n"), "{answer}");
     }
     user.returns("1");
     for Subject { name, .. } in user.subjects() {
@@ -237,7 +237,7 @@ fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
     let [add_on, set] = user.subjects().map(|subject| subject.name);
     let answer = user.run(&format!("wheelwright rollout resume {add_on}"));
     assert!(
-        answer.contains("RolloutPolicy ruled is changed\nnote: it is for all of ruled, ruled/ruled\n"),
+        answer.contains("updated RolloutPolicy ruled\nnote: it applies to all of ruled, ruled/ruled\n"),
         "{answer}"
     );
     let answer = user.fails(&format!("wheelwright rollout resume {set}"));
@@ -267,6 +267,6 @@ fn the_whole_fleet_is_paused_and_resumed_on_real_nodes() {
         assert!(answer.contains("resume everything: wheelwright resume --all"), "{answer}");
     }
     let answer = user.run("wheelwright resume --all");
-    assert!(answer.contains("Every add-on and set goes on."), "{answer}");
+    assert!(answer.contains("Every add-on and set is resumed."), "{answer}");
     user.arrives("2");
 }

@@ -180,7 +180,7 @@ async fn an_upgrade_of_the_definitions_of_ocm_keeps_stored_objects_and_takes_the
         let printed = run(&hub, arguments);
         for kind in KINDS {
             assert!(printed.contains(&format!("{kind} {told}")), "{arguments:?}: {printed}");
-            let is_taken = printed.contains(&format!("{kind} names the conversion webhook of the operator"));
+            let is_taken = printed.contains(&format!("{kind} now uses the operator's conversion webhook"));
             assert_eq!(is_taken, arguments.contains(&"--take-ownership"), "{arguments:?}: {printed}");
             let definition = definition(kind);
             assert_eq!(definition["spec"]["conversion"], *conversion, "{arguments:?}");

@@ -152,7 +152,7 @@ async fn renew_while<A: AddOn>(
 /// Fails if the agent is not ready, its probe fails, or the API server rejects the write.
 async fn renew<A: AddOn>(leases: &Api<Lease>, is_ready: bool) -> Result<(), String> {
     if !is_ready {
-        return Err("not everything that the controllers need has been read yet".to_owned());
+        return Err("the controllers have not read all required objects yet".to_owned());
     }
     let health = A::options().health;
     if let HealthProber::AgentProbe(probe) = health {

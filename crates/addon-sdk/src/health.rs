@@ -48,7 +48,7 @@ async fn ready(State(handle): State<Handle>) -> Response {
     if handle.is_ready() {
         return "ok".into_response();
     }
-    let why = "not everything that decisions need has been read yet\n";
+    let why = "not all required objects have been read yet\n";
     (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 

@@ -39,7 +39,7 @@ pub enum Error {
         why: String,
     },
     /// Another manager has the Lease now.
-    #[error("the leadership is lost; another manager writes now")]
+    #[error("lost the leadership to another manager")]
     NotLeading,
 }
 

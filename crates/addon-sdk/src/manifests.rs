@@ -24,7 +24,7 @@ pub fn render(files: &[&str], installation: &Installation<'_>) -> Result<Vec<Obj
     for (index, file) in files.iter().enumerate() {
         let options = serde_saphyr::options! { strict_booleans: false };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(file, options)
-            .map_err(|error| format!("file {index} of the add-on is no YAML: {error}"))?;
+            .map_err(|error| format!("file {index} of the add-on is not valid YAML: {error}"))?;
         for document in documents.into_iter().filter(|document| !document.is_null()) {
             let object = Object::from_value(document);
             manifests.push(object.map_err(|error| format!("file {index} of the add-on: {error}"))?.0);

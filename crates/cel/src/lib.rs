@@ -36,7 +36,10 @@ const EVALUATION_STACK: usize = if cfg!(debug_assertions) { 32 << 20 } else { 1 
 /// Fails if the expression is invalid or exceeds a limit.
 pub fn parse(source: &str) -> Result<IdedExpr, String> {
     if source.len() > MAX_LENGTH {
-        return Err(format!("the expression has {} bytes, at most {MAX_LENGTH} are allowed", source.len()));
+        return Err(format!(
+            "the expression has {} bytes, but at most {MAX_LENGTH} are allowed",
+            source.len()
+        ));
     }
     tokens::check(source)?;
     contained(PARSER_STACK, || {

@@ -68,16 +68,16 @@ fn check_call(call: &CallExpr, patterns: &mut usize) -> Result<(), String> {
     match call.func_name.as_str() {
         "range" | "lists.range" => match call.args.first().map(|argument| &argument.expr) {
             Some(Expr::Literal(LiteralValue::Int(length))) if *length.inner() <= MAX_RANGE => Ok(()),
-            _ => Err(format!("lists.range takes a literal of at most {MAX_RANGE}")),
+            _ => Err(format!("the argument of lists.range must be a literal of at most {MAX_RANGE}")),
         },
         "format" => match literal(call, 0) {
             Some(text) if precisions(text).into_iter().all(|precision| precision <= MAX_PRECISION) => Ok(()),
-            Some(_) => Err(format!("format takes a precision of at most {MAX_PRECISION}")),
-            None => Err("the text of format is no literal".into()),
+            Some(_) => Err(format!("the precision in format must be at most {MAX_PRECISION}")),
+            None => Err("the format string must be a string literal".into()),
         },
         name if is_pattern(name) => {
             let Some(pattern) = literal(call, 1) else {
-                return Err(format!("the regular expression of {name} is no literal text"));
+                return Err(format!("the regular expression of {name} must be a string literal"));
             };
             let rest = size(pattern).and_then(|size| patterns.checked_sub(size));
             *patterns =

@@ -54,13 +54,16 @@ fn no_nesting_ends_the_process() {
 fn expressions_are_limited_in_length_brackets_and_depth_to_the_last_one() {
     let text = |length: usize| parse(&format!("'{}'", "x".repeat(length - 2)));
     assert!(text(MAX_LENGTH).is_ok());
-    assert_eq!(text(MAX_LENGTH + 1).unwrap_err(), "the expression has 8193 bytes, at most 8192 are allowed");
+    assert_eq!(
+        text(MAX_LENGTH + 1).unwrap_err(),
+        "the expression has 8193 bytes, but at most 8192 are allowed"
+    );
     let fields = |levels: usize| parse(&format!("self{}", ".a".repeat(levels - 1)));
     assert!(fields(MAX_DEPTH).is_ok());
     assert_eq!(fields(MAX_DEPTH + 1).unwrap_err(), "the expression is nested more than 100 levels deep");
     let lists = |nested: usize| parse(&format!("{}{}", "[".repeat(nested), "]".repeat(nested)));
     assert!(lists(MAX_BRACKETS - 1).is_ok());
-    assert_eq!(lists(MAX_BRACKETS + 1).unwrap_err(), "more than 96 brackets are inside one another");
+    assert_eq!(lists(MAX_BRACKETS + 1).unwrap_err(), "brackets are nested more than 96 levels deep");
     assert!(parse("self.").unwrap_err().contains("Syntax error"), "{:?}", parse("self."));
 }
 
@@ -122,18 +125,18 @@ fn whole_numbers_are_int_where_they_fit() {
 #[test]
 fn what_takes_long_or_grows_large_at_once_is_refused() {
     for (source, why) in [
-        ("lists.range(1001)", "lists.range takes a literal of at most 1000"),
-        ("lists.range(size(self))", "lists.range takes a literal of at most 1000"),
+        ("lists.range(1001)", "the argument of lists.range must be a literal of at most 1000"),
+        ("lists.range(size(self))", "the argument of lists.range must be a literal of at most 1000"),
         (r"self.matches('\\w{100}')", "the regular expression of matches is invalid or too large"),
         ("self.find('(((a{100}){100}){100})')", "the regular expression of find is invalid or too large"),
         ("self.matches('(')", "the regular expression of matches is invalid or too large"),
-        ("matches(self, 'a' + 'b')", "the regular expression of matches is no literal text"),
-        ("self.findAll(other)", "the regular expression of findAll is no literal text"),
-        ("'%.65535f'.format([1.0])", "format takes a precision of at most 100"),
-        ("'%d%%%.101e'.format([1, 1.0])", "format takes a precision of at most 100"),
-        ("'%.99999999999999999999f'.format([1.0])", "format takes a precision of at most 100"),
-        ("('%.6' + '5535f').format([1.0])", "the text of format is no literal"),
-        ("format(self, [1.0])", "the text of format is no literal"),
+        ("matches(self, 'a' + 'b')", "the regular expression of matches must be a string literal"),
+        ("self.findAll(other)", "the regular expression of findAll must be a string literal"),
+        ("'%.65535f'.format([1.0])", "the precision in format must be at most 100"),
+        ("'%d%%%.101e'.format([1, 1.0])", "the precision in format must be at most 100"),
+        ("'%.99999999999999999999f'.format([1.0])", "the precision in format must be at most 100"),
+        ("('%.6' + '5535f').format([1.0])", "the format string must be a string literal"),
+        ("format(self, [1.0])", "the format string must be a string literal"),
     ] {
         assert_eq!(parse(source).unwrap_err(), why, "{source}");
     }

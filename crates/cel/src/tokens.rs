@@ -38,7 +38,7 @@ pub(crate) fn check(source: &str) -> Result<(), String> {
     let mut is_operand = false;
     while !rest.is_empty() {
         let Some(token) = TOKEN.captures(rest) else {
-            return Err(format!("Syntax error: no token of CEL begins at: {}", beginning(rest)));
+            return Err(format!("Syntax error: unexpected input at: {}", beginning(rest)));
         };
         rest = rest.get(token[0].len()..).unwrap_or_default();
         let Some(text) = token.get(1).or(token.get(2)).map(|token| token.as_str()) else { continue };
@@ -48,11 +48,11 @@ pub(crate) fn check(source: &str) -> Result<(), String> {
             _ => {}
         }
         if open > MAX_BRACKETS {
-            return Err(format!("more than {MAX_BRACKETS} brackets are inside one another"));
+            return Err(format!("brackets are nested more than {MAX_BRACKETS} levels deep"));
         }
         let is_sign = matches!(text, "!" | "-") && !is_operand;
         if is_sign && sign == Some(text) {
-            return Err(format!("`{text}{text}` is not supported, write `{text}({text}a)`"));
+            return Err(format!("`{text}{text}` is not supported; write `{text}({text}a)` instead"));
         }
         sign = is_sign.then_some(text);
         is_operand = token.get(1).is_some() && text != "in";

@@ -68,7 +68,10 @@ impl Budget {
         self.steps.set(self.steps.get().saturating_add(steps));
         let most = self.limits.steps;
         if self.steps.get() > most {
-            return Err(Fault::budget("steps", format!("the chart takes more than {most} steps to render")));
+            return Err(Fault::budget(
+                "steps",
+                format!("rendering the chart exceeds the limit of {most} steps"),
+            ));
         }
         Ok(())
     }
@@ -83,7 +86,7 @@ impl Budget {
         self.bytes.set(self.bytes.get().saturating_add(count));
         let most = self.limits.bytes;
         if self.bytes.get() > most {
-            return Err(Fault::budget("bytes", format!("the templates make more than {most} bytes of text")));
+            return Err(Fault::budget("bytes", format!("the templates' output exceeds {most} bytes")));
         }
         Ok(())
     }

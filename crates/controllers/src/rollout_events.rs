@@ -81,7 +81,7 @@ impl RolloutChange<'_> {
         let returning = states.filter(|state| matches!(state, ClusterState::Returning { .. }));
         let failed = if self.failure.is_empty() { String::new() } else { format!(" on {}", self.failure) };
         Some(format!(
-            "it is quarantined, and what ran before returns on {}; it failed{failed}",
+            "it is quarantined; rolling back {} to the previous revision; it failed{failed}",
             counted(returning.count(), "cluster")
         ))
     }

@@ -157,7 +157,7 @@ pub(super) fn policies_for(subject: RolloutOwner<'_>, view: &impl View) -> Read<
     let is_known = |name: &str| policies.iter().any(|policy| policy.name() == name);
     for name in named.iter().flat_map(|names| names.split(',')).filter(|name| !is_known(name)) {
         if view.exists::<RolloutPolicy>(&Key::cluster(name))? {
-            let why = "the hub has it, and the list of policies leaves it out".to_owned();
+            let why = "it exists on the hub but is missing from the list of policies".to_owned();
             let reason = ReadErrorReason::NotListed;
             return Err(ReadError { what: format!("RolloutPolicy {name}"), why, reason });
         }

@@ -24,7 +24,7 @@ const MAX_LENGTH: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The path cannot be parsed.
-    #[error("the path {path} is not a JSONPath: {why}")]
+    #[error("{path} is not a valid JSONPath: {why}")]
     Invalid {
         /// The path as given.
         path: String,
@@ -40,7 +40,7 @@ pub enum PathError {
         why: String,
     },
     /// The path is too long.
-    #[error("a path has {0} bytes, at most {MAX_LENGTH} are allowed")]
+    #[error("a path has {0} bytes; the maximum is {MAX_LENGTH}")]
     TooLong(usize),
 }
 

@@ -11,7 +11,7 @@ pub struct StepsLeft(pub usize);
 
 /// The error when too few steps remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it takes too many steps, with the other expressions beside it")]
+#[error("it takes too many steps, together with the other expressions")]
 pub struct OutOfSteps;
 
 impl StepsLeft {

@@ -56,7 +56,7 @@ impl Display for Collision {
         let (first, second) = (plain(&self.first, PATH), plain(&self.second, PATH));
         write!(
             f,
-            "{first} and {second} differ only in case or in their Unicode form; a checkout on macOS or Windows may hold one of them"
+            "{first} and {second} differ only in case or Unicode form; a checkout on macOS or Windows may contain only one of them"
         )
     }
 }

@@ -88,7 +88,7 @@ impl Computation {
     /// Runs the computation.
     pub fn run(self) -> Computed {
         let output = match self.cancel.is_cancelled() {
-            true => Err("it was cancelled".to_owned()),
+            true => Err("it was canceled".to_owned()),
             false => Ok((self.run)(&self.cancel)),
         };
         Computed { id: self.id, output }

@@ -133,7 +133,7 @@ impl View for Snapshot {
         };
         // The two requests would replace each other forever.
         if is_asked && !requested.memos.iter().any(|earlier| earlier.is_same(&request)) {
-            let why = "a plan asks for two of them, and one is kept, which is a bug";
+            let why = "a plan requests two results of this type, but only one is kept, which is a bug";
             return Err(ReadError::failed(M::NAME, why.to_owned()));
         }
         requested.is_pending |= error.reason == ReadErrorReason::Pending;

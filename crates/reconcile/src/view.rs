@@ -309,12 +309,16 @@ impl ReadErrorReason {
 impl ReadError {
     /// Returns the error for a kind whose cache no watch fills.
     pub(crate) fn not_watched(what: impl Into<String>) -> Self {
-        Self { what: what.into(), why: "nothing watches it".into(), reason: ReadErrorReason::NotWatched }
+        Self {
+            what: what.into(),
+            why: "no watch fills its cache".into(),
+            reason: ReadErrorReason::NotWatched,
+        }
     }
 
     /// Returns the error for a kind whose first list is incomplete.
     pub(crate) fn not_listed(what: impl Into<String>) -> Self {
-        let why = "its first list has not been read yet".into();
+        let why = "its first list is not complete yet".into();
         Self { what: what.into(), why, reason: ReadErrorReason::NotListed }
     }
 

@@ -71,7 +71,7 @@ impl Build<'_> {
             let error = RenderError::new(
                 Reason::NotFound,
                 shown,
-                "there is neither a kustomization nor a manifest in this directory",
+                "the directory has neither a kustomization nor a manifest",
             );
             return Err(Box::new(
                 error.hint(format!("add a {}", FILE_NAMES.first().copied().unwrap_or_default())),
@@ -96,7 +96,7 @@ impl Build<'_> {
                 let error = RenderError::new(
                     Reason::InvalidValue,
                     first.clone(),
-                    "a directory has one kustomization, and this one has several",
+                    "the directory has several kustomizations, but only one is allowed",
                 );
                 return Err(Box::new(error.related(&other)));
             }

@@ -44,7 +44,7 @@ impl ResAccumulator {
         }
         self.resmap.retain(|resource| !resource.is_empty());
         if self.resmap.len() > MAX_OBJECTS {
-            let message = format!("the overlay makes more than {MAX_OBJECTS} objects; divide it");
+            let message = format!("the overlay produces more than {MAX_OBJECTS} objects; split it");
             return Err(Box::new(RenderError::new(Reason::TooLarge, "", message)));
         }
         Ok(())

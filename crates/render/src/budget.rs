@@ -33,8 +33,9 @@ impl<'a> MemoryBudget<'a> {
             return Err(Box::new(RenderError::new(Reason::Cancelled, "", "the rendering was cancelled")));
         }
         let Some(left) = self.left.get().checked_sub(bytes) else {
-            let message = format!("the overlay takes more than {} MiB of memory", MAX_RENDER_BYTES >> 20);
-            let hint = "a file, patch or replacement multiplies values; divide the overlay";
+            let message =
+                format!("rendering the overlay exceeds the memory limit of {} MiB", MAX_RENDER_BYTES >> 20);
+            let hint = "a file, patch or replacement multiplies values; split the overlay";
             return Err(Box::new(RenderError::new(Reason::TooLarge, "", message).hint(hint)));
         };
         self.left.set(left);

@@ -98,7 +98,7 @@ impl<'a> Build<'a> {
                         Err(at(
                             path,
                             Box::new(error.hint(format!(
-                                "keep a copy below {copy:?}, where it is found, or name a copy elsewhere"
+                                "store a copy in {copy:?}, or refer to a copy elsewhere in the repository"
                             ))),
                         ))
                     }

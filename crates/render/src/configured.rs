@@ -30,13 +30,13 @@ fn find<T>(
     };
     let has = |name: &str| object.string_map("annotations").contains_key(name);
     if has("config.kubernetes.io/function") || has("config.k8s.io/function") {
-        let message = format!("{kind} is a function in a container or program, and those are not run");
+        let message = format!("{kind} is a container or exec function, which are not supported");
         return Err(Box::new(error(message)));
     }
     if object.api_version() != BUILTIN {
         let message = format!("the {role} {kind} of {:?} is not built in", object.api_version());
         let kinds: Vec<_> = known.into_keys().collect();
-        let hint = format!("only {role}s with apiVersion: builtin are run: {}", kinds.join(", "));
+        let hint = format!("only {role}s with apiVersion: builtin are supported: {}", kinds.join(", "));
         return Err(Box::new(error(message).hint(hint)));
     }
     known.remove(kind).ok_or_else(|| {
@@ -107,6 +107,6 @@ impl Build<'_> {
         let message = format!("the validator {} changes objects", object.kind());
         let error =
             RenderError::at(Reason::InvalidValue, &object.location, message).field(path.field.clone());
-        Err(Box::new(error.hint("name it in transformers")))
+        Err(Box::new(error.hint("list it in transformers")))
     }
 }

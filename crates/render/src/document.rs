@@ -149,8 +149,10 @@ fn read_type(fields: &mut Fields<'_>, root: &Located<'_>) -> Result<bool> {
 fn refuse_deprecated(fields: &mut Fields<'_>) -> Result<()> {
     match fields.take("helmChartInflationGenerator").filter(|found| !found.node.is_empty()) {
         Some(found) => {
-            let error = found.error(Reason::Unsupported, "the field is deprecated and not read");
-            Err(Box::new(error.hint("write helmCharts and helmGlobals; `kustomize edit fix` does")))
+            let error = found.error(Reason::Unsupported, "the field is deprecated and not supported");
+            Err(Box::new(
+                error.hint("use helmCharts and helmGlobals instead; `kustomize edit fix` converts the field"),
+            ))
         }
         None => Ok(()),
     }
@@ -181,10 +183,10 @@ fn read_openapi(located: &Located<'_>) -> Result<Option<Text>> {
     fields.finish()?;
     match version {
         Some(version) if path.is_some() => {
-            Err(version.error(Reason::InvalidValue, "version and path exclude each other"))
+            Err(version.error(Reason::InvalidValue, "version and path are mutually exclusive"))
         }
         Some(version) if version.string()? != "v1.21.2" => {
-            Err(version.error(Reason::InvalidValue, "the only version that is built in is v1.21.2"))
+            Err(version.error(Reason::InvalidValue, "the only built-in version is v1.21.2"))
         }
         Some(_) | None => Ok(path),
     }

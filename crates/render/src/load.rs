@@ -23,8 +23,7 @@ pub(super) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Resource>> {
     let nodes = documents(bytes).map_err(|malformed| {
         let templated = malformed.why.contains("cannot be a key") || malformed.why.contains('%');
         let error = RenderError::malformed(file, malformed);
-        let hint =
-            templated.then(|| "templates are not rendered; keep what they make in the repository".to_owned());
+        let hint = templated.then(|| "templates are not rendered; commit their output instead".to_owned());
         Box::new(error.hint_maybe(hint))
     })?;
     objects_of(nodes, file)
@@ -49,7 +48,7 @@ pub(super) fn objects_of(nodes: Vec<Node>, file: &str) -> Result<Vec<Resource>> 
                 return Err(Box::new(RenderError::at(
                     Reason::TooLarge,
                     &location,
-                    format!("lists of objects stand in lists more than {MAX_LIST_DEPTH} levels deep"),
+                    format!("lists of objects are nested more than {MAX_LIST_DEPTH} levels deep"),
                 )));
             }
             match node.remove("items").map(|items| (items.line, items.value)) {
@@ -102,7 +101,7 @@ fn check(node: &Node, location: &Location) -> Result<()> {
         );
     }
     if node.as_map().is_none() {
-        return error(&format!("a Kubernetes object is a map, and this is {}", node.kind()), "");
+        return error(&format!("a Kubernetes object must be a map, not {}", node.kind()), "");
     }
     let text = |node: Option<&Node>| {
         node.filter(|node| !node.is_null()).map(Node::text).unwrap_or_default().to_owned()

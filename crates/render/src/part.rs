@@ -149,7 +149,7 @@ impl Build<'_> {
             let cycle: Vec<String> = from
                 .chain(self.stack.iter().find(|frame| frame.dir == dir).map(|frame| frame.file.clone()))
                 .collect();
-            let message = format!("the kustomization leads back to itself: {}", cycle.join(" -> "));
+            let message = format!("the kustomization includes itself: {}", cycle.join(" -> "));
             return Err(refuse(Reason::Cycle, message));
         }
         let Some((file, kustomization)) = self.kustomization_of(dir)? else {

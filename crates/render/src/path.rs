@@ -55,7 +55,7 @@ pub(super) fn lookup<'a>(node: &'a Node, path: &[String]) -> Result<Option<&'a N
         } else if part == "-" {
             list(at)?.last()
         } else if part == "*" {
-            return Err("\"*\" means several values, and one is needed here".into());
+            return Err("\"*\" matches several values, but only one is allowed here".into());
         } else if let Some((key, value)) = item_condition(part)? {
             let matches = |item: &&Node| {
                 if key.is_empty() {
@@ -149,7 +149,7 @@ impl Search {
             let count = items.len();
             let item = items
                 .get_mut(index)
-                .ok_or_else(|| format!("the index is {index}, and the list has {count} items"))?;
+                .ok_or_else(|| format!("the index {index} is out of range: the list has {count} items"))?;
             return self.deeper(item, Step::Item(index), rest);
         }
         if let Some((key, pattern)) = item_condition(part)? {
@@ -163,7 +163,7 @@ impl Search {
         }
         if node.is_null() {
             return match self.create {
-                Some(_) => Err(format!("{part:?} cannot be made in null")),
+                Some(_) => Err(format!("{part:?} cannot be created in null")),
                 None => Ok(()),
             };
         }
@@ -239,7 +239,7 @@ impl Search {
         let items = items_of(node)?;
         let index = items.len();
         if !matches(&made) {
-            return Err(format!("no item matches {pattern:?}, and none can be made of a pattern"));
+            return Err(format!("no item matches {pattern:?}, and a pattern cannot create one"));
         }
         if key.is_empty() {
             self.found(Step::Item(index));

@@ -55,7 +55,7 @@ impl ResMap {
                 return Err(Box::new(
                     error
                         .related(&first.location)
-                        .hint("every object may come from one place only; use a patch to change it"),
+                        .hint("define each object only once; use a patch to change it"),
                 ));
             }
             known.insert(id, self.resources.len());
@@ -65,7 +65,7 @@ impl ResMap {
             return Err(Box::new(RenderError::new(
                 Reason::TooLarge,
                 "",
-                format!("the overlay makes more than {MAX_OBJECTS} objects; divide it"),
+                format!("the overlay produces more than {MAX_OBJECTS} objects; split it"),
             )));
         }
         Ok(())
@@ -105,17 +105,19 @@ impl ResMap {
                     let error = RenderError::at(
                         Reason::InvalidValue,
                         &resource.location,
-                        "the object has none any more",
+                        "the field was removed from the object",
                     )
                     .field(field);
                     return Err(Box::new(error.hint("a patch or replacement removed it")));
                 }
             }
             if let Some(first) = known.insert(resource.id(), &resource.location) {
-                let message = format!("{} exists twice after all changes", resource.id());
+                let message = format!("{} exists twice after all transformations", resource.id());
                 let error =
                     RenderError::at(Reason::DuplicateObject, &resource.location, message).related(first);
-                return Err(Box::new(error.hint("a patch or replacement gave it the name of another")));
+                return Err(Box::new(
+                    error.hint("a patch or replacement renamed it to the name of another object"),
+                ));
             }
         }
         Ok(())
@@ -141,8 +143,9 @@ impl ResMap {
                 Ok(())
             }
             (None, _, Behavior::Merge | Behavior::Replace) => {
-                let error = error(Reason::Target, format!("there is no {id} to merge with or to replace"));
-                Err(Box::new(error.hint("with behavior create, or without behavior, it is created")))
+                let error =
+                    error(Reason::Target, format!("{id} does not exist, so it cannot be merged or replaced"));
+                Err(Box::new(error.hint("remove behavior, or set it to create, to create the object")))
             }
             (Some(old), None, Behavior::Create) => {
                 let error =
@@ -176,7 +179,7 @@ impl ResMap {
                 Ok(())
             }
             (Some(one), Some(other), _) => {
-                let error = error(Reason::Target, format!("several objects are {id}"));
+                let error = error(Reason::Target, format!("{id} matches several objects"));
                 Err(Box::new(error.related(&one.location).related(&other.location)))
             }
         }

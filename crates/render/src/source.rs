@@ -100,7 +100,7 @@ impl<'a> Source<'a> {
         if self.directories.get() > MAX_DIRECTORIES {
             let message = format!("more than {MAX_DIRECTORIES} directories are read for one overlay");
             return Err(RenderError::new(Reason::TooLarge, "", message)
-                .hint("let a shared base be read once, not by each of its users")
+                .hint("include each shared base only once")
                 .into());
         }
         Ok(())
@@ -132,7 +132,7 @@ impl<'a> Source<'a> {
 
     fn collect(&self, dir: &str, prefix: &str, files: &mut BTreeMap<String, Arc<[u8]>>) -> Result<()> {
         if prefix.len() > MAX_PATTERN_BYTES {
-            return Err(bare(Reason::Cycle, format!("the links below {dir:?} lead on and on")));
+            return Err(bare(Reason::Cycle, format!("the links in {dir:?} form a loop")));
         }
         let paths = all_paths(self.tree, dir);
         let memory = paths.iter().map(|path| VALUE_BYTES + prefix.len() + path.len()).sum();
@@ -186,7 +186,7 @@ impl<'a> Source<'a> {
         match self.find(dir, path)? {
             Some(PathTarget::File(path, bytes)) => Ok((path, bytes)),
             Some(PathTarget::Directory(_)) => {
-                Err(bare(Reason::InvalidValue, format!("{path:?} is a directory; a file is needed here")))
+                Err(bare(Reason::InvalidValue, format!("{path:?} is a directory, not a file")))
             }
             None => Err(self.missing(dir, path, "file")),
         }
@@ -231,7 +231,7 @@ impl<'a> Source<'a> {
                     if links > MAX_LINKS {
                         return Err(bare(
                             Reason::Cycle,
-                            format!("the link {next:?} leads on through more than {MAX_LINKS} links"),
+                            format!("the link {next:?} follows more than {MAX_LINKS} links"),
                         ));
                     }
                     let resolved = follow_link(&at, &next, &target)?;
@@ -251,22 +251,22 @@ fn too_large(path: &str, limit: usize) -> Box<RenderError> {
 }
 
 fn submodule(path: &str) -> Box<RenderError> {
-    let message = format!("{path:?} is a submodule, which is not fetched");
+    let message = format!("{path:?} is a submodule, and submodules are not fetched");
     Box::new(
         RenderError::new(Reason::OutsideRepository, "", message)
-            .hint("keep a copy of its files in the repository, or make it a ConfigRepo of its own"),
+            .hint("copy its files into the repository, or create a separate ConfigRepo for it"),
     )
 }
 
 fn follow_link(dir: &str, link: &str, target: &str) -> Result<String> {
     if target.len() > MAX_LINK_BYTES || target.contains('\0') {
-        return Err(bare(Reason::InvalidValue, format!("the link {link:?} has no proper target")));
+        return Err(bare(Reason::InvalidValue, format!("the link {link:?} has an invalid target")));
     }
     join(dir, target).map_err(|_| {
-        let message = format!("the link {link:?} leads to {target:?}, outside of the repository");
+        let message = format!("the link {link:?} points to {target:?}, outside the repository");
         Box::new(
             RenderError::new(Reason::OutsideRepository, "", message)
-                .hint("keep a copy of what it leads to in the repository"),
+                .hint("copy its target into the repository"),
         )
     })
 }
@@ -281,7 +281,7 @@ fn bare(reason: Reason, message: String) -> Box<RenderError> {
 /// Fails if the path is absolute or leaves the repository. The error has no file yet.
 pub(super) fn join(dir: &str, path: &str) -> Result<String> {
     if path.len() > MAX_PATTERN_BYTES || path.contains('\0') {
-        return Err(bare(Reason::InvalidValue, "this is not a path".into()));
+        return Err(bare(Reason::InvalidValue, "not a valid path".into()));
     }
     if path.starts_with('/') {
         let message = format!("{path:?} is an absolute path");

@@ -193,7 +193,7 @@ pub fn failure(target: &ObjectRef, error: Error) -> Failure {
 }
 
 /// The message if a kind is not served.
-pub(super) const NOT_SERVED: &str = "the API server does not serve it; is its CRD installed?";
+pub(super) const NOT_SERVED: &str = "the API server does not serve this kind; is its CRD installed?";
 
 /// Formats an error with its causes, for people. For an API server's response, only its message is shown.
 ///

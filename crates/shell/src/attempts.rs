@@ -75,7 +75,7 @@ impl Attempts {
         let ends = before.ends;
         if ends >= MAX_ENDS && before.is_recent() {
             return Err(format!(
-                "the process ended {ends} times during it; it starts again an hour after the last time, \
+                "the process died {ends} times while computing it; it is retried one hour after the last time, \
                  or for another commit"
             ));
         }
@@ -125,7 +125,7 @@ impl Record {
     fn restore(self, file: &Path) {
         let restored = if self.ends == 0 { fs::remove_file(file) } else { self.write(file) };
         if let Err(error) = restored {
-            tracing::warn!(%error, path = %file.display(), "cannot record that a computation was not tried");
+            tracing::warn!(%error, path = %file.display(), "cannot restore the record of a computation that did not run");
         }
     }
 

@@ -86,7 +86,7 @@ impl Runtime {
                     }
                 }
                 Command::Refused(event) => {
-                    warn!(object = %event.regarding, error = event.message, "the object cannot be read");
+                    warn!(object = %event.regarding, error = event.message, "the object does not fit its type");
                     refused.push(event);
                 }
             }
@@ -134,7 +134,7 @@ impl Runtime {
     async fn or_stop<T>(&self, what: &str, task: impl Future<Output = T>) -> Option<T> {
         let ended = AssertUnwindSafe(task).catch_unwind().await;
         if ended.is_err() {
-            error!("{what} panicked, which is a bug; the process stops, so that it is restarted");
+            error!("{what} panicked, which is a bug; stopping, so that the process is restarted");
             self.broken.cancel();
         }
         ended.ok()
@@ -142,7 +142,7 @@ impl Runtime {
 
     fn answer(&self, site: Site, answers: LookedUp) {
         for failure in answers.iter().filter_map(|(_, answer)| answer.as_ref().err()) {
-            warn!(error = failure.message, "a lookup failed; it is tried again");
+            warn!(error = failure.message, "lookup failed; it will be retried");
         }
         self.update(|dispatcher, now| {
             for (lookup, answer) in answers {
@@ -178,19 +178,19 @@ impl Runtime {
             if error.is_coming() {
                 debug!(%error, "waiting");
             } else {
-                warn!(%error, "a read is not complete; the key is tried again");
+                warn!(%error, "read failed; the key will be retried");
             }
         }
         match failure {
             None if *steps > 0 => debug!(steps, "executed"),
             None => {}
             Some(error) if error.kind == FailureKind::Conflict => {
-                debug!(%error, "an object changed before it was written; the key is planned again");
+                debug!(%error, "an object changed before it was written; the key will be planned again");
             }
             Some(error) if error.kind == FailureKind::NotFound && *failures <= NOT_THERE_YET => {
-                info!(%error, "the target of a write is not there yet; the key is tried again");
+                info!(%error, "the target of a write does not exist yet; the key will be retried");
             }
-            Some(error) => warn!(%error, "a write failed; the key is tried again"),
+            Some(error) => warn!(%error, "write failed; the key will be retried"),
         }
     }
 
@@ -249,7 +249,7 @@ impl Runtime {
                         kube::Error::Api(status) if status.is_not_found() => NOT_SERVED.into(),
                         error => message(error),
                     };
-                    warn!(kind = %kind.gvk, error, "cannot watch yet; nothing that depends on it is decided until this ends");
+                    warn!(kind = %kind.gvk, error, "cannot watch yet; decisions that depend on this kind wait");
                     sleep(wait).await;
                 }
             }

@@ -37,7 +37,7 @@ pub(super) async fn established(server: ApiServer<'_>, applied: Object) -> Resul
         Ok(crd)
     });
     let slow = |_| {
-        let message = format!("{target} is not established after {ESTABLISH_TIMEOUT:?}");
+        let message = format!("{target} was not established within {ESTABLISH_TIMEOUT:?}");
         Failure { kind: FailureKind::Unavailable, message }
     };
     waited.await.map_err(slow)?

@@ -78,7 +78,7 @@ impl EventRecorder {
                 Err(_) => return,
             };
             if let Err(error) = self.publish(&event, publication, now).await {
-                debug!(object = %event.regarding, %error, "event not recorded");
+                debug!(object = %event.regarding, %error, "cannot record an event");
                 if let Ok(mut correlator) = self.correlator.lock() {
                     correlator.recent.remove(&event);
                 }

@@ -105,7 +105,7 @@ impl ActionExecutor {
             Site::Spoke => self.spoke.as_deref(),
         };
         let (Some(resources), Some(slots)) = (resources, self.slots.get(controller_id)) else {
-            let message = "this process has no spoke to write to; only the agent has".into();
+            let message = "cannot write to a spoke: only the agent has one".into();
             return Err(Failure { kind: FailureKind::Invalid, message });
         };
         Ok(ApiServer { resources, slots, impersonate: None, leadership: self.leadership.as_ref() })

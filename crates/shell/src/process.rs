@@ -193,7 +193,7 @@ impl Shell {
             () = sleep(DRAIN) => {}
         }
         if !tasks.is_empty() {
-            info!("stopped before all plans were executed; they are planned again at the next start");
+            info!("stopped before all plans were executed; they will be planned again after the restart");
         }
         // Ends the requests in flight before the lease is released.
         runtime.cut.cancel();
@@ -249,7 +249,7 @@ impl Handle {
             }
             let done = Executed { plan, outcomes };
             let status = C::conclude(key, &self.caches(), &done, now()).unwrap_or_else(|error| {
-                warn!(%error, "the status after the last writes is not written");
+                warn!(%error, "cannot write the status after the last writes");
                 None
             });
             let written = match &status {
@@ -257,7 +257,7 @@ impl Handle {
                 None => None,
             };
             for failure in done.failures().map(|(_, failure)| failure).chain(&written) {
-                warn!(error = failure.message, "a last write failed");
+                warn!(error = failure.message, "a write at shutdown failed");
             }
         };
         execute.instrument(reconcile_span(C::NAME, &key.to_string(), None)).await;

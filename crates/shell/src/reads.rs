@@ -89,7 +89,7 @@ impl Reads {
                 && let Ok(_slot) = self.list.acquire().await
                 && let Err(error) = list(resources, collection, &mut left, &tell).await
             {
-                debug!(kind = %collection.0, error = message(&error), "cannot list; reading one by one");
+                debug!(kind = %collection.0, error = message(&error), "cannot list; reading the objects one by one");
             }
             let one = |object: ObjectRef| async {
                 let lookup = Lookup::Object(object);

@@ -67,7 +67,7 @@ impl Runtime {
         let asked =
             catch_unwind(AssertUnwindSafe(|| self.dispatcher.lock().ok().map(|mut held| ask(&mut held))));
         if asked.is_err() {
-            error!("the dispatcher panicked, which is a bug; the process stops, so that it is restarted");
+            error!("the dispatcher panicked, which is a bug; stopping, so that the process is restarted");
         }
         let answer = asked.ok().flatten();
         if answer.is_none() {

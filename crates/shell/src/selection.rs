@@ -29,7 +29,10 @@ impl EnabledControllers {
             match (word, known.contains(&name)) {
                 ("*", _) => selection.all = true,
                 (_, false) => {
-                    return Err(format!("there is no controller {name:?}; there are: {}", known.join(", ")));
+                    return Err(format!(
+                        "unknown controller {name:?}; known controllers: {}",
+                        known.join(", ")
+                    ));
                 }
                 (_, true) if word.starts_with('-') => {
                     selection.removed.insert(name.into());
@@ -71,6 +74,6 @@ mod tests {
     #[test]
     fn an_unknown_controller_is_named() {
         let error = EnabledControllers::parse("*,-placements", &["placement"]).unwrap_err();
-        assert_eq!(error, "there is no controller \"placements\"; there are: placement");
+        assert_eq!(error, "unknown controller \"placements\"; known controllers: placement");
     }
 }

@@ -55,7 +55,9 @@ impl Threads {
                 while let Some(computation) = next(&receiver) {
                     let computed = AssertUnwindSafe(|| compute(&tokio, &runtime, computation));
                     if catch_unwind(computed).is_err() {
-                        error!("the end of a computation panicked, which is a bug; the process stops");
+                        error!(
+                            "handling the end of a computation panicked, which is a bug; stopping the process"
+                        );
                         runtime.broken.cancel();
                     }
                 }
@@ -87,7 +89,7 @@ pub(super) fn decide(runtime: &Runtime, decision: Decision) {
     let _span = super::telemetry::reconcile_span(controller, &key, reconcile_id).entered();
     let started = runtime.metrics.start();
     let decided = catch_unwind(AssertUnwindSafe(|| decision.run())).unwrap_or_else(|_| {
-        error!("a decision panicked, which is a bug; the key will be tried again");
+        error!("a decision panicked, which is a bug; the key will be retried");
         Decided::panicked(controller_id)
     });
     runtime.metrics.decided(controller, started);
@@ -126,7 +128,7 @@ fn compute(tokio: &tokio::runtime::Handle, runtime: &Arc<Runtime>, computation: 
         Ok(attempt) => {
             let overdue = watch_deadline(tokio, runtime, &computation);
             let computed = catch_unwind(AssertUnwindSafe(|| computation.run())).unwrap_or_else(|_| {
-                error!(computation = name, "a computation panicked, which is a bug; it will be tried again");
+                error!(computation = name, "a computation panicked, which is a bug; it will be retried");
                 Computed::failed(id, "its computation panicked, which is a bug")
             });
             overdue.abort();
@@ -136,7 +138,7 @@ fn compute(tokio: &tokio::runtime::Handle, runtime: &Arc<Runtime>, computation: 
             computed
         }
         Err(why) => {
-            error!(computation = name, input = computation.input, error = why, "a computation is refused");
+            error!(computation = name, input = computation.input, error = why, "computation refused");
             Computed::failed(id, &why)
         }
     };

@@ -125,7 +125,7 @@ pub(super) async fn watch(
                 let at = version(&resource_version);
                 if at < known {
                     let (kind, from, to) = (&target.kind.gvk, known, at);
-                    warn!(%kind, from, to, "resource versions went back, as after a restore; every kind is listed again");
+                    warn!(%kind, from, to, "resource versions went back, as after a restore from a backup; listing every kind again");
                     metrics.versions_went_back(kind);
                     tell(WatcherEvent::Restored);
                     freshness.restored();
@@ -273,7 +273,7 @@ async fn follow(
         Ok(stream) => stream,
         Err(error) => {
             if matches!(&error, Error::Api(status) if matches!(status.code, 403 | 405)) {
-                warn!(kind = %target.kind.gvk, error = message(&error), "cannot watch; the kind is listed again and again");
+                warn!(kind = %target.kind.gvk, error = message(&error), "cannot watch; listing the kind repeatedly instead");
             }
             let is_busy = matches!(&error, Error::Api(status) if status.code == 429);
             return WatchEnd { why: message(&error), resume: is_busy.then_some(at), refused: Some(error) };
@@ -286,7 +286,7 @@ async fn follow(
         match timeout(IDLE_TIMEOUT, next_line(&mut stream, &mut line)).await {
             // A proxy that responds with nothing must not be mistaken for a server without changes.
             Ok(Ok(())) if line.is_empty() && !is_heard => {
-                return WatchEnd::list_again("the watch ended without a word");
+                return WatchEnd::list_again("the watch ended without sending anything");
             }
             Ok(Ok(())) if line.is_empty() => {
                 hear(None);
@@ -315,9 +315,10 @@ async fn follow(
                     Ok(_) => WatchEnd::list_again(
                         "it sent nothing for too long, and the resource version went back",
                     ),
-                    Err(error) => {
-                        WatchEnd::list_again(format!("it sent nothing for too long: {}", message(&error)))
-                    }
+                    Err(error) => WatchEnd::list_again(format!(
+                        "the watch sent nothing for too long: {}",
+                        message(&error)
+                    )),
                 };
             }
         }
@@ -355,7 +356,7 @@ async fn next_line(stream: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
     if !line.is_empty() && !line.ends_with(b"\n") {
         let why = match u64::try_from(line.len()) {
             Ok(EVENT_BYTES) => format!("an event has more than {EVENT_BYTES} bytes"),
-            Ok(_) | Err(_) => "the connection broke within an event".into(),
+            Ok(_) | Err(_) => "the connection broke in the middle of an event".into(),
         };
         return Err(std::io::Error::other(why));
     }

@@ -104,7 +104,7 @@ impl Spent {
         if self.work <= WORK {
             return Ok(());
         }
-        let why = format!("the operations of the JSON patch walk or move more than {WORK} values");
+        let why = format!("the operations of the JSON patch visit or move more than {WORK} values");
         Err(ApiError::too_large(why))
     }
 }

@@ -231,7 +231,7 @@ impl Store {
         };
         if sum(&granted, single_count).saturating_mul(sum(&held, length)) > COMPARISONS {
             let why = format!(
-                "comparing the rules with those that {:?} holds takes more than {COMPARISONS} steps; split the role, or ask for the verb {verb:?} on it",
+                "cannot compare the rules with the permissions of {:?} within {COMPARISONS} steps; split the role, or request the verb {verb:?} on it",
                 user.name
             );
             return Err(ApiError::forbidden(&target.clone().named(new.name()), &why));

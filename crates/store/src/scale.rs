@@ -25,7 +25,7 @@ pub(super) fn check(scale: &Scale, object: &Object, errors: &mut Vec<FieldError>
             Ok(Some(Some(..0))) => "should be a non-negative integer".to_owned(),
             Ok(Some(Some(_))) => format!("should be less than or equal to {REPLICAS}"),
             Ok(Some(None)) => "accessor error: expected int64".to_owned(),
-            Err(found) => format!("accessor error: {found} is no map"),
+            Err(found) => format!("accessor error: {found} is not a map"),
         };
         errors.push(FieldError::invalid(field, &Value::Null, why));
     }

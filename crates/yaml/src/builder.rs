@@ -151,7 +151,7 @@ impl Builder {
     fn count(&mut self, values: usize, line: u32) -> Result<()> {
         self.values += values;
         if self.values > MAX_VALUES {
-            return Err(MalformedYaml { line, why: format!("the file holds more than {MAX_VALUES} values") });
+            return Err(MalformedYaml { line, why: format!("the file has more than {MAX_VALUES} values") });
         }
         Ok(())
     }
@@ -209,7 +209,7 @@ impl Builder {
     fn alias(&mut self, id: usize, span: &Span) -> Result<Node> {
         let line = self.line(span.start.line());
         let Some(node) = self.anchors.remove(&id) else {
-            return Err(MalformedYaml { line, why: "the alias refers to the value it stands in".into() });
+            return Err(MalformedYaml { line, why: "the alias refers to a value that contains it".into() });
         };
         self.count_copy(&node, line)?;
         let copy = node.clone();
@@ -266,7 +266,7 @@ impl Frame {
                     _ if !self.merges.is_empty() && repeated == DuplicateKeys::Refused => {
                         return Err(MalformedYaml {
                             line: key.line,
-                            why: "\"<<\" stands twice in this map; give it a list of maps".into(),
+                            why: "\"<<\" occurs twice in this map; use one \"<<\" with a list of maps".into(),
                         });
                     }
                     Value::Map(_) => self.merges.push(node),
@@ -276,7 +276,7 @@ impl Frame {
                     Value::List(_) | Value::Scalar(_) => {
                         return Err(MalformedYaml {
                             line: key.line,
-                            why: "\"<<\" merges maps and nothing else".into(),
+                            why: "\"<<\" can only merge maps".into(),
                         });
                     }
                 }
@@ -320,7 +320,7 @@ fn merge_into(node: &mut Node, merged: Node) -> Result<()> {
             }
             Ok(())
         }
-        _ => Err(MalformedYaml { line, why: "\"<<\" merges maps and nothing else".into() }),
+        _ => Err(MalformedYaml { line, why: "\"<<\" can only merge maps".into() }),
     }
 }
 

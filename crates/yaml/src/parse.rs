@@ -47,7 +47,7 @@ fn read(bytes: &[u8], repeated: DuplicateKeys) -> Result<Vec<Node>> {
         if documents.len() > MAX_DOCUMENTS {
             return Err(MalformedYaml {
                 line: first_line + 1,
-                why: format!("the file holds more than {MAX_DOCUMENTS} documents"),
+                why: format!("the file has more than {MAX_DOCUMENTS} documents"),
             });
         }
     }
@@ -59,7 +59,7 @@ fn decode(bytes: &[u8]) -> Result<String> {
         return Err(MalformedYaml { line: 1, why: format!("the file has more than {MAX_FILE_BYTES} bytes") });
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(MalformedYaml { line: 1, why: "the file is in UTF-16; write it in UTF-8".into() });
+        return Err(MalformedYaml { line: 1, why: "the file is encoded in UTF-16; use UTF-8".into() });
     }
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let before = bytes.get(..e.valid_up_to()).unwrap_or_default();

@@ -65,7 +65,7 @@ fn encode(line: &impl Serialize, into: &mut Vec<u8>) {
 
 /// Decodes a line, including its line end.
 pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
-    let line = line.strip_suffix(b"\n").ok_or("it has no end")?;
+    let line = line.strip_suffix(b"\n").ok_or("it is incomplete")?;
     let (sum, json) = line.split_at_checked(DIGEST).ok_or("it is too short")?;
     let json = json.strip_prefix(b" ").ok_or("its digest does not end")?;
     if sum != digest(json).as_bytes() {

@@ -192,7 +192,7 @@ impl Writer {
         });
         match resumed {
             Ok(file) => {
-                tracing::warn!(%error, "cannot write a new journal file; the present one goes on");
+                tracing::warn!(%error, "cannot write a new journal file; continuing with the current one");
                 writer.file = Some(file);
                 Ok(writer)
             }
@@ -260,7 +260,7 @@ impl Writer {
     /// Undoes the writes that failed on disk, and all writes that were based on them.
     fn refuse(&mut self, error: &JournalError, batches: Vec<Batch>, inbox: &mpsc::Receiver<Batch>) {
         let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-        tracing::error!(%error, %cause, "the write is refused and undone; the next one tries the disk again");
+        tracing::error!(%error, %cause, "the write failed and was undone; the next write retries the disk");
         let why = format!("{error}: {cause}");
         *lock(&self.failure) = Some(why.clone());
         let restored = self.file.as_mut().map(JournalFile::restore).transpose();

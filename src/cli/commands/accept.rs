@@ -75,7 +75,7 @@ async fn accept(
                 return Err(CommandError::hinted(error, "start its agent, or read its log; --wait 2m waits"));
             }
             None => {
-                let error = anyhow!("no cluster {name} asks to join");
+                let error = anyhow!("cluster {name} has not asked to join");
                 let hint = "run `wheelwright join` on the cluster, or read its agent's log; --wait 2m waits";
                 return Err(CommandError::hinted(error, hint));
             }
@@ -106,7 +106,7 @@ fn check(name: &str, requests: &[CertificateSigningRequest], is_joined: bool) ->
     let error = match users.len() {
         0 => return Ok(()),
         1 if !is_joined => return Ok(()),
-        1 => anyhow!("cluster {name} has joined already, and a first certificate of it is requested"),
+        1 => anyhow!("cluster {name} has already joined, but a user requests a first certificate for it"),
         _ => anyhow!("several users ask to be the agent of cluster {name}"),
     };
     let named = |request: &CertificateSigningRequest| format!("{} by {}", request.name(), requester(request));
@@ -166,7 +166,9 @@ async fn approve(writer: &mut Writer, request: &CertificateSigningRequest) -> Re
     let user = requester(request);
     match approved {
         true => writer.add_line(format!("CSR {name}, requested by {user}, approved")),
-        false => writer.add_line(format!("CSR {name}, requested by {user}, was answered by somebody else")),
+        false => writer.add_line(format!(
+            "CSR {name}, requested by {user}, was already approved or denied by another client"
+        )),
     }
     Ok(())
 }
@@ -200,6 +202,6 @@ mod tests {
         assert_eq!(why, "several users ask to be the agent of cluster c1");
         assert!(hint.ends_with("csr-of-a by a, csr-of-b by b"), "{hint}");
         let (why, _) = check(&["a"], true).unwrap();
-        assert_eq!(why, "cluster c1 has joined already, and a first certificate of it is requested");
+        assert_eq!(why, "cluster c1 has already joined, but a user requests a first certificate for it");
     }
 }

@@ -223,7 +223,7 @@ fn check(args: &Args) -> Result<(), CommandError> {
     }
     let grace = &args.appliedmanifestwork_eviction_grace_period;
     if !grace.is_empty() && object::duration::parse(grace).is_none_or(|grace| grace.is_negative()) {
-        let error = anyhow!("--appliedmanifestwork-eviction-grace-period: {grace:?} is no duration");
+        let error = anyhow!("--appliedmanifestwork-eviction-grace-period: {grace:?} is not a valid duration");
         return Err(CommandError::hinted(error, "write it as 1h30m"));
     }
     if args.hub_connection_timeout_seconds < 180 {
@@ -265,7 +265,7 @@ fn hubs(args: &Args, controllers: &EnabledControllers) -> Result<Hubs, CommandEr
     }
     let mut hubs = files.into_iter().map(Bootstrap::File);
     let Some(bootstrap) = hubs.next() else {
-        let error = anyhow!("there is no kubeconfig of the hub");
+        let error = anyhow!("no kubeconfig for the hub was given");
         return Err(CommandError::hinted(error, "name one with --bootstrap-kubeconfig"));
     };
     Ok(Hubs { bootstrap, other_hubs: hubs.collect(), directory: args.hub_kubeconfig_dir.clone() })
@@ -293,7 +293,7 @@ fn client_configs(urls: &[String], config: &kube::Config) -> Result<Vec<ClientCo
     let mut configs = Vec::new();
     for url in urls.iter().filter(|url| !url.is_empty()) {
         if !url.starts_with("https://") {
-            let error = anyhow!("--spoke-external-server-urls: {url:?} is no https URL");
+            let error = anyhow!("--spoke-external-server-urls: {url:?} is not an https URL");
             return Err(CommandError::hinted(error, "name it as https://HOST:PORT"));
         }
         let ca_bundle = ca_bundle.clone();

@@ -57,7 +57,7 @@ impl UnknownFlags {
     /// Logs a warning for each unknown flag.
     pub(super) fn warn(&self) {
         for flag in &self.flags {
-            warn!(flag, "the flag changes nothing: this program does not have it");
+            warn!(flag, "ignoring a flag that this program does not have");
         }
     }
 }
@@ -89,7 +89,7 @@ impl OcmArgs {
         ];
         for (flag, value, only) in drivers {
             if !value.is_empty() && value != only {
-                let error = anyhow!("--{flag}: this agent has no driver {value:?}");
+                let error = anyhow!("--{flag}: this agent does not support the driver {value:?}");
                 return Err(CommandError::hinted(error, format!("leave the flag out, or use {only}")));
             }
         }
@@ -101,7 +101,7 @@ impl OcmArgs {
         ];
         for (flag, value) in without_effect {
             if let Some(value) = value {
-                warn!(flag, value, "the flag changes nothing: the agent keeps its own value");
+                warn!(flag, value, "ignoring the flag: the agent uses its own value");
             }
         }
         unknown.warn();
@@ -142,14 +142,14 @@ impl FeatureGates {
             let read =
                 pair.split_once('=').and_then(|(name, is_on)| Some((name, is_on.parse::<bool>().ok()?)));
             let Some((name, is_on)) = read else {
-                let error = anyhow!("--feature-gates: {pair:?} is no gate with a value");
+                let error = anyhow!("--feature-gates: {pair:?} is not a feature gate with a value");
                 return Err(CommandError::hinted(error, "write NAME=true or NAME=false"));
             };
             match name {
                 "ClusterClaim" => gates.cluster_claim = is_on,
                 "AddonManagement" => gates.addon_management = is_on,
                 name => match is_without_effect(name, is_on) {
-                    Some(true) => warn!(gate = pair, "the feature gate changes nothing"),
+                    Some(true) => warn!(gate = pair, "the feature gate has no effect"),
                     Some(false) => {}
                     None => {
                         let error = anyhow!("--feature-gates: there is no gate {name:?}");

@@ -64,8 +64,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let installed = args.installed(&installer).await?;
         let waits = !args.dry_run && !args.wait.is_zero();
         if waits && installed.is_none() && args.options.options().image.is_none() {
-            let error =
-                anyhow!("the command needs the image of the operator, because no registry has one yet");
+            let error = anyhow!("--image is required, because no registry has the operator's image yet");
             let hint = "`make image` builds it (docs/operating.md); then name it: --image REGISTRY/wheelwright:VERSION";
             return Err(CommandError::hinted(error, hint));
         }
@@ -111,7 +110,7 @@ impl Args {
         let hub = self.hub.connect().await?;
         if is_embedded(&hub).await? {
             let error = anyhow!("the hub is an embedded one, which runs no pods");
-            let hint = "run the operator beside it: wheelwright operator --kubeconfig admin.kubeconfig";
+            let hint = "run the operator next to it: wheelwright operator --kubeconfig admin.kubeconfig";
             return Err(CommandError::hinted(error, hint));
         }
         check_version(&hub).await?;
@@ -168,7 +167,7 @@ async fn install(
     if args.take_ownership {
         for name in take_conversion(installer, &args.namespace).await? {
             if !is_quiet {
-                ui.line(format!("{name} names the conversion webhook of the operator{mark}"))?;
+                ui.line(format!("{name} now uses the operator's conversion webhook{mark}"))?;
             }
         }
     }

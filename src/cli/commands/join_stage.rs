@@ -53,7 +53,7 @@ impl JoinStage {
     fn text(self) -> &'static str {
         match self {
             Self::Unknown => "has not asked the hub to join",
-            Self::Asks => "asks to join, and the hub has not accepted it",
+            Self::Asks => "has asked to join, but the hub has not accepted it",
             Self::Accepted => "is accepted, and has not joined",
             Self::Joined => "has joined, and is not available",
             Self::Available => "is available",

@@ -97,8 +97,15 @@ fn page(
 
 /// Returns a warning about the kinds that the user may not list.
 fn rights(unread: &[Gvk]) -> Finding {
-    let message = format!("you may not list {}: what depends on them is not shown", kinds(unread).join(", "));
-    Finding::warning("rights", message, "use the kubeconfig of somebody who may, or ask for the permission")
+    let message = format!(
+        "you are not allowed to list {}, so the objects that depend on them are not shown",
+        kinds(unread).join(", ")
+    );
+    Finding::warning(
+        "rights",
+        message,
+        "use a kubeconfig with this permission, or ask an administrator for it",
+    )
 }
 
 fn kinds(unread: &[Gvk]) -> Vec<&str> {
@@ -202,7 +209,7 @@ mod tests {
         std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
         let overview = read(&Origin::of_file(file.path().into()), None).unwrap().0;
         let page = fleet::page(&overview, Style::PLAIN, false, &[]);
-        let note = "\n  fleet/aws: mandatory group pilot: the placement has no cluster in such a group, so nothing waits for it\n";
+        let note = "\n  fleet/aws: mandatory group pilot: the placement has no cluster in this group, so the rollout does not wait for it\n";
         assert!(page.contains(note), "{page}");
     }
 }

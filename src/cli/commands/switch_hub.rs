@@ -81,18 +81,19 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         let data = json!({"data": {"kubeconfig": STANDARD.encode(&bootstrap)}});
         writer.merge::<Secret>(&secret, data).await?;
         if old == new {
-            writer
-                .add_line(format!("Cluster {cluster} has another bootstrap kubeconfig; its hub stays {new}"));
+            writer.add_line(format!(
+                "Updated the bootstrap kubeconfig of cluster {cluster}; its hub is still {new}"
+            ));
             return writer.finish(ui);
         }
-        writer.add_line(format!("The hub of cluster {cluster} is {new} now, and was {old}"));
+        writer.add_line(format!("Switched cluster {cluster} from hub {old} to {new}"));
         if !args.wait.is_zero() && !writer.is_dry_run() {
             ui.error(format!(
                 "On the new hub run: wheelwright accept --clusters {cluster} --wait {}",
                 args.wait
             ))?;
             let identity = joined(writer.client(), &cluster, &new, args).await?;
-            writer.add_line("The agent has joined it, and renews its lease there.");
+            writer.add_line("The agent has joined it and renews its lease there.");
             if registered.is_some() && identity.registered().await == registered {
                 writer.add_line("It is the same hub under another URL; there is nothing to clean up.");
             } else {
@@ -110,7 +111,7 @@ fn to_clean_up(cluster: &str) -> [String; 5] {
     [
         "On the old hub run:".into(),
         format!("    kubectl delete managedcluster {cluster} --wait=false"),
-        "No agent removes the finalizers of its works and add-ons there any more. For each of them run:"
+        "No agent is left to remove the finalizers of its works and add-ons on the old hub. For each of them, run:"
             .into(),
         release("managedclusteraddon"),
         release("manifestwork"),

@@ -49,10 +49,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             let other = &identity.cluster;
             if other != name {
                 let error = anyhow!(
-                    "cannot remove the agent of cluster {name}: the one in {} is that of cluster {other}",
+                    "cannot remove the agent of cluster {name}: the agent in {} belongs to cluster {other}",
                     args.namespace
                 );
-                let hint = format!("look whether the kubeconfig is that of {name}");
+                let hint = format!("check that the kubeconfig is for {name}");
                 return Err(CommandError::hinted(error, hint));
             }
             works.retain(|work| identity.has(&work.spec));

@@ -111,7 +111,7 @@ impl Installer {
             _ if self.take_ownership || self.is_ours(found) || is_shared(found) => Ok(()),
             _ => {
                 let error = anyhow!("{name} exists, and this command did not create it");
-                Err(CommandError::hinted(error, "look at it; --take-ownership takes it over"))
+                Err(CommandError::hinted(error, "inspect it, or take it over with --take-ownership"))
             }
         }
     }

@@ -341,6 +341,6 @@ mod tests {
         let read = |controllers| Line::try_parse_from(["install", "--controllers", controllers]);
         assert_eq!(read("*,-placement").unwrap().options.controllers.as_deref(), Some("*,-placement"));
         let refused = read("placment").err().unwrap().to_string();
-        assert!(refused.contains("there is no controller \"placment\"; there are: "), "{refused}");
+        assert!(refused.contains("unknown controller \"placment\"; known controllers: "), "{refused}");
     }
 }

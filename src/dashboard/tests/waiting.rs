@@ -154,7 +154,7 @@ fn an_undo_names_the_clusters_that_return_and_to_what_to_those_who_may_see_all_o
         "<p>12 clusters will return to <b>proxy-1.1</b>:</p>",
         "<li>c09</li><li>and 2 more</li>",
         "<p>1 cluster will keep it, because nothing succeeded there before:</p>",
-        "<p>3 clusters never got it and will not get it.</p>",
+        "<p>3 clusters never received it and will not get it.</p>",
         "name=\"token\" value=\"fleet/all@0123\"",
     ] {
         assert!(html.contains(text), "{text}: {html}");

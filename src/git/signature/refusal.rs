@@ -13,10 +13,10 @@ pub enum Refusal {
     #[error("its signature cannot be used: {0}")]
     Unusable(String),
     /// The signature is not from a trusted key.
-    #[error("its signature is by {0}, which is none of the keys of spec.verify.secretRef")]
+    #[error("its signature is by {0}, which is not in the Secret of spec.verify.secretRef")]
     UnknownKey(String),
     /// The signature does not match the signed bytes.
-    #[error("its signature claims to be by {0} and does not fit its content")]
+    #[error("its signature claims to be by {0}, but does not match its content")]
     Invalid(String),
     /// The signature was made for another purpose than git.
     #[error("its signature by {signer} is for {namespace:?}, not for \"git\"")]

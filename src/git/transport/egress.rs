@@ -30,9 +30,9 @@ impl Egress {
     /// Returns [`Error::Url`], which names the flag that allows the host.
     pub fn check_host(&self, host: &str) -> Result<(), Error> {
         match self {
-            Self::Hosts { names, .. } if !names.is_empty() && !is_named(names, host) => Err(refuse(
-                &format!("{host} is none of the hosts that the operator's flag --git-hosts names"),
-            )),
+            Self::Hosts { names, .. } if !names.is_empty() && !is_named(names, host) => {
+                Err(refuse(&format!("{host} is not in the operator's flag --git-hosts")))
+            }
             // A proxy resolves names itself, so only literal addresses can be checked here.
             Self::Hosts { .. } => host.parse().map_or(Ok(()), |address| self.check_address(host, address)),
             Self::Anywhere => Ok(()),
@@ -64,7 +64,7 @@ impl Egress {
 }
 
 fn refuse(why: &str) -> Error {
-    Error::Url(format!("the repository URL is refused: {}", object::text::plain(why, 400)))
+    Error::Url(format!("invalid repository URL: {}", object::text::plain(why, 400)))
 }
 
 fn is_named(names: &[String], host: &str) -> bool {

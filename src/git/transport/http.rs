@@ -146,7 +146,7 @@ async fn follow(
         session.follow(redirected(session, answer.headers())?);
         answer = send_once(session, Part::Advertisement, command, Bytes::new()).await?;
     }
-    Err(session.unreachable("it redirects again and again"))
+    Err(session.unreachable("it redirects too many times"))
 }
 
 /// Sends a request on a new connection. Drops a token that the server rejects.
@@ -186,7 +186,7 @@ async fn send_once(
 async fn check(session: &Session, answer: Response<Incoming>, expected: &str) -> Result<Incoming, Error> {
     let (head, body) = answer.into_parts();
     if head.status.is_redirection() {
-        let why = "it redirects a request that it should answer where it sent the list of references";
+        let why = "it redirects a request after it served the list of references without a redirect";
         return Err(session.unreachable(why));
     }
     if head.status != StatusCode::OK {

@@ -350,7 +350,7 @@ impl Session {
         if counter.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= limit {
             return self.arrival.add(bytes).map_err(|limit| {
                 Error::Cache(format!(
-                    "the answers that arrive from all repositories take more than {} MiB at once, and that of {} is one of the larger ones",
+                    "concurrent responses from all repositories exceed {} MiB, and the response from {} is one of the larger ones",
                     limit >> 20,
                     self.remote
                 ))

@@ -53,7 +53,7 @@ impl Handler for HostKey {
 
     async fn check_server_key(&mut self, key: &PublicKeyOrCertificate) -> Result<bool, SshError> {
         let PublicKeyOrCertificate::PublicKey { key, .. } = key else {
-            return Err(SshError::HostKey("it proves itself by a certificate, which is not supported"));
+            return Err(SshError::HostKey("it uses a host certificate, which is not supported"));
         };
         let bytes = key.to_bytes().unwrap_or_default();
         match self.known_hosts.check(&self.host, self.port, &bytes) {

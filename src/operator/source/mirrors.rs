@@ -144,7 +144,7 @@ impl Mirrors {
         let remote = Remote::parse(url)?;
         if remote.is_local() && !self.options.local_repositories {
             return Err(Error::Url(
-                "the repository URL is refused: it leads to the machine of the operator, which the operator's flag --local-repositories allows"
+                "invalid repository URL: it is on the operator's machine; to allow this, start the operator with --local-repositories"
                     .into(),
             ));
         }

@@ -65,7 +65,7 @@ impl Webhooks {
         let addressed = addressed.map_err(|_| "the hub does not answer")?.map_err(|e| message(&e))?;
         let webhook = addressed.as_ref().and_then(|one| one.spec.webhook.as_ref());
         let Webhook { secret_ref, unknown: _ } =
-            webhook.ok_or("there is no such ConfigRepo with a spec.webhook")?;
+            webhook.ok_or("no such ConfigRepo, or it has no spec.webhook")?;
         let secret = secret_ref.key(&repo.namespace);
         let secret = self.mirrors.secrets.read(&secret).await.map_err(|e| e.to_string())?;
         let token = secret.get(TOKEN).ok_or("the Secret of spec.webhook has no key token")?;
@@ -82,7 +82,7 @@ impl Webhooks {
             count += 1;
             self.hint(Key::of(one), &repos).await?;
         }
-        info!(repo = %repo, count, "a webhook has arrived");
+        info!(repo = %repo, count, "received a webhook");
         Ok(())
     }
 

@@ -186,7 +186,7 @@ impl Exporter {
         let count = spans.len();
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            warn!(count = lost, "spans are lost, because more were made than the collector took");
+            warn!(count = lost, "dropped spans: the collector does not keep up");
         }
         let sent = match timeout(REQUEST_TIMEOUT, self.send(spans)).await {
             Ok(sent) => sent,

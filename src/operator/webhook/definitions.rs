@@ -45,7 +45,7 @@ pub(super) async fn ensure(
                 warn!(
                     definition = name,
                     webhook = other,
-                    "another webhook converts this definition; it stays so"
+                    "another webhook converts this definition; leaving it unchanged"
                 );
             }
             continue;

@@ -81,7 +81,7 @@ async fn argo_cds_commands_hand_objects_over_from_an_application_of_a_team() {
     argocd(&hub, &["app", "sync", &app, "--timeout", "120"]);
     eventually("the objects are handed over", async || {
         let repo = hub.get("ConfigRepo", helm::NAMESPACE, "shop").await;
-        hub.ready("shop").await.contains("the hub is as") && repo["status"]["objects"] == 0
+        hub.ready("shop").await.contains("the hub matches") && repo["status"]["objects"] == 0
     })
     .await;
     let shown: Value = serde_json::from_str(&argocd(&hub, &["app", "get", &app, "-o", "json"])).unwrap();

@@ -34,7 +34,7 @@ async fn argo_cd_runs_on_an_embedded_hub_and_deploys_to_another() {
     hub.follow("fleet", &repository, "Observe").await;
     hub.application("fleet", &repository, json!({})).await;
     hub.synced("fleet", &commit).await;
-    hub.becomes("fleet", &format!("the hub is as {} says (4 objects)", &commit[..12])).await;
+    hub.becomes("fleet", &format!("the hub matches {} (4 objects)", &commit[..12])).await;
 
     let other = embedded(Vec::new()).await;
     let admin = other.kubeconfig("admin", &["system:masters"]).unwrap();

@@ -19,7 +19,7 @@ async fn a_fight_with_argo_cd_is_named_with_its_application() {
     theirs.commit("one");
     hub.application("shop", &theirs, json!({"syncPolicy": {"automated": {"selfHeal": true}}})).await;
     // The second correction is delayed, so the condition shows the conflict for long enough.
-    let named = "ConfigMap fleet/settings was changed on the hub 3 times and corrected each time; argocd-controller sets .data.k; \
+    let named = "ConfigMap fleet/settings was changed on the hub and corrected 3 times; argocd-controller sets .data.k; \
         the Argo CD application shop tracks it.";
     hub.becomes("ours", named).await;
     let ready = hub.ready("ours").await;

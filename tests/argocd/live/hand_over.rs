@@ -120,7 +120,7 @@ async fn goes_and_comes_back(hub: &Hub, method: &str, by_annotation: bool, by_la
     hub.application(&back, &repository, json!({})).await;
     eventually("the objects are handed over", async || {
         let repo = hub.get("ConfigRepo", helm::NAMESPACE, &name).await;
-        hub.ready(&name).await.contains("the hub is as") && repo["status"]["objects"] == 0
+        hub.ready(&name).await.contains("the hub matches") && repo["status"]["objects"] == 0
     })
     .await;
     let theirs = objects(hub).await;

@@ -44,13 +44,13 @@ async fn a_config_repo_observes_what_argo_cd_applies() {
     let ran = results.iter().filter(|one| one["hookType"] == "PreSync");
     let ran: Vec<_> = ran.map(|one| one["hookPhase"].as_str().unwrap()).collect();
     assert_eq!(ran, ["Succeeded"], "{results:?}");
-    hub.becomes("fleet", &format!("the hub is as {} says (3 objects)", &first[..12])).await;
+    hub.becomes("fleet", &format!("the hub matches {} (3 objects)", &first[..12])).await;
 
     repository.write("settings.yaml", &config_map("settings", "2", json!({})));
     let second = repository.commit("two");
     hub.refresh("fleet").await;
     hub.synced("fleet", &second).await;
-    hub.becomes("fleet", &format!("the hub is as {} says (3 objects)", &second[..12])).await;
+    hub.becomes("fleet", &format!("the hub matches {} (3 objects)", &second[..12])).await;
     let repo = hub.get("ConfigRepo", crate::kube::helm::NAMESPACE, "fleet").await;
     assert!(repo["metadata"]["annotations"].is_null(), "nobody asked for it: {repo}");
 
@@ -61,7 +61,7 @@ async fn a_config_repo_observes_what_argo_cd_applies() {
         .await;
     let sync = json!({"operation": {"sync": {"revision": second}}});
     hub.patch("Application", NAMESPACE, "fleet", sync).await;
-    hub.becomes("fleet", "the hub is as").await;
+    hub.becomes("fleet", "the hub matches").await;
 
     hub.delete("Application", NAMESPACE, "fleet").await;
     eventually("the application is gone", async || hub.app("fleet").await.is_null()).await;

@@ -62,7 +62,7 @@ async fn judged(hub: &Hub, commit: &str) {
     for (path, kind) in [("prod", "Kustomize"), ("shop", "Helm")] {
         let app = hub.synced(path, commit).await;
         assert_eq!(app["status"]["sourceType"], kind);
-        hub.becomes(path, &format!("the hub is as {} says (2 objects)", &commit[..12])).await;
+        hub.becomes(path, &format!("the hub matches {} (2 objects)", &commit[..12])).await;
     }
 }
 
@@ -96,5 +96,5 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     )
     .await;
     hub.patch("Application", NAMESPACE, "shop", json!({"operation": {"sync": {"revision": second}}})).await;
-    hub.becomes("shop", "the hub is as").await;
+    hub.becomes("shop", "the hub matches").await;
 }

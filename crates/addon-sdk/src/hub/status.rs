@@ -103,7 +103,7 @@ impl<A: AddOn> AddOnDeployment<A> {
         let available = match &self.live.host {
             Host::Invalid(why) => unknown("HostingClusterInvalid", why),
             Host::Valid(host) if is_unknown(host) => {
-                let why = format!("hosting cluster {} does not answer", host.name());
+                let why = format!("hosting cluster {} is unreachable", host.name());
                 unknown("HostingClusterUnknown", &why)
             }
             Host::None | Host::Valid(_) => health::availability(A::NAME, works),

@@ -123,7 +123,7 @@ fn deep_copy(call: Call<'_>) -> Outcome {
 /// Counts the values inside a value before copying it. A map that contains itself cannot be copied.
 fn size(value: &Value, depth: usize) -> Result<u64, crate::fault::Fault> {
     if depth > crate::print::MAX_DEPTH {
-        return Err("the map holds itself".into());
+        return Err("the map contains itself".into());
     }
     let mut count = 1;
     match value {

@@ -84,7 +84,7 @@ fn path(key: &str) -> Result<Vec<Step>, Error> {
                 let digits: String = chars.by_ref().take_while(|c| *c != ']').collect();
                 let index = digits.parse().ok().filter(|index| *index <= MAX_INDEX);
                 steps.push(Step::Index(
-                    index.ok_or_else(|| bad("has an index that is no number or too large"))?,
+                    index.ok_or_else(|| bad("has an index that is not a number or is too large"))?,
                 ));
             }
             c => name.push(c),

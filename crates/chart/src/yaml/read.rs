@@ -139,7 +139,10 @@ impl Reader<'_> {
     fn count(&mut self, values: usize) -> Result<(), String> {
         self.values = self.values.saturating_add(values);
         if self.values > MAX_VALUES {
-            return Err(format!("the text of {} bytes holds more than {MAX_VALUES} values", self.text.len()));
+            return Err(format!(
+                "the text of {} bytes contains more than {MAX_VALUES} values",
+                self.text.len()
+            ));
         }
         Ok(())
     }

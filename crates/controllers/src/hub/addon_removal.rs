@@ -56,9 +56,12 @@ impl Display for Removal {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let clusters = counted(self.decision.kept.len(), "cluster");
         if self.is_deletion {
-            write!(f, "the add-on is being deleted; removing it from {clusters} waits")?;
+            write!(f, "the add-on is being deleted; its removal from {clusters} is on hold")?;
         } else {
-            write!(f, "removing the add-on from {clusters}, which no placement selects any more, waits")?;
+            write!(
+                f,
+                "the removal of the add-on from {clusters} that no placement selects any longer is on hold"
+            )?;
         }
         if let Some(token) = &self.decision.approval {
             write!(f, "; to allow it, add {token} to spec.approved of RolloutPolicy {}", self.policy)?;

@@ -112,7 +112,7 @@ impl Controller for ClusterController {
         set_condition(&mut new.status.get_or_insert_default().conditions, observation, now);
         let Some(mut write) = StatusWrite::between(cluster.as_ref(), &new) else { return Ok(None) };
         if cluster.is_terminating() {
-            let message = format!("the resources of the cluster {} are not deleted: {why}", key.name);
+            let message = format!("cannot delete the resources of the cluster {}: {why}", key.name);
             let event =
                 Event::new(cluster.as_ref(), EventType::Warning, "ResourceCleanupFail", "CleanUp", message);
             write.events.push(event.of_cluster());
@@ -162,14 +162,14 @@ pub(super) fn was_accepted(cluster: &str, view: &impl View) -> Read<bool> {
 
 fn namespace_taken(cluster: &str) -> Observation {
     let message = format!(
-        "the namespace {cluster} exists and has no label {CLUSTER_NAME_LABEL}={cluster}; add the label if it is for the cluster"
+        "the namespace {cluster} exists without the label {CLUSTER_NAME_LABEL}={cluster}; add the label if the namespace is meant for this cluster"
     );
     not_accepted(message)
 }
 
 fn name_reserved(cluster: &str) -> Observation {
     let message = format!(
-        "the name {cluster} is reserved, because permissions that all clusters have are named so; join with another name"
+        "the name {cluster} is reserved for permissions that all clusters share; join with another name"
     );
     not_accepted(message)
 }

@@ -186,7 +186,7 @@ fn description(cluster: &ManagedCluster, wanted: &str) -> DecisionEntry {
 /// Reports that the list was not updated.
 fn too_large(placement: &Placement, refused: &str) -> Event {
     let hint = format!("name fewer labels and claims in the annotation {CLUSTER_DECISION_ANNOTATION}");
-    let message = format!("{refused}; it stays as it is: {hint}");
+    let message = format!("{refused}; the list was not updated: {hint}");
     Event::new(placement, EventType::Warning, "ClusterDecisionTooLarge", "Publish", message)
 }
 

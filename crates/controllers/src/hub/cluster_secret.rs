@@ -216,7 +216,7 @@ fn keep(
         secret.namespace() == namespace && secret.name() != cluster_secret_name(&key.name)
     };
     if let Some(rival) = rivals.iter().find(is_rival) {
-        return Ok(Err(format!("the secret {} has the cluster or its address already", Key::of(&**rival))));
+        return Ok(Err(format!("the secret {} already uses this cluster or its address", Key::of(&**rival))));
     }
     let names = placements.iter().map(|placement| placement.name().to_owned()).collect();
     let wanted = access.secret(namespace, &key.name, &names);

@@ -203,7 +203,7 @@ fn limit_reached(repo: &ConfigRepo, now: Timestamp) -> Option<StatusWrite> {
     let mut new = repo.clone();
     let status = new.status.get_or_insert_default();
     let message = format!(
-        "{MAX_SENT} statuses were sent for this commit, and no more are; the next commit gets its own"
+        "the limit of {MAX_SENT} statuses for this commit is reached; the next commit starts again at zero"
     );
     let observed = Observation::new(COMMIT_STATUS_REPORTED, False, "CommitStatusLimit").message(message);
     set_condition(&mut status.conditions, observed.at(repo.metadata.generation.unwrap_or_default()), now);

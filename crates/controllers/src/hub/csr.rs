@@ -214,7 +214,7 @@ fn approve(plan: &mut Plan, request: &CertificateSigningRequest, approval: Appro
 fn not_allowed(request: &CertificateSigningRequest, addon: &ManagedClusterAddOn) -> Event {
     let (name, signer) = (request.name(), &request.spec.signer_name);
     let message = format!(
-        "no template of the add-on allows the certificate request {name} for {signer}; it is not approved"
+        "the certificate request {name} for {signer} is not approved, because no template of the add-on allows it"
     );
     Event::new(addon, EventType::Warning, "RequestNotAllowed", "Approve", message)
 }

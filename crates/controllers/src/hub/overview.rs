@@ -248,7 +248,7 @@ fn clusters(view: &impl View) -> Read<Clusters> {
 /// Returns the reason that a cluster is not available; `None` if it is.
 fn unavailable_reason(cluster: &ManagedCluster) -> Option<String> {
     if !cluster.spec.hub_accepts_client {
-        return Some("waits to be accepted (spec.hubAcceptsClient)".into());
+        return Some("waiting to be accepted (spec.hubAcceptsClient)".into());
     }
     let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match find_condition(conditions, cluster_conditions::AVAILABLE) {
@@ -367,8 +367,8 @@ impl WorkloadSummary {
             let versions: BTreeSet<&str> =
                 self.clusters().map(|cluster| cluster.version(&self.name)).collect();
             let version = versions.first().filter(|version| versions.len() == 1 && !version.is_empty());
-            let before =
-                version.map_or_else(|| "what ran before".to_owned(), |version| format!("version {version}"));
+            let before = version
+                .map_or_else(|| "the previous revision".to_owned(), |version| format!("version {version}"));
             let are = if self.total == 1 { "is" } else { "are" };
             return format!("{} of {total} {are} back on {before}", self.total);
         }

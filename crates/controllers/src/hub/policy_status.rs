@@ -41,7 +41,7 @@ impl Controller for PolicyStatusController {
         let status = new.status.get_or_insert_default();
         status.observed_generation = Some(generation);
         let ready = match Policy::read(&policy.spec) {
-            Ok(_) => Observation::new(READY, True, "Valid").message("the policy can be used"),
+            Ok(_) => Observation::new(READY, True, "Valid").message("the policy is valid"),
             Err(refused) => Observation::new(READY, False, "InvalidPolicy")
                 .message(format!("{refused}; until then nothing starts under this policy")),
         };

@@ -75,5 +75,5 @@ pub(super) fn drain(deployment: &Object) -> Option<Action> {
 /// Describes what the installation waits for while Deployments are drained.
 pub(super) fn replacement_wait(drained: &[&Object]) -> Option<String> {
     let first = drained.first()?.reference();
-    Some(format!("{first} is replaced: its pods end before those of its successor start"))
+    Some(format!("replacing {first}: waiting for its pods to end before the new ones start"))
 }

@@ -120,7 +120,7 @@ mod tests {
             map("x"),
             json!([{"type": "KubeClient", "kubeClient": {"hubPermissions": [{"type": "CurrentCluster"}]}}]),
             Value::Null,
-            "a hub permission of type CurrentCluster names no cluster role",
+            "a hub permission of type CurrentCluster has no cluster role",
         );
         let requirement = json!({"containerID": "x", "resources": {}});
         check(map("x"), none(), json!({"resourceRequirements": [requirement]}), "invalid ContainerID: x");

@@ -7,7 +7,7 @@ use super::template::TemplateError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddOnError {
     /// The content of a snapshot has the wrong type.
-    #[error("the snapshot {name} cannot be read: {why}")]
+    #[error("cannot read the snapshot {name}: {why}")]
     Snapshot {
         /// The name of the snapshot.
         name: String,
@@ -15,7 +15,7 @@ pub enum AddOnError {
         why: String,
     },
     /// The template uses an undefined variable.
-    #[error("manifest {index} of the template: nothing defines the variable {{{{{name}}}}}")]
+    #[error("manifest {index} of the template: undefined variable {{{{{name}}}}}")]
     Undefined {
         /// The index of the manifest in the template.
         index: usize,
@@ -29,10 +29,10 @@ pub enum AddOnError {
         index: usize,
     },
     /// A permission lacks the namespace that its type needs.
-    #[error("a hub permission of type SingleNamespace names no namespace")]
+    #[error("a hub permission of type SingleNamespace has no namespace")]
     NoNamespace,
     /// A permission lacks the role that its type needs.
-    #[error("a hub permission of type CurrentCluster names no cluster role")]
+    #[error("a hub permission of type CurrentCluster has no cluster role")]
     NoClusterRole,
     /// A manifest of a hosted add-on names an unknown location. The message is OCM's.
     #[error("not supported manifest location: {0}")]

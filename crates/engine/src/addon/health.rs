@@ -54,7 +54,7 @@ pub fn works_status(works: &[&ManifestWork], configs: &[Config], needs_health: b
     let (address, workloads) = (address(configs), workloads(works).collect::<Vec<_>>());
     if let Some(silent) = workloads.iter().find(|workload| !workload.is_about(&address)) {
         let ProbedWorkload { resource, name, .. } = silent;
-        let why = format!("{resource} {name} has not reported about this configuration");
+        let why = format!("{resource} {name} has not reported on this configuration");
         return WorksStatus::Unreported(why);
     }
     let unhealthy = workloads.iter().find_map(unhealthy);
@@ -275,7 +275,8 @@ fn probe(workload: &ProbedWorkload<'_>) -> Option<String> {
         // A DaemonSet reports 0 before its controller has looked for nodes.
         let is_observed = workload.number("ObservedGeneration") >= workload.number("Generation");
         let ProbedWorkload { resource, name, .. } = workload;
-        return (!is_observed).then(|| format!("the controller of {resource} {name} has not observed it"));
+        return (!is_observed)
+            .then(|| format!("the controller of {resource} {name} has not observed it yet yet"));
     }
     // A Deployment omits this field while no replica is ready.
     let ready = ready.unwrap_or_default();

@@ -95,7 +95,7 @@ impl HookWait {
         let is_late = until <= now && !self.has_failed;
         let mut message = self.message.clone();
         if is_late {
-            let _ = write!(message, " It takes longer than {} minutes.", HOOK_TIMEOUT.as_mins());
+            let _ = write!(message, " It is taking longer than {} minutes.", HOOK_TIMEOUT.as_mins());
         }
         let reason = match (self.has_failed, is_late) {
             (true, _) => Some("HookFailed"),

@@ -22,7 +22,7 @@ pub enum PackError {
     #[error("got empty kind/version from object {0}")]
     Untyped(String),
     /// A manifest exceeds the maximum size of a work.
-    #[error("{object} takes {size} bytes of the {LIMIT} a work may hold")]
+    #[error("{object} has {size} bytes; a work can have at most {LIMIT}")]
     TooLarge {
         /// The kind and name of the manifest.
         object: String,

@@ -233,14 +233,14 @@ pub fn placement_condition(
 fn returns(counts: &Counts) -> String {
     let Counts { returning, returned, quarantined, .. } = *counts;
     let mut text = match returning {
-        0 => format!("rolled back; {} what ran before", runs(returned)),
-        _ => format!("rolling back; returning on {}", counted(returning, "cluster")),
+        0 => format!("rolled back; {} the previous revision", runs(returned)),
+        _ => format!("rolling back {}", counted(returning, "cluster")),
     };
     if returning > 0 && returned > 0 {
-        text.push_str(&format!(", {} what ran before", runs(returned)));
+        text.push_str(&format!(", {} the previous revision", runs(returned)));
     }
     if quarantined > 0 {
-        text.push_str(&format!(", nothing to return to on {}", counted(quarantined, "cluster")));
+        text.push_str(&format!(", no previous revision on {}", counted(quarantined, "cluster")));
     }
     text
 }

@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn a_permission_without_its_object_is_named() {
         let error = role_bindings(&addon(), &template(&json!([{"type": "CurrentCluster"}]))).unwrap_err();
-        assert_eq!(error.to_string(), "a hub permission of type CurrentCluster names no cluster role");
+        assert_eq!(error.to_string(), "a hub permission of type CurrentCluster has no cluster role");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct TemplateInput<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A variable is opened but not closed.
-    #[error("manifest {index} of the template: \"{text}\" opens a variable with {{{{ and does not close it")]
+    #[error("manifest {index} of the template: unclosed variable in \"{text}\": add }}}}")]
     Unclosed {
         /// The index of the manifest in the template.
         index: usize,
@@ -64,11 +64,11 @@ pub enum TemplateError {
     #[error("proxyConfig.caBundle of the configuration is not base64: {0}")]
     CaBundle(String),
     /// The template and configuration expand to too many bytes of values.
-    #[error("the manifests of the cluster have more than {VALUE_BYTES} bytes of values")]
+    #[error("the values in the cluster's manifests exceed {VALUE_BYTES} bytes")]
     TooLarge,
     /// There are too many containers for the number of mirrors and patterns.
     #[error(
-        "the registries and resource requirements of the configuration take more than {COMPARISONS} comparisons with the containers of the template"
+        "matching the registries and resource requirements of the configuration with the containers of the template takes more than {COMPARISONS} comparisons"
     )]
     TooMuchWork,
     /// A workload does not have the schema of Kubernetes, so that additions would overwrite its content.

@@ -32,9 +32,8 @@ pub(crate) fn keep_live_values(
     for path in from_the_end(paths) {
         let live = live_value(&manifest.0, &live.0, path, steps).map_err(|why| why.to_string())?;
         let copied = live.map_or(0, size);
-        left = left
-            .checked_sub(copied)
-            .ok_or("the copies of their live values are larger than the live object")?;
+        left =
+            left.checked_sub(copied).ok_or("their live values together are larger than the live object")?;
         values.push((path, live.cloned()));
     }
     for (path, live) in values {
@@ -228,7 +227,7 @@ mod tests {
         let mut manifest = object(json!({"spec": {"c": vec![json!({"name": "x"}); 200]}}));
         let paths: Vec<Path> = (0..200).map(|at| path(&["spec", "c", &at.to_string()])).collect();
         let kept = super::keep_live_values(&mut manifest, &live, &paths, &mut StepsLeft(MAX_STEPS));
-        assert_eq!(kept.unwrap_err(), "the copies of their live values are larger than the live object");
+        assert_eq!(kept.unwrap_err(), "their live values together are larger than the live object");
         // The limit may be used completely. A name counts as much as a string value.
         let item = json!({"key": "x".repeat(100)});
         let copies = |live: Value, number: usize| {

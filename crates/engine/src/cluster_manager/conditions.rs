@@ -16,7 +16,7 @@ pub fn conditions(settings: &ClusterManagerSettings, deployment: Option<&Object>
         degraded("Registration", deployment),
         degraded("Placement", deployment),
         Observation::new("MigrationSucceeded", True, "StorageVersionMigrationSucceed")
-            .message("no object needs another storage version"),
+            .message("no object needs a storage migration"),
         fields_ignored(&settings.ignored),
     ]
 }

@@ -75,7 +75,7 @@ pub enum ClusterManagerRefusal {
     )]
     Mode(String),
     /// The hub side does not have this driver.
-    #[error("the hub side has no driver {0}; use csr for registration and kube for works")]
+    #[error("the hub side does not support the driver {0}; use csr for registration and kube for works")]
     Driver(String),
     /// The annotation with the options of the installation is invalid.
     #[error("the annotation {INSTALL_OPTIONS_ANNOTATION}: {0}")]
@@ -206,7 +206,7 @@ impl ClusterManagerSettings {
                 Some(Effect::AlwaysOn) if is_on(gate) => {}
                 Some(Effect::Absent) if !is_on(gate) => {}
                 Some(Effect::AlwaysOn) => self.ignore(&field, "the feature is always on"),
-                Some(Effect::Absent) => self.ignore(&field, "there is no such feature here"),
+                Some(Effect::Absent) => self.ignore(&field, "Wheelwright does not have this feature"),
             }
         }
     }
@@ -222,7 +222,7 @@ fn options(manager: &ClusterManager) -> Result<InstallationOptions, String> {
         if let Some((unknown, _)) =
             given.iter().find(|(name, value)| !value.is_null() && known.get(name).is_none())
         {
-            return Err(format!("there is no option {unknown:?}"));
+            return Err(format!("unknown option {unknown:?}"));
         }
     }
     if let Some(image) = manager.annotation(HUB_IMAGE_ANNOTATION) {

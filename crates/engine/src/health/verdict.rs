@@ -25,7 +25,7 @@ impl ObjectHealth {
             Ok(None) => Self::Current,
             Ok(Some((Meaning::InProgress, words))) => Self::InProgress(words),
             Ok(Some((Meaning::Failed, words))) => Self::Failed(words),
-            Err(error) => Self::InProgress(format!("its status cannot be judged: {error}")),
+            Err(error) => Self::InProgress(format!("cannot evaluate its status: {error}")),
         }
     }
 }

@@ -35,13 +35,13 @@ pub enum InstallationError {
     #[error("cannot read the rendered chart")]
     Yaml(#[from] serde_saphyr::Error),
     /// A document is not an object.
-    #[error("the rendered chart has a document that is no object")]
+    #[error("the rendered chart has a document that is not an object")]
     Object(#[from] object::Malformed),
     /// The Deployment lacks a field.
     #[error("the Deployment of the rendered chart has no {0}")]
     Missing(&'static str),
     /// A service account has no namespace.
-    #[error("{0:?} is no service account; write NAMESPACE/NAME")]
+    #[error("{0:?} is not a service account; write NAMESPACE/NAME")]
     Account(String),
     /// The options cannot be serialized.
     #[error("cannot write the options")]

@@ -66,7 +66,7 @@ impl Secrets<'_> {
                 Some(("HubKubeConfigMissing", "the identity of the agent has no kubeconfig"))
             }
             Some(secret) if !has("cluster-name")(secret) => {
-                Some(("ClusterNameMissing", "the identity of the agent has no name of a cluster"))
+                Some(("ClusterNameMissing", "the identity of the agent has no cluster name"))
             }
             Some(_) => None,
         }
@@ -136,7 +136,8 @@ pub(crate) fn valid_gates(unknown: &[String]) -> Observation {
 pub(crate) fn fields_ignored(ignored: &[String]) -> Observation {
     const TYPE: &str = "FieldsIgnored";
     match ignored {
-        [] => Observation::new(TYPE, False, "AllFieldsHonored").message("every given field has an effect"),
+        [] => Observation::new(TYPE, False, "AllFieldsHonored")
+            .message("all fields that are set have an effect"),
         ignored => Observation::new(TYPE, True, "FieldsWithoutEffect").message(ignored.join("; ")),
     }
 }
@@ -157,7 +158,7 @@ fn available(deployments: &[Option<&Object>]) -> Observation {
         return Observation::new("Available", True, "KlusterletAvailable").message("deployments are ready");
     }
     Observation::new("Available", False, "NoAvailablePods")
-        .message(format!("no pod is available of the Deployments {}", missing.join(", ")))
+        .message(format!("no pod of these Deployments is available: {}", missing.join(", ")))
 }
 
 fn degraded(type_: &str, deployment: Option<&Object>) -> Observation {

@@ -62,7 +62,7 @@ pub struct KlusterletSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KlusterletRefusal {
     /// The mode does not exist.
-    #[error("deployOption.mode: there is no mode {0}; use Default, Singleton, Hosted or SingletonHosted")]
+    #[error("deployOption.mode: unknown mode {0}; use Default, Singleton, Hosted or SingletonHosted")]
     Mode(String),
     /// The agent would move between its cluster and a hosting cluster.
     #[error(
@@ -71,7 +71,9 @@ pub enum KlusterletRefusal {
     )]
     Move,
     /// The agent does not have this driver.
-    #[error("registrationConfiguration.registrationDriver: the agent has no driver {0}; use csr")]
+    #[error(
+        "registrationConfiguration.registrationDriver: the agent does not support the driver {0}; use csr"
+    )]
     Driver(String),
 }
 
@@ -222,7 +224,7 @@ impl KlusterletSettings {
         let TokenConfig { expiration_seconds, unknown: _ } = token.unwrap_or_default();
         if expiration_seconds.is_some() {
             let field = "registrationConfiguration.addOnKubeClientRegistrationDriver.token.expirationSeconds";
-            self.ignore(field, "the agent asks for tokens with a lifetime of its own");
+            self.ignore(field, "the agent determines the lifetime of its tokens");
         }
         if let Some(claims) = cluster_claim_configuration {
             let ClusterClaimConfiguration {
@@ -280,7 +282,7 @@ impl KlusterletSettings {
             self.work.push(format!("--appliedmanifestwork-eviction-grace-period={period}"));
         }
         if !status_sync_interval.is_empty() {
-            self.ignore("workConfiguration.statusSyncInterval", "the agent watches what it applied");
+            self.ignore("workConfiguration.statusSyncInterval", "the agent watches its applied objects");
         }
     }
 
@@ -288,7 +290,7 @@ impl KlusterletSettings {
     fn ignore_rates(&mut self, prefix: &str, qps: Option<i32>, burst: Option<i32>) {
         for ((field, value), default) in [("QPS", qps), ("Burst", burst)].into_iter().zip(DEFAULT_RATES) {
             if value.is_some_and(|value| value != default) {
-                self.ignore(&format!("{prefix}{field}"), "the agent has no rate limit of its own");
+                self.ignore(&format!("{prefix}{field}"), "the agent does not limit its request rate");
             }
         }
     }

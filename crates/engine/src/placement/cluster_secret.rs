@@ -41,7 +41,10 @@ impl ClusterAccess {
             return Err(format!("the address {server:?} of the cluster {why}"));
         }
         if account.label(MANAGED_SERVICE_ACCOUNT_LABEL) != Some("true") {
-            return Err(format!("the Secret {} is not that of a ManagedServiceAccount", Key::of(account)));
+            return Err(format!(
+                "the Secret {} does not belong to a ManagedServiceAccount",
+                Key::of(account)
+            ));
         }
         let value = |name: &str| account.data.as_ref()?.get(name).map(|value| value.0.as_slice());
         let token = value("token").and_then(|token| std::str::from_utf8(token).ok());
@@ -116,7 +119,7 @@ fn refusal(server: &str) -> Option<&'static str> {
                 || host.ends_with(".cluster.local")
         }
     };
-    is_local.then_some("is one inside the hub")
+    is_local.then_some("is an address inside the hub")
 }
 
 #[cfg(test)]
@@ -181,7 +184,7 @@ mod tests {
         let why = |account: &Secret| ClusterAccess::with_token(server, None, account).unwrap_err();
         assert_eq!(
             why(&account("", &[("token", "t")])),
-            "the Secret c1/argocd is not that of a ManagedServiceAccount"
+            "the Secret c1/argocd does not belong to a ManagedServiceAccount"
         );
         assert_eq!(why(&account("true", &[("token", "")])), "the Secret c1/argocd has no token");
     }

@@ -43,9 +43,12 @@ pub fn decision_list(
     let message = if left.is_empty() {
         None
     } else if wanted.is_empty() {
-        Some("the placement selects no cluster any more".to_owned())
+        Some("the placement no longer selects any cluster".to_owned())
     } else if left.len() > allowed {
-        Some(format!("{} clusters leave the list at once, more than {allowed}", left.len()))
+        Some(format!(
+            "{} clusters would leave the list at once; at most {allowed} may without an approval",
+            left.len()
+        ))
     } else {
         None
     };
@@ -135,7 +138,7 @@ mod tests {
         let held = none.held.clone().unwrap();
         assert_eq!(
             (names(&none), held.message.as_str()),
-            (vec!["c00"], "the placement selects no cluster any more")
+            (vec!["c00"], "the placement no longer selects any cluster")
         );
         let approved = decision_list(BTreeMap::new(), Some(&none), &held.approval).unwrap();
         assert_eq!((approved.clusters, approved.held), (0, None));

@@ -269,7 +269,7 @@ fn kept(input: &ScheduleInput<'_>, published: &Published) -> Vec<ClusterExplanat
         Some(ClusterExplanation {
             cluster_name: input.fleet.name(id).to_owned(),
             state: SchedulingState::Kept,
-            why: "the spec cannot be followed, so its decision stays".into(),
+            why: "the spec is invalid, so its decision is kept".into(),
             decision: Some(published.slice_of(id)?.name.clone()),
             ..ClusterExplanation::default()
         })
@@ -364,11 +364,11 @@ fn reason(
         }
         FilterResult::Feasible if !policy.spread.is_empty() => (
             SchedulingState::Outranked,
-            "the spread constraints or better clusters left no place for it".into(),
+            "the spread constraints and higher-ranked clusters left no place for it".into(),
         ),
         FilterResult::Feasible => (
             SchedulingState::Outranked,
-            format!("only the best {} are wanted", policy.wanted.unwrap_or_default()),
+            format!("only the best {} are selected", policy.wanted.unwrap_or_default()),
         ),
     }
 }

@@ -183,7 +183,7 @@ impl SchedulingPolicy {
         let length = name.len();
         Err(Misconfigured::new(
             "",
-            format!("the name has {length} characters, at most {MAX_NAME} fit the label on decisions"),
+            format!("the name has {length} characters; the label of decisions allows at most {MAX_NAME}"),
         ))
     }
 

@@ -87,7 +87,7 @@ pub(super) fn misconfigured(
 ) -> Schedule {
     let mut status = input.placement.status.clone().unwrap_or_default();
     count(&mut status, published.slices.iter().map(SliceCount::published));
-    let message = format!("{refusal}; the decisions stay as they are");
+    let message = format!("{refusal}; the decisions are kept");
     let refused = Observation::new(MISCONFIGURED, True, "Misconfigured").message(message);
     set_condition(&mut status.conditions, refused, now);
     if find_condition(&status.conditions, SATISFIED).is_none() {

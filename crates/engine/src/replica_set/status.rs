@@ -179,7 +179,7 @@ fn verified(placements: &[PlacementProgress<'_>], summary: &ManifestWorkReplicaS
     let missing: Vec<&str> =
         placements.iter().filter(|placement| !placement.exists).map(|placement| placement.name).collect();
     if !missing.is_empty() {
-        let message = format!("no such placement: {}; its works stay as they are", missing.join(", "));
+        let message = format!("no such placement: {}; its works are kept", missing.join(", "));
         return Observation::new(PLACEMENT_VERIFIED, False, "PlacementDecisionNotFound").message(message);
     }
     let refused: Vec<String> =
@@ -274,11 +274,11 @@ fn explanation(placement: &PlacementProgress<'_>) -> String {
     let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
     let hold = decision.hold.as_ref().map(ToString::to_string);
     let approvals = decision.approvals.iter().map(|token| {
-        format!("waits for a person: to allow it, add {token} to spec.approved of a RolloutPolicy")
+        format!("waits for an approval; to approve, add {token} to spec.approved of a RolloutPolicy")
     });
     let kept = (!decision.kept.is_empty()).then(|| {
         let [some, of] = [decision.kept.len(), decision.kept.len() + decision.counts.total];
-        format!("{some} of {of} works are of clusters that are not selected any more, and stay")
+        format!("{some} of {of} works are kept on clusters that are no longer selected")
     });
     let why = breach.or(hold).into_iter().chain(kept).chain(approvals).chain(placement.errors.words());
     let why: Vec<String> = why.collect();

@@ -46,9 +46,7 @@ const TRACKING: [&str; 6] = [
 pub fn owner_label(set: &Key) -> Result<String, String> {
     let label = format!("{}.{}", set.namespace, set.name);
     match label_value_fault(&label) {
-        Some(fault) => {
-            Err(format!("the label {WORK_REPLICA_SET_LABEL}={label} of works is refused: {fault}"))
-        }
+        Some(fault) => Err(format!("invalid label {WORK_REPLICA_SET_LABEL}={label} for works: {fault}")),
         None => Ok(label),
     }
 }

@@ -188,7 +188,7 @@ impl Rollout {
         for (count, what) in [
             (counts.returning, format!("returning to {good}")),
             (counts.returned, format!("back on {good}")),
-            (counts.quarantined, "left with it, because nothing succeeded there before".to_owned()),
+            (counts.quarantined, "still running it, because no earlier revision succeeded there".to_owned()),
         ] {
             if count > 0 {
                 let are = if count == 1 { "is" } else { "are" };

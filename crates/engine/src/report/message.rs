@@ -71,7 +71,7 @@ impl<'a> Outcome<'a> {
         let clusters = counted(clusters.len(), "cluster");
         match self {
             Self::Returning(returning, version) => {
-                format!("{name} is returning on {returning} of {clusters}: {version} failed")
+                format!("{name} is rolling back {returning} of {clusters}: {version} failed")
             }
             Self::Quarantined(version) => format!("{name}: {version} is quarantined"),
             Self::RolledBack(version) => format!("{name} is rolled back: {version} failed"),

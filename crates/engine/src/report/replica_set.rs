@@ -68,7 +68,7 @@ impl Rollout {
         let breach = decision.breach.as_ref().map(|breach| format!("{breach}; the rest waits"));
         let hold = decision.hold.as_ref().map(ToString::to_string);
         let kept = (!decision.kept.is_empty()).then(|| {
-            format!("{} clusters that are not selected any more keep their works", decision.kept.len())
+            format!("{} clusters that are no longer selected keep their works", decision.kept.len())
         });
         let message: Vec<String> = decision.corrections().chain(breach.or(hold)).chain(kept).collect();
         let total = decision.counts.total;

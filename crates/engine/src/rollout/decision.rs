@@ -155,7 +155,7 @@ impl RolloutDecision {
     pub fn corrections(&self) -> impl Iterator<Item = String> {
         let absent = |group| {
             format!(
-                "mandatory group {group}: the placement has no cluster in such a group, so nothing waits for it"
+                "mandatory group {group}: the placement has no cluster in this group, so the rollout does not wait for it"
             )
         };
         self.refused.iter().map(ToString::to_string).chain(self.absent.iter().map(absent))

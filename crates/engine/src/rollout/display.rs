@@ -22,18 +22,20 @@ impl Display for ClusterState {
                 write!(f, "failed, counts as timed out from {deadline}")
             }
             Self::Failed { deadline: None } => write!(f, "failed"),
-            Self::TimedOut => write!(f, "had no success before its deadline"),
+            Self::TimedOut => write!(f, "did not succeed before its deadline"),
             Self::Starting => write!(f, "starts now"),
             Self::Waiting(wait) => wait.fmt(f),
             Self::Skipped => write!(f, "is skipped"),
             Self::Unreachable { moved: true } => write!(f, "does not answer; it has its assignment"),
-            Self::Unreachable { moved: false } => write!(f, "does not answer; it starts after it answers"),
+            Self::Unreachable { moved: false } => {
+                write!(f, "is unreachable; it starts when it is reachable again")
+            }
             Self::Returning { to } => {
                 write!(f, "is returning to {}, because its revision is quarantined", to.short())
             }
             Self::Returned { to } => write!(f, "runs {}; the newer revision is quarantined", to.short()),
             Self::Quarantined => {
-                write!(f, "has nothing to return to, although its revision is quarantined")
+                write!(f, "keeps its quarantined revision, because it has no earlier one to return to")
             }
         }
     }
@@ -48,17 +50,17 @@ impl Display for Wait {
                 write!(f, "waits for the pause by RolloutPolicy {} to end", policies.join(", "))
             }
             Self::Quarantine { revision } => {
-                write!(f, "waits for another revision than {}, which is quarantined", revision.short())
+                write!(f, "waits for a new revision, because {} is quarantined", revision.short())
             }
             Self::Breach(breach) => write!(f, "waits because of {breach}"),
             Self::Frozen { window, until } => write!(f, "waits for the freeze {window} to end at {until}"),
             Self::Unreachable { clusters, allowed } => {
-                write!(f, "waits because too many clusters do not answer: {clusters}, {allowed} allowed")
+                write!(f, "waits because too many clusters are unreachable: {clusters}, {allowed} allowed")
             }
             Self::Superseded { clusters, until } => {
                 write!(
                     f,
-                    "waits for clusters in flight to the revision before: {clusters}, until {until} at most"
+                    "waits for clusters in flight to the previous revision: {clusters}, until {until} at the latest"
                 )
             }
             Self::Stage { stage, unfinished } => write!(f, "waits for {stage} to finish: {unfinished} to go"),

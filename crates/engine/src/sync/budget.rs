@@ -179,7 +179,7 @@ pub(super) fn spend(
     let sum = new.len() + recent.len();
     let mut until = None;
     let why = if desired.is_empty() {
-        "the repository holds no objects any more".to_owned()
+        "the repository no longer contains any objects".to_owned()
     } else if new.len() > allowed {
         format!("{} deletions are over the budget of {allowed}", new.len())
     } else if let Some(id) = objects.keys().find(|id| cascades(id)) {
@@ -191,11 +191,9 @@ pub(super) fn spend(
         let clusters = counted(uninstall.clusters, "cluster");
         let after = match uninstall.recent.len() {
             0 => String::new(),
-            others => format!(", after {} that lost it lately", counted(others, "other")),
+            others => format!(", after {} that recently lost it", counted(others, "other")),
         };
-        format!(
-            "deleting {id} removes what it installs from {clusters}{after}, more than may lose it at once"
-        )
+        format!("deleting {id} uninstalls it from {clusters}{after}, more than allowed at once")
     } else if let Some(id) = confirm.first() {
         format!("the annotation {PRUNE_ANNOTATION} of {id} asks for an approval")
     } else if sum > allowed && !new.is_empty() {

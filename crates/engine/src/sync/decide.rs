@@ -74,7 +74,7 @@ impl<'a, E: Display, L: Fn(&ObjectRef) -> Result<Option<Arc<Object>>, E>> Decide
             }
             Err(error) => {
                 return ObjectDecision::Unread(format!(
-                    "{error}; if this stays, the definition of {gvk} is missing"
+                    "{error}; if this persists, the definition of {gvk} is missing"
                 ));
             }
         };

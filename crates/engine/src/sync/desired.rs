@@ -87,7 +87,7 @@ fn is_recreated(object: &Object) -> Result<bool, String> {
     match object.annotations().get(annotation) {
         None | Some(&"disabled") => Ok(false),
         Some(&"enabled") if is_of_fleet || cascades(&ObjectId::of(&reference)) => Err(format!(
-            "{reference} cannot have the annotation {annotation}: its deletion would take more with it than the object"
+            "{reference} cannot have the annotation {annotation}: deleting it would delete more than the object"
         )),
         Some(&"enabled") => Ok(true),
         Some(other) => Err(format!(

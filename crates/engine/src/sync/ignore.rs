@@ -40,10 +40,10 @@ impl FieldPath {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let hint = "write a path such as /spec/replicas or /spec/template/spec/containers/[name=web]/image";
         let Some(rest) = text.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
-            return Err(format!("{text:?} is no path of a field; {hint}"));
+            return Err(format!("{text:?} is not a field path; {hint}"));
         };
         let steps: Option<Vec<PathStep>> = rest.split('/').map(PathStep::parse).collect();
-        let Some(steps) = steps else { return Err(format!("{text:?} is no path of a field; {hint}")) };
+        let Some(steps) = steps else { return Err(format!("{text:?} is not a field path; {hint}")) };
         let first: Vec<&str> = rest.split('/').take(2).collect();
         if let ["apiVersion" | "kind", ..] | ["metadata"] | ["metadata", "name" | "namespace"] = first[..] {
             return Err(format!("{text:?} cannot be ignored, because it identifies the object"));

@@ -165,9 +165,7 @@ fn rank(pod: &PodFacts) -> Option<(u8, PodsAnswer)> {
                 return trouble(0, "OOMKilled", what, "");
             }
             match again {
-                true => {
-                    trouble(1, "CrashLoopBackOff", format!("container {name} ends again and again{code}"), "")
-                }
+                true => trouble(1, "CrashLoopBackOff", format!("container {name} keeps crashing{code}"), ""),
                 false => trouble(2, "Error", format!("container {name} has ended{code}"), ""),
             }
         }

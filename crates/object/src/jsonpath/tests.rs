@@ -116,7 +116,7 @@ fn a_hostile_path_ends_within_its_steps() {
     let check = |value: &Value, path: &str| {
         assert_eq!(
             refusal(value, path),
-            format!("the path {path}: it takes too many steps, with the other expressions beside it")
+            format!("the path {path}: it takes too many steps, together with the other expressions")
         );
     };
     let chain = (0..100).fold(json!(1), |below, _| json!({"a": below}));
@@ -137,7 +137,7 @@ fn a_hostile_path_ends_within_its_steps() {
 #[test]
 fn long_paths_and_functions_are_refused_before_they_are_read() {
     let length = MAX_LENGTH + 1;
-    let error = format!("a path has {length} bytes, at most 1024 are allowed");
+    let error = format!("a path has {length} bytes; the maximum is 1024");
     assert_eq!(refusal(&json!({}), &format!(".{}", "a".repeat(MAX_LENGTH))), error);
     let nested = format!("[?{}", "length(".repeat(100));
     for (path, function) in [

@@ -24,7 +24,7 @@ pub const SET_ORDER: &str = "$setElementOrder/";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StrategicError {
     /// `$patch` is not `merge`, `replace` or `delete`, or has a value that is not allowed here.
-    #[error("{field}: {found} is not a directive that $patch takes here")]
+    #[error("{field}: $patch does not support {found} here")]
     UnknownDirective {
         /// The place, as a dotted path.
         field: String,
@@ -32,7 +32,7 @@ pub enum StrategicError {
         found: String,
     },
     /// An item of a list that merges by key lacks the key.
-    #[error("{field}: an item has no {key:?}, which tells the items of this list apart")]
+    #[error("{field}: an item lacks {key:?}, which identifies the items of this list")]
     NoMergeKey {
         /// The list, as a dotted path.
         field: String,
@@ -209,7 +209,7 @@ impl Merge {
         let mut rest = order.iter();
         for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
             if !rest.any(|ordered| identity(ordered, key) == identity(item, key)) {
-                return Err(self.here("its order does not match $setElementOrder"));
+                return Err(self.here("the order of its items does not match $setElementOrder"));
             }
         }
         Ok(())

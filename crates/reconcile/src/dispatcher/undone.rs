@@ -130,7 +130,6 @@ impl LastWrites {
 
 /// Returns the failure of a reconciliation that repeats the writes before it.
 fn failure() -> Failure {
-    let message =
-        "the API server stored other values than were written, as with a mutating webhook of others";
+    let message = "the API server stored different values than were written; another mutating webhook may be changing them";
     Failure { kind: FailureKind::FieldConflict, message: message.into() }
 }

@@ -130,7 +130,7 @@ impl Build<'_> {
                 let version =
                     if version.is_empty() { String::new() } else { format!(" --version {version}") };
                 Err(Box::new(error.hint(format!(
-                    "nothing is downloaded; commit what `{pull}{version} --untar --untardir {home}` makes"
+                    "charts are not downloaded; commit the output of `{pull}{version} --untar --untardir {home}`"
                 ))))
             }
         }
@@ -230,7 +230,7 @@ impl Build<'_> {
     ) -> Result<Vec<Resource>> {
         let text = format!("{text}\n");
         let mut nodes = documents(text.as_bytes()).map_err(|malformed| {
-            let message = format!("line {} of what the template makes: {}", malformed.line, malformed.why);
+            let message = format!("line {} of the template output: {}", malformed.line, malformed.why);
             Box::new(RenderError::new(Reason::Malformed, file, message).related(chart))
         })?;
         nodes.iter_mut().for_each(|node| node.for_each(&mut |node| node.line = 0));
@@ -242,7 +242,7 @@ impl Build<'_> {
                     format!("{} is a hook of {}, and nothing runs it", resource.id(), hooks.join(", "));
                 let error = RenderError::new(Reason::Unsupported, file, message).related(chart);
                 return Err(Box::new(error.hint(
-                    "set the value of the chart that leaves the hook out, or skipHooks: true to leave out all hooks",
+                    "disable the hook in the chart's values, or set skipHooks: true to omit all hooks",
                 )));
             }
         }

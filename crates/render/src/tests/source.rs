@@ -33,7 +33,7 @@ fn paths_stay_in_the_repository() {
         assert_eq!(source.read("app", path).unwrap_err().reason, Reason::NotFound, "{path:?}");
     }
     assert_eq!(source.read("app", "../base/c.yaml\0").unwrap_err().reason, Reason::InvalidValue);
-    assert_eq!(source.read("app", "").unwrap_err().message, "\"\" is a directory; a file is needed here");
+    assert_eq!(source.read("app", "").unwrap_err().message, "\"\" is a directory, not a file");
 }
 
 #[test]

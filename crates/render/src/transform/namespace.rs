@@ -98,7 +98,7 @@ pub(crate) fn apply(
     for resource in resources.iter() {
         if let Some(first) = seen.insert(resource.id(), &resource.location) {
             let message = format!(
-                "{} becomes the same object as another when the namespace is {}",
+                "{} becomes identical to another object in namespace {}",
                 resource.id(),
                 namespace.name
             );

@@ -248,7 +248,7 @@ impl Lookup<'_> {
     fn set_name_and_namespace(&self, node: &mut Node) -> Result<()> {
         let line = node.line;
         let Some(name) = node.get("name").map(|name| name.text().to_owned()) else {
-            let message = "a map with a name is expected here, and this one has none";
+            let message = "the map must have a name";
             return Err(Box::new(RenderError::new(Reason::InvalidValue, "", message).line(line)));
         };
         let mut named = self.candidates.named(&name, self.referrer);
@@ -318,7 +318,7 @@ impl Lookup<'_> {
                 for candidate in several {
                     error = error.related(&candidate.location);
                 }
-                Err(Box::new(error.hint("give them different names before prefixes and suffixes")))
+                Err(Box::new(error.hint("use different names without prefixes and suffixes")))
             }
         }
     }

@@ -90,7 +90,7 @@ fn apply(resource: &mut Resource, target: &AddTarget, value: &str, budget: &Memo
     let (last, parents) = parts.split_last().ok_or_else(|| wrong("the path is empty"))?;
     let mut at = &mut *resource.node;
     for part in parents {
-        at = at.map_at(part).ok_or_else(|| wrong("the path leads through something that is not a map"))?;
+        at = at.map_at(part).ok_or_else(|| wrong("a value on the path is not a map"))?;
     }
     if at.as_map().is_none() || at.get(last).is_some_and(|node| node.as_scalar().is_none()) {
         return Err(wrong("the path does not lead to a text"));

@@ -31,7 +31,7 @@ pub(crate) fn declare(resources: &mut [Resource], known: &mut Vec<Var>, vars: &[
             [] => {}
             [one] => one.vars.push(var.name.clone()),
             several => {
-                let message = format!("{} objects are called {:?}", several.len(), var.object);
+                let message = format!("{} objects are named {:?}", several.len(), var.object);
                 let error = RenderError::at(Reason::Target, &var.location, message).field(var.field.clone());
                 return Err(Box::new(error.hint("name the namespace in objref")));
             }
@@ -74,7 +74,7 @@ fn value_of(resources: &[Resource], var: &Var) -> Result<Scalar> {
     };
     let Some(resource) = resources.iter().find(|resource| resource.vars.contains(&var.name)) else {
         let id = format!("{} {:?}", var.gvk, var.object);
-        let hint = "name the object as it is called in its own file, with its apiVersion";
+        let hint = "use the apiVersion and the original name of the object";
         return Err(Box::new(
             error(format!("the variable {:?} refers to {id}, which is not among the objects", var.name))
                 .hint(hint),
@@ -140,7 +140,7 @@ fn replace_in(node: &mut Node, values: &BTreeMap<String, Scalar>, budget: &Memor
                     Value::Scalar(scalar) if is_text(scalar) => *scalar = replaced(scalar, values, budget)?,
                     Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
                         let message = format!(
-                            "variables are looked for here, so every item must be a text, and this is {kind}"
+                            "variables are replaced in this list, so every item must be a string, not {kind}"
                         );
                         let error = RenderError::new(Reason::InvalidValue, "", message).line(line);
                         return Err(Box::new(error.hint("write it in quotes")));

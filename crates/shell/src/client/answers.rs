@@ -30,7 +30,7 @@ const REFUSAL_BYTES: usize = 1024 * 1024;
 pub(super) enum AnswerError {
     #[error("the API server did not answer within {REQUEST_TIMEOUT:?}")]
     Late,
-    #[error("the answer has more than {0} bytes")]
+    #[error("the response has more than {0} bytes")]
     TooLarge(usize),
 }
 

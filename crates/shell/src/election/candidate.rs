@@ -116,11 +116,11 @@ impl Election {
                 }
                 Some(Ok(Ok(Attempt::Others(holder)))) if holder == leader => {}
                 Some(Ok(Ok(Attempt::Others(holder)))) => {
-                    info!(holder, "another one leads; waiting until it ends or does not renew its lease");
+                    info!(holder, "another process leads; waiting for its lease to be released or to expire");
                     leader = holder;
                 }
                 Some(Ok(Err(error))) => warn!(%error, "cannot take part in the election"),
-                Some(Err(_)) => warn!("cannot take part in the election: the API server does not answer"),
+                Some(Err(_)) => warn!("cannot take part in the election: the API server does not respond"),
             }
             if stop.run_until_cancelled(sleep(self.wait())).await.is_none() {
                 return false;
@@ -144,7 +144,7 @@ impl Election {
                 Some(Ok(Ok(Ok(Attempt::Ours(sent))))) if self.leadership.holds() => self.extend(sent),
                 Some(Ok(Ok(Ok(Attempt::Ours(_) | Attempt::Others(_))))) => break,
                 Some(Ok(Ok(Err(error)))) => warn!(%error, "cannot renew the lease"),
-                Some(Ok(Err(_))) => warn!("cannot renew the lease: the API server does not answer"),
+                Some(Ok(Err(_))) => warn!("cannot renew the lease: the API server does not respond"),
                 Some(Err(_)) => break,
             }
         }
@@ -237,7 +237,7 @@ impl Election {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the API server does not answer".into(),
         };
-        warn!(error, "cannot release the lease; the next leader waits until it expires");
+        warn!(error, "cannot release the lease; the next leader must wait until it expires");
     }
 
     /// Removes this candidate from the lease; returns false if another one holds it. After a conflict, reads the

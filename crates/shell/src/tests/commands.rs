@@ -167,7 +167,7 @@ async fn a_line_of_a_plan_and_one_of_its_refused_write_have_the_same_keys_in_the
     reconcile_refused(&runtime);
     let lines: Vec<Value> = logged.all().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let messages: Vec<_> = lines.iter().map(|line| line["fields"]["message"].as_str().unwrap()).collect();
-    assert_eq!(messages, ["planned", "a write failed; the key is tried again"]);
+    assert_eq!(messages, ["planned", "write failed; the key will be retried"]);
     let span = json!({"name": "reconcile", "controller": "speaker", "key": "n/m", "reconcile_id": 0});
     for line in &lines {
         assert_eq!((&line["span"], &line["spans"]), (&span, &json!([span])), "{line}");

@@ -8,7 +8,7 @@ async fn the_log_has_the_words_of_a_server_that_refuses_to_list_or_to_watch() {
         ((|_, _| Reply::Refused(403, 0)) as AnswerFn, r#"WARN cannot list kind=ConfigMap error="no""#),
         (
             |is_watch, _| if is_watch { Reply::Refused(403, 0) } else { Reply::Listed(7) },
-            r#"WARN cannot watch; the kind is listed again and again kind=ConfigMap error="no""#,
+            r#"WARN cannot watch; listing the kind repeatedly instead kind=ConfigMap error="no""#,
         ),
     ] {
         let lines = Lines::record();

@@ -10,19 +10,21 @@ pub enum PreviewError {
     #[error("there is no ConfigRepo {0} on the hub")]
     NoRepo(Key),
     /// The ConfigRepo only reports and applies nothing.
-    #[error("ConfigRepo {0} is in mode Observe: another tool applies its commits, so they do nothing here")]
+    #[error(
+        "ConfigRepo {0} is in Observe mode: another tool applies its commits, so there is nothing to preview"
+    )]
     Observes(Key),
     /// The ConfigRepo is suspended.
-    #[error("ConfigRepo {0} is suspended, so a commit does nothing until it is resumed")]
+    #[error("ConfigRepo {0} is suspended, so commits have no effect until it is resumed")]
     Suspended(Key),
     /// The snapshot lacks these kinds, of which the commit or the inventory has objects.
-    #[error("the snapshot of the hub does not say whether these kinds have objects: {}", names(.0))]
+    #[error("the hub snapshot does not cover these kinds: {}", names(.0))]
     Unread(Vec<Gvk>),
     /// The snapshot leaves out objects of add-ons or sets that the commit touches.
     #[error("the snapshot of the hub leaves out objects that the commit touches")]
     LeftOut(PreviewScope),
     /// The controllers never come to rest.
-    #[error("cannot preview the commit: the controllers still write after {0} instants")]
+    #[error("cannot preview the commit: the controllers are still writing after {0} steps")]
     NeverSettles(u32),
 }
 

@@ -43,7 +43,7 @@ const LONG: &str = "1000h";
 /// the hub.
 const QUIET: u32 = 100;
 /// Replaces the approval token of deletions in a plan that does not know the uids of the objects.
-const APPROVAL_OF_HUB: &str = "VALUE, which status.heldDeletions.approval has once the commit is applied";
+const APPROVAL_OF_HUB: &str = "VALUE from status.heldDeletions.approval once the commit is applied";
 
 /// A commit of a ConfigRepo.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ fn refused_again(snapshot: &HubSnapshot, preview: &Preview) -> BTreeMap<Key, Str
         };
         let [seen, applied] = [&status.seen, &status.applied].map(digest_of);
         if !seen.is_empty() && seen != applied && seen == *digest {
-            let why = format!("the hub refuses these objects now: {}", stalled.message);
+            let why = format!("the hub currently rejects these objects: {}", stalled.message);
             refused.insert(key, why);
         }
     }
@@ -295,13 +295,13 @@ impl PreviewRun {
         let [limit, usual] = [deadline, commit.succeeds_after].map(duration::format);
         if !commit.meets_deadlines {
             return Some(format!(
-                "a cluster takes {usual}, and {workload} has a deadline of {limit}, so its clusters time out"
+                "clusters take {usual}, but {workload} has a deadline of {limit}, so its clusters time out"
             ));
         }
         let soon = half(deadline);
         self.spokes.hurry(soon, self.now);
         let soon = duration::format(soon);
-        Some(format!("a cluster takes {soon}, not {usual}, because {workload} has a deadline of {limit}"))
+        Some(format!("clusters take {soon} instead of {usual}, because {workload} has a deadline of {limit}"))
     }
 
     /// Returns the digest of the objects that a ConfigRepo has applied.

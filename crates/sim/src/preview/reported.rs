@@ -84,7 +84,7 @@ pub fn of_report(mut objects: Vec<Object>, repo: &Key, now: Timestamp) -> Report
 fn without_owners(objects: &[&mut Object]) -> Option<String> {
     let first = objects.first()?.reference();
     Some(format!(
-        "the report does not say who owns the fields of {}, such as {first}, so the plan may show fields of others as removed; \
+        "the report does not record the field owners of {}, such as {first}, so the plan may show other owners' fields as removed; \
          the next report of an operator of this version does",
         counted(objects.len(), "object")
     ))

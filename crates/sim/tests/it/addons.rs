@@ -133,7 +133,7 @@ fn a_configuration_that_does_not_exist_is_named_on_the_addon_that_asks_for_it() 
         let condition = find_condition(&status.conditions, "Configured").unwrap();
         (condition.status.to_string(), condition.message.clone())
     };
-    let message = "addondeploymentconfigs default/own does not exist; the cluster keeps what it runs until that changes";
+    let message = "addondeploymentconfigs default/own does not exist; until this is fixed, the cluster keeps what it runs";
     assert_eq!(configured(&world), ("False".to_owned(), message.to_owned()));
     let kind = json!({"apiVersion": format!("{addons}/v1alpha1"), "kind": "AddOnDeploymentConfig"});
     put(&mut world, merged(kind, json!({"metadata": {"name": "own", "namespace": "default"}, "spec": {}})));

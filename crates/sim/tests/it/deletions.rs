@@ -55,7 +55,7 @@ fn a_deleted_addon_stays_on_its_clusters_until_a_person_approves() {
     delete(&mut world);
     assert_eq!((have(&world), cma(&world).is_some()), (4, true));
     let message = format!(
-        "the add-on is being deleted; removing it from 4 clusters waits; to allow it, add {} to spec.approved of RolloutPolicy p",
+        "the add-on is being deleted; its removal from 4 clusters is on hold; to allow it, add {} to spec.approved of RolloutPolicy p",
         approval(&world)
     );
     assert_eq!(progress(&world), ("Deleting".to_owned(), message.clone()));

@@ -85,7 +85,7 @@ fn a_rollback_says_which_cluster_failed_and_why_also_when_no_cluster_runs_it_any
     world.run_for(seconds(120)).unwrap();
     let events = world.take_events();
     let event = events.iter().find(|event| event.reason == "RolledBack").unwrap();
-    assert!(event.message.contains(" is quarantined, and what ran before returns on "), "{event:?}");
+    assert!(event.message.contains(" is quarantined; rolling back "), "{event:?}");
     assert!(event.message.contains("; it failed on cluster1: "), "{event:?}");
     let explained = addon_config::explain(ADDON, &caches(&world), world.now).unwrap().unwrap();
     assert!(explained.rollouts[0].failure.starts_with("cluster1: "), "{:?}", explained.rollouts[0].failure);

@@ -117,8 +117,7 @@ fn the_reason_of_a_pod_is_in_the_work_and_in_the_set_within_ten_seconds_and_is_w
     world.run_for(seconds(10)).unwrap();
     let message = condition(&world, "PlacementRolledOut");
     assert!(
-        message
-            .contains("CrashLoopBackOff: pod web-h1-x: container web ends again and again with exit code 3")
+        message.contains("CrashLoopBackOff: pod web-h1-x: container web keeps crashing with exit code 3")
     );
 }
 

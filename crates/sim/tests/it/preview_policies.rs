@@ -105,13 +105,13 @@ fn a_plan_takes_the_deadline_of_the_policies_that_are_for_an_add_on() {
         let kind = json!({"apiVersion": format!("{GITOPS_GROUP}/v1alpha1"), "kind": "RolloutPolicy"});
         put(world, merged(kind, json!({"metadata": {"name": name}, "spec": spec})));
     };
-    let default = "a cluster takes 5m, not 20m, because app has a deadline of 10m";
+    let default = "clusters take 5m instead of 20m, because app has a deadline of 10m";
     assert_eq!(assumed(&world, 1200), [default]);
     put(&mut world, "other", json!({"addOns": ["other"], "defaultDeadline": "5s"}));
     assert!(assumed(&world, 35).is_empty());
     put(&mut world, "all", json!({"defaultDeadline": "30s"}));
     put(&mut world, "app", json!({"addOns": ["app"], "defaultDeadline": "20s"}));
-    assert_eq!(assumed(&world, 35), ["a cluster takes 10s, not 35s, because app has a deadline of 20s"]);
+    assert_eq!(assumed(&world, 35), ["clusters take 10s instead of 35s, because app has a deadline of 20s"]);
 }
 
 #[test]

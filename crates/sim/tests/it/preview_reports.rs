@@ -273,7 +273,7 @@ fn a_config_repo_whose_objects_the_hub_refuses_now_refuses_the_same_objects_agai
         preview(&snapshot, &next, world.now).unwrap()
     };
     let told = tell(&digest);
-    let why = "the hub refuses these objects now: m9 is not welcome";
+    let why = "the hub currently rejects these objects: m9 is not welcome";
     assert_eq!((told.objects.len(), told.others[0].refused.as_deref()), (1, Some(why)), "{told:#?}");
     let told = tell("another");
     assert_eq!((told.verdict, told.objects.len()), (Verdict::Change, 2), "{told:#?}");

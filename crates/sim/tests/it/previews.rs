@@ -358,12 +358,12 @@ fn clusters_succeed_before_a_short_deadline_of_a_rollout() {
     apply(&mut world, &commit(1, content(1)));
     let next = ProposedCommit { succeeds_after: seconds(35), ..commit(2, content(2)) };
     let told = previewed(&world, &next);
-    assert_eq!(told.assumptions, ["a cluster takes 10s, not 35s, because app has a deadline of 20s"]);
+    assert_eq!(told.assumptions, ["clusters take 10s instead of 35s, because app has a deadline of 20s"]);
     let arrived = told.add_ons[0].batches.iter().all(|batch| batch.arrived_after == Some(batch.after + 10));
     assert!(arrived && told.waits.is_empty() && told.outcomes.is_empty(), "{told:#?}");
 
     let late = previewed(&world, &ProposedCommit { meets_deadlines: false, ..next.clone() });
-    let why = "a cluster takes 35s, and app has a deadline of 20s, so its clusters time out";
+    let why = "clusters take 35s, but app has a deadline of 20s, so its clusters time out";
     assert!(late.assumptions == [why] && !late.waits.is_empty(), "{late:#?}");
     let soon = previewed(&world, &ProposedCommit { succeeds_after: seconds(4), ..next });
     assert!(soon.assumptions.is_empty() && soon.hash() == told.hash(), "{soon:#?}");

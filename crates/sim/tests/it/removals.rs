@@ -140,7 +140,7 @@ fn a_scheduler_that_writes_no_status_removes_an_addon_when_its_decisions_stay_th
     assert_eq!((have(&world), reason.as_str()), (4, "Completed"), "{message}");
     assert!(
         message
-            .contains("Another scheduler decides; clusters that it does not select keep the add-on until 20")
+            .contains("Another scheduler selects the clusters; unselected clusters keep the add-on until 20")
     );
     // A change restarts the period.
     decide(&mut world, &page, &[0, 1, 3]);

@@ -197,7 +197,7 @@ fn a_breach_returns_clusters_to_what_worked() {
     let (reason, message) = progress(&world);
     assert_eq!(reason, "Failed");
     assert!(
-        message.contains("rolled back; 4 clusters run what ran before.")
+        message.contains("rolled back; 4 clusters run the previous revision.")
             && message.contains(&record.quarantined),
         "{message}"
     );

@@ -74,7 +74,7 @@ fn an_undone_add_on_returns_at_once_and_says_so_when_it_has_returned() {
         let is_assigned = |world: &World| counts(world).0 == 1;
         assert!(world.run_until(seconds(2), is_assigned).unwrap(), "{:?}", records(&world));
         assert!(
-            progress(&world).1.contains("rolling back; returning on 1 cluster, 2 clusters run"),
+            progress(&world).1.contains("rolling back 1 cluster, 2 clusters run"),
             "{:?}",
             progress(&world)
         );
@@ -85,7 +85,7 @@ fn an_undone_add_on_returns_at_once_and_says_so_when_it_has_returned() {
         assert!(world.run_until(seconds(15), is_back).unwrap(), "{:?} {:?}", images(&world), records(&world));
         assert_eq!(progressing(&world), ["Completed"; 3]);
         assert!(
-            progress(&world).1.contains("rolled back; 3 clusters run what ran before"),
+            progress(&world).1.contains("rolled back; 3 clusters run the previous revision"),
             "{:?}",
             progress(&world)
         );

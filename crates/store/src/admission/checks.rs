@@ -22,11 +22,11 @@ const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 pub(crate) fn check_policy(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     let spec = spec::<ValidatingAdmissionPolicySpec>(new);
     if spec.param_kind.is_some() {
-        let why = "this API server evaluates no policies with parameters";
+        let why = "this API server does not support policies with parameters";
         errors.push(FieldError::forbidden("spec.paramKind", why));
     }
     if spec.audit_annotations.as_ref().is_some_and(|annotations| !annotations.is_empty()) {
-        let why = "this API server keeps no audit log";
+        let why = "this API server does not keep an audit log";
         errors.push(FieldError::forbidden("spec.auditAnnotations", why));
     }
     if spec.validations.as_ref().is_none_or(Vec::is_empty) && spec.audit_annotations.is_none() {
@@ -101,7 +101,7 @@ pub(crate) fn check_binding(_: Option<&Object>, new: &Object, errors: &mut Vec<F
         errors.push(FieldError::invalid("spec.policyName", &text(&spec.policy_name), why));
     }
     if spec.param_ref.is_some() {
-        let why = "this API server evaluates no policies with parameters";
+        let why = "this API server does not support policies with parameters";
         errors.push(FieldError::forbidden("spec.paramRef", why));
     }
     if let Some(resources) = &spec.match_resources {

@@ -61,12 +61,12 @@ pub(super) fn check_immutable(
 /// Reports webhooks, because this API server does not call them, and their authors would rely on it.
 pub(super) fn refuse_webhooks(_: Option<&Object>, new: &Object, errors: &mut Vec<FieldError>) {
     if new.0.get("webhooks").and_then(Value::as_array).is_some_and(|webhooks| !webhooks.is_empty()) {
-        let why = "this API server calls no webhooks; use a ValidatingAdmissionPolicy";
+        let why = "this API server does not call webhooks; use a ValidatingAdmissionPolicy";
         errors.push(FieldError::forbidden("webhooks", why));
     }
 }
 
 /// Reports policies that change objects.
 pub(super) fn refuse_mutations(_: Option<&Object>, _: &Object, errors: &mut Vec<FieldError>) {
-    errors.push(FieldError::forbidden("spec", "this API server evaluates no MutatingAdmissionPolicies"));
+    errors.push(FieldError::forbidden("spec", "this API server does not support MutatingAdmissionPolicies"));
 }

@@ -206,7 +206,7 @@ fn what_cannot_be_evaluated_is_refused_when_it_is_written() {
         ("object.list.all(x, y == 1)", "undeclared reference to 'y'"),
         ("launch(object)", "undeclared reference to function 'launch'"),
         ("", "expression is not specified"),
-        (nested.as_str(), "more than 96 brackets are inside one another"),
+        (nested.as_str(), "brackets are nested more than 96 levels deep"),
     ] {
         let (code, _, message) = refusal(policy(json!({ "validations": [{ "expression": expression }] })));
         assert!(code == 422 && message.contains(why), "{expression}: {message}");

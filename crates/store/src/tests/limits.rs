@@ -61,7 +61,7 @@ fn a_json_patch_walks_and_moves_a_bounded_number_of_values() {
     for too_many in [add("/data/list/0", 1_000), moves(400)] {
         let (code, _, message) = refusal(patched(too_many));
         assert_eq!(code, 413);
-        assert_eq!(message, "the operations of the JSON patch walk or move more than 4000000 values");
+        assert_eq!(message, "the operations of the JSON patch visit or move more than 4000000 values");
     }
 }
 
@@ -151,7 +151,7 @@ fn no_rule_of_a_definition_ends_the_process() {
     let around =
         |open: &str, close: &str, times: usize| format!("{}true{}", open.repeat(times), close.repeat(times));
     assert!(refused(&around("(", ")", 30_000)).contains("bytes, at most 8192 are allowed"));
-    assert!(refused(&around("(", ")", 1_000)).contains("more than 96 brackets are inside one another"));
+    assert!(refused(&around("(", ")", 1_000)).contains("brackets are nested more than 96 levels deep"));
     let sum = |lists: usize| format!("self{} == self", " + []".repeat(lists));
     assert!(refused(&sum(100)).contains("nested more than 100 levels deep"));
     for rule in [around("(", ")", 90), around("[true].all(x, ", ")", 20), sum(90)] {

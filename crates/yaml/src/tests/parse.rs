@@ -115,7 +115,7 @@ fn floods_are_refused_in_time() {
     let malformed = documents(text.as_bytes()).unwrap_err();
     assert!(malformed.why.contains("copy more than"), "{malformed:?}");
     let malformed = documents("---\na\n".repeat(1_000_000).as_bytes()).unwrap_err();
-    assert_eq!(malformed.why, "the file holds more than 10000 documents");
+    assert_eq!(malformed.why, "the file has more than 10000 documents");
     let malformed = documents(format!("a: {}", "x".repeat(50 << 20)).as_bytes()).unwrap_err();
     assert_eq!(malformed.why, "the file has more than 16777216 bytes");
 }

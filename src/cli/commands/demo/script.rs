@@ -37,7 +37,7 @@ pub(super) async fn run(args: &Args, dir: &Path, screen: Screen<'_>, background:
     if args.stay {
         if let Err(error) = &played {
             let error = with_causes(error.as_ref());
-            demo.heading(&format!("the demo has failed, and what runs is kept: {error}"))?;
+            demo.heading(&format!("the demo failed; its processes keep running: {error}"))?;
         }
         demo.print_kubeconfigs(dir)?;
         demo.stay(background).await?;
@@ -174,7 +174,7 @@ impl Demo<'_> {
 
     /// Writes a kubeconfig for the hub and for each cluster, and prints how to use them.
     fn print_kubeconfigs(&mut self, dir: &Path) -> Result<()> {
-        self.heading("running until Ctrl-C; kubectl reaches the hub and each cluster with")?;
+        self.heading("running until Ctrl-C; use kubectl on the hub and each cluster with")?;
         let spokes = self.spokes.iter().map(|(name, server)| (name.as_str(), server));
         for (name, server) in std::iter::once(("hub", &self.hub)).chain(spokes) {
             let file = dir.join(format!("{name}.kubeconfig"));

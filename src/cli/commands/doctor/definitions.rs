@@ -57,7 +57,7 @@ fn compare(
     let mut conditions = present.status.iter().flat_map(|status| status.conditions.iter().flatten());
     if let Some(refused) = conditions.find(|one| one.type_ == "NamesAccepted" && one.status == "False") {
         let why = refused.message.as_deref().unwrap_or_default();
-        let advice = "another definition has its names; delete the one that is not needed";
+        let advice = "another CRD uses the same names; delete the one that you do not need";
         return Some(Finding::bad(CHECK, format!("{name}: its names are not accepted: {why}"), advice));
     }
     if !crds::is_established(present) {

@@ -82,7 +82,9 @@ async fn answer(question: Question, egress: Egress, longest: Duration) -> Result
             Some(id) => {
                 format!("its git server has {want} at {}, as seen from this machine", short_commit(&id))
             }
-            None => format!("its git server answers this machine; whether it has {want}, a fetch says"),
+            None => format!(
+                "its git server is reachable from this machine; only a fetch can tell whether it has {want}"
+            ),
         })
     });
     match timeout(longest, asked).await {
@@ -102,7 +104,7 @@ fn failed(key: &Key, error: &Error) -> Finding {
             "correct the Secret of spec.secretRef; docs/git-access.md lists its keys",
         ),
         Error::MissingRef { .. } | Error::Empty { .. } | Error::Ref(_) => {
-            Finding::bad(CHECK, message, "correct spec.ref, or push what it names")
+            Finding::bad(CHECK, message, "correct spec.ref, or push that reference")
         }
         Error::Url(_) => {
             Finding::bad(CHECK, message, "correct spec.url, or name the host in --git-hosts of the operator")

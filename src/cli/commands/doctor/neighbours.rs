@@ -114,23 +114,25 @@ fn ocm(deployments: &[Deployment]) -> Finding {
         (true, _) => Finding::good(CHECK, "no controllers of Open Cluster Management are on this hub"),
         (false, true) => Finding::good(
             CHECK,
-            "controllers of Open Cluster Management are on this hub, and decide nothing that this operator decides",
+            "controllers of Open Cluster Management run on this hub, but make none of this operator's decisions",
         ),
         (false, false) => {
             let both = few(both.iter().map(String::as_str));
-            let message = format!("both {both} and this operator decide the same");
+            let message = format!("{both} and this operator make the same decisions");
             // The operator may run only some controllers; the advice must not start others.
             let controllers = without(chosen.unwrap_or("*"), &leave_out);
             let upgrade = match operator.is_some_and(is_of_helm) {
-                true => format!("the value controllers of the chart: '{controllers}'"),
+                true => format!("set controllers in the chart values to '{controllers}'"),
                 false => format!("wheelwright upgrade --controllers='{controllers}'"),
             };
             let first = starts_again.map(|deployment| {
                 let (namespace, name) = (deployment.namespace(), deployment.name());
                 format!(" (first its operator, {namespace}/{name}, which starts them again)")
             });
-            let advice =
-                format!("stop those of OCM{}, or leave them theirs: {upgrade}", first.unwrap_or_default());
+            let advice = format!(
+                "stop OCM's controllers{}, or turn off this operator's: {upgrade}",
+                first.unwrap_or_default()
+            );
             Finding::bad(CHECK, message, advice)
         }
     }
@@ -242,7 +244,7 @@ mod tests {
         released.metadata.labels = Some([(MANAGED_BY.to_owned(), "Helm".to_owned())].into());
         let found = ocm(&[theirs.clone(), released]);
         assert!(
-            found.advice.ends_with("the value controllers of the chart: '*,-placement'"),
+            found.advice.ends_with("set controllers in the chart values to '*,-placement'"),
             "{}",
             found.advice
         );
@@ -281,7 +283,7 @@ mod tests {
         let ours = deployment(OPERATOR, "w", &["operator"]);
         let found = ocm(&[theirs.clone(), ours.clone()]);
         let both =
-            "both cluster-manager-placement-controller (not available) and this operator decide the same";
+            "cluster-manager-placement-controller (not available) and this operator make the same decisions";
         assert_eq!((found.health, found.message.as_str()), (Health::Bad, both));
         theirs.spec.replicas = Some(0);
         assert!(ocm(&[theirs, ours]).message.starts_with("no controllers"), "somebody has stopped them");

@@ -119,8 +119,12 @@ fn leader(lease: LeaseSpec, now: Timestamp) -> Finding {
         if age > LEASE {
             return not_led(dead);
         }
-        let message = format!("the operator that led has released its lease {} s ago", age.as_secs().max(0));
-        return Finding::warning(LEADER, message, "another one leads within seconds: look again");
+        let message = format!("the previous leader released its lease {} s ago", age.as_secs().max(0));
+        return Finding::warning(
+            LEADER,
+            message,
+            "a new leader takes over within seconds; run the command again",
+        );
     };
     if age > LEASE {
         return not_led(format!("{dead}, when {holder} led"));
@@ -131,14 +135,14 @@ fn leader(lease: LeaseSpec, now: Timestamp) -> Finding {
         return Finding::warning(
             LEADER,
             message,
-            "set the clocks of this machine and of the hub's nodes by NTP",
+            "synchronize the clocks of this machine and of the hub's nodes with NTP",
         );
     }
     Finding::good(LEADER, format!("{holder} leads, and renewed its lease {} s ago", seconds.max(0)))
 }
 
 fn not_led(message: String) -> Finding {
-    let advice = "nothing goes on until one leads: start it or read its log, and check the clocks by NTP";
+    let advice = "nothing is reconciled until an operator leads: start it or read its log, and check that NTP keeps the clocks in sync";
     Finding::bad(LEADER, message, advice)
 }
 
@@ -163,7 +167,7 @@ async fn policies(hub: &ExaminedHub, is_installed: bool) -> Finding {
     }
     let message = format!("admission policies are missing: {}", few(missing));
     let write = hub.upgrade("wheelwright install");
-    let advice = format!("{write}; without them roles are all that guards (docs/security.md)");
+    let advice = format!("{write}; without them, only RBAC protects the hub (docs/security.md)");
     Finding::warning(CHECK, message, advice)
 }
 
@@ -181,7 +185,7 @@ mod tests {
             (Some("a"), Some(-3), Health::Good, "a leads, and renewed its lease 0 s ago"),
             (Some("a"), Some(60), Health::Bad, &format!("{dead}, when a led")),
             (Some("a"), Some(-60), Health::Warning, "a renewed its lease 60 s in the future"),
-            (None, Some(2), Health::Warning, "the operator that led has released its lease 2 s ago"),
+            (None, Some(2), Health::Warning, "the previous leader released its lease 2 s ago"),
             (None, Some(60), Health::Bad, dead),
             (Some(""), Some(60), Health::Bad, dead),
             (None, None, Health::Bad, "no operator leads"),

@@ -39,7 +39,8 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
         }
     }
     let allow_secrets = match hub.is_helm() {
-        true => "name its namespace in configNamespaces and it in configSecrets of the chart".to_owned(),
+        true => "add its namespace to configNamespaces and its name to configSecrets in the chart values"
+            .to_owned(),
         false => format!(
             "wheelwright upgrade --namespace {} --config-namespaces, with all namespaces that hold ConfigRepos",
             hub.namespace
@@ -59,7 +60,7 @@ pub(super) async fn examine(hub: &ExaminedHub) -> Result<Vec<Finding>, CommandEr
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::good(CHECK, format!("the operator may do all {count} things that it needs")));
+        findings.push(Finding::good(CHECK, format!("the operator has all {count} required permissions")));
     }
     Ok(findings)
 }

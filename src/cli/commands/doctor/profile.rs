@@ -34,7 +34,7 @@ fn of(policies: &[RolloutPolicy]) -> Option<Finding> {
         .map(|rule| rule.rule)
         .collect();
     if looser.is_empty() {
-        let message = "the profile ocm decides nothing, because stricter policies are in force";
+        let message = "the profile ocm has no effect, because stricter policies apply";
         return Some(Finding::warning(CHECK, message, "remove it: wheelwright upgrade --profile default"));
     }
     let message = format!("the profile ocm leaves rules looser than the defaults: {}", looser.join(", "));
@@ -68,7 +68,7 @@ mod tests {
         check(&[profile.clone(), fleet(of_one)], Some(both));
         let one = "the profile ocm leaves rules looser than the defaults: success";
         check(&[profile.clone(), fleet(json!({"removalBudget": "2%"}))], Some(one));
-        let none = "the profile ocm decides nothing, because stricter policies are in force";
+        let none = "the profile ocm has no effect, because stricter policies apply";
         check(&[profile, fleet(json!({"success": "Available", "removalBudget": "2%"}))], Some(none));
     }
 }

@@ -156,7 +156,7 @@ mod tests {
             found,
             [
                 "Bad: stopped: 0 of 3 clusters done, 1 failed; held; wheelwright rollout status stopped",
-                "Warning: fleet/returned: 3 of 3 clusters are back on what ran before; held; wheelwright rollout status fleet/returned",
+                "Warning: fleet/returned: 3 of 3 clusters are back on the previous revision; held; wheelwright rollout status fleet/returned",
             ]
         );
         assert_eq!(of(&Overview::default())[0].health, Health::Good);

@@ -58,9 +58,7 @@ fn text(explanation: &Explanation) -> String {
         explanation.disabled.iter().map(|why| format!("  is not scheduled: {why}; this is what would be\n")),
     );
     match &explanation.error {
-        Some(error) => {
-            page += &format!("  cannot be followed, so its decisions stay as they are: {}\n", indented(error))
-        }
+        Some(error) => page += &format!("  is invalid, so its decisions are kept: {}\n", indented(error)),
         None => page += &pipeline(explanation),
     }
     page.extend(explanation.conditions.iter().map(|condition| format!("  {}\n", indented(condition))));
@@ -136,7 +134,8 @@ mod tests {
     fn an_error_of_several_lines_keeps_to_the_page() {
         let page =
             text(&Explanation { error: Some("Predicate:bad\n| x.\n| ..^".into()), ..Explanation::default() });
-        let expected = "  cannot be followed, so its decisions stay as they are: Predicate:bad\n    | x.\n    | ..^\n  clusters: none\n";
+        let expected =
+            "  is invalid, so its decisions are kept: Predicate:bad\n    | x.\n    | ..^\n  clusters: none\n";
         assert!(page.ends_with(expected), "{page}");
     }
 

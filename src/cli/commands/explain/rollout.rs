@@ -177,7 +177,7 @@ fn text(name: &str, explanation: &Explained) -> String {
             let _ = writeln!(page, "  {correction}");
         }
         if let Some(hold) = &decision.hold {
-            let _ = writeln!(page, "  nothing starts: {hold}");
+            let _ = writeln!(page, "  on hold: {hold}");
         }
         if !failure.is_empty() {
             let _ = writeln!(page, "  the revision failed on {failure}");
@@ -239,7 +239,7 @@ mod tests {
         std::fs::write(&file, hub.replace("- groupName: canary", "- groupName: pilot")).unwrap();
         let name = "managed-serviceaccount";
         let page = text(name, &Explained::read(name, &Origin::of_file(file.path().into())).unwrap());
-        let note = "\n  mandatory group pilot: the placement has no cluster in such a group, so nothing waits for it\n";
+        let note = "\n  mandatory group pilot: the placement has no cluster in this group, so the rollout does not wait for it\n";
         assert!(page.contains(note), "{page}");
     }
 }

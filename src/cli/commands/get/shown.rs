@@ -67,7 +67,7 @@ impl ShowOptions {
         let client = self.hub.connect().await?;
         let objects = self.select(&client).await?;
         if objects.is_empty() {
-            ui.line(format!("there is no such {}", K::kind(&())))?;
+            ui.line(format!("no {} found", K::kind(&())))?;
             return Ok(ExitCode::SUCCESS);
         }
         let Rows { titles, lines } = rows(&client, &objects).await?;
@@ -87,7 +87,7 @@ impl ShowOptions {
         objects.retain(|object| self.name.as_deref().is_none_or(|name| name == object.name()));
         if let Some(name) = self.name.as_deref().filter(|_| objects.is_empty()) {
             let error = anyhow::anyhow!("there is no {} {name}", K::kind(&()));
-            return Err(CommandError::hinted(error, "without a name, all of them are shown"));
+            return Err(CommandError::hinted(error, "omit the name to list all objects"));
         }
         Ok(objects)
     }
@@ -113,7 +113,7 @@ impl ShowOptions {
             return Ok(ExitCode::SUCCESS);
         }
         if objects.is_empty() {
-            ui.line(format!("there is no such {}", K::kind(&())))?;
+            ui.line(format!("no {} found", K::kind(&())))?;
             return Ok(ExitCode::SUCCESS);
         }
         let root = Tree::new(format!("<{}>", K::kind(&())));

@@ -113,7 +113,9 @@ fn work(work: &ManifestWork) -> Tree {
         .iter()
         .any(|c| c.observed_generation.is_some() && c.observed_generation != work.metadata.generation)
     {
-        fields.push(Tree::new("the conditions are those of an earlier spec; the agent has not answered yet"));
+        fields.push(Tree::new(
+            "the conditions are for an earlier spec; the agent has not reported on the current one yet",
+        ));
     }
     fields.push(Tree::new("Resources").with(status.resource_status.manifests.iter().map(resource)));
     Tree::new(work.name()).with(fields)

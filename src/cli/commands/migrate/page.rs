@@ -32,6 +32,6 @@ fn outcome(planned: &PlacementPlan) -> String {
         (to, _) => format!("moves to {}", to.join(", ")),
     };
     let short = wanted.filter(|wanted| selected < wanted);
-    let short = short.map(|wanted| format!("; it asks for {wanted} and gets {selected}")).unwrap_or_default();
+    let short = short.map(|wanted| format!("; it requests {wanted} and gets {selected}")).unwrap_or_default();
     format!("{}{move_}{short}", first.unwrap_or_default())
 }

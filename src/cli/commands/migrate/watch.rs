@@ -52,13 +52,13 @@ pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Re
     reading.await?;
     if !left.is_empty() {
         let hint = format!(
-            "the moves go on without this command; wheelwright migrate {} --undo takes the taint back",
+            "the migration continues without this command; to remove the taint, run wheelwright migrate {} --undo",
             plan.cluster
         );
         return Err(CommandError::hinted(anyhow!("stopped while {}", left.join("; ")), hint));
     }
     if args.output == Output::Text {
-        ui.line(format!("every move off cluster {} is over", plan.cluster))?;
+        ui.line(format!("cluster {} is migrated", plan.cluster))?;
     }
     Ok(())
 }

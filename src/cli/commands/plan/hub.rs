@@ -55,7 +55,7 @@ pub(super) fn plan(
                 planned => return Ok(planned),
             }
         }
-        Err(anyhow!("the plan still asks for objects after {ROUNDS} rounds: {wanted:?}").into())
+        Err(anyhow!("the plan still needs objects after {ROUNDS} rounds: {wanted:?}").into())
     })
 }
 

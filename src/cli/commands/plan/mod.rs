@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
     if let Some(expected) = args.expect.as_ref().filter(|expected| **expected != planned.hash()) {
         ui.error(format!(
-            "the plan is not the one that --expect names: its hash is {}, not {}",
+            "the plan does not match --expect: its hash is {}, not {}",
             planned.hash(),
             plain(expected, 100)
         ))?;

@@ -131,13 +131,14 @@ impl AppliedCommits {
             let lacks = lacks(other, commit);
             let Some(own) = own.as_ref().filter(|_| same.contains(other)) else {
                 let why = anyhow!(
-                    "{lacks}: it gets the commits of {repo} too, and objects may move between the two, so a plan without it would be wrong"
+                    "{lacks}: it follows the same commits as {repo}, and objects may move between the two, so a plan would be wrong without it"
                 );
                 return Err(CommandError::hinted(why, LOST));
             };
             let own = short_commit(&own.revision);
-            warnings
-                .push(format!("{lacks}: the plan begins there at {own}, which has the same objects for it"));
+            warnings.push(format!(
+                "{lacks}: the plan uses {own} as its base instead, which has the same objects"
+            ));
         }
         Ok((base, warnings))
     }

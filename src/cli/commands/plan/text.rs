@@ -27,8 +27,7 @@ const VALUE: usize = 80;
 const MESSAGE: usize = 600;
 
 /// The checks that a plan does not make, because only the API server can.
-const UNCHECKED: &str =
-    "the ConfigRepos may write these objects, and admission lets them: a plan checks no permissions";
+const UNCHECKED: &str = "the plan assumes that the ConfigRepos have permission to write these objects and that admission accepts them";
 
 /// Formats a plan; `report` describes the report that the plan is based on.
 pub(in crate::cli::commands) fn page(preview: &Preview, report: Option<&str>) -> String {
@@ -138,7 +137,7 @@ pub(super) fn sections(preview: &Preview) -> Vec<(String, Vec<String>)> {
     add("Warnings", preview.warnings.iter().map(|warning| plain(warning, MESSAGE)).collect());
     let assumed = preview.assumed_kinds.iter().map(|kind| {
         let kind = plain(kind, VALUE);
-        format!("{kind} is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it")
+        format!("{kind} is assumed to be namespaced: neither the hub nor a work on its clusters defines it")
     });
     let assumptions = preview.assumptions.iter().map(|assumption| plain(assumption, MESSAGE));
     let unchecked = (!preview.objects.is_empty()).then(|| UNCHECKED.to_owned());

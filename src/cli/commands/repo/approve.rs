@@ -79,7 +79,7 @@ fn rewind(status: &ConfigRepoStatus) -> Option<Pending> {
     let (_, value) = ready.message.split_once(&format!("{ACCEPT_REVISION_ANNOTATION}="))?;
     let value: String = value.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.').collect();
     let (from, to) = value.split_once("..")?;
-    let about = format!("the branch goes from {from} to {to}, and no known history leads there");
+    let about = format!("the branch moves from {from} to {to}, which is not known to descend from it");
     Some(Pending { annotation: ACCEPT_REVISION_ANNOTATION, value, about })
 }
 
@@ -100,7 +100,7 @@ fn choose(key: &Key, mut pending: Vec<Pending>, value: Option<&str>) -> Result<P
             Err(CommandError::hinted(error, format!("it waits for:{listed}")))
         }
         (None, _) => {
-            let error = anyhow!("ConfigRepo {key} waits for no approval");
+            let error = anyhow!("ConfigRepo {key} is not waiting for approval");
             Err(CommandError::hinted(error, "wheelwright status shows what it does"))
         }
     }
@@ -164,6 +164,6 @@ mod tests {
             "{unknown}"
         );
         let none = refused(&ConfigRepoStatus::default(), None);
-        assert!(none.starts_with("ConfigRepo n/fleet waits for no approval"), "{none}");
+        assert!(none.starts_with("ConfigRepo n/fleet is not waiting for approval"), "{none}");
     }
 }

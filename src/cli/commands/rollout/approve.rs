@@ -57,7 +57,7 @@ fn choose(args: &Args, waiting: &BTreeMap<String, String>) -> Result<Vec<String>
     let name = &args.subject.name;
     let list = || waiting.iter().map(|(token, about)| format!("\n  {token}  {about}")).collect::<String>();
     if waiting.is_empty() {
-        let error = anyhow!("{name} waits for no approval");
+        let error = anyhow!("{name} is not waiting for approval");
         return Err(CommandError::hinted(error, format!("wheelwright rollout status {name}")));
     }
     if let Some(unknown) = args.tokens.iter().find(|token| !waiting.contains_key(*token)) {

@@ -80,7 +80,7 @@ async fn write(
         }
         PolicyChange::Create(policy) => {
             let about = if is_for_everything(&policy) { "every add-on and set" } else { subject };
-            writer.add_line(format!("RolloutPolicy {} is made for {about}", policy.name()));
+            writer.add_line(format!("created RolloutPolicy {} for {about}", policy.name()));
             Ok(written.unwrap_or(policy))
         }
     }
@@ -93,14 +93,14 @@ pub(super) fn subjects(policy: &RolloutPolicy) -> Vec<&str> {
 }
 
 fn report_change(writer: &mut Writer, policy: &RolloutPolicy) {
-    writer.add_line(format!("RolloutPolicy {} is changed", policy.name()));
+    writer.add_line(format!("updated RolloutPolicy {}", policy.name()));
     let all = subjects(policy);
     if all.len() > 1 {
-        writer.add_line(format!("note: it is for all of {}", all.join(", ")));
+        writer.add_line(format!("note: it applies to all of {}", all.join(", ")));
     }
     if let Some(repo) = policy.annotation(CONFIG_REPO_ANNOTATION) {
         writer.add_line(format!(
-            "note: it comes from ConfigRepo {repo}, which corrects the fields that the repository has"
+            "note: ConfigRepo {repo} applies this policy and will revert the fields that are set in the repository"
         ));
     }
 }

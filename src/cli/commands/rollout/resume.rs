@@ -63,7 +63,7 @@ async fn resume_all(args: &Args) -> Result<Writer, CommandError> {
     }
     edit(&mut writer, DEFAULT_ROLLOUT_POLICY, |spec| spec.paused = false).await?;
     if others.is_empty() {
-        writer.add_line("Every add-on and set goes on.");
+        writer.add_line("Every add-on and set is resumed.");
     }
     for policy in others {
         writer.add_line(format!("RolloutPolicy {} still pauses {}", policy.name(), what_it_pauses(policy)));
@@ -104,7 +104,10 @@ fn resume(args: &Args, name: &str) -> Result<Writer, CommandError> {
             .await?;
         }
         for revision in &released {
-            writer.add_line(format!("revision {} is released", explained.named(&Hash(revision.clone()))));
+            writer.add_line(format!(
+                "revision {} is no longer quarantined",
+                explained.named(&Hash(revision.clone()))
+            ));
         }
         for policy in &everything {
             writer.add_line(format!("{name} stays paused by RolloutPolicy {}", policy.name()));
@@ -122,7 +125,7 @@ fn resume(args: &Args, name: &str) -> Result<Writer, CommandError> {
 fn refusal(name: &str, everything: Option<&RolloutPolicy>, is_quarantined: bool) -> CommandError {
     if let Some(policy) = everything {
         let policy = policy.name();
-        let error = anyhow!("{name} is paused by RolloutPolicy {policy}, which is for everything");
+        let error = anyhow!("{name} is paused by RolloutPolicy {policy}, which applies to everything");
         return CommandError::hinted(error, format!("resume everything: {}", resume_everything(policy)));
     }
     let hint = match is_quarantined {

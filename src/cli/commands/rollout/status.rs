@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
             WatchEnd::Done => return Ok(ExitCode::SUCCESS),
             WatchEnd::Stopped => ExitCode::FAILURE,
             WatchEnd::TimedOut => {
-                ui.error(format!("{name} is not done, and the time of --timeout is over"))?;
+                ui.error(format!("{name} is not done, and --timeout has expired"))?;
                 ExitCode::from(2)
             }
         };
@@ -104,7 +104,7 @@ fn next(name: &str, explained: &Explained) -> String {
         let (placement, Ok(decision)) = (&rollout.placement, &rollout.decision) else { continue };
         let Some(hold) = &decision.hold else { continue };
         let revision = explained.named(&rollout.revision);
-        let _ = writeln!(page, "{placement}: nothing starts: {hold}\n  the revision is {revision}");
+        let _ = writeln!(page, "{placement} is on hold: {hold}\n  the revision is {revision}");
         if !rollout.failure.is_empty() {
             let _ = writeln!(page, "  it failed on {}", rollout.failure);
         }

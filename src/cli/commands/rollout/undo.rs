@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         }
         for pausing in pausing(&others, name) {
             writer.add_line(format!(
-                "RolloutPolicy {} pauses {name}: nothing returns until the pause ends",
+                "RolloutPolicy {} pauses {name}: no cluster returns until the pause ends",
                 pausing.name()
             ));
         }
@@ -65,11 +65,11 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 fn refusal(why: NoUndo, name: &str) -> CommandError {
     match why {
         NoUndo::Done => CommandError::hinted(
-            anyhow!("the rollout of {name} is done, so no cluster would return"),
-            "revert the commit, which rolls the revision before out",
+            anyhow!("the rollout of {name} is complete, so there is nothing to undo"),
+            "revert the commit to roll out the previous revision",
         ),
         NoUndo::NoRollout => CommandError::hinted(
-            anyhow!("{name} has no rollout that could be taken back"),
+            anyhow!("{name} has no rollout to undo"),
             format!("wheelwright rollout status {name}"),
         ),
     }
@@ -81,7 +81,7 @@ fn lines(effect: &UndoEffect) -> impl Iterator<Item = String> {
     let returns = returning.iter().map(move |(to, names)| format!("  returning to {to}: {}", listed(names)));
     let keeps = (!kept.is_empty())
         .then(|| format!("  nothing succeeded before, so the revision stays on {}", listed(kept)));
-    let spared = (*spared > 0).then(|| format!("  {} never got it", counted(*spared, "cluster")));
+    let spared = (*spared > 0).then(|| format!("  {} never received it", counted(*spared, "cluster")));
     returns.chain(keeps).chain(spared)
 }
 
@@ -99,7 +99,7 @@ mod tests {
             [
                 "  returning to proxy-1: 1 cluster: a",
                 "  nothing succeeded before, so the revision stays on 1 cluster: b",
-                "  1 cluster never got it"
+                "  1 cluster never received it"
             ]
         );
     }

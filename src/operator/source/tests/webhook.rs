@@ -52,7 +52,7 @@ async fn a_delivery_costs_the_hub_no_list_before_it_is_verified() {
         ("fleet", "..", SECRET, Some("no ConfigRepo can have that name"), &[][..]),
         ("fleet", "a/b", SECRET, Some("no ConfigRepo can have that name"), &[]),
         ("Fleet", "a", SECRET, Some("no ConfigRepo can have that name"), &[]),
-        ("fleet", "b", SECRET, Some("there is no such ConfigRepo with a spec.webhook"), &[b]),
+        ("fleet", "b", SECRET, Some("no such ConfigRepo, or it has no spec.webhook"), &[b]),
         ("fleet", "a", "wrong", Some("its token is wrong"), &[a, secret]),
         ("fleet", "a", SECRET, None, &[a, secret, list]),
     ] {

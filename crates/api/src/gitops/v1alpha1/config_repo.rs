@@ -35,11 +35,11 @@ kind! {
 #[schemars(extend("x-kubernetes-validations" = [
     {
         "rule": "!has(self.report) || has(self.report.url) || !has(self.ref) || !has(self.ref.branch) || self.report.branch != self.ref.branch",
-        "message": "the report needs a branch of its own: a report on the branch that is followed would be a new commit to apply"
+        "message": "the report needs a separate branch: a report on the followed branch would be a new commit to apply"
     },
     {
         "rule": "!has(self.report) || !has(self.report.secretRef) || !has(self.secretRef) || self.report.secretRef.name != self.secretRef.name",
-        "message": "reading and writing need different secrets: what renders the repository must not be able to write to it"
+        "message": "reading and writing require different secrets: rendering must not have write access to the repository"
     }
 ]))]
 pub struct ConfigRepoSpec {

@@ -248,7 +248,7 @@ impl AddOnInput {
         if let Some(at) = node.clusters.selection.settles
             && self.fleet.unselected_addons().iter().any(|addon| is_by_placement(addon))
         {
-            let wait = "Another scheduler decides; clusters that it does not select keep the add-on until";
+            let wait = "Another scheduler selects the clusters; unselected clusters keep the add-on until";
             condition.message.push_str(&format!(" {wait} {at}."));
         }
         let AddOnFleet { addons, refused, .. } = &self.fleet;
@@ -310,7 +310,7 @@ impl AddOnInput {
     }
 
     /// Returns the state of every cluster that has or gets the add-on, from the decision of its rollout or,
-    /// without a rollout, from the add-on's status. A cluster that never got its configuration is not done.
+    /// without a rollout, from the add-on's status. A cluster that never received its configuration is not done.
     pub(super) fn states<'a>(
         &'a self,
         decided: &'a DecidedAddOn,
@@ -388,13 +388,13 @@ impl ConfigProblem {
 
     /// Returns the condition of a placement in the status of the add-on.
     fn of_placement(&self) -> Observation {
-        let message = format!("{}; clusters keep what they run until that changes", self.message);
+        let message = format!("{}; until this is fixed, clusters keep what they run", self.message);
         Observation::new(addon_conditions::PROGRESSING, False, self.reason).message(message)
     }
 
     /// Returns the condition for an add-on with its own configuration.
     pub(super) fn of_cluster(&self) -> Observation {
-        let message = format!("{}; the cluster keeps what it runs until that changes", self.message);
+        let message = format!("{}; until this is fixed, the cluster keeps what it runs", self.message);
         Observation::new(addon_conditions::CONFIGURED, False, self.reason).message(message)
     }
 }

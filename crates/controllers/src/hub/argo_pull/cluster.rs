@@ -29,11 +29,11 @@ pub(super) fn cluster_of<'a>(
     view: &impl View,
 ) -> Read<Result<&'a str, String>> {
     if application.label(PULL_LABEL) != Some("true") {
-        let why = format!("it has no label {PULL_LABEL}=true any more; delete it, or set the label again");
+        let why = format!("it no longer has the label {PULL_LABEL}=true; delete it or restore the label");
         return Ok(Err(why));
     }
     if application.annotation(SKIP_RECONCILE_ANNOTATION) != Some("true") {
-        let why = "the Argo CD of the hub would run it too; set the annotation";
+        let why = "Argo CD on the hub would run it too; set the annotation";
         return Ok(Err(format!("{why} {SKIP_RECONCILE_ANNOTATION}=true")));
     }
     let Some(cluster) = application.annotation(PULL_CLUSTER_ANNOTATION) else {
@@ -41,14 +41,18 @@ pub(super) fn cluster_of<'a>(
     };
     let name = work::name(application);
     if name.len() > MAX_WORK_NAME {
-        let why = format!("the name of the work has {} characters, and {MAX_WORK_NAME} fit", name.len());
+        let why = format!(
+            "the name of the work has {} characters, but at most {MAX_WORK_NAME} are allowed",
+            name.len()
+        );
         return Ok(Err(format!("{why}; give the Application a shorter name")));
     }
     let is_in_place = work::namespace(application) == application.namespace();
     let why = match view.get::<ManagedCluster>(&Key::cluster(cluster))? {
-        Some(live) if !takes_works(&live) => "is not accepted or is deleted; accept it",
+        Some(live) if !takes_works(&live) => "is not accepted or is being deleted; accept it",
         Some(live) if is_in_place && is_hub(&live) => {
-            let why = format!("the cluster {cluster:?} is the hub, where the Application overwrites itself");
+            let why =
+                format!("the cluster {cluster:?} is the hub, so the Application would overwrite itself");
             return Ok(Err(format!("{why}; name another namespace in {PULL_NAMESPACE_ANNOTATION}")));
         }
         Some(_) => return Ok(Ok(cluster)),

@@ -74,7 +74,7 @@ fn keep(plan: &mut Plan, application: &Application, cluster: &str, view: &impl V
     let key = Key::namespaced(cluster, work::name(application));
     let live = view.get::<ManifestWork>(&key)?;
     if live.as_ref().is_some_and(|live| !work::is_of(live, application)) {
-        let why = format!("the work {key} is of another Application or of none; delete it");
+        let why = format!("the work {key} does not belong to this Application; delete it");
         plan.events.push(refused(application, why));
         return Ok(());
     }

@@ -210,7 +210,7 @@ impl Completion {
         })?;
         if rendered.objects.len() > MAX_OBJECTS {
             let message = format!(
-                "the repository renders to {} objects and {MAX_OBJECTS} is the limit; split it into several ConfigRepos",
+                "the repository renders to {} objects, but at most {MAX_OBJECTS} are allowed; split it into several ConfigRepos",
                 rendered.objects.len()
             );
             return Err(Incomplete::of(vec![Problem::of_commit("TooManyObjects", message)]));
@@ -248,7 +248,7 @@ pub(super) fn directory(repo: &ConfigRepo) -> String {
 /// Returns the reason that no commit can be applied with this spec.
 fn spec_problem(repo: &ConfigRepo) -> Option<Problem> {
     if follows_its_own_report(repo) {
-        let message = "spec.report.branch is the branch that is followed, so every report would be a new commit to apply; give the report a branch of its own";
+        let message = "spec.report.branch is also the followed branch, so every report would be a new commit to apply; use a separate branch for reports";
         return Some(Problem::of_commit("InvalidSpec", message));
     }
     None

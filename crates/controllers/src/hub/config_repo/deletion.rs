@@ -88,7 +88,7 @@ fn delete_all(draft: &mut Draft<'_>, identity: &RepoIdentity, sync: &SyncPlan<'_
         .or_else(|| terminating::progress(DELETED, &sync.terminating))
         .or_else(|| {
             let (first, left) = (sync.inventory.keys().next()?, counted(sync.inventory.len(), "object"));
-            let message = format!("{DELETED}, and with it {left}, {first} for one");
+            let message = format!("{DELETED} together with {left}, such as {first}");
             Some(Readiness::new(Phase::Reconciling, "Deleting", message))
         });
 }

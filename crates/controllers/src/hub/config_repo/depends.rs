@@ -34,7 +34,7 @@ pub(super) fn unmet(repo: &ConfigRepo, checkout: &Checkout, view: &impl View) ->
     let commit = short_commit(&checkout.revision);
     if let Some(way) = cycle(repo, view)? {
         let message = format!(
-            "spec.dependsOn leads back to this ConfigRepo: {}; remove one of them; {}",
+            "spec.dependsOn forms a cycle: {}; remove one of these dependencies; {}",
             way.join(" -> "),
             still_applied(status)
         );

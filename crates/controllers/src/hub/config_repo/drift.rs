@@ -78,7 +78,7 @@ fn told(
         let more = fights.len() - 1;
         let others = if more > 0 { format!(", nor are {more} more") } else { String::new() };
         let message = format!(
-            "{}; it is not corrected any more{others}. {}; the annotation {RECONCILE_AT_ANNOTATION} begins anew",
+            "{}; it is no longer corrected{others}. {}; then set the annotation {RECONCILE_AT_ANNOTATION} to try again",
             summary(first),
             hint()
         );
@@ -106,12 +106,12 @@ pub(super) fn repeated(draft: &mut Draft<'_>) -> Option<Readiness> {
 
 fn summary(object: &impl Display, times: i32, changed_by: &str) -> String {
     let by = if changed_by.is_empty() { String::new() } else { format!("; {changed_by}") };
-    format!("{object} was changed on the hub {times} times and corrected each time{by}")
+    format!("{object} was changed on the hub and corrected {times} times{by}")
 }
 
 fn hint() -> String {
     format!(
-        "Stop what changes it, or leave it the fields with the annotation {IGNORE_FIELDS_ANNOTATION}, or remove them from the repository"
+        "Stop the other client, list the fields in the annotation {IGNORE_FIELDS_ANNOTATION}, or remove them from the repository"
     )
 }
 

@@ -166,7 +166,7 @@ fn are_permissions_needed(done: &Executed) -> bool {
 }
 
 /// The end of the message about an immutable field, if the object is recreated.
-const RECREATED: &str = "; it is deleted and created again, as its annotation says";
+const RECREATED: &str = "; it will be recreated because of its annotation";
 
 /// Returns a hint for an immutable field, or for a map that an apply has emptied.
 fn hint(failure: &Failure) -> &'static str {

@@ -151,7 +151,8 @@ impl Loosened {
     pub(super) fn tell(&self, hold: &mut DeletionHold) {
         let waits = hold.objects.iter().any(|id| self.own.values().any(|allowed| allowed == id));
         if let Some(names) = list(&self.own).filter(|_| waits) {
-            let why = format!("; RolloutPolicy {names} of the commit, which would allow that, waits too");
+            let why =
+                format!("; RolloutPolicy {names} in the commit would allow this deletion, so it waits too");
             hold.why.push_str(&why);
         }
     }
@@ -170,7 +171,7 @@ impl Loosened {
         let (repo, clusters) = self.elsewhere.get(id)?;
         let clusters = counted(*clusters, "cluster");
         Some(format!(
-            "that the same commit deletes {id} of the ConfigRepo {repo}, which removes what it installs from {clusters}"
+            "that the same commit deletes {id} of ConfigRepo {repo}, which uninstalls it from {clusters}"
         ))
     }
 }

@@ -78,7 +78,7 @@ impl Moves {
                 moves.awaited.get_or_insert_with(|| (Key::of(&*other), end));
             } else if let Some(why) = obstacle(&other) {
                 let message = format!(
-                    "the ConfigRepo {} follows the same repository, may want the objects and has not judged the commit: {why}",
+                    "the ConfigRepo {} follows the same repository and may want the objects, but has not processed the commit: {why}",
                     Key::of(&*other)
                 );
                 moves.unjudged.get_or_insert(message);

@@ -72,14 +72,14 @@ pub(super) fn observe(draft: &mut Draft<'_>, commit: &Commit<'_>, rules: &[Ignor
             let applied = draft.status.applied.take();
             draft.status.applied =
                 Some(revision(applied.as_ref(), checkout, draft.repo, &desired.digest, draft.now));
-            let message = format!("the hub is as {commit_name} says ({})", counted(total, "object"));
+            let message = format!("the hub matches {commit_name} ({})", counted(total, "object"));
             let found = Found { unhealthy: &unhealthy, is_held: false, takes_time: false, is_whole: true };
             let waiting = health::judge(draft, commit, &found);
             waiting.unwrap_or_else(|| Readiness::new(Phase::Ready, "Observed", message))
         }
         Some((first, why)) => {
             let message = format!(
-                "{} of {total} objects are not as {commit_name} says, {first} for one: {why}; mode Observe leaves them to the tool that applies them",
+                "{} of {total} objects do not match {commit_name}, such as {first}: {why}; in mode Observe, another tool applies them",
                 differing.len(),
             );
             Readiness::new(Phase::Reconciling, "NotApplied", message)

@@ -50,7 +50,7 @@ pub(super) fn sync_policy(repo: &ConfigRepo) -> Result<SyncPolicy, Problem> {
     let count = |n: i32| usize::try_from(n).unwrap_or_default();
     let invalid = |why: String| Problem::of_commit("InvalidSpec", why);
     let window = duration::parse(window).ok_or_else(|| {
-        invalid(format!("spec.deletionBudget.window: {window:?} is no duration, such as 1h or 0s"))
+        invalid(format!("spec.deletionBudget.window: {window:?} is not a duration such as 1h or 0s"))
     })?;
     let ignore = ignore.iter().map(IgnoreRule::read).collect::<Result<_, _>>().map_err(invalid)?;
     let unchangeable = repo.status.iter().flat_map(|status| &status.recreate);

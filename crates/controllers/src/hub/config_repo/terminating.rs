@@ -25,19 +25,15 @@ pub(super) fn stuck(draft: &mut Draft<'_>, terminating: &[Terminating]) -> Optio
     }
     let more = terminating.len() - 1;
     let others = if more > 0 { format!(", and {more} more are being deleted") } else { String::new() };
-    let message = format!(
-        "{} is being deleted since {} and is not gone: {}{others}",
-        first.object,
-        began(first),
-        obstacle(first)
-    );
+    let message =
+        format!("{} has been terminating since {}: {}{others}", first.object, began(first), obstacle(first));
     Some(Readiness::new(Phase::Stalled, "DeletionStuck", message))
 }
 
 /// Reports objects that are being deleted. `state` describes the rest of the ConfigRepo's state.
 pub(super) fn progress(state: &str, terminating: &[Terminating]) -> Option<Readiness> {
     let first = &terminating.first()?.object;
-    let message = format!("{state}; {} objects are being deleted, {first} for one", terminating.len());
+    let message = format!("{state}; {} objects are being deleted, such as {first}", terminating.len());
     Some(Readiness::new(Phase::Reconciling, "Deleting", message))
 }
 
@@ -48,7 +44,7 @@ fn obstacle(one: &Terminating) -> String {
     }
     let named: Vec<&str> = one.finalizers.iter().take(MAX_FINALIZERS).map(String::as_str).collect();
     format!(
-        "it waits for who removes its finalizers ({}); see whether that controller runs",
+        "it waits for its finalizers to be removed ({}); check that their controllers are running",
         named.join(", ")
     )
 }

@@ -413,7 +413,7 @@ fn in_mode_observe_nothing_is_written() {
     hub.apply(theirs);
     assert_eq!(
         hub.commit(&[("a.yaml", &map("a", "1")), ("README", "x")]),
-        "Ready: the hub is as 000000000000 says (1 object)"
+        "Ready: the hub matches 000000000000 (1 object)"
     );
     assert_eq!(hub.owned().len(), 0);
 }

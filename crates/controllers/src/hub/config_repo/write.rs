@@ -67,7 +67,7 @@ pub(super) fn write(draft: &mut Draft<'_>, commit: &Commit<'_>, recorded: &Recor
     });
     let stuck = terminating::stuck(draft, &sync.terminating);
     let state = match waits_as_a_whole(commit, sync) {
-        true => format!("nothing of {name} is applied"),
+        true => format!("no object of {name} is applied"),
         false => draft.applied(name),
     };
     draft.readiness = Some(match waiting {

@@ -117,15 +117,11 @@ impl ObjectList {
                 corrected.map(corrected_object),
                 "changed on the hub by others and corrected",
             ),
-            Self::of(
-                status.recreate.len(),
-                std::iter::empty(),
-                "deleted and created again, because a field cannot change",
-            ),
+            Self::of(status.recreate.len(), std::iter::empty(), "recreated because of an immutable field"),
             Self::of(
                 deleted.len(),
                 deleted.iter().copied().map(deleted_object),
-                "deleted lately without an approval, which counts against the budget",
+                "recently deleted without an approval and counted against the budget",
             ),
         ];
         lists.into_iter().flatten().collect()
@@ -269,7 +265,7 @@ pub fn unanswered(repo: &ConfigRepo) -> Option<String> {
     let writes = repo.metadata.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
     let since = writes.filter_map(|entry| Some(entry.time.as_ref()?.0)).max();
     let since = since.map(|at| format!(", written at {at}")).unwrap_or_default();
-    (seen < present).then(|| format!("no operator has answered generation {present} of its spec{since}"))
+    (seen < present).then(|| format!("no operator has processed generation {present} of the spec{since}"))
 }
 
 /// Returns the commit of a report and its location.
@@ -332,9 +328,9 @@ mod tests {
                     "ConfigMap n/m: 3 corrections, last at 2026-01-02T03:04:05Z",
                     0,
                 ),
-                ("1 object deleted and created again, because a field cannot change", "", 1),
+                ("1 object recreated because of an immutable field", "", 1),
                 (
-                    "25 objects deleted lately without an approval, which counts against the budget",
+                    "25 objects recently deleted without an approval and counted against the budget",
                     "ConfigMap n/m7 at 2026-01-02T03:04:06Z",
                     5,
                 ),
@@ -384,11 +380,11 @@ mod tests {
         for (observed, fields, said) in [
             (json!(2), json!(null), None),
             (json!(null), json!(null), None),
-            (json!(1), json!(null), Some("no operator has answered generation 2 of its spec")),
+            (json!(1), json!(null), Some("no operator has processed generation 2 of the spec")),
             (
                 json!(1),
                 fields,
-                Some("no operator has answered generation 2 of its spec, written at 2026-01-02T03:04:05Z"),
+                Some("no operator has processed generation 2 of the spec, written at 2026-01-02T03:04:05Z"),
             ),
         ] {
             let repo = json!({"metadata": {"name": "r", "generation": 2, "managedFields": fields},

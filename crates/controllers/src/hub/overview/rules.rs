@@ -25,7 +25,7 @@ pub(super) fn rules(strategy: &Strategy, policy: &Policy) -> Vec<String> {
         _ if !strategy.stops_on_failures() => "Failures stop nothing.",
         OnBreach::Pause => "If too many clusters of a stage fail, no further cluster starts.",
         OnBreach::Rollback => {
-            "If too many clusters of a stage fail, all return to what succeeded on them before."
+            "If too many clusters of a stage fail, all clusters return to their last successful revision."
         }
     };
     let windows: Vec<_> = policy.freezes.iter().map(|window| window.name.as_str()).collect();
@@ -42,7 +42,7 @@ pub(super) fn rules(strategy: &Strategy, policy: &Policy) -> Vec<String> {
         approval,
         (!windows.is_empty()).then(|| format!("No cluster starts in the windows {}.", windows.join(", "))),
         Some(format!(
-            "If more than {} of the clusters do not answer, no further cluster starts.",
+            "If more than {} of the clusters are unreachable, no further cluster starts.",
             policy.unreachable
         )),
     ];
@@ -72,9 +72,9 @@ mod tests {
                 "Mandatory groups start one after the other, then every other group, one after the other.",
                 "A cluster has 10m to become healthy.",
                 "The next group starts 30m after the last.",
-                "If too many clusters of a stage fail, all return to what succeeded on them before.",
+                "If too many clusters of a stage fail, all clusters return to their last successful revision.",
                 "A person approves the start of prod.",
-                "If more than 10% of the clusters do not answer, no further cluster starts.",
+                "If more than 10% of the clusters are unreachable, no further cluster starts.",
             ]
         );
     }

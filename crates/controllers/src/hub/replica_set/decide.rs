@@ -104,7 +104,7 @@ impl SetInput {
             let why = if node.exists {
                 UNDECIDED
             } else {
-                "there is no such placement; its works stay as they are"
+                "the placement does not exist; its works are left unchanged"
             };
             decided.memories.extend(remembered.cloned());
             decided.rollouts.push(PlacementRollout::undecided(placement, revision, why.to_owned()));

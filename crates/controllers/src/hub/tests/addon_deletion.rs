@@ -123,7 +123,8 @@ fn a_deletion_that_waits_says_for_how_many_clusters_or_for_which_approval() {
     );
     let held = reported(&cma, &json!({"removalBudget": 0}));
     let message = held["message"].as_str().unwrap();
-    let begin = "the add-on is being deleted; removing it from 2 clusters waits; to allow it, add remove/";
+    let begin =
+        "the add-on is being deleted; its removal from 2 clusters is on hold; to allow it, add remove/";
     assert!(message.starts_with(begin), "{message}");
     assert!(message.ends_with(" to spec.approved of RolloutPolicy p"), "{message}");
     assert_eq!(reported(&deleted(&[ORPHAN]), &json!({})), Value::Null, "no cluster loses the add-on");

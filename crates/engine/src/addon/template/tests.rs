@@ -101,7 +101,7 @@ fn a_template_that_multiplies_a_value_is_refused_before_it_is_rendered() {
             json!({"addonName": "a", "agentSpec": workload, "registration": [{"type": "KubeClient"}]});
         rendered(&template, &config, None).err().map(|error| error.to_string())
     };
-    let too_large = Some("the manifests of the cluster have more than 3145728 bytes of values".to_owned());
+    let too_large = Some("the values in the cluster's manifests exceed 3145728 bytes".to_owned());
     assert_eq!(refused(&"x".repeat(1024), &json!(manifests), json!({})), too_large);
     assert_eq!(refused(&"x".repeat(64), &json!(manifests), json!({})), None);
     // Additions to every container or workload multiply values as well.

@@ -83,7 +83,7 @@ fn an_annotation_has_the_options_of_the_installation_and_another_one_the_image()
     assert_eq!(read_options.git_hosts.unwrap(), ["git.example.com"]);
     assert_eq!(read_options.image.unwrap(), "b");
     for (given, says) in [
-        (r#"{"gitHost": ["git.example.com"]}"#, r#"there is no option "gitHost""#),
+        (r#"{"gitHost": ["git.example.com"]}"#, r#"unknown option "gitHost""#),
         (r#"{"gitHosts": "git.example.com"}"#, "expected a sequence at line 1 column 30"),
         ("gitHosts: []", "expected value at line 1 column 1"),
     ] {

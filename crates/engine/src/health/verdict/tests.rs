@@ -199,5 +199,5 @@ fn a_status_of_unexpected_types_is_no_success() {
     let ObjectHealth::InProgress(why) = ObjectHealth::of(&Object::from_value(object).unwrap()) else {
         panic!("it is no success");
     };
-    assert!(why.starts_with("its status cannot be judged: "), "{why}");
+    assert!(why.starts_with("cannot evaluate its status: "), "{why}");
 }

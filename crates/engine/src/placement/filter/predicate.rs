@@ -103,11 +103,11 @@ impl Predicate {
         let unlike = |requirement: &&object::selector::Requirement, value| !requirement.matches(value);
         let label = self.matcher.labels.requirements.iter().find(|r| unlike(r, attributes.label(&r.key)));
         if let Some(requirement) = label {
-            return Some(format!("label {requirement} does not hold"));
+            return Some(format!("the labels do not match {requirement}"));
         }
         let claim = self.matcher.claims.requirements.iter().find(|r| unlike(r, attributes.claim(&r.key)));
         if let Some(requirement) = claim {
-            return Some(format!("claim {requirement} does not hold"));
+            return Some(format!("the claims do not match {requirement}"));
         }
         match self.expressions.matches(cluster, scores, budget) {
             Ok(true) => None,

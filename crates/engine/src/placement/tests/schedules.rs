@@ -103,8 +103,7 @@ fn a_misconfiguration_keeps_the_last_good_decisions_and_says_so() {
         assert_eq!(hub.settle(), ["a", "b"], "{spec}");
         let message = hub.condition("PlacementMisconfigured");
         assert!(
-            message.starts_with("True Misconfigured: ")
-                && message.ends_with("; the decisions stay as they are"),
+            message.starts_with("True Misconfigured: ") && message.ends_with("; the decisions are kept"),
             "{message}"
         );
     }
@@ -236,7 +235,7 @@ fn expressions_that_cost_too_much_keep_the_decisions_until_they_cost_less() {
     );
     (4..30).for_each(|i| hub.cluster(&format!("c{i}"), &[("slow", "yes")]));
     hub.settle();
-    let refusal = "True Misconfigured: Predicate:the expressions cost too much to evaluate for every cluster; the decisions stay as they are";
+    let refusal = "True Misconfigured: Predicate:the expressions cost too much to evaluate for every cluster; the decisions are kept";
     assert_eq!((hub.condition("PlacementMisconfigured"), hub.decided().len()), (refusal.into(), 4));
     assert_eq!(
         hub.explain().error.unwrap(),

@@ -108,7 +108,7 @@ fn placements_are_verified_unless_one_is_missing_refused_or_empty() {
     let verified = |placements: &[PlacementProgress<'_>]| told(&of(placements), "PlacementVerified");
     assert_eq!(verified(&[placement(works, 1, &complete)]), "True AsExpected");
     let missing = PlacementProgress { exists: false, ..placement(works, 1, &complete) };
-    let gone = "False PlacementDecisionNotFound no such placement: p; its works stay as they are";
+    let gone = "False PlacementDecisionNotFound no such placement: p; its works are kept";
     assert_eq!(verified(&[placement(works, 1, &complete), missing]), gone);
     let mut refused = decision(1, 0, 1);
     refused.refused = vec![Refused::new("rolloutStrategy.type", "X", "no such value", "write one of All")];
@@ -153,8 +153,8 @@ fn a_rollout_is_complete_when_every_selected_cluster_is_done_and_no_other_has_a_
     assert_eq!(
         rolled_out(placement(works, 3, &held)),
         "False Progressing placement p: waits for the pause to end; \
-         1 of 4 works are of clusters that are not selected any more, and stay; \
-         waits for a person: to allow it, add abc to spec.approved of a RolloutPolicy"
+         1 of 4 works are kept on clusters that are no longer selected; \
+         waits for an approval; to approve, add abc to spec.approved of a RolloutPolicy"
     );
 }
 

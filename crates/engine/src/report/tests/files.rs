@@ -107,7 +107,7 @@ fn a_rollback_is_reported_with_both_versions() {
     rollout.desired = "msa-0.4.2@12345678".into();
     rollout.last_good = "msa-0.4.1@87654321".into();
     rollout.quarantined = true;
-    let subject = "report: msa is returning on 1 of 2 clusters: 0.4.2 failed\n";
+    let subject = "report: msa is rolling back 1 of 2 clusters: 0.4.2 failed\n";
     assert!(message(&fleet, None, "d").starts_with(subject), "{}", message(&fleet, None, "d"));
     let page = files(&fleet)["addons/msa.md"].clone();
     assert!(page.contains("1 cluster is returning to msa-0.4.1"), "{page}");

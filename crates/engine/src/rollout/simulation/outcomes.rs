@@ -85,7 +85,10 @@ impl TryFrom<PlainEvent> for ScenarioEvent {
     fn try_from(PlainEvent { at, what }: PlainEvent) -> Result<Self, String> {
         if what.len() > 1 {
             let names: Vec<_> = what.keys().map(String::as_str).collect();
-            return Err(format!("an event is one thing, not {}; write one for each", names.join(" and ")));
+            return Err(format!(
+                "an event must have exactly one action, not {}; write separate events",
+                names.join(" and ")
+            ));
         }
         let what = serde_json::from_value(Value::Object(what)).map_err(|e| e.to_string())?;
         Ok(Self { at, what })

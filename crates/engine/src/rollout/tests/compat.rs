@@ -364,7 +364,9 @@ fn a_mandatory_group_that_does_not_exist_stops_nothing_and_is_reported() {
     let found: Vec<_> = misspelt.run().corrections().collect();
     assert_eq!(
         found,
-        ["mandatory group g00: the placement has no cluster in such a group, so nothing waits for it"]
+        [
+            "mandatory group g00: the placement has no cluster in this group, so the rollout does not wait for it"
+        ]
     );
     assert!(case("R2 F0", "m1 c1,c2", "").mandatory("g0").run().absent.is_empty());
     let mut without_canaries = Input::new("new", Ok(strategy("R2 F0", &misspelt.mandatory)));

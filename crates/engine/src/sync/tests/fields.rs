@@ -108,7 +108,7 @@ fn a_rule_leaves_fields_out_of_the_comparison_of_the_objects_that_it_names() {
     assert!(!compared(json!({"paths": ["/spec/paused"]})));
     let wrong = IgnoreRule::read(&serde_json::from_value(json!({"paths": ["spec"]})).unwrap());
     let hint = "write a path such as /spec/replicas or /spec/template/spec/containers/[name=web]/image";
-    assert_eq!(wrong.unwrap_err(), format!("spec.ignore: \"spec\" is no path of a field; {hint}"));
+    assert_eq!(wrong.unwrap_err(), format!("spec.ignore: \"spec\" is not a field path; {hint}"));
 }
 
 #[test]

@@ -99,10 +99,10 @@ pub(super) fn compile(source: &str, budget: &mut StepsLeft) -> Result<Expr, Stri
     budget.take_text(source.len()).map_err(|why| why.to_string())?;
     let tokens = Lexer::new(source).lex().map_err(|errors| {
         let rest = errors.first().map_or("", |(_, rest)| rest);
-        format!("it is no jq at {rest:?}")
+        format!("invalid jq at {rest:?}")
     })?;
     let term = Parser::new(&tokens).parse(Parser::term).map_err(|errors| match errors.first() {
-        Some((_, Some(token))) => format!("it is no jq at {:?}", token.as_str()),
+        Some((_, Some(token))) => format!("invalid jq at {:?}", token.as_str()),
         Some((_, None)) | None => "it ends too early".into(),
     })?;
     Compiler { patterns: MAX_PATTERNS, budget }.term(term)

@@ -205,7 +205,7 @@ fn what_cannot_be_ignored_is_refused_in_words() {
     check(json!({"condition": "Never"}), "the condition Never is not known");
     check(
         json!({"condition": "OnSpokePresent", "jsonPaths": [".a[", "..*..*..*..*..*..*..*..*..*"]}),
-        "the path ..*..*..*..*..*..*..*..*..*: it takes too many steps, with the other expressions beside it",
+        "the path ..*..*..*..*..*..*..*..*..*: it takes too many steps, together with the other expressions",
     );
 }
 

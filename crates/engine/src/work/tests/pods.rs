@@ -65,7 +65,7 @@ fn each_state_of_a_pod_has_its_reason() {
         ),
         (
             container(running.clone(), restarted),
-            "CrashLoopBackOff: pod p: container app ends again and again with exit code 3",
+            "CrashLoopBackOff: pod p: container app keeps crashing with exit code 3",
         ),
         (container(ended("Error", 3), json!({})), "Error: pod p: container app has ended with exit code 3"),
         (

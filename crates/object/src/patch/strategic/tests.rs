@@ -93,7 +93,7 @@ fn set_element_order_orders_and_keeps_what_the_patch_does_not_know() {
     refused(
         before,
         json!({"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "d"}]}}),
-        "spec.containers: its order does not match $setElementOrder",
+        "spec.containers: the order of its items does not match $setElementOrder",
     );
 }
 
@@ -112,12 +112,12 @@ fn mistakes_are_named() {
     refused(
         before.clone(),
         json!({"spec": {"containers": [{"image": "x"}]}}),
-        "spec.containers: an item has no \"name\", which tells the items of this list apart",
+        "spec.containers: an item lacks \"name\", which identifies the items of this list",
     );
     refused(
         before,
         json!({"spec": {"$patch": "destroy"}}),
-        "spec.$patch: \"destroy\" is not a directive that $patch takes here",
+        "spec.$patch: $patch does not support \"destroy\" here",
     );
 }
 

@@ -155,7 +155,7 @@ fn two_questions_of_one_kind_fail_and_do_not_compute_for_ever() {
     assert_eq!(error.reason, ReadErrorReason::Failed);
     assert_eq!(
         error.to_string(),
-        "cannot read double: a plan asks for two of them, and one is kept, which is a bug"
+        "cannot read double: a plan requests two results of this type, but only one is kept, which is a bug"
     );
     assert!(harness.computations.is_empty());
 }

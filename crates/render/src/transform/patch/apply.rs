@@ -63,7 +63,7 @@ impl Application<'_> {
             (PatchContent::Strategic(patches), Some(target)) => match patches.as_slice() {
                 [one] => self.merge_selected(resmap, target, one),
                 [] | [_, _, ..] => Err(self
-                    .error("a patch of several documents cannot have a target; each names its own object")),
+                    .error("a patch with several documents cannot have a target, because each document names its object")),
             },
             (PatchContent::Strategic(patches), None) => {
                 let is_marked = self.options.allow_name_change || self.options.allow_kind_change;
@@ -94,8 +94,7 @@ impl Application<'_> {
         match (found.next(), found.next()) {
             (Some(one), None) => self.merge_into(one, patch.node.into_inner()),
             (Some(one), Some(other)) => {
-                let error =
-                    self.error(format!("the patch names {wanted}, and several objects have that name"));
+                let error = self.error(format!("the patch matches several objects named {wanted}"));
                 Err(Box::new(error.related(&one.location).related(&other.location)))
             }
             (None, _) => {
@@ -106,7 +105,7 @@ impl Application<'_> {
     }
 
     fn no_such_object(&self, resmap: &ResMap, wanted: &ResId) -> Box<RenderError> {
-        let error = self.error(format!("the patch names {wanted}, and there is no such object"));
+        let error = self.error(format!("the patch refers to {wanted}, which does not exist"));
         let near = resmap.iter().find(|resource| {
             resource.kind() == wanted.gvk.kind && resource.all_ids().any(|id| id.name == wanted.name)
         });

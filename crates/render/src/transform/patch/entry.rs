@@ -56,7 +56,7 @@ impl Patch {
         };
         let problem = match (&patch.path, &patch.inline) {
             (Some(_), None) | (None, Some(_)) => return Ok(patch),
-            (None, None) => format!("one of {inline} and path is needed"),
+            (None, None) => format!("either {inline} or path is required"),
             (Some(_), Some(_)) => format!("{inline} and path exclude each other"),
         };
         Err(located.error(Reason::InvalidValue, problem))

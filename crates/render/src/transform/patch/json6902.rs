@@ -147,7 +147,7 @@ impl Operation {
                 Some(found) if same(found, value) => Ok(()),
                 None if value.is_null() => Ok(()),
                 Some(found) => Err(format!("the value is {found}, not {value}")),
-                None => Err(format!("there is no value, so it is not {value}")),
+                None => Err(format!("the value does not exist, so it does not equal {value}")),
             },
         }
     }

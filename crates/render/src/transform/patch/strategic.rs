@@ -89,7 +89,7 @@ impl Merge<'_> {
                 let (line, kinds) = match (&object, &patch) {
                     (Some(object), Some(patch)) => (
                         patch.line,
-                        format!("it has {} where the object has {}", patch.kind(), object.kind()),
+                        format!("it contains {} where the object contains {}", patch.kind(), object.kind()),
                     ),
                     _ => (0, "shapes differ".into()),
                 };

@@ -55,7 +55,7 @@ fn value_of(resources: &[Resource], replacement: &Replacement) -> Result<Node> {
         return Ok(found.unshared());
     }
     let Some(scalar) = found.as_scalar() else {
-        return Err(at(format!("a delimiter cuts texts, and {wanted:?} is {}", found.kind())));
+        return Err(at(format!("a delimiter requires a string, but {wanted:?} is {}", found.kind())));
     };
     let parts: Vec<&str> = scalar.text.split(&source.options.delimiter).collect();
     let part = usize::try_from(source.options.index).ok().and_then(|index| parts.get(index));
@@ -167,7 +167,7 @@ fn set(slot: &mut Node, value: &Node, options: &FieldOptions) -> std::result::Re
     let mut text = value.text().to_owned();
     if !options.delimiter.is_empty() {
         let Value::Scalar(scalar) = &slot.value else {
-            return Err("a delimiter cuts texts, and this field is not one".into());
+            return Err("a delimiter requires a string, but this field is not one".into());
         };
         let mut parts: Vec<&str> = scalar.text.split(&options.delimiter).collect();
         match usize::try_from(options.index) {

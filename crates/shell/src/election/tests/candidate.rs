@@ -291,7 +291,7 @@ async fn an_orderly_end_is_told_and_warns_of_nothing_and_a_lost_lease_warns() {
     assert!(first.acquire(&CancellationToken::new()).await);
     let holder = server.holder().unwrap();
     let other = format!(
-        "INFO another one leads; waiting until it ends or does not renew its lease holder=\"{holder}\""
+        "INFO another process leads; waiting for its lease to be released or to expire holder=\"{holder}\""
     );
     assert_eq!(log_of(&server, "a", Duration::from_secs(10)).await, [waits, &other], "once");
 

@@ -174,8 +174,8 @@ Warnings
   A and a differ only in case
 
 Assumptions
-  Proxy.example.com is taken for a kind with namespaces: neither the hub nor a work on its clusters defines it
-  the ConfigRepos may write these objects, and admission lets them: a plan checks no permissions
+  Proxy.example.com is assumed to be namespaced: neither the hub nor a work on its clusters defines it
+  the plan assumes that the ConfigRepos have permission to write these objects and that admission accepts them
 
 Finished
   after 2m10s, if every cluster succeeds and approvals are granted at once

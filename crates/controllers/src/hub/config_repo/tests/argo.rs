@@ -166,7 +166,7 @@ fn a_repository_goes_to_argo_cd_without_a_deletion() {
             hub.argo_applies("b", json!({"k": "1"}));
             assert_eq!(hub.run().split(':').next(), Some("Reconciling NotApplied"), "a has another value");
             hub.argo_applies("a", json!({"k": "1"}));
-            assert!(hub.run().starts_with("Ready: the hub is as"), "{}", hub.message());
+            assert!(hub.run().starts_with("Ready: the hub matches"), "{}", hub.message());
             let target = hub.world.hub.target(&object::ObjectRef::of::<ConfigRepo>(key())).unwrap();
             hub.world.hub.delete(&target, &store::DeleteOptions::default(), hub.world.now).unwrap();
         });
@@ -186,7 +186,7 @@ fn what_an_application_tracks_is_left_to_it_and_does_not_come_back_with_the_mode
     hub.run();
     assert_eq!(hub.owned(), ["a", "b"], "no application tracks them");
     hub.argo_applies("a", json!({"k": "1"}));
-    assert!(hub.run().starts_with("Ready: the hub is as"), "{}", hub.message());
+    assert!(hub.run().starts_with("Ready: the hub matches"), "{}", hub.message());
     for mark in MARKS {
         assert_eq!((hub.annotation("a", mark), hub.annotation("b", mark).is_some()), (None, true));
     }
@@ -278,7 +278,7 @@ fn a_fight_with_the_self_heal_of_argo_cd_is_named_from_the_third_correction_on()
         let Some(drift) = hub.status().drift else { continue };
         corrections = drift.corrected[0].corrections;
         let named = format!(
-            "ConfigMap config/a was changed on the hub {corrections} times and corrected each time; argocd-controller \
+            "ConfigMap config/a was changed on the hub and corrected {corrections} times; argocd-controller \
              sets .data.k; the Argo CD application shop tracks it"
         );
         let is_named = message.contains(&named);
@@ -326,7 +326,7 @@ fn a_hook_is_not_expected_in_mode_observe_and_refused_by_its_name_in_mode_apply(
     assert_eq!(hub.names(), [""; 0]);
     hub.repo(json!({"mode": "Observe"}), json!({}));
     hub.argo_applies("a", json!({"k": "1"}));
-    assert_eq!(hub.run(), "Ready: the hub is as 000000000000 says (1 object)");
+    assert_eq!(hub.run(), "Ready: the hub matches 000000000000 (1 object)");
     let ignored = |text: &str| text.replace("{argocd", "{gitops.wheelwright.dev/apply: Ignore, argocd");
     hub.repo(json!({"takeover": "Always"}), json!({}));
     let files = [files[0], ("b.yaml", &*ignored(&skipped)), ("hook.yaml", &ignored(HOOK))];

@@ -14,7 +14,7 @@ fn a_tree_is_applied_only_under_the_spec_that_it_was_fetched_for() {
     ] {
         hub.apply(other(spec));
         hub.run();
-        assert_eq!(hub.names(), ["a"], "nothing of the old tree is applied, and nothing is deleted");
+        assert_eq!(hub.names(), ["a"], "no object of the old tree is applied, and nothing is deleted");
     }
     let message = hub.commit(&[("other/c.yaml", &map("c", "1"))]);
     assert!(message.starts_with("Ready"), "{message}");

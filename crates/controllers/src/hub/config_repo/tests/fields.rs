@@ -79,7 +79,7 @@ fn the_spec_names_ignored_fields_of_many_objects_and_a_change_of_it_counts_at_on
 fn a_path_that_is_none_is_refused_with_an_example() {
     let mut hub = Hub::new(json!({}));
     for (path, why) in [
-        ("spec.replicas", "\"spec.replicas\" is no path of a field; write a path such as /spec/replicas"),
+        ("spec.replicas", "\"spec.replicas\" is not a field path; write a path such as /spec/replicas"),
         ("/metadata/name", "\"/metadata/name\" cannot be ignored, because it identifies the object"),
     ] {
         let annotation = format!("gitops.wheelwright.dev/ignore-fields: {path}");
@@ -104,7 +104,7 @@ fn a_fight_names_the_other_and_its_fields_and_ends() {
     }
     let message = hub.message();
     assert!(
-        message.starts_with("Stalled Fight: ConfigMap config/a was changed on the hub 10 times and corrected each time; other-tool sets .data.k; it is not corrected any more."),
+        message.starts_with("Stalled Fight: ConfigMap config/a was changed on the hub and corrected 10 times; other-tool sets .data.k; it is no longer corrected."),
         "{message}"
     );
     hub.world.run_for(SignedDuration::from_mins(60)).unwrap();

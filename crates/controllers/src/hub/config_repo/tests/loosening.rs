@@ -214,7 +214,7 @@ fn withheld(always: &[&str], with_uninstalls: &[&str]) -> Withheld {
 fn deleted() -> String {
     let id = add_on();
     format!(
-        "that the same commit deletes {id} of the ConfigRepo config/second, which removes what it installs from 3 clusters"
+        "that the same commit deletes {id} of ConfigRepo config/second, which uninstalls it from 3 clusters"
     )
 }
 
@@ -241,7 +241,7 @@ fn a_policy_that_would_allow_a_deletion_of_its_own_config_repo_waits_with_that_d
         loosened.tell(&mut hold);
         hold.why
     };
-    let waits = "over; RolloutPolicy p of the commit, which would allow that, waits too";
+    let waits = "over; RolloutPolicy p in the commit would allow this deletion, so it waits too";
     assert_eq!(told(vec![add_on()]), waits);
     assert_eq!(told(vec![replica_set()]), "over", "the policy allows no deletion that waits");
 }

@@ -163,7 +163,7 @@ fn a_mistake_in_the_new_overlay_deletes_nothing_of_the_old_one() {
         hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
         let message = hub.message();
         let why = format!(
-            "deletions wait: the ConfigRepo config/second follows the same repository, may want the objects and has not judged the commit: {reason} (ConfigMap config/m2). To approve, annotate"
+            "deletions wait: the ConfigRepo config/second follows the same repository and may want the objects, but has not processed the commit: {reason} (ConfigMap config/m2). To approve, annotate"
         );
         assert!(message.starts_with("Stalled DeletionsHeld") && message.contains(&why), "{message}");
         let mended: Vec<_> = maps(2..3, "1").into_iter().chain(maps(9..10, "1")).collect();

@@ -3,7 +3,7 @@
 use super::*;
 use store::DeleteOptions;
 
-const IS_AS: &str = "Ready: the hub is as 000000000000 says (1 object)";
+const IS_AS: &str = "Ready: the hub matches 000000000000 (1 object)";
 
 impl Hub {
     fn observing(files: &[(&str, &str)]) -> Self {

@@ -80,7 +80,7 @@ fn a_commit_whose_objects_all_wait_for_a_namespace_is_not_applied() {
     let files = [("b.yaml", b.as_str()), ("c.yaml", c.as_str())];
     let mut hub = Hub::new(json!({}));
     let message = hub.commit(&files);
-    let waits = "Reconciling NamespaceNotFound: nothing of 000000000000 is applied, ConfigMap cluster-1/b and 1 more wait: \
+    let waits = "Reconciling NamespaceNotFound: no object of 000000000000 is applied, ConfigMap cluster-1/b and 1 more wait: \
                  namespace cluster-1 does not exist. They are applied when it does";
     assert!(message.starts_with(waits), "{message}");
     assert_eq!(hub.applied(), [None, None]);

@@ -116,13 +116,13 @@ fn what_is_not_evaluated_is_refused_by_name() {
     check(".a | test(.b)", "a value that is no literal, in this place, is not supported");
     check(".a | test(1)", "test without a text is not supported");
     check("getpath(1)", "getpath without a list is not supported");
-    check(".a)", "it is no jq at \")\"");
-    check(".a | (", "it is no jq at \"\"");
-    check("§", "it is no jq at \"§\"");
+    check(".a)", "invalid jq at \")\"");
+    check(".a | (", "invalid jq at \"\"");
+    check("§", "invalid jq at \"§\"");
     check(".a |", "it ends too early");
     check("", "it ends too early");
     check("if .a", "it ends too early");
-    check(". . .", "it is no jq at \".\"");
+    check(". . .", "invalid jq at \".\"");
     let pattern = found(".kind | test(\"\\\\w{100}\")").unwrap_err();
     assert!(pattern.contains("is invalid or too large"), "{pattern}");
 }
