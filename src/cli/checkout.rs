@@ -255,7 +255,7 @@ mod tests {
     fn what_is_no_repository_and_a_revision_of_another_form_are_refused_with_the_way_out() {
         let hint = |refused: CommandError| refused.hint.unwrap();
         let typo = repository(Some("flet")).unwrap_err();
-        assert_eq!(typo.error.to_string(), "there is no directory flet");
+        assert_eq!(typo.error.to_string(), "directory flet does not exist");
         assert!(hint(typo).starts_with("name the directory of a repository, or a URL"));
         for url in ["https://git.example.com/fleet.git", "git@git.example.com:fleet.git", "forge:fleet.git"] {
             assert_eq!(repository(Some(url)).unwrap(), url);
@@ -368,7 +368,11 @@ mod tests {
         assert_eq!(credentials(None, Some(String::new())).unwrap(), Credentials::default());
         let dir = tempfile::tempdir().unwrap();
         let refused = credentials(Some(dir.path()), Some("hunter22".into())).unwrap_err();
-        assert!(refused.error.to_string().contains("none of the keys"), "{}", refused.error);
+        assert!(
+            refused.error.to_string().contains("which is not in the Secret of spec.verify.secretRef"),
+            "{}",
+            refused.error
+        );
         let missing = credentials(Some(&dir.path().join("secret")), None).unwrap_err();
         assert!(missing.error.to_string().starts_with("cannot read the credentials in "));
 

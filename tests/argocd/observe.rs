@@ -84,16 +84,16 @@ async fn a_config_repo_observes_what_kubectl_applies() {
     let args = ["operator", "--kubeconfig", kubeconfig.to_str().unwrap(), "--local-repositories"];
     let operator = Running::start("operator", dir.path(), &args);
 
-    becomes(&kubectl, "2 of 2 objects are not as").await;
+    becomes(&kubectl, "2 of 2 objects do not match").await;
     kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
     becomes(&kubectl, "the hub matches").await;
     let limits = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/resources/limits/cpu", "value": "2"}]);
     kubectl.run(&["patch", "deployment", "web", "-n", "shop", "--type=json", "-p", &limits.to_string()]);
-    becomes(&kubectl, "Deployment.apps shop/web for one: it differs at spec.template.spec.containers").await;
+    becomes(&kubectl, "such as Deployment.apps shop/web: it differs at spec.template.spec.containers").await;
     kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
     becomes(&kubectl, "the hub matches").await;
     kubectl.run(&["delete", "secret", "secret", "-n", "shop"]);
-    becomes(&kubectl, "Secret shop/secret for one: it does not exist").await;
+    becomes(&kubectl, "such as Secret shop/secret: it does not exist").await;
     kubectl.run_with(&["apply", "-n", "shop", "-f", "-"], OBJECTS);
     becomes(&kubectl, "the hub matches").await;
     let managers = "jsonpath={.metadata.managedFields[*].manager}";

@@ -179,7 +179,7 @@ mod tests {
             let _ = attempts().begin("rendered commit", "one").unwrap();
         }
         let refused = attempts().begin("rendered commit", "one").unwrap_err();
-        assert!(refused.starts_with("the process ended 3 times during it"), "{refused}");
+        assert!(refused.starts_with("the process died 3 times while computing it"), "{refused}");
         attempts().begin("rendered commit", "two").unwrap().end();
 
         let file = dir.path().join("attempts").read_dir().unwrap().next().unwrap().unwrap().path();

@@ -284,7 +284,7 @@ impl Frame {
             (Value::Map(map), Some(key)) => {
                 if let (Some(first), DuplicateKeys::Refused) = (map.get(&key.text), repeated) {
                     let why = format!(
-                        "the key {:?} stands twice in this map, first in line {}",
+                        "the key {:?} occurs twice in this map, first in line {}",
                         key.text, first.line
                     );
                     return Err(MalformedYaml { line: key.line, why });

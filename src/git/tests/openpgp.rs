@@ -40,7 +40,7 @@ fn every_key_that_a_signature_may_name_is_tried() {
         let both = keys(&[(order[0], &key), (order[1], &other)]);
         assert_eq!(author.fetch(both), Ok(commit.clone()), "{order:?}");
     }
-    let parts = [commit.as_str(), "other@x.org", "does not fit its content"];
+    let parts = [commit.as_str(), "other@x.org", "does not match its content"];
     refused(author.fetch(keys(&[("k.asc", &other)])), "SignatureInvalid", &parts);
 }
 

@@ -366,7 +366,7 @@ fn the_report_of_another_hub_and_the_files_of_a_person_stay() {
         let mirror = open("cache");
         let error = mirror.push(&files("", &[("README.md", "report")]), &QUICK).unwrap_err();
         assert!(matches!(error, Error::NotOurs { .. }), "{error}");
-        assert!(error.to_string().contains("holds a file README.md that no report wrote"), "{error}");
+        assert!(error.to_string().contains("has a file README.md that no report wrote"), "{error}");
 
         mirror.push(&files("hub", &[("README.md", "1"), ("addons/x.md", "1")]), &QUICK).unwrap().unwrap();
         let other =

@@ -53,7 +53,7 @@ fn a_rewritten_branch_stops_reports_and_one_that_grew_does_not() {
             for cache in ["cache", &format!("new-{}", parent.is_some())] {
                 let error = open(cache).push(&after(&second, "3"), &QUICK).unwrap_err();
                 assert!(matches!(error, Error::BranchRewritten { .. }), "{error}");
-                assert!(error.to_string().contains(&format!("does not hold {second} any more")), "{error}");
+                assert!(error.to_string().contains(&format!("no longer contains {second}")), "{error}");
             }
             assert_eq!(forge.tip(BRANCH).unwrap().to_string(), tip, "nothing is pushed");
         }

@@ -70,7 +70,7 @@ fn an_unsigned_commit_and_one_of_another_key_are_refused_by_name() {
     refused(
         author.fetch(trusted),
         "SignatureUntrusted",
-        &[&foreign, "the SSH key SHA256:", "none of the keys"],
+        &[&foreign, "the SSH key SHA256:", "which is not in the Secret of spec.verify.secretRef"],
     );
     assert_eq!(author.fetch(allowed(&format!("u {other}"))), Ok(foreign));
 }
@@ -140,7 +140,7 @@ fn a_signature_that_was_moved_to_another_commit_is_refused() {
         let (signature, payload) = repo.extract_signature(&Oid::from_str(&signed).unwrap(), None).unwrap();
         let forged = String::from_utf8(payload.to_vec()).unwrap().replace("change", "evil");
         let forged = replace(&author, forged.as_bytes(), std::str::from_utf8(&signature).unwrap());
-        refused(author.fetch(trusted), "SignatureInvalid", &[&forged, "does not fit its content"]);
+        refused(author.fetch(trusted), "SignatureInvalid", &[&forged, "does not match its content"]);
     }
 }
 

@@ -263,7 +263,7 @@ fn a_proxy_that_cannot_be_reached_is_named_once() {
     let error = fetch(&mut mirror(&forge, &web.url, web.credentials(&[("proxy", "http://127.0.0.1:1")])));
     let error = error.unwrap_err().to_string();
     let start = format!("cannot reach {}: proxy 127.0.0.1:1: Connection refused", web.url);
-    assert!(error.starts_with(&start) && error.matches("if this stays").count() == 1, "{error}");
+    assert!(error.starts_with(&start) && error.matches("if this persists").count() == 1, "{error}");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_pack_that_is_too_large_is_refused_while_it_arrives() {
     mirror.transport = TransportLimits::default();
     mirror.arrivals = Arc::new(Arrivals::new(100_000));
     let error = fetch(&mut mirror).unwrap_err();
-    assert!(error.to_string().contains("arrive from all repositories"), "{error}");
+    assert!(error.to_string().contains("responses from all repositories"), "{error}");
     mirror.arrivals = Arc::default();
     assert!(fetch(&mut mirror).is_ok());
 }

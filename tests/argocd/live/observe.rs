@@ -35,7 +35,7 @@ async fn a_config_repo_observes_what_argo_cd_applies() {
     hub.follow("fleet", &repository, "Observe").await;
     let of_the_application = json!({"spec": {"defaultNamespace": FLEET}});
     hub.patch("ConfigRepo", crate::kube::helm::NAMESPACE, "fleet", of_the_application).await;
-    hub.becomes("fleet", "False NotApplied 3 of 3 objects are not as").await;
+    hub.becomes("fleet", "False NotApplied 3 of 3 objects do not match").await;
 
     // Nothing reverts changes made by people.
     hub.application("fleet", &repository, json!({})).await;
@@ -57,7 +57,7 @@ async fn a_config_repo_observes_what_argo_cd_applies() {
     let limits = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "web", "image": "example.com/web", "resources": {"limits": {"cpu": "2"}}}]}}}});
     hub.patch("Deployment", FLEET, "web", limits).await;
-    hub.becomes("fleet", "Deployment.apps fleet/web for one: it differs at spec.template.spec.containers")
+    hub.becomes("fleet", "such as Deployment.apps fleet/web: it differs at spec.template.spec.containers")
         .await;
     let sync = json!({"operation": {"sync": {"revision": second}}});
     hub.patch("Application", NAMESPACE, "fleet", sync).await;
@@ -66,7 +66,7 @@ async fn a_config_repo_observes_what_argo_cd_applies() {
     hub.delete("Application", NAMESPACE, "fleet").await;
     eventually("the application is gone", async || hub.app("fleet").await.is_null()).await;
     hub.delete("ConfigMap", FLEET, "settings").await;
-    hub.becomes("fleet", "ConfigMap fleet/settings for one: it does not exist").await;
+    hub.becomes("fleet", "such as ConfigMap fleet/settings: it does not exist").await;
     for (kind, name) in [("Deployment", "web"), ("Secret", "secret")] {
         let object = hub.get(kind, FLEET, name).await;
         let managers = object["metadata"]["managedFields"].to_string();

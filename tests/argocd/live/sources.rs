@@ -76,7 +76,7 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
         hub.follow(path, &repository, "Observe").await;
         let spec = json!({"spec": {"path": path, "defaultNamespace": FLEET}});
         hub.patch("ConfigRepo", helm::NAMESPACE, path, spec).await;
-        hub.becomes(path, "False NotApplied 2 of 2 objects are not as").await;
+        hub.becomes(path, "False NotApplied 2 of 2 objects do not match").await;
         let source = json!({"path": path, "directory": null});
         let more = json!({"source": source, "destination": {"namespace": FLEET}});
         hub.application(path, &repository, more).await;
@@ -92,7 +92,7 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     hub.patch("Deployment", FLEET, "shop", image).await;
     hub.becomes(
         "shop",
-        &format!("Deployment.apps {FLEET}/shop for one: it differs at spec.template.spec.containers"),
+        &format!("such as Deployment.apps {FLEET}/shop: it differs at spec.template.spec.containers"),
     )
     .await;
     hub.patch("Application", NAMESPACE, "shop", json!({"operation": {"sync": {"revision": second}}})).await;

@@ -107,7 +107,7 @@ mod tests {
             map("{{X"),
             none(),
             Value::Null,
-            r#"manifest 0 of the template: "{{X" opens a variable with {{ and does not close it"#,
+            r#"manifest 0 of the template: unclosed variable in "{{X": add }}"#,
         );
         check(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{NONE}}"}}),
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(checked(map(every), register(), config.clone(), true), Ok(()));
         assert_eq!(
             checked(map(every), Value::Null, config, true).unwrap_err(),
-            "manifest 0 of the template: nothing defines the variable {{HUB_KUBECONFIG}}"
+            "manifest 0 of the template: undefined variable {{HUB_KUBECONFIG}}"
         );
     }
 }

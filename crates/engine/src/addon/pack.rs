@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn what_no_work_can_carry_is_named() {
         let error = pack(&[manifest("a", LIMIT)], &BTreeMap::new()).unwrap_err();
-        assert!(error.to_string().starts_with("ConfigMap n/a takes 40"), "{error}");
+        assert!(error.to_string().starts_with("ConfigMap n/a has 40"), "{error}");
         let untyped = Object::from_value(json!({"metadata": {"name": "x"}})).unwrap();
         assert_eq!(
             pack(&[untyped], &BTreeMap::new()).unwrap_err().to_string(),

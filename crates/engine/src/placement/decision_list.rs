@@ -109,7 +109,10 @@ mod tests {
         let many = decision_list(wanted(6..25), Some(&all), "").unwrap();
         let held = many.held.clone().unwrap();
         assert_eq!((many.clusters, held.total, held.clusters.len()), (25, 6, 6));
-        assert_eq!(held.message, "6 clusters leave the list at once, more than 5");
+        assert_eq!(
+            held.message,
+            "6 clusters would leave the list at once; at most 5 may without an approval"
+        );
         let approved = decision_list(wanted(6..25), Some(&many), &held.approval).unwrap();
         assert_eq!((approved.clusters, approved.held), (19, None));
         let other = decision_list(wanted(7..25), Some(&many), &held.approval).unwrap();

@@ -325,7 +325,7 @@ fn a_plan_names_the_reason_for_which_the_operator_then_holds_deletions() {
     apply(&mut world, &third);
     let repo = world.get::<ConfigRepo>(&repo()).unwrap();
     let held = &find_condition(repo.conditions(), READY).unwrap().message;
-    assert!(held.contains("removes what it installs from 3 clusters"), "{held}");
+    assert!(held.contains("uninstalls it from 3 clusters"), "{held}");
     assert_eq!(told.why, *held);
 }
 

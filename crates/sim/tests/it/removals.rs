@@ -349,7 +349,7 @@ fn drop_from_the_repository(world: &mut World, file: &str, after: &str, have: fn
     assert_eq!(have(world), 3);
     let status = world.get::<ConfigRepo>(&repo).unwrap().status.unwrap();
     let message = find_condition(&status.conditions, "Stalled").unwrap().message.clone();
-    assert!(message.contains("removes what it installs from 3 clusters"), "{message}");
+    assert!(message.contains("uninstalls it from 3 clusters"), "{message}");
     let approval = status.held_deletions.unwrap().approval;
     put(
         world,

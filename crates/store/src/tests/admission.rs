@@ -235,7 +235,7 @@ fn what_is_not_enforced_is_refused_or_warned_of() {
             "webhooks": [webhook],
         }));
         let (code, _, message) = refusal(created);
-        assert!(code == 422 && message.contains("this API server calls no webhooks"), "{message}");
+        assert!(code == 422 && message.contains("this API server does not call webhooks"), "{message}");
     }
     for (api_version, kind, plural, spec) in [
         ("v1", "ResourceQuota", "ResourceQuotas", json!({})),

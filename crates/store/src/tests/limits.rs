@@ -150,7 +150,7 @@ fn no_rule_of_a_definition_ends_the_process() {
     };
     let around =
         |open: &str, close: &str, times: usize| format!("{}true{}", open.repeat(times), close.repeat(times));
-    assert!(refused(&around("(", ")", 30_000)).contains("bytes, at most 8192 are allowed"));
+    assert!(refused(&around("(", ")", 30_000)).contains("bytes, but at most 8192 are allowed"));
     assert!(refused(&around("(", ")", 1_000)).contains("brackets are nested more than 96 levels deep"));
     let sum = |lists: usize| format!("self{} == self", " + []".repeat(lists));
     assert!(refused(&sum(100)).contains("nested more than 100 levels deep"));

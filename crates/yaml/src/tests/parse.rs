@@ -65,7 +65,7 @@ fn what_would_be_lost_or_misread_is_refused() {
     refused("a: 1\na: 2\n", 2, "twice");
     refused("a: !foo b\n", 1, "tag");
     refused("a: *nowhere\n", 1, "");
-    refused("a: &x [*x]\n", 1, "the value it stands in");
+    refused("a: &x [*x]\n", 1, "a value that contains it");
     refused("? [a]\n: b\n", 1, "cannot be a key");
     refused("a: {{ .Values.x }}\n", 1, "");
     refused("a: [\n", 1, "");

@@ -227,11 +227,11 @@ mod tests {
         let (commits, warnings) = base(commit(2, ["j", "a"])).unwrap();
         let own = [&apps, &infra].map(|repo| (repo.clone(), commit(2, ["j", "a"])));
         assert_eq!(commits, BTreeMap::from(own));
-        let told = "the plan begins there at 222222222222, which has the same objects for it";
+        let told = "the plan uses 222222222222 as its base instead, which has the same objects";
         assert_eq!(warnings, [format!("{lacks}{told}")]);
 
         let unknown = base(commit(2, ["j", "b"])).unwrap_err();
-        let why = "it gets the commits of config/infra too, and objects may move between the two, so a plan without it would be wrong";
+        let why = "it follows the same commits as config/infra, and objects may move between the two, so a plan would be wrong without it";
         assert_eq!(unknown.error.to_string(), format!("{lacks}{why}"));
         assert!(unknown.hint.unwrap().contains("--base"));
 

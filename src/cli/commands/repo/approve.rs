@@ -157,7 +157,7 @@ mod tests {
             ),
             "{all}"
         );
-        assert!(all.contains("\n  f00d  2 deletions\n  aa..bb  the branch goes from aa to bb"), "{all}");
+        assert!(all.contains("\n  f00d  2 deletions\n  aa..bb  the branch moves from aa to bb"), "{all}");
         let unknown = refused(&waits(), Some("beef"));
         assert!(
             unknown.starts_with("ConfigRepo n/fleet does not wait for the approval of beef"),

@@ -49,7 +49,7 @@ async fn a_join_waits_until_the_hub_says_that_the_cluster_is_available() {
     waited(&[Err(404), Ok(0), Err(503), Ok(1), Ok(2), Ok(3)]).await.unwrap();
     for (answers, why, hint) in [
         (&[Err(404)][..], "cluster c1 has not asked the hub to join after 1m", "kubectl logs -n agent"),
-        (&[Err(404), Ok(0)][..], "cluster c1 asks to join", "wheelwright accept --clusters c1"),
+        (&[Err(404), Ok(0)][..], "cluster c1 has asked to join", "wheelwright accept --clusters c1"),
         (&[Ok(1)][..], "cluster c1 is accepted, and has not joined", "wheelwright accept --clusters c1"),
         (&[Ok(2), Err(503)][..], "cluster c1 has joined, and is not available", "get clusters c1"),
         (&[Err(403)][..], "cannot read cluster c1 on its hub: no", "ask for the permission"),

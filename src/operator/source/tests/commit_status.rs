@@ -92,7 +92,7 @@ async fn a_service_that_wants_no_requests_gets_none_until_its_time_is_over() {
     for seconds in [0, 1, 299] {
         let refused = failure(&set(seconds).await.unwrap_err());
         assert_eq!(refused.kind, FailureKind::Unavailable);
-        assert!(refused.message.contains("no requests until 2026-01-02T03:09:05Z"), "{}", refused.message);
+        assert!(refused.message.contains("rate limiting until 2026-01-02T03:09:05Z"), "{}", refused.message);
         assert_eq!(service.requests().len(), 1);
     }
     set(301).await.unwrap();

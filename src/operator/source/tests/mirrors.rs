@@ -227,7 +227,7 @@ async fn a_server_gets_no_push_before_the_time_that_it_named() {
         let push = |secret| mirrors.push(report(web.url.clone(), Some(Key::namespaced("a", secret))));
         let refused = push("token").await.unwrap_err();
         assert_eq!(refused.kind, FailureKind::Unavailable);
-        assert!(refused.message.contains("wants no requests"), "{}", refused.message);
+        assert!(refused.message.contains("is rate limiting"), "{}", refused.message);
         let requests = web.requests().len();
         assert_eq!(push("token").await, Err(refused), "the same text, so that the condition stays");
         assert_eq!(web.requests().len() > requests, asked_again, "{headers}");

@@ -59,7 +59,10 @@ fn values_of_the_annotation_go_before_those_of_the_configuration() {
     let plan = plan(&world);
     assert_eq!(words(&plan), [""; 0]);
     let why = message(&plan, "ManifestApplied").unwrap();
-    assert!(why.starts_with("False: ") && why.ends_with("no JSON object of strings: TEXT is 1"), "{why}");
+    assert!(
+        why.starts_with("False: ") && why.ends_with("not a JSON object with string values: TEXT is 1"),
+        "{why}"
+    );
 }
 
 #[test]

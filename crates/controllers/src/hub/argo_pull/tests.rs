@@ -179,8 +179,8 @@ fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
         (annotation(PULL_CLUSTER_ANNOTATION, Value::Null), "no cluster is named"),
         (annotation(PULL_CLUSTER_ANNOTATION, json!("")), "\"\" does not exist"),
         (annotation(PULL_CLUSTER_ANNOTATION, json!("c3")), "is not accepted"),
-        (annotation(PULL_CLUSTER_ANNOTATION, json!("hub")), "overwrites itself; name another namespace"),
-        (json!({"metadata": {"name": "a".repeat(183)}}), "has 189 characters, and 188 fit"),
+        (annotation(PULL_CLUSTER_ANNOTATION, json!("hub")), "would overwrite itself; name another namespace"),
+        (json!({"metadata": {"name": "a".repeat(183)}}), "has 189 characters, but at most 188 are allowed"),
     ] {
         let plan = plan(&application(&patch), vec![live.clone()]);
         assert!(plan.steps.is_empty(), "{patch}: {plan:?}");
@@ -207,7 +207,10 @@ fn a_work_that_is_not_that_of_the_application_stays() {
         json_patch::merge(&mut live, &json!({"metadata": metadata}));
         let plan = plan(&application, vec![typed(live)]);
         assert!(plan.steps.is_empty(), "{plan:?}");
-        assert!(plan.events[0].message.contains("the work c1/shop-1a2b3 is of another"), "{plan:?}");
+        assert!(
+            plan.events[0].message.contains("the work c1/shop-1a2b3 does not belong to this Application"),
+            "{plan:?}"
+        );
     }
 }
 

@@ -362,7 +362,7 @@ fn a_report_to_the_branch_that_is_followed_is_refused() {
             .unwrap();
         let completed = commit::completed(&repo, &checkout, &Caches::default()).unwrap();
         let Err(commit::Incomplete::Problems(problems)) = completed else { panic!("it is followed") };
-        assert!(problems[0].message.starts_with("spec.report.branch is the branch that is followed"));
+        assert!(problems[0].message.starts_with("spec.report.branch is also the followed branch"));
     }
 }
 
@@ -405,7 +405,7 @@ fn in_mode_observe_nothing_is_written() {
     let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
     assert!(
         message.starts_with(
-            "Reconciling NotApplied: 1 of 1 objects are not as 000000000000 says, ConfigMap config/a for one"
+            "Reconciling NotApplied: 1 of 1 objects do not match 000000000000, such as ConfigMap config/a"
         ),
         "{message}"
     );

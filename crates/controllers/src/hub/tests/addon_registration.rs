@@ -105,8 +105,8 @@ fn a_request_that_no_template_allows_is_told_on_the_addon() {
     let plan = planned(&cma(&defaults("nothing")), &installed("client"));
     let told: Vec<_> =
         plan.events.iter().map(|event| (event.regarding.to_string(), &*event.message)).collect();
-    let message = "no template of the add-on allows the certificate request r for \
-        kubernetes.io/kube-apiserver-client; it is not approved";
+    let message = "the certificate request r for kubernetes.io/kube-apiserver-client is not approved, because no template of \
+        the add-on allows it";
     assert_eq!(told, [("ManagedClusterAddOn.addon.open-cluster-management.io c1/a".to_owned(), message)]);
     let mut of_a_manager = cma(&json!({}));
     of_a_manager["spec"] = json!({});

@@ -42,10 +42,7 @@ fn a_value_cannot_leave_its_string() {
 fn an_open_variable_is_an_error_and_no_crash() {
     let template = json!({"addonName": "a", "agentSpec": {"workload": {"manifests": [config_map(json!({"a": "{{X"}))]}}});
     let error = rendered(&template, &Value::Null, None).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        r#"manifest 0 of the template: "{{X" opens a variable with {{ and does not close it"#
-    );
+    assert_eq!(error.to_string(), r#"manifest 0 of the template: unclosed variable in "{{X": add }}"#);
 }
 
 #[test]
@@ -75,8 +72,8 @@ fn many_containers_and_many_mirrors_or_patterns_are_refused_before_they_are_comp
         rendered(&template, &config, None).err().map(|error| error.to_string())
     };
     let too_much = Some(
-        "the registries and resource requirements of the configuration take more than 10000000 comparisons with the \
-         containers of the template"
+        "matching the registries and resource requirements of the configuration with the containers of the template \
+         takes more than 10000000 comparisons"
             .to_owned(),
     );
     assert_eq!(refused(workload(10_000), mirrors(30_000)), too_much);

@@ -222,7 +222,7 @@ fn a_failed_rollout_is_stalled_and_one_under_way_is_reconciling() {
     let revision = Hash("abc".into());
     let hold = Some(Wait::Quarantine { revision: revision.clone() });
     let returned = RolloutDecision { quarantine: Some(revision), hold, counts: moving, ..Default::default() };
-    let why = "True RolledBack placement p: waits for another revision than abc";
+    let why = "True RolledBack placement p: waits for a new revision";
     check(&returned, ["False RolledBack", why, &unexpected]);
     let status = of(&[placement(works, 3, &decision(3, 0, 3))]);
     assert_eq!(["Reconciling", "Stalled"].map(|it| told(&status, it)), ["False Complete"; 2]);

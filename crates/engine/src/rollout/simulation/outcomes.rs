@@ -239,7 +239,10 @@ mod tests {
             "",
         );
         check("{events: [{at: 1m, join: {cluster: c, group: h}}]}", "events[0]: there is no group \"h\"");
-        check("{events: [{at: 1m, commit: r3, pause: true}]}", "an event is one thing, not commit and pause");
+        check(
+            "{events: [{at: 1m, commit: r3, pause: true}]}",
+            "an event must have exactly one action, not commit and pause",
+        );
         check("{events: [{at: 1m, comit: r3}]}", "comit");
         check("{events: [{at: 1m}]}", "event");
         check("{events: [{at: 1m, report: {cluster: a, stat: Failed}}]}", "stat");

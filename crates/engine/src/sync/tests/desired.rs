@@ -176,7 +176,7 @@ fn an_object_whose_deletion_takes_more_with_it_is_never_recreated() {
     check("batch/v1", "Job", "enabled", Ok(true));
     check("batch/v1", "Job", "disabled", Ok(false));
     check("batch/v1", "Job", "yes", Err("must be enabled or disabled, not \"yes\""));
-    let more = Err("its deletion would take more with it than the object");
+    let more = Err("deleting it would delete more than the object");
     check("v1", "Namespace", "enabled", more);
     check("v1", "Namespace", "disabled", Ok(false));
     check("apiextensions.k8s.io/v1", "CustomResourceDefinition", "enabled", more);

@@ -147,7 +147,7 @@ fn a_field_that_identifies_an_object_cannot_be_ignored() {
         assert_eq!(FieldPath::parse(path), Err(why));
     }
     for path in ["", "/", "spec", "/spec//x", "/spec/[name", "/spec/[name]"] {
-        assert!(FieldPath::parse(path).unwrap_err().contains("is no path of a field"), "{path:?}");
+        assert!(FieldPath::parse(path).unwrap_err().contains("is not a field path"), "{path:?}");
     }
     assert!(FieldPath::parse("/metadata/labels").is_ok() && FieldPath::parse("/spec/name").is_ok());
 }
@@ -182,7 +182,7 @@ fn the_annotation_of_an_object_names_fields_that_are_left_as_they_are() {
     let wrong = vec![rendered(wanted(1, ignoring("/spec/replicas spec")), "x.yaml", 1)];
     let problems = Desired::complete(&repo(), "ns", wrong, false, None).unwrap_err();
     let start = format!(
-        "the annotation {} of Deployment.apps ns/d: \"spec\" is no path of a field",
+        "the annotation {} of Deployment.apps ns/d: \"spec\" is not a field path",
         names::IGNORE_FIELDS_ANNOTATION
     );
     assert!(problems[0].message.starts_with(&start), "{}", problems[0]);

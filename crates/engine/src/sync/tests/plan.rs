@@ -61,7 +61,7 @@ fn a_kind_that_cannot_be_read_freezes_its_deletions_and_writes() {
     assert!(plan.apply.is_empty() && plan.inventory == hub.inventory);
     assert_eq!(
         plan.unread,
-        ["cannot read ConfigMap: its first list is not complete yet; if this stays, the definition of \
+        ["cannot read ConfigMap: its first list is not complete yet; if this persists, the definition of \
              ConfigMap is missing"]
     );
 }
@@ -298,7 +298,7 @@ fn a_deletion_that_clusters_lose_an_add_on_with_says_that_it_is_approved() {
     let id = ObjectId::of(&config_map("b", "1").reference());
     hub.policy.uninstalls.insert(id, Uninstall { clusters: 3, ..Uninstall::default() });
     let hold = hub.plan(&left).hold.unwrap();
-    assert!(hold.why.contains("removes what it installs from 3 clusters"), "{}", hold.why);
+    assert!(hold.why.contains("uninstalls it from 3 clusters"), "{}", hold.why);
     hub.policy.approved = hold.approval;
     let approved = |hub: &Hub| -> Vec<(String, bool)> {
         let plan = hub.plan(&left);

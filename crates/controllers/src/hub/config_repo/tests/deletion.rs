@@ -80,7 +80,7 @@ fn a_deletion_that_does_not_end_is_named_with_its_finalizers() {
         } else {
             hub.commit(&files[1..])
         };
-        let progress = "1 objects are being deleted, ConfigMap config/a for one";
+        let progress = "1 objects are being deleted, such as ConfigMap config/a";
         assert!(told.starts_with("Reconciling Deleting") && told.ends_with(progress), "{told}");
         hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
         let told = hub.message();

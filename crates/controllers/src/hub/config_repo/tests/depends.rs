@@ -112,8 +112,8 @@ fn a_cycle_of_dependencies_is_refused_by_its_names() {
     let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
     assert_eq!(
         message,
-        "Stalled DependencyCycle: spec.dependsOn leads back to this ConfigRepo: config/fleet -> config/base -> config/middle -> config/fleet; \
-         remove one of them; nothing has been applied yet"
+        "Stalled DependencyCycle: spec.dependsOn forms a cycle: config/fleet -> config/base -> config/middle -> config/fleet; \
+         remove one of these dependencies; nothing has been applied yet"
     );
     hub.put("middle", json!({"url": OTHER}));
     hub.world.commit(

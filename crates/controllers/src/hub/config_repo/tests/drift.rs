@@ -34,7 +34,9 @@ fn an_object_that_waits_for_its_next_correction_delays_no_other() {
     hub.change("m0");
     let told = hub.run();
     assert!(
-        told.starts_with("Reconciling Drifted: ConfigMap config/m0 was changed on the hub 6 times"),
+        told.starts_with(
+            "Reconciling Drifted: ConfigMap config/m0 was changed on the hub and corrected 6 times"
+        ),
         "{told}"
     );
     hub.change("m1");

@@ -88,7 +88,10 @@ fn a_path_that_is_none_is_refused_with_an_example() {
     }
     let mut hub = Hub::new(json!({"ignore": [{"paths": ["no path"]}]}));
     let message = hub.commit(&[("a.yaml", &map("a", "1"))]);
-    assert!(message.starts_with("Stalled InvalidSpec: spec.ignore: \"no path\" is no path"), "{message}");
+    assert!(
+        message.starts_with("Stalled InvalidSpec: spec.ignore: \"no path\" is not a field path"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn a_repository_that_is_suspended_holds_deletions_until_it_goes_on_or_goes() {
         hub.second(json!({"url": SAME, "suspend": true}));
         hub.commit_both(&files(&maps(0..2, "1")), &files(&maps(2..3, "1")), false);
         hub.world.run_for(SignedDuration::from_mins(5)).unwrap();
-        assert!(hub.message().contains("has not judged the commit: it is suspended"), "{}", hub.message());
+        assert!(hub.message().contains("has not processed the commit: it is suspended"), "{}", hub.message());
         assert!(hub.owner("m2").is_some());
     };
     let mut resumed = hub(SAME);

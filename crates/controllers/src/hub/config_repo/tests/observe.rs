@@ -88,7 +88,7 @@ fn secret(data: Value) -> Value {
 fn a_value_that_the_api_server_stores_in_another_form_is_as_the_commit_says() {
     let mut hub = Hub::observing(&[("a.yaml", SECRET)]);
     let not_applied =
-        "Reconciling NotApplied: 1 of 1 objects are not as 000000000000 says, Secret config/a for one: ";
+        "Reconciling NotApplied: 1 of 1 objects do not match 000000000000, such as Secret config/a: ";
     assert!(hub.message().starts_with(&format!("{not_applied}it does not exist")), "{}", hub.message());
     hub.apply(secret(json!({"k": "MQ=="})));
     assert_eq!(hub.run(), IS_AS);

@@ -128,10 +128,10 @@ fn an_object_that_holds_others_is_never_created_again() {
     let mut hub = Hub::new(json!({}));
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: n\n";
     let message = hub.commit(&[("n.yaml", &annotated(namespace, "force: enabled"))]);
-    assert!(message.contains("its deletion would take more with it than the object"), "{message}");
+    assert!(message.contains("deleting it would delete more than the object"), "{message}");
     let add_on = "apiVersion: addon.open-cluster-management.io/v1alpha1\nkind: ClusterManagementAddOn\nmetadata:\n  name: m\n";
     let message = hub.commit(&[("m.yaml", &annotated(add_on, "force: enabled"))]);
-    assert!(message.contains("its deletion would take more with it than the object"), "{message}");
+    assert!(message.contains("deleting it would delete more than the object"), "{message}");
     let message = hub.commit(&[("a.yaml", &annotated(&map("a", "1"), "force: yes please"))]);
     assert!(
         message.contains("of ConfigMap config/a must be enabled or disabled, not \"yes please\""),
