@@ -22,6 +22,8 @@ pub const UNDER_WAY: &str = "Progressing";
 pub const COMPLETED: &str = "Completed";
 /// The `Progressing` reason when the cluster cannot run its configuration, or too many clusters failed.
 pub const FAILED: &str = "Failed";
+/// OCM's message while the works of an add-on do not have its configuration yet.
+pub const MISMATCH: &str = "mca and work configs mismatch";
 /// The `Progressing` reason when the add-on does not support the kind of a configuration.
 pub const UNSUPPORTED: &str = "ConfigurationUnsupported";
 
@@ -75,14 +77,21 @@ fn relapse(conditions: &[Condition]) -> Option<Report> {
     }
 }
 
+/// Returns the time since which an add-on works again after it had stopped working; `None` if it never had.
+pub fn recovered(addon: &ManagedClusterAddOn) -> Option<Timestamp> {
+    let degraded = find_condition(&addon.status.as_ref()?.conditions, DEGRADED)?;
+    (degraded.status == False).then_some(degraded.last_transition_time.0)
+}
+
 /// Returns the reason from the conditions that an add-on is not done or does not work, without OCM's prefix for
 /// add-ons in progress.
 pub fn message(conditions: &[Condition]) -> Option<&str> {
     let progressing = find_condition(conditions, PROGRESSING);
     let degraded = find_condition(conditions, DEGRADED).filter(|degraded| degraded.is_true());
-    // `Progressing` reports that it ran successfully.
-    let has_run = progressing.is_none_or(|progressing| progressing.reason == COMPLETED);
-    let said = degraded.filter(|_| has_run).or(progressing)?;
+    // `Progressing` reports that it ran successfully, or does not say why it has not.
+    let says_nothing = progressing
+        .is_none_or(|progressing| progressing.reason == COMPLETED || progressing.message.ends_with(MISMATCH));
+    let said = degraded.filter(|_| says_nothing).or(progressing)?;
     Some(said.message.strip_prefix("progressing... ").unwrap_or(&said.message))
 }
 
@@ -128,10 +137,9 @@ pub fn assign(
     // Errors of the previous configurations say nothing about these.
     let is_about_others = |held: &Condition| held.type_ == DEGRADED && is_by_works(&held.reason);
     status.conditions.retain(|held| held.type_ != PROGRESSING && !is_about_others(held));
-    let message = "progressing... mca and work configs mismatch";
     set_condition(
         &mut status.conditions,
-        Observation::new(PROGRESSING, True, UNDER_WAY).message(message),
+        Observation::new(PROGRESSING, True, UNDER_WAY).message(format!("progressing... {MISMATCH}")),
         now,
     );
 }
@@ -352,6 +360,10 @@ mod tests {
         check(&mut addon, "WorkloadFailed", Report::Relapsed { failed: true });
         check(&mut addon, "AddonManifestAppliedFailed", Report::Relapsed { failed: true });
         check(&mut addon, "SetPermissionFailed", Report::Succeeded);
+        let mut unwritten = assigned(&[config("a", "1")], at(10));
+        let refused = Observation::new(DEGRADED, True, "ManifestWorkApplyFailed").message("forbidden");
+        set_condition(&mut unwritten.status.as_mut().unwrap().conditions, refused, at(20));
+        assert_eq!(message(&unwritten.status.as_ref().unwrap().conditions), Some("forbidden"));
         // It returns to what it ran, so the problem concerns the previous configuration.
         let mut back = addon.clone();
         set_condition(
@@ -361,9 +373,11 @@ mod tests {
         );
         assign(&mut back, &[config("a", "1")], Assigned::InTurn, |_| 1, at(40));
         assert_eq!(cluster(&back, &[config("a", "1")]).health.unwrap().report, Report::Succeeded);
+        assert_eq!(recovered(&addon), None);
         let working = Observation::new(DEGRADED, False, "AsExpected");
         set_condition(&mut addon.status.as_mut().unwrap().conditions, working, at(50));
         assert_eq!(cluster(&addon, &[config("a", "1")]).health.unwrap().report, Report::Succeeded);
+        assert_eq!(recovered(&addon), Some(at(50)));
     }
 
     #[test]

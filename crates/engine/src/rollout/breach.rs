@@ -37,8 +37,11 @@ impl FleetFailures {
             return Self { breach: None, quarantine, late_since: None };
         }
         let breach = breach_of(plans, |_| true);
-        // After a rollout has finished, a cluster that stops working months later must not undo it.
-        let undoes = is_open(plans) || breach_of(plans, |cluster| !has_relapsed(cluster)).is_some();
+        // After a rollout has finished, a cluster that stops working months later must not undo it. A breach that
+        // was recorded during the rollout still does, even if every cluster has relapsed since.
+        let undoes = is_open(plans)
+            || input.late_since.is_some()
+            || breach_of(plans, |cluster| !has_relapsed(cluster)).is_some();
         if breach.is_none() || !undoes || !is_rejected(input, policy, plans) {
             return Self { breach, quarantine: None, late_since: None };
         }

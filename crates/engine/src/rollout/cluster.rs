@@ -129,6 +129,16 @@ pub struct Health {
     pub since: Option<Timestamp>,
 }
 
+impl Health {
+    /// Counts the soak of a success from a recovery. Otherwise, a container that keeps crashing would let the next
+    /// cluster start each time it runs, once the first soak is over.
+    pub fn restart_soak(&mut self, recovered: Timestamp) {
+        if self.report == Report::Succeeded {
+            self.since = self.since.map(|since| since.max(recovered));
+        }
+    }
+}
+
 /// The state of a hash on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Report {

@@ -53,7 +53,9 @@ impl Display for Wait {
                 write!(f, "waits for a new revision, because {} is quarantined", revision.short())
             }
             Self::Breach(breach) => write!(f, "waits because of {breach}"),
-            Self::Frozen { window, until } => write!(f, "waits for the freeze {window} to end at {until}"),
+            Self::Frozen { window, until } => {
+                write!(f, "waits for the freeze {window} to end at {until} at the earliest")
+            }
             Self::Unreachable { clusters, allowed } => {
                 write!(f, "waits because too many clusters are unreachable: {clusters}, {allowed} allowed")
             }

@@ -406,7 +406,9 @@ impl<'a> Checker<'a> {
             && self.policy.on_breach == OnBreach::Rollback
             && !self.policy.paused
             && !is_released
-            && (self.is_on_its_way() || self.stages.iter().any(CheckedStage::is_breached_without_relapses))
+            && (self.is_on_its_way()
+                || self.input.late_since.is_some()
+                || self.stages.iter().any(CheckedStage::is_breached_without_relapses))
             && self.members().any(|member| member.good().is_some());
         let awaited = self.awaited().filter(|_| is_rejected);
         let expected = (is_remembered || is_rejected && awaited.is_none()).then_some(revision);

@@ -145,7 +145,10 @@ fn a_freeze_window_of_a_policy_delays_the_waves_of_the_plan_as_it_then_does() {
     assert_eq!(told.add_ons[0].batches[0].after, opens.duration_since(world.now).as_secs(), "{told:#?}");
     let [wait] = told.waits.as_slice() else { panic!("{told:#?}") };
     assert_eq!((wait.after, wait.add_on.as_str(), wait.placement.as_str()), (0, "app", "config/fleet"));
-    assert_eq!(wait.why, format!("waits for the freeze morning of RolloutPolicy p to end at {opens}"));
+    assert_eq!(
+        wait.why,
+        format!("waits for the freeze morning of RolloutPolicy p to end at {opens} at the earliest")
+    );
     let without = Preview { waits: Vec::new(), ..told.clone() };
     assert_eq!(without.hash(), told.hash(), "a wait is no effect");
 

@@ -241,7 +241,7 @@ impl AddOnDeployment {
             }
             WorksStatus::NotHealthy(why) | WorksStatus::Failed(why) => Some(self.with_trouble(why)),
             WorksStatus::NoWorks => Some("no addon works".to_owned()).filter(|_| !verdict.is_empty()),
-            WorksStatus::OtherConfig => Some("mca and work configs mismatch".to_owned()),
+            WorksStatus::OtherConfig => Some(progress::MISMATCH.to_owned()),
             WorksStatus::Done => None,
         };
         let wait = match (missing, why) {

@@ -25,7 +25,7 @@ pub(super) fn unmet(draft: &mut Draft<'_>, commit: &Commit<'_>) -> Result<Option
     draft.plan.wake(wait.until());
     let (phase, reason, what) = match wait {
         ApplyWait::Freeze { window, until } => {
-            (Phase::Reconciling, FROZEN, format!("the freeze {window} to end at {until}"))
+            (Phase::Reconciling, FROZEN, format!("the freeze {window} to end at {until} at the earliest"))
         }
         ApplyWait::Window { window, until } => {
             let what = format!("the apply window {window} to open at {until}");

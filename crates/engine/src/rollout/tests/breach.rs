@@ -119,6 +119,18 @@ fn a_record_is_read_back_as_it_was_decided() {
 }
 
 #[test]
+fn a_breach_on_record_quarantines_although_every_cluster_has_relapsed_since() {
+    let relapsed = Some(Report::Relapsed { failed: false });
+    let mut over = rollout([relapsed, relapsed]);
+    assert_eq!([30, 30 + 300].map(|second| quarantine(&mut over, second)), [false, false], "it had ended");
+
+    let mut input = rollout([relapsed, Some(Report::Progressing)]);
+    assert!(!quarantine(&mut input, 30));
+    input.clusters = rollout([relapsed, relapsed]).clusters;
+    assert_eq!([31, 89, 90].map(|second| quarantine(&mut input, second)), [false, false, true]);
+}
+
+#[test]
 fn nothing_is_on_record_where_a_breach_quarantines_nothing() {
     let rollback = || rollout([None]).policy.unwrap();
     let policies = [

@@ -17,7 +17,7 @@ fn a_commit_waits_for_the_end_of_the_freeze_and_says_until_when() {
     hub.world.run_for(SignedDuration::from_mins(2)).unwrap();
     assert_eq!(
         hub.commit(&[("a.yaml", A), ("b.yaml", B)]),
-        "Reconciling Frozen: 000000000000 waits for the freeze night to end at 2026-01-02T04:05:00Z; \
+        "Reconciling Frozen: 000000000000 waits for the freeze night to end at 2026-01-02T04:05:00Z at the earliest; \
          000000000000 stays applied"
     );
     assert_eq!(hub.names(), ["a"]);
