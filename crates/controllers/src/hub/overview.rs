@@ -139,6 +139,8 @@ pub struct WorkloadSummary {
     pub quarantined: usize,
     /// Number of the other clusters that report an error.
     pub warned: usize,
+    /// Number of clusters where the rollout has ended, but the workload does not work.
+    pub broken: usize,
     /// Number of clusters that have or get it; for a set, the clusters that its placements select.
     pub total: usize,
     /// Number of clusters that have the work of a set although no placement selects them any longer.
@@ -328,9 +330,9 @@ impl WorkloadSummary {
 
     /// Returns groups of clusters with their counts.
     pub fn of(groups: Vec<GroupSummary>) -> Self {
+        let clusters = || groups.iter().flat_map(|group| &group.clusters);
         let count = |is_counted: fn(&ClusterState) -> bool| {
-            let clusters = groups.iter().flat_map(|group| &group.clusters);
-            clusters.filter(|cluster| is_counted(&cluster.state)).count()
+            clusters().filter(|cluster| is_counted(&cluster.state)).count()
         };
         Self {
             settled: count(ClusterState::is_settled),
@@ -338,21 +340,19 @@ impl WorkloadSummary {
             returning: count(|state| matches!(state, ClusterState::Returning { .. })),
             returned: count(|state| matches!(state, ClusterState::Returned { .. })),
             quarantined: count(|state| matches!(state, ClusterState::Quarantined)),
-            warned: groups
-                .iter()
-                .flat_map(|group| &group.clusters)
-                .filter(|cluster| cluster.mark() == Mark::Warned)
-                .count(),
+            warned: clusters().filter(|cluster| cluster.mark() == Mark::Warned).count(),
+            broken: clusters().filter(|cluster| cluster.is_broken()).count(),
             total: count(|_| true),
             groups,
             ..Self::default()
         }
     }
 
-    /// Returns the first failed cluster with a message, or else the first cluster that reports an error.
+    /// Returns the first cluster with a message where the workload has failed or no longer works, or else the first
+    /// cluster that reports an error.
     pub fn first_troubled(&self) -> Option<&ClusterSummary> {
         let troubled = self.clusters().filter(|cluster| match cluster.mark() {
-            Mark::Bad => cluster.state.is_failure() && !cluster.message.is_empty(),
+            Mark::Bad => (cluster.state.is_failure() || cluster.is_broken()) && !cluster.message.is_empty(),
             Mark::Warned => true,
             Mark::Returned | Mark::Busy | Mark::Waiting | Mark::Good => false,
         });
@@ -379,6 +379,7 @@ impl WorkloadSummary {
             (self.returned, "returned"),
             (self.quarantined, "quarantined"),
             (self.warned, if self.warned == 1 { "reports an error" } else { "report an error" }),
+            (self.broken, "not available"),
         ];
         for (number, what) in others {
             if number > 0 {

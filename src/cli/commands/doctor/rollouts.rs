@@ -26,7 +26,7 @@ fn of(overview: &Overview) -> Vec<Finding> {
     let workloads = overview.workloads();
     let failed: Vec<Finding> = workloads.filter_map(failure).collect();
     if failed.is_empty() {
-        vec![Finding::good(CHECK, "no rollout has failed, and no cluster reports an error")]
+        vec![Finding::good(CHECK, "no rollout has failed, and every cluster that is done works")]
     } else {
         failed
     }
@@ -54,19 +54,20 @@ fn approvals(overview: &Overview) -> Vec<Finding> {
     findings
 }
 
-/// Returns the finding for a rollout that has failed on a cluster or reports an error. It is a warning if all
-/// failed clusters have returned to the previous revision.
+/// Returns the finding for an add-on or set that has failed on a cluster, reports an error, or does not work although
+/// its rollout has ended. It is a warning if all failed clusters have returned to the previous revision.
 fn failure(summary: &WorkloadSummary) -> Option<Finding> {
     let first = summary.first_troubled();
-    let troubled = summary.failed + summary.returning + summary.returned + summary.quarantined;
-    if troubled == 0 && first.is_none() {
+    let broken = summary.failed + summary.warned + summary.broken;
+    let troubled = broken + summary.returning + summary.returned + summary.quarantined;
+    if troubled == 0 {
         return None;
     }
     let hold = summary.holds.first().map(|hold| format!("; {hold}")).unwrap_or_default();
     let cause = first.map(|first| format!("; {}: {}", first.name, first.message)).unwrap_or_default();
     let message = format!("{}: {}{hold}{cause}", summary.name, summary.progress());
     let advice = format!("wheelwright rollout status {}", summary.name);
-    Some(match summary.failed + summary.warned {
+    Some(match broken {
         0 => Finding::warning(CHECK, message, advice),
         _ => Finding::bad(CHECK, message, advice),
     })
@@ -100,6 +101,10 @@ mod tests {
         assert_eq!(
             found(ClusterState::Starting, true),
             "fleet/all: 0 of 1 cluster done, 1 reports an error; c1: ConfigMap X: is invalid"
+        );
+        assert_eq!(
+            found(ClusterState::Done, true),
+            "fleet/all: 1 of 1 cluster done, 1 not available; c1: ConfigMap X: is invalid"
         );
         for failure in [ClusterState::Failed { deadline: None }, ClusterState::TimedOut] {
             assert_eq!(

@@ -66,7 +66,7 @@ impl ClusterSummary {
                 Mark::Bad
             }
             ClusterState::Quarantined => Mark::Bad,
-            ClusterState::Done | ClusterState::Returned { .. } if !self.available => Mark::Bad,
+            ClusterState::Done | ClusterState::Returned { .. } if self.is_broken() => Mark::Bad,
             _ if self.reports_error => Mark::Warned,
             ClusterState::Returned { .. } => Mark::Returned,
             ClusterState::Starting
@@ -78,12 +78,15 @@ impl ClusterSummary {
         }
     }
 
+    /// Returns true if the rollout has ended on the cluster, but the workload does not work there.
+    pub fn is_broken(&self) -> bool {
+        matches!(self.state, ClusterState::Done | ClusterState::Returned { .. }) && !self.available
+    }
+
     /// Returns the state in words, including whether it reports an error or no longer works.
     pub fn label(&self) -> String {
         match self.state {
-            ClusterState::Done | ClusterState::Returned { .. } if !self.available => {
-                format!("{} (not available)", self.state.label())
-            }
+            _ if self.is_broken() => format!("{} (not available)", self.state.label()),
             _ if self.mark() == Mark::Warned => format!("{} (reports an error)", self.state.label()),
             _ => self.state.label(),
         }
