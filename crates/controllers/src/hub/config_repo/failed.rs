@@ -82,7 +82,8 @@ pub(super) fn failed(
         sync::summary(&problems),
         left_applied(desired.as_deref(), &commit, status, view)
     );
-    let readiness = Readiness::new(phase, reason, message);
+    let mut readiness = Readiness::new(phase, reason, message);
+    status.last_handled_reconcile_at = planned.last_handled_reconcile_at;
     let planned = planned.seen.map(|seen| seen.commit);
     // A newer commit may have been fetched since.
     if let Some(checkout) = checkout.filter(|checkout| planned.as_ref() == Some(&checkout.revision)) {
@@ -91,6 +92,9 @@ pub(super) fn failed(
     } else if let Some(seen) = status.seen.as_mut().filter(|_| !is_about(repo, "")) {
         // The commit was judged under another spec.
         seen.digest.clear();
+    }
+    if let Some(failure) = source.as_ref().and_then(|source| source.failure.as_ref()) {
+        readiness = Readiness::of_failed_fetch(failure, Some(readiness), status);
     }
     conclude(status, generation, &readiness, now);
     let event = event::event(repo, status, &readiness);

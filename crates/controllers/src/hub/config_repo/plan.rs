@@ -14,7 +14,7 @@ use super::inventory::{self, Recorded};
 use super::loosening::{Loosened, uninstalls};
 use super::moves::Moves;
 use super::policy::sync_policy;
-use super::status::{Phase, Readiness, TRANSIENT, is_about, is_forbidden, record, seen, still_applied};
+use super::status::{Readiness, is_about, is_forbidden, record, seen};
 use super::write::write;
 use super::{approval, compare, deletion, depends, event, observe, permission, random_values};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoMode};
@@ -65,16 +65,10 @@ fn reconcile_source(
             record(&mut draft.status, readiness, draft.now);
         }
     }
-    let Some(failure) = &source.failure else { return Ok(()) };
-    // A commit that cannot be applied matters more than an unreachable remote.
-    if draft.keeps_status
-        || draft.readiness.as_ref().is_some_and(|readiness| readiness.phase == Phase::Stalled)
-    {
-        return Ok(());
+    if let Some(failure) = source.failure.as_ref().filter(|_| !draft.keeps_status) {
+        let readiness = draft.readiness.take();
+        draft.readiness = Some(Readiness::of_failed_fetch(failure, readiness, &draft.status));
     }
-    let phase = if TRANSIENT.contains(&failure.reason) { Phase::Reconciling } else { Phase::Stalled };
-    let message = format!("{}; {}", failure.message, still_applied(&draft.status));
-    draft.readiness = Some(Readiness::new(phase, failure.reason, message));
     Ok(())
 }
 

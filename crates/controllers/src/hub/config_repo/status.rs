@@ -13,7 +13,7 @@ use object::duration::whole_second;
 use object::text::short_commit;
 use object::tree::Checkout;
 use object::{Object, text};
-use reconcile::StatusWrite;
+use reconcile::{SourceFailure, StatusWrite};
 
 /// Maximum length of a condition message; nobody reads more.
 const MESSAGE: usize = 1500;
@@ -63,6 +63,34 @@ impl Readiness {
         let reason = problems.first().map_or("Refused", |problem| problem.reason);
         let message = format!("{}; {}", sync::summary(problems), still_applied(status));
         Self::new(Phase::Stalled, reason, message)
+    }
+
+    /// Returns the readiness after a failed fetch; `of_commit` is the readiness of the last fetched commit.
+    ///
+    /// A failure that a person has to fix comes before the commit, because no correction of the commit can arrive.
+    /// A commit that is refused comes before a failure that resolves without a person.
+    pub(super) fn of_failed_fetch(
+        failure: &SourceFailure,
+        of_commit: Option<Self>,
+        status: &ConfigRepoStatus,
+    ) -> Self {
+        let is_transient = TRANSIENT.contains(&failure.reason);
+        let refused = of_commit.filter(|readiness| readiness.phase == Phase::Stalled);
+        match refused {
+            Some(refused) if is_transient => {
+                let message = format!("{}; the last fetch failed: {}", refused.message, failure.message);
+                Self { message, ..refused }
+            }
+            Some(refused) => {
+                let message = format!("{}; {}", failure.message, refused.message);
+                Self::new(Phase::Stalled, failure.reason, message)
+            }
+            None => {
+                let phase = if is_transient { Phase::Reconciling } else { Phase::Stalled };
+                let message = format!("{}; {}", failure.message, still_applied(status));
+                Self::new(phase, failure.reason, message)
+            }
+        }
     }
 }
 

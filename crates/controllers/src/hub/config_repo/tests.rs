@@ -263,6 +263,24 @@ fn a_failed_fetch_is_reported_and_the_applied_commit_stays() {
 }
 
 #[test]
+fn a_failed_fetch_is_reported_next_to_a_refused_commit() {
+    let fail = |reason, message: &str| SourceFailure { reason, message: message.into() };
+    let rejected = map("a", "1").replace("kind: ConfigMap", "kind: ConfigMap\nunknown: x");
+    for (commit, refusal) in [("{", "Stalled RenderFailed: "), (rejected.as_str(), "Stalled InvalidObject: ")]
+    {
+        let mut hub = Hub::new(json!({}));
+        hub.commit(&[("a.yaml", &map("a", "1"))]);
+        let refused = hub.commit(&[("a.yaml", commit)]);
+        let refused = refused.strip_prefix(refusal).unwrap_or_else(|| panic!("{refused}")).to_owned();
+        hub.world.fail_fetching(&key(), fail("SourceUnreachable", "cannot reach it"));
+        let transient = format!("{refusal}{refused}; the last fetch failed: cannot reach it");
+        assert_eq!(hub.run(), transient);
+        hub.world.fail_fetching(&key(), fail("SourceRewound", "it moved"));
+        assert_eq!(hub.run(), format!("Stalled SourceRewound: it moved; {refused}"));
+    }
+}
+
+#[test]
 fn a_source_that_never_came_deletes_nothing_after_a_restart() {
     let mut hub = Hub::new(json!({}));
     hub.commit(&[("a.yaml", &map("a", "1"))]);

@@ -68,7 +68,7 @@ fn a_deletion_that_does_not_end_is_named_with_its_finalizers() {
     });
     let (files, stuck) = (
         [("a.yaml", &*map("a", "1")), ("b.yaml", &*map("b", "1"))],
-        "Stalled DeletionStuck: ConfigMap config/a is being deleted since 2026-01-02T03:0",
+        "Stalled DeletionStuck: ConfigMap config/a has been terminating since 2026-01-02T03:0",
     );
     for is_repo_deleted in [false, true] {
         let mut hub = Hub::new(json!({"deletionPolicy": "Delete"}));
