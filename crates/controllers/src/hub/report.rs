@@ -19,6 +19,7 @@ use api::Condition;
 use api::condition::ConditionStatus::{False, True};
 use api::condition::{Conditions as _, Observation, find_condition, set_condition};
 use api::gitops::v1alpha1::{ConfigRepo, ConfigRepoReport, PushedReport, ReportStatus, SecretRef};
+use api::names::RECONCILE_AT_ANNOTATION;
 use api::names::gitops_conditions::REPORTED;
 use engine::report;
 use fleet::Workloads;
@@ -321,8 +322,11 @@ fn not_before(repo: &ConfigRepo, now: Timestamp) -> Option<Timestamp> {
     let refused = condition.is_some_and(is_refusal);
     let answered = condition.is_some_and(|c| c.observed_generation != repo.metadata.generation);
     // A time in the future comes from a clock that was ahead; ignore it.
-    let last = status.report.as_ref()?.time.as_ref().filter(|time| time.0 <= now && !(refused && answered));
-    Some(later(last?.0, if refused { REJECTED_RETRY.max(interval) } else { interval }))
+    let last =
+        status.report.as_ref()?.time.as_ref().filter(|time| time.0 <= now && !(refused && answered))?.0;
+    let asked = repo.annotation(RECONCILE_AT_ANNOTATION).and_then(|at| at.parse().ok());
+    let is_asked = asked.is_some_and(|asked: Timestamp| asked > last);
+    Some(later(last, if refused && !is_asked { REJECTED_RETRY.max(interval) } else { interval }))
 }
 
 /// Returns true if a report does not wait for the interval or for more changes: a rollout has ended since the last

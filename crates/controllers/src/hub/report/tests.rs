@@ -231,6 +231,17 @@ fn a_refused_push_is_a_condition_and_is_asked_again_after_ten_minutes() {
     assert_eq!(ready.status.as_str(), "True", "a report that fails holds nothing up");
     assert!(soon.steps.is_empty() && soon.wake_at.is_some());
     assert_eq!(after(refusal(), SignedDuration::from_mins(11)).1.steps.len(), 1);
+
+    // A person asks for a fetch, because the credentials are correct now.
+    let (mut caches, mut repo, now) = concluded(refusal());
+    let asked = (now + SignedDuration::from_secs(5)).to_string();
+    repo.metadata.annotations.get_or_insert_default().insert(RECONCILE_AT_ANNOTATION.into(), asked);
+    repo.metadata.resource_version = Some("1000001".into());
+    caches.apply(Site::Hub, Delta::Seen(repo));
+    let pushes = |seconds: i64| {
+        ReportController::plan(&key(), &caches, now + SignedDuration::from_secs(seconds)).unwrap().steps.len()
+    };
+    assert_eq!([pushes(20), pushes(31)], [0, 1], "after the interval");
 }
 
 #[test]
