@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::undone::WrittenContent;
+use super::undone::{Written, WrittenContent};
 use crate::controller::ErasedController;
 use crate::index::BuiltIndexes;
 use crate::snapshot::{Requests, Snapshot};
@@ -64,8 +64,8 @@ pub(super) struct DecisionOutput {
     pub(super) indexes: BuiltIndexes,
     /// The keys that are concerned by the changes that the indexes applied.
     pub(super) woken: Vec<Key>,
-    /// The content of the writes that follow from this decision.
-    pub(super) content: WrittenContent,
+    /// The writes that follow from a plan.
+    pub(super) written: Option<Written>,
     pub(super) result: DecisionResult,
 }
 
@@ -131,11 +131,14 @@ pub(super) fn plan(context: DecisionContext<'_>, reconcile_id: u64, key: Key) ->
             Ok((plan, status)) => (Ok(plan), status),
             Err(error) => (Err(error), None),
         };
-        let mut content = WrittenContent::of(plan.iter().flat_map(|plan| plan.steps.iter().flatten()));
-        content.add(of_status(status.as_ref()));
+        let steps = plan.iter().flat_map(|plan| &plan.steps);
+        let written = match steps.clone().next() {
+            Some(_) => Written::Plan(WrittenContent::of(steps.flatten())),
+            None => Written::Status(WrittenContent::of(&status.as_ref().map(StatusWrite::action))),
+        };
         let (lent, requested) = snapshot.into_parts();
         let result = DecisionResult::Planned(Box::new(Planned { plan, requested, status }));
-        DecisionOutput { indexes: lent.built, woken, content, result }
+        DecisionOutput { indexes: lent.built, woken, written: Some(written), result }
     };
     Decision {
         controller_id,
@@ -161,7 +164,7 @@ pub(super) fn conclude(
         DecisionOutput {
             indexes: snapshot.into_parts().0.built,
             woken,
-            content: of_status(status.as_ref().ok().and_then(Option::as_ref)),
+            written: None,
             result: DecisionResult::Concluded(status.map(|status| status.map(Box::new))),
         }
     };
@@ -181,13 +184,9 @@ pub(super) fn catch_up(context: DecisionContext<'_>) -> Decision {
         DecisionOutput {
             indexes: snapshot.into_parts().0.built,
             woken,
-            content: WrittenContent::default(),
+            written: None,
             result: DecisionResult::CaughtUp,
         }
     };
     Decision { controller_id, controller: controller.name, key: None, reconcile_id: None, run: Box::new(run) }
-}
-
-fn of_status(status: Option<&StatusWrite>) -> WrittenContent {
-    WrittenContent::of(&status.map(StatusWrite::action))
 }

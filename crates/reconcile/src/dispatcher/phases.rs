@@ -44,7 +44,9 @@ impl Dispatcher {
         let at = self.coalesced(now);
         self.wake(output.woken.into_iter().map(|key| (index, key)), Wake::changed(at));
         let Some((id, mut reconciliation)) = reconciliation else { return };
-        reconciliation.writes.add(output.content);
+        if let Some(written) = output.written {
+            reconciliation.written = written;
+        }
         match output.result {
             DecisionResult::CaughtUp => {}
             DecisionResult::Planned(planned) => self.planned(id, reconciliation, *planned, now),
@@ -284,7 +286,7 @@ impl Dispatcher {
             set_back: _,
             steps,
             wake_at,
-            writes,
+            written,
             events: of_steps,
             status_events: mut events,
             failure,
@@ -294,14 +296,14 @@ impl Dispatcher {
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
         // A failed write is repeated until it succeeds, so nobody has undone it.
-        let failure = failure.or_else(|| registered.undone.record(&key, writes, began, now));
+        let failure = failure.or_else(|| registered.undone.record(&key, &written, began, now));
         let undecided = panicked || (read_error.is_some() && !is_coming);
         let cause = match &failure {
             Some(failure) => Some(Cause { kind: failure.kind, is_hub_away }),
             None if undecided => Some(Cause { kind: FailureKind::Unavailable, is_hub_away: false }),
             None => None,
         };
-        registered.undone.waits(&key, registered.queue.end(&key, cause, wake_at, now));
+        registered.undone.waits(&key, &written, registered.queue.end(&key, cause, wake_at, now));
         let failures = registered.queue.failures(&key);
         if failure.is_none() && !panicked {
             events.extend(of_steps);

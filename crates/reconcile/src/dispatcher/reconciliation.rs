@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::undone::WrittenContent;
+use super::undone::{Written, WrittenContent};
 use crate::queue::earlier;
 use crate::{Event, Failure, FailureKind, Outcome, Plan, Site};
 use object::Key;
@@ -18,8 +18,8 @@ pub(super) struct Reconciliation {
     pub(super) set_back: SignedDuration,
     pub(super) steps: usize,
     pub(super) wake_at: Option<Timestamp>,
-    /// The content written so far.
-    pub(super) writes: WrittenContent,
+    /// What its plan writes.
+    pub(super) written: Written,
     pub(super) events: Vec<Event>,
     /// The events of the status that is being written or has been written.
     pub(super) status_events: Vec<Event>,
@@ -59,7 +59,7 @@ impl Reconciliation {
             began: now,
             set_back,
             steps: 0,
-            writes: WrittenContent::default(),
+            written: Written::Status(WrittenContent::default()),
             wake_at,
             events,
             status_events,

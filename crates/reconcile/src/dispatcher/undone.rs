@@ -1,5 +1,5 @@
-//! Detects writes that an API server accepts but changes: someone's mutating webhook undoes them, at least in
-//! part, before they are stored.
+//! Detects writes that others undo, at least in part: a mutating webhook changes them before they are stored, or
+//! another client changes the object right after each write.
 //!
 //! Without this, the next plan of the key would repeat the writes, and so on forever. A key whose plans repeat
 //! each other waits as if its writes had failed.
@@ -15,8 +15,8 @@ use object::Key;
 use object::duration::later;
 
 /// The time after a wait in which the same writes count as a repetition. Our own writes wake a key within this
-/// time; writes that repeat an older one have another cause.
-const REPETITION: SignedDuration = SignedDuration::from_secs(1);
+/// time, and so does a client that undoes them at once; writes that repeat an older one have another cause.
+const REPETITION: SignedDuration = SignedDuration::from_secs(3);
 
 /// The number of consecutive repetitions to ignore: a late answer, or a change in between, may cause some.
 const TOLERATED: u32 = 5;
@@ -25,10 +25,23 @@ const TOLERATED: u32 = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WrittenContent(Option<u64>);
 
-/// The last writes of each key, if its last reconciliation had any.
+/// The last writes of each key, as long as they can be repeated.
+///
+/// A plan and a status without a plan are recorded separately: between two equal plans, the status may report what
+/// the other client did.
 #[derive(Default)]
 pub(super) struct LastWrites {
-    by_key: BTreeMap<Key, LastWrite>,
+    plans: BTreeMap<Key, LastWrite>,
+    statuses: BTreeMap<Key, LastWrite>,
+}
+
+/// The writes of a reconciliation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The writes of a plan. Its status is left out, because it describes what the writes found.
+    Plan(WrittenContent),
+    /// The status, if there was nothing else to write.
+    Status(WrittenContent),
 }
 
 struct LastWrite {
@@ -69,7 +82,7 @@ impl WrittenContent {
     }
 
     /// Appends the hash of further writes.
-    pub(super) fn add(&mut self, Self(next): Self) {
+    fn add(&mut self, Self(next): Self) {
         let Some(next) = next else { return };
         let mut hasher = DefaultHasher::new();
         hasher.write_u64(self.0.unwrap_or_default());
@@ -106,30 +119,42 @@ impl LastWrites {
     pub(super) fn record(
         &mut self,
         key: &Key,
-        content: WrittenContent,
+        written: &Written,
         began: Timestamp,
         now: Timestamp,
     ) -> Option<Failure> {
-        let last = self.by_key.remove(key);
-        if content == WrittenContent::default() {
+        for last in [&mut self.plans, &mut self.statuses] {
+            if last.get(key).is_some_and(|last| began > later(last.until, REPETITION)) {
+                last.remove(key);
+            }
+        }
+        let (last, content) = self.slot(written);
+        if *content == WrittenContent::default() {
             return None;
         }
-        let repeated = last.filter(|last| last.content == content && began <= later(last.until, REPETITION));
+        let repeated = last.get(key).filter(|last| last.content == *content);
         let repetitions = repeated.map_or(0, |last| last.repetitions.saturating_add(1));
-        self.by_key.insert(key.clone(), LastWrite { content, until: now, repetitions });
+        last.insert(key.clone(), LastWrite { content: content.clone(), until: now, repetitions });
         (repetitions > TOLERATED).then(failure)
     }
 
-    /// Records how long a key waits.
-    pub(super) fn waits(&mut self, key: &Key, until: Timestamp) {
-        if let Some(last) = self.by_key.get_mut(key) {
+    /// Records how long a key waits after these writes.
+    pub(super) fn waits(&mut self, key: &Key, written: &Written, until: Timestamp) {
+        if let Some(last) = self.slot(written).0.get_mut(key) {
             last.until = until;
+        }
+    }
+
+    fn slot<'a>(&mut self, written: &'a Written) -> (&mut BTreeMap<Key, LastWrite>, &'a WrittenContent) {
+        match written {
+            Written::Plan(content) => (&mut self.plans, content),
+            Written::Status(content) => (&mut self.statuses, content),
         }
     }
 }
 
 /// Returns the failure of a reconciliation that repeats the writes before it.
 fn failure() -> Failure {
-    let message = "the API server stored different values than were written; another mutating webhook may be changing them";
+    let message = "the objects do not keep the values that were written; another client or a mutating webhook keeps changing them";
     Failure { kind: FailureKind::FieldConflict, message: message.into() }
 }

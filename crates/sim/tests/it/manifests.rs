@@ -398,3 +398,20 @@ fn a_role_in_a_namespace_of_the_same_work_is_checked_when_the_namespace_exists()
     let list = world.spokes["cluster1"].store.list(&roles, &ListOptions::default()).unwrap();
     assert_eq!(list.items.len(), 0, "the role is never there");
 }
+
+#[test]
+fn two_works_with_the_same_object_correct_it_less_and_less_often() {
+    let mut world = world(1);
+    // Each takes the field of the other away.
+    let with = |value: &str| {
+        let mut manifest = map("a", "default");
+        manifest["data"] = json!({ value: "1" });
+        json!({"workload": {"manifests": [manifest]}})
+    };
+    put_work(&mut world, "one", with("1"));
+    world.keep_history();
+    put_work(&mut world, "two", with("2"));
+    world.run_for(seconds(120)).unwrap();
+    let writes = world.take_history().iter().filter(|write| write.id.kind == "ConfigMap").count();
+    assert!((6..40).contains(&writes), "{writes}");
+}
