@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, anyhow};
 
 use super::CommandError;
+use crate::pki;
+use crate::shell::now;
 use object::tree::FileTree;
 use object::{Key, Seed};
 use render::limits::MAX_FILE_BYTES;
@@ -23,21 +26,31 @@ pub(crate) struct Local {
     pub(crate) base: PathBuf,
     /// The result of rendering.
     pub(crate) result: Result<Rendered, RenderError>,
-    /// The Helm releases with placeholders instead of random values.
-    pub(crate) placeholders: Vec<Key>,
+    /// The Helm releases that draw random values.
+    pub(crate) drawn: Vec<Key>,
 }
 
-/// Renders an overlay of a tree, with placeholders instead of random values. Also returns the releases that have
-/// placeholders.
+/// Returns the seed of this process.
+fn seed() -> Seed {
+    static SEED: OnceLock<Seed> = OnceLock::new();
+    *SEED.get_or_init(|| {
+        let mut bytes = [0; 32];
+        pki::fill_random(&mut bytes).expect("every supported system has a source of randomness");
+        Seed { bytes, time: now() }
+    })
+}
+
+/// Renders an overlay of a tree. Random values of charts are drawn for this process, as with Helm, so that nobody
+/// else knows them. Also returns the releases that draw some.
 pub(crate) fn render_tree(tree: &FileTree, overlay: &str) -> (Result<Rendered, RenderError>, Vec<Key>) {
-    let random = RandomValues { seed: Some(Seed::PLACEHOLDER), ..RandomValues::default() };
+    let random = RandomValues { seed: Some(seed()), ..RandomValues::default() };
     let mut parameters = Parameters { random, ..Parameters::default() };
     loop {
         let result = render_again(tree, overlay, &parameters, &mut RenderMemo::default(), &|| false);
         match &result {
             Err(error) if !error.undrawn.is_empty() => {
                 let undrawn = error.undrawn.iter().cloned();
-                parameters.random.since.extend(undrawn.map(|release| (release, Seed::PLACEHOLDER.time)));
+                parameters.random.since.extend(undrawn.map(|release| (release, seed().time)));
             }
             _ => return (result, parameters.random.since.into_keys().collect()),
         }
@@ -68,7 +81,7 @@ pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
         read_tree(&base, "", &mut tree, &mut Read::default())?;
         let overlay =
             dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let (mut result, placeholders) = render_tree(&tree, &overlay);
+        let (mut result, drawn) = render_tree(&tree, &overlay);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && base != highest => base = parent.to_path_buf(),
@@ -76,7 +89,7 @@ pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
                 if let (true, None, Err(error)) = (leaves, repository, &mut result) {
                     error.hint = Some(OUTSIDE.into());
                 }
-                return Ok(Local { base, result, placeholders });
+                return Ok(Local { base, result, drawn });
             }
         }
     }

@@ -206,3 +206,20 @@ fn certificates_have_the_shape_that_helm_gives_them() {
         assert_eq!(found[2..], digest[..]);
     }
 }
+
+#[test]
+fn rendered_random_values_differ_from_run_to_run() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("templates")).unwrap();
+    std::fs::write(dir.path().join("Chart.yaml"), CHART).unwrap();
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: {{ randAlphaNum 20 }}}\n";
+    std::fs::write(dir.path().join("templates/a.yaml"), template).unwrap();
+    let printed = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
+        let output = command.arg("render").arg(dir.path()).output().unwrap();
+        let note = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && note.contains("are new in each run"), "{note}");
+        output.stdout
+    };
+    assert_ne!(printed(), printed());
+}

@@ -76,25 +76,26 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     }
 }
 
-/// Renders the overlay, and prints a note about placeholders for random values. Also returns the directory if it
-/// is local.
+/// Renders the overlay, and prints a note about random values. Also returns the directory if it is local.
 fn rendered(
     args: &Args,
     ui: &mut Ui,
 ) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
-    let (result, placeholders, base) = if args.revision.is_none() && args.repository.repo.is_none() {
-        let Local { base, result, placeholders } = render_directory(&args.dir)?;
-        (result.map_err(|error| with_local_paths(error, &base)), placeholders, Some(base))
+    let (result, drawn, base) = if args.revision.is_none() && args.repository.repo.is_none() {
+        let Local { base, result, drawn } = render_directory(&args.dir)?;
+        (result.map_err(|error| with_local_paths(error, &base)), drawn, Some(base))
     } else {
         let repository = args.repository.open()?;
         let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
-        let (result, placeholders) = render_tree(&checkout.tree, &args.dir.to_string_lossy());
-        (result, placeholders, None)
+        let (result, drawn) = render_tree(&checkout.tree, &args.dir.to_string_lossy());
+        (result, drawn, None)
     };
-    if result.is_ok() && !placeholders.is_empty() {
-        let releases: Vec<String> = placeholders.iter().map(Key::to_string).collect();
+    if result.is_ok() && !drawn.is_empty() {
+        let releases: Vec<String> = drawn.iter().map(Key::to_string).collect();
         let releases = releases.join(", ");
-        ui.error(format!("the random values of {releases} are placeholders; each ConfigRepo draws its own"))?;
+        ui.error(format!(
+            "the random values of {releases} are new in each run; a ConfigRepo draws its own and keeps them"
+        ))?;
     }
     Ok((result, base))
 }
