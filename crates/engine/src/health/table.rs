@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::placement::filter::cel::Expressions;
 use crate::plural::counted;
-use api::names::{GITOPS_GROUP, WORKLOAD_HEALTH_ANNOTATION};
+use api::names::{GITOPS_GROUP, WORK_GROUP, WORKLOAD_HEALTH_ANNOTATION};
 use object::Object;
 
 /// The API groups of Kubernetes. Their objects have no health unless the table contains them.
@@ -124,6 +124,7 @@ pub(crate) fn row(object: &Object) -> Option<&'static Row> {
         ("", "PersistentVolumeClaim") => &table.claim,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &table.definition,
         ("apiregistration.k8s.io", "APIService") => &table.api_service,
+        (WORK_GROUP, "ManifestWorkReplicaSet") => &table.work_set,
         (group, _) if BUILT_IN.contains(&group) => return None,
         _ => &table.custom,
     })
@@ -140,6 +141,8 @@ struct Table {
     claim: Row,
     definition: Row,
     api_service: Row,
+    /// A ManifestWorkReplicaSet. Its status has no `observedGeneration`, only its conditions have one.
+    work_set: Row,
     /// Every kind outside Kubernetes.
     custom: Row,
 }
@@ -239,6 +242,13 @@ impl Table {
             Row::new([needs("Available", |o| not_yet(o, "Available", "it is not Available yet"))]);
         let stale = "has(object.status) && has(object.status.observedGeneration) && \
             object.status.observedGeneration != object.metadata.generation";
+        let seen = "c.type == 'PlacementRolledOut' && (!has(c.observedGeneration) || \
+            c.observedGeneration == object.metadata.generation)";
+        let work_set = Row::new([
+            in_progress(format!("!({})", has_condition(seen)), not_seen),
+            failed(has_condition(&is("Stalled", "True")), |o| condition_words(o, "Stalled")),
+            in_progress(has_condition(&is("Reconciling", "True")), |o| condition_words(o, "Reconciling")),
+        ]);
         let custom = Row::new([
             in_progress(stale.into(), not_seen),
             failed(has_condition(&is("Stalled", "True")), |o| condition_words(o, "Stalled")),
@@ -258,6 +268,7 @@ impl Table {
             claim,
             definition,
             api_service,
+            work_set,
             custom,
         }
     }

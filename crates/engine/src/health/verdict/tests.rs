@@ -147,6 +147,25 @@ fn a_workload_is_healthy_when_all_of_it_runs_as_its_spec_says() {
 }
 
 #[test]
+fn a_set_is_healthy_once_its_controller_has_seen_the_change() {
+    let set = |conditions: Value| {
+        let metadata = json!({"name": "a", "namespace": "n", "generation": 2});
+        let (api_version, kind) = ("work.open-cluster-management.io/v1alpha1", "ManifestWorkReplicaSet");
+        let status = json!({"conditions": conditions});
+        let set = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "status": status});
+        ObjectHealth::of(&Object::from_value(set).unwrap())
+    };
+    let rolled_out = |generation: i64| json!({"type": "PlacementRolledOut", "status": "True", "observedGeneration": generation});
+    let reconciling = json!({"type": "Reconciling", "status": "True", "message": "1 of 2 clusters done"});
+    let unseen = ObjectHealth::InProgress("its controller has not seen generation 2".into());
+    assert_eq!(set(json!([])), unseen);
+    assert_eq!(set(json!([rolled_out(1)])), unseen);
+    assert_eq!(set(json!([rolled_out(2)])), ObjectHealth::Current);
+    let in_progress = ObjectHealth::InProgress("1 of 2 clusters done".into());
+    assert_eq!(set(json!([rolled_out(2), reconciling])), in_progress);
+}
+
+#[test]
 fn a_job_is_healthy_when_it_completes_unless_its_author_expects_no_end() {
     let running = || json!({"startTime": "2026-01-01T00:00:00Z", "active": 1});
     let started =
