@@ -7,11 +7,18 @@ pub(super) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> bool {
     repo.spec.r#ref.name() == branch && place(&repo.spec.url) == place(url)
 }
 
-/// Returns true if two URLs point to the same repository. If the protocol is the same, user and port must match
-/// too: a path may be relative to the user, and a port may belong to another server.
+/// Returns true if two URLs point to the same repository. If the protocol is the same, the port must match too,
+/// because another port may belong to another server. So must the user of SSH, because a path may be relative to the
+/// user. The user of HTTP is only a credential.
 pub fn is_same_repository(one: &str, other: &str) -> bool {
-    let [(protocol, server, _), (other_protocol, other_server, _)] = [one, other].map(parts);
-    let is_one_server = protocol != other_protocol || server.eq_ignore_ascii_case(other_server);
+    let server = |url| {
+        let (protocol, authority, _) = parts(url);
+        let is_http = matches!(protocol, "http" | "https");
+        let host = authority.rsplit_once('@').filter(|_| is_http).map_or(authority, |(_, host)| host);
+        (protocol, host)
+    };
+    let ((protocol, one_server), (other_protocol, other_server)) = (server(one), server(other));
+    let is_one_server = protocol != other_protocol || one_server.eq_ignore_ascii_case(other_server);
     is_one_server && place(one) == place(other)
 }
 
@@ -50,7 +57,9 @@ mod tests {
     #[test]
     fn a_spelling_is_no_other_repository_and_another_server_is() {
         let one = "https://git.example/team/fleet";
-        for same in [one, "https://GIT.example/team/fleet.git/", "git@git.example:team/fleet.git"] {
+        let with_token = "https://ci:secret@git.example/team/fleet.git";
+        for same in [one, with_token, "https://GIT.example/team/fleet.git/", "git@git.example:team/fleet.git"]
+        {
             assert!(is_same_repository(one, same) && is_same_repository(same, one), "{same}");
         }
         for other in ["https://git.example/team/other", "https://git.example:8443/team/fleet"] {

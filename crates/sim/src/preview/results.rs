@@ -276,7 +276,7 @@ pub struct WorkloadPreview {
 pub struct Batch {
     /// Seconds after the commit.
     pub after: i64,
-    /// The decision groups of the clusters.
+    /// The decision groups of the clusters; empty if some of them are in no named group.
     pub groups: Vec<String>,
     /// The names of the clusters.
     pub clusters: Vec<String>,

@@ -122,12 +122,15 @@ impl Timeline {
         }
         let mut batches: BTreeMap<PreviewWorkload, Vec<Batch>> = BTreeMap::new();
         for ((workload, after), starts) in starts {
-            let groups: BTreeSet<&String> = starts.iter().map(|start| &start.group).collect();
+            let mut groups: BTreeSet<&String> = starts.iter().map(|start| &start.group).collect();
+            if groups.iter().any(|group| group.is_empty()) {
+                groups.clear();
+            }
             let clusters: BTreeSet<&String> = starts.iter().map(|start| &start.cluster).collect();
             let arrived: Option<Vec<i64>> = starts.iter().map(|start| start.arrived).collect();
             batches.entry(workload.clone()).or_default().push(Batch {
                 after,
-                groups: groups.into_iter().filter(|group| !group.is_empty()).cloned().collect(),
+                groups: groups.into_iter().cloned().collect(),
                 clusters: clusters.into_iter().cloned().collect(),
                 arrived_after: arrived.and_then(|arrived| arrived.into_iter().max()),
             });

@@ -188,7 +188,7 @@ pub(in crate::cli::commands) fn config_repo<'a>(
     let is_it = |repo: &&ConfigRepo| urls.iter().any(|url| is_same_repository(&repo.spec.url, url));
     let following: Vec<&ConfigRepo> = all.iter().filter(is_it).collect();
     let (candidates, which) = match following.is_empty() {
-        true => (all.iter().collect(), ""),
+        true => (all.iter().collect(), ", and none follows this repository"),
         false => (following, " of this repository"),
     };
     match candidates.as_slice() {
@@ -229,7 +229,7 @@ mod tests {
         };
         let both = [repo("other", other, "main"), repo("fleet", fleet, "main")];
         check(&["/home/me/fleet", ssh], &both, Ok("fleet"));
-        check(&["/home/me/fleet"], &both, Err("the hub has 2 ConfigRepos"));
+        check(&["/home/me/fleet"], &both, Err("the hub has 2 ConfigRepos, and none follows this repository"));
         check(&["/home/me/fleet"], &both[..1], Ok("other"));
         let parts = [repo("apps", fleet, "main"), repo("infra", ssh, "main"), both[0].clone()];
         check(&[fleet], &parts, Ok("apps"));
