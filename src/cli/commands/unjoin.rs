@@ -16,7 +16,10 @@ use api::names::{AGENT, AGENT_NAMESPACE, BOOTSTRAP_SECRET, HUB_KUBECONFIG_SECRET
 use api::work::v1::AppliedManifestWork;
 use controllers::agent_identity::{AgentIdentity, claim_name};
 use engine::plural::counted;
-use object::Key;
+use object::{Key, Metadata as _};
+
+/// The annotation in which Helm records the release of an object.
+const HELM_RELEASE: &str = "meta.helm.sh/release-name";
 
 /// Remove the agent from a cluster.
 ///
@@ -63,6 +66,8 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
                 format!("on the hub: kubectl delete managedcluster {name}; then wait until it is gone");
             return Err(CommandError::hinted(error, hint));
         }
+        let agent = find::<Deployment>(writer.client(), &own(AGENT)).await?;
+        let release = agent.and_then(|agent| agent.annotation(HELM_RELEASE).map(str::to_owned));
         let role = Key::cluster(cluster_role(&args.namespace));
         let deleted = [
             writer.delete::<Deployment>(&own(AGENT)).await?,
@@ -85,6 +90,10 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         } else {
             format!("There is no agent on cluster {name}")
         });
+        if let Some(release) = release {
+            let command = format!("helm uninstall {release} --namespace {}", args.namespace);
+            writer.add_line(format!("Helm still lists the release {release}. To remove it: {command}"));
+        }
         writer.finish(ui)
     })
 }

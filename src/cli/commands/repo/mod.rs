@@ -79,9 +79,12 @@ impl RepoName {
                 Err(CommandError::hinted(error, format!("name one of {}", keys(&named))))
             }
             (None, _) => {
-                let hint = match others.is_empty() {
-                    true => "the hub has no ConfigRepo; docs/tutorial.md creates the first".to_owned(),
-                    false => format!("the hub has {}", keys(&others)),
+                let hint = match (others.is_empty(), &self.namespace) {
+                    (true, Some(namespace)) => format!("the namespace {namespace} has no ConfigRepo"),
+                    (true, None) => {
+                        "the hub has no ConfigRepo; docs/tutorial.md creates the first".to_owned()
+                    }
+                    (false, _) => format!("the hub has {}", keys(&others)),
                 };
                 Err(CommandError::hinted(anyhow!("there is no ConfigRepo {}", self.name), hint))
             }

@@ -32,6 +32,9 @@ const REWATCH: Duration = Duration::from_millis(100);
 /// The reasons for a commit to wait until a time, which is in the message.
 const TIMED: [&str; 3] = [DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS];
 
+/// The reason and the message of a ConfigRepo without a condition Ready.
+const UNREAD: (&str, &str) = ("Unknown", "no operator has read it yet");
+
 /// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person or a time.
 ///
 /// If the commit waits, for example for the end of a freeze, the command prints what it waits for and until
@@ -63,7 +66,8 @@ pub(super) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
         if args.timeout.is_zero() {
             return Ok(ExitCode::SUCCESS);
         }
-        let answered = timeout_at(args.timeout.deadline(), answer(writer.client(), &mut repo, &asked)).await;
+        let answer = answer(writer.client(), &mut repo, &asked, ui);
+        let answered = timeout_at(args.timeout.deadline(), answer).await;
         let status = repo.status.unwrap_or_default();
         match answered {
             Ok(answered) => answered?,
@@ -88,12 +92,18 @@ fn is_settled(repo: &ConfigRepo, asked: &str) -> bool {
     status.last_handled_reconcile_at == asked && is_over
 }
 
-/// Watches the ConfigRepo until it is settled.
-async fn answer(hub: &kube::Client, repo: &mut ConfigRepo, asked: &str) -> Result<(), CommandError> {
+/// Watches the ConfigRepo until it is settled, and prints what it waits for.
+async fn answer(
+    hub: &kube::Client,
+    repo: &mut ConfigRepo,
+    asked: &str,
+    ui: &mut Ui,
+) -> Result<(), CommandError> {
     let repos: Api<ConfigRepo> = Api::namespaced(hub.clone(), repo.namespace());
     let fields = WatchParams::default().fields(&format!("metadata.name={}", repo.name()));
     let name = repo.name().to_owned();
     let failed = || failed(format!("watch ConfigRepo {name}"));
+    let mut printed = ready_of(repo);
     while !is_settled(repo, asked) {
         let version = repo.metadata.resource_version.clone().unwrap_or_default();
         let mut events = repos.watch(&fields, &version).await.map_err(failed())?.boxed();
@@ -113,6 +123,11 @@ async fn answer(hub: &kube::Client, repo: &mut ConfigRepo, asked: &str) -> Resul
             if is_settled(repo, asked) {
                 return Ok(());
             }
+            let state = ready_of(repo);
+            if state != printed {
+                ui.line(&state)?;
+                printed = state;
+            }
         }
         // API servers end each watch after some minutes.
         sleep(REWATCH).await;
@@ -120,10 +135,17 @@ async fn answer(hub: &kube::Client, repo: &mut ConfigRepo, asked: &str) -> Resul
     Ok(())
 }
 
+/// Returns the condition Ready as a line.
+fn ready_of(repo: &ConfigRepo) -> String {
+    let status = repo.status.as_ref();
+    let (reason, message) = status.map_or(UNREAD, ready);
+    format!("{reason}: {message}")
+}
+
 /// Returns the reason and the message of the condition Ready.
 fn ready(status: &ConfigRepoStatus) -> (&str, &str) {
     let ready = find_condition(&status.conditions, READY);
-    ready.map_or(("Unknown", "no operator has read it yet"), |ready| (&ready.reason, &ready.message))
+    ready.map_or(UNREAD, |ready| (&ready.reason, &ready.message))
 }
 
 /// Prints the result.
