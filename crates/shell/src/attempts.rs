@@ -195,7 +195,7 @@ mod tests {
         an_hour_passes();
         let _ = attempts().begin("rendered commit", "one").unwrap();
         let refused = attempts().begin("rendered commit", "one").unwrap_err();
-        assert!(refused.starts_with("the process ended 4 times during it"), "{refused}");
+        assert!(refused.starts_with("the process died 4 times while computing it"), "{refused}");
         an_hour_passes();
         attempts().begin("rendered commit", "one").unwrap().end();
         attempts().begin("rendered commit", "one").unwrap().end();

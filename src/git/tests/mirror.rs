@@ -286,8 +286,8 @@ fn what_is_too_large_is_refused_by_name() {
     forge.commit("main", &[("deep/er/file", "12345"), ("link-like", "1")]);
     let cases = [
         (TreeLimits { files: 1, ..TreeLimits::default() }, "more than 1 files"),
-        (TreeLimits { total_bytes: 5, ..TreeLimits::default() }, "larger than 0 MiB together"),
-        (TreeLimits { depth: 1, ..TreeLimits::default() }, "deep/er is refused: more than 1 directories"),
+        (TreeLimits { total_bytes: 5, ..TreeLimits::default() }, "larger than 0 MiB in total"),
+        (TreeLimits { depth: 1, ..TreeLimits::default() }, "cannot read deep/er: more than 1 directories"),
         (TreeLimits { path_bytes: 5, ..TreeLimits::default() }, "its path is longer than 5 bytes"),
     ];
     for (limits, part) in cases {

@@ -94,7 +94,7 @@ fn an_addon_is_deleted_when_its_last_job_is_complete_and_no_sooner() {
             .collect::<Vec<_>>()
     };
     let told = overdue(&mut world);
-    assert!(told.len() == 1 && told[0].ends_with("It takes longer than 10 minutes."), "{told:?}");
+    assert!(told.len() == 1 && told[0].ends_with("It is taking longer than 10 minutes."), "{told:?}");
     world.restart_operator();
     assert_eq!(
         overdue(&mut world),

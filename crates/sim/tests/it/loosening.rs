@@ -145,7 +145,7 @@ fn a_policy_of_one_repository_and_the_addon_of_another_in_one_commit_wait_for_an
             fleet.nothing_is_lost(&format!("{url} {order:?}"));
             assert_eq!(fleet.told(POLICIES), "PolicyHeld", "{url} {order:?}");
             let message = fleet.repo(POLICIES).condition("Stalled").unwrap().message.clone();
-            assert!(message.contains("of the ConfigRepo config/add-ons"), "{message}");
+            assert!(message.contains("of ConfigRepo config/add-ons"), "{message}");
             assert_eq!((fleet.told(ADD_ONS).as_str(), fleet.budget()), ("DeletionsHeld", json!("2%")));
             if url == URL {
                 fleet.approve();

@@ -189,7 +189,7 @@ fn a_plan_from_a_report_of_an_earlier_version_says_that_it_knows_no_owners() {
     objects.iter_mut().for_each(|object| drop(object.metadata_mut().remove("managedFields")));
     let warnings = of_report(objects, &repo(), world.now).warnings;
     let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
-    assert!(warning.contains("does not say who owns the fields of 4 objects"), "{warning}");
+    assert!(warning.contains("does not record the field owners of 4 objects"), "{warning}");
 }
 
 /// Returns a hub with a ConfigRepo for each of two paths in a repository, the first of which reports; also returns

@@ -41,7 +41,7 @@ fn a_template_that_cannot_be_rendered_is_reported_and_changes_no_cluster() {
     world.run_for(seconds(60)).unwrap();
     let (reason, message) = progress(&world);
     assert_eq!(reason, "ConfigurationInvalid");
-    assert!(message.contains("opens a variable with {{ and does not close it"), "{message}");
+    assert!(message.contains("unclosed variable"), "{message}");
     let writes = world.take_history();
     let touched =
         writes.iter().find(|w| ["ManagedClusterAddOn", "ManifestWork"].contains(&w.id.kind.as_str()));

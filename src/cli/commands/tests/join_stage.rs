@@ -52,7 +52,7 @@ async fn a_join_waits_until_the_hub_says_that_the_cluster_is_available() {
         (&[Err(404), Ok(0)][..], "cluster c1 has asked to join", "wheelwright accept --clusters c1"),
         (&[Ok(1)][..], "cluster c1 is accepted, and has not joined", "wheelwright accept --clusters c1"),
         (&[Ok(2), Err(503)][..], "cluster c1 has joined, and is not available", "get clusters c1"),
-        (&[Err(403)][..], "cannot read cluster c1 on its hub: no", "ask for the permission"),
+        (&[Err(403)][..], "cannot read cluster c1 on its hub: no", "ask an administrator for it"),
     ] {
         let CommandError { error, hint: found } = waited(answers).await.unwrap_err();
         assert!(error.to_string().starts_with(why), "{error}");

@@ -174,7 +174,7 @@ fn an_application_that_no_cluster_can_run_keeps_what_it_has_and_says_why() {
     let annotation = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
     let live = work(&application(&json!({})));
     for (patch, why) in [
-        (json!({"metadata": {"labels": {PULL_LABEL: null}}}), "it has no label"),
+        (json!({"metadata": {"labels": {PULL_LABEL: null}}}), "it no longer has the label"),
         (annotation(SKIP_RECONCILE_ANNOTATION, Value::Null), "would run it too"),
         (annotation(PULL_CLUSTER_ANNOTATION, Value::Null), "no cluster is named"),
         (annotation(PULL_CLUSTER_ANNOTATION, json!("")), "\"\" does not exist"),
