@@ -223,7 +223,9 @@ impl Hub {
             .await;
     }
 
-    /// Makes Argo CD refresh a repository, as a webhook would.
+    /// Makes Argo CD refresh a repository, as a webhook would. Argo CD 3.5 loses a request that arrives while it
+    /// writes the Application: it puts the response to its own write, which is older, into its cache. The annotation
+    /// stays, so the same request again would change nothing.
     async fn refresh(&self, application: &str) {
         let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
         self.patch("Application", NAMESPACE, application, refresh).await;

@@ -160,6 +160,9 @@ impl ArgoCd {
         command.args(args).env("PATH", format!("{}:{}:{path}", assets().display(), tools.display()));
         command.env("ARGOCD_BINARY_NAME", name).env("KUBECONFIG", self.dir.join(kubeconfig));
         command.env("ARGOCD_FAKE_IN_CLUSTER", "true").env("ARGOCD_GPG_ENABLED", "false");
+        // If a refresh is lost (`Hub::refresh`), Argo CD compares again after this time. The default is longer than the
+        // tests wait.
+        command.env("ARGOCD_RECONCILIATION_TIMEOUT", "10s").env("ARGOCD_RECONCILIATION_JITTER", "0s");
         for (variable, part) in [
             ("ARGOCD_TLS_DATA_PATH", "tls"),
             ("ARGOCD_SSH_DATA_PATH", "ssh"),
