@@ -23,7 +23,8 @@ fn assets() -> &'static Path {
     ASSETS.get_or_init(|| built("tests/argocd/build"))
 }
 
-/// Installs Argo CD's prerequisites on a cluster, with Wheelwright's health checks as in docs/argocd.md.
+/// Installs Argo CD's prerequisites on a cluster, with Wheelwright's health checks and support for charts in
+/// kustomizations as in docs/argocd.md.
 pub(super) async fn install(kubectl: &Kubectl) {
     kubectl.run(&["create", "namespace", NAMESPACE]);
     for kind in ["application", "applicationset", "appproject"] {
@@ -40,8 +41,11 @@ pub(super) async fn install(kubectl: &Kubectl) {
         let directory = assets().join(part);
         kubectl.run(&["apply", "-n", NAMESPACE, "-k", directory.to_str().unwrap()]);
     }
+    let settings = ["patch", "configmap", "argocd-cm", "-n", NAMESPACE];
     let checks = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/argocd/argocd-cm.yaml");
-    kubectl.run(&["patch", "configmap", "argocd-cm", "-n", NAMESPACE, "--patch-file", checks]);
+    kubectl.run(&[&settings[..], &["--patch-file", checks]].concat());
+    let charts = json!({"data": {"kustomize.buildOptions": "--enable-helm"}}).to_string();
+    kubectl.run(&[&settings[..], &["-p", &charts]].concat());
     let key = json!({"stringData": {"server.secretkey": "a key of the tests"}}).to_string();
     kubectl.run(&["patch", "secret", "argocd-secret", "-n", NAMESPACE, "-p", &key]);
     kubectl.run(&["create", "secret", "generic", "argocd-redis", "-n", NAMESPACE, "--from-literal=auth="]);

@@ -1,4 +1,4 @@
-//! ConfigRepos in Observe mode evaluate what Argo CD renders with kustomize and Helm.
+//! ConfigRepos in Observe mode evaluate what Argo CD renders with kustomize, with Helm and with both.
 
 use serde_json::json;
 
@@ -26,6 +26,9 @@ images: [{name: example.com/web, newTag: "2"}]
 configMapGenerator: [{name: settings, literals: [level=info]}]
 labels: [{pairs: {environment: prod}, includeSelectors: true}]
 "#;
+const RELEASE: &str = r#"
+helmCharts: [{name: shop, releaseName: web, namespace: fleet, valuesInline: {image: example.com/web}}]
+"#;
 const TEMPLATE: &str = r#"apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -51,15 +54,20 @@ fn write(repository: &mut Repository, cpu: &str) -> String {
     repository.write("base/kustomization.yaml", "resources: [web.yaml]");
     repository.write("base/web.yaml", BASE);
     repository.write("prod/kustomization.yaml", &OVERLAY.replace("info", cpu));
-    repository.write("shop/Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0, appVersion: \"3\"}");
-    repository.write("shop/values.yaml", &format!("{{replicas: 0, image: example.com/shop, cpu: {cpu}}}"));
-    repository.write("shop/templates/all.yaml", TEMPLATE);
+    repository.write("release/kustomization.yaml", RELEASE);
+    for chart in ["shop", "release/charts/shop"] {
+        let about = "{apiVersion: v2, name: shop, version: 1.0.0, appVersion: \"3\"}";
+        repository.write(&format!("{chart}/Chart.yaml"), about);
+        let values = format!("{{replicas: 0, image: example.com/shop, cpu: {cpu}}}");
+        repository.write(&format!("{chart}/values.yaml"), &values);
+        repository.write(&format!("{chart}/templates/all.yaml"), TEMPLATE);
+    }
     repository.commit(cpu)
 }
 
-/// Waits until Argo CD has applied a commit from both paths and the ConfigRepos report it.
+/// Waits until Argo CD has applied a commit from each path and the ConfigRepos report it.
 async fn judged(hub: &Hub, commit: &str) {
-    for (path, kind) in [("prod", "Kustomize"), ("shop", "Helm")] {
+    for (path, kind) in [("prod", "Kustomize"), ("shop", "Helm"), ("release", "Kustomize")] {
         let app = hub.synced(path, commit).await;
         assert_eq!(app["status"]["sourceType"], kind);
         hub.becomes(path, &format!("the hub matches {} (2 objects)", &commit[..12])).await;
@@ -72,7 +80,7 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     let hub = Hub::start("argo-sources").await;
     let mut repository = hub.repository("sources");
     let first = write(&mut repository, "1000m");
-    for path in ["prod", "shop"] {
+    for path in ["prod", "shop", "release"] {
         hub.follow(path, &repository, "Observe").await;
         let spec = json!({"spec": {"path": path, "defaultNamespace": FLEET}});
         hub.patch("ConfigRepo", helm::NAMESPACE, path, spec).await;
@@ -83,7 +91,7 @@ async fn a_config_repo_judges_what_argo_cd_renders_with_kustomize_and_helm() {
     }
     judged(&hub, &first).await;
     let second = write(&mut repository, "2000m");
-    for path in ["prod", "shop"] {
+    for path in ["prod", "shop", "release"] {
         hub.refresh(path).await;
     }
     judged(&hub, &second).await;
