@@ -140,7 +140,10 @@ async fn proxy() -> (String, Arc<Mutex<Vec<String>>>) {
 }
 
 /// Starts a proxy that speaks TLS, or whose tunnels lead to a server other than the requested one.
-async fn proxy_of(tls: Option<TlsAcceptor>, instead: Option<String>) -> (String, Arc<Mutex<Vec<String>>>) {
+pub(crate) async fn proxy_of(
+    tls: Option<TlsAcceptor>,
+    instead: Option<String>,
+) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://user:p%40ss@{}", listener.local_addr().unwrap());

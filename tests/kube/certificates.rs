@@ -44,7 +44,8 @@ fn write_certificates(dir: &Directory, authority: &Authority) {
     };
     let profile = Profile {
         subject: Subject::new("kube-apiserver", &[]),
-        names: &["127.0.0.1", "localhost", "kubernetes.default.svc"],
+        // The last name is for tests that reach it through a proxy.
+        names: &["127.0.0.1", "localhost", "kubernetes.default.svc", "api.example.com"],
         usage: Usage::Server,
         lifetime: DAY,
     };

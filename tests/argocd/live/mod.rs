@@ -4,6 +4,7 @@
 //! `make neighbors` runs these tests. They are not part of `make test`, because building Argo CD takes twelve
 //! core-minutes.
 
+mod cluster_secrets;
 mod commands;
 mod deletions;
 mod embedded;
@@ -18,6 +19,7 @@ mod sources;
 
 use std::path::{Path, PathBuf};
 
+use api::cluster::v1::ClientConfig;
 use api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -125,13 +127,14 @@ impl Hub {
         let server = embedded(crds::spoke()).await;
         let spoke = client(&server.kubeconfig("admin", &["system:masters"]).unwrap()).await;
         self.spokes.push(server);
-        self.join_with(name, spoke).await;
+        self.join_with(name, spoke, Vec::new()).await;
     }
 
-    /// Joins the caller's cluster.
-    async fn join_with(&self, name: &str, spoke: kube::Client) {
+    /// Joins the caller's cluster, whose agent reports `addresses` of its API server.
+    async fn join_with(&self, name: &str, spoke: kube::Client, addresses: Vec<ClientConfig>) {
         let bootstrap = Kubeconfig::read_from(&self.kubeconfig).unwrap();
-        let options = AgentOptions::new(Bootstrap::Given(Box::new(bootstrap)), spoke, name);
+        let mut options = AgentOptions::new(Bootstrap::Given(Box::new(bootstrap)), spoke, name);
+        options.client_configs = addresses;
         tokio::spawn(agent::run(options, self.stop.clone()));
         accept(&self.client, name).await;
     }
@@ -288,6 +291,7 @@ fn install_operator(cluster: &Cluster) {
         "argocd.enabled=true",
         "argocd.refresh=true",
         "argocd.clusterSecrets=true",
+        "argocd.managedServiceAccount=\"argocd\"",
         "argocd.pullModel=true",
     ] {
         command.args(["--set-json", value]);

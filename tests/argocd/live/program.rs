@@ -63,6 +63,8 @@ pub(super) struct ArgoCd {
     redis: String,
     /// The additional namespace whose Applications it manages.
     teams: Option<&'static str>,
+    /// The proxy to hosts other than this machine.
+    proxy: Option<String>,
     /// Application controller, ApplicationSet controller, repo-server and redis.
     processes: Vec<Running>,
 }
@@ -85,7 +87,7 @@ impl ArgoCd {
         fs::write(dir.join(GENERATOR), in_namespace(generator)).unwrap();
         let [redis, repo_server] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
         let mut argo_cd =
-            Self { dir: dir.to_owned(), repo_server, redis, teams: None, processes: Vec::new() };
+            Self { dir: dir.to_owned(), repo_server, redis, teams: None, proxy: None, processes: Vec::new() };
         argo_cd.start_all();
         argo_cd
     }
@@ -102,6 +104,12 @@ impl ArgoCd {
             [&listen[..], &peers, &["--namespace", NAMESPACE, "--application-namespaces", teams]].concat();
         self.processes.push(self.component("argocd-server", CONTROLLER, &args));
         format!("127.0.0.1:{port}")
+    }
+
+    /// Starts it again behind a proxy.
+    pub(super) fn use_proxy(&mut self, proxy: String) {
+        self.proxy = Some(proxy);
+        self.restart();
     }
 
     /// Returns Argo CD's own command line.
@@ -167,6 +175,7 @@ impl ArgoCd {
         // If a refresh is lost (`Hub::refresh`), Argo CD compares again after this time. The default is longer than the
         // tests wait.
         command.env("ARGOCD_RECONCILIATION_TIMEOUT", "10s").env("ARGOCD_RECONCILIATION_JITTER", "0s");
+        command.envs(self.proxy.iter().map(|proxy| ("HTTPS_PROXY", proxy)));
         for (variable, part) in [
             ("ARGOCD_TLS_DATA_PATH", "tls"),
             ("ARGOCD_SSH_DATA_PATH", "ssh"),
