@@ -6,6 +6,7 @@
 
 mod cluster_secrets;
 mod commands;
+mod crashes;
 mod deletions;
 mod embedded;
 mod fight;
@@ -45,6 +46,8 @@ use crate::wait::eventually;
 const NAMESPACE: &str = "argocd";
 /// The namespace used by the objects in the tests.
 const FLEET: &str = "fleet";
+/// The file with the operator's kubeconfig.
+const OPERATOR: &str = "operator.kubeconfig";
 
 /// A hub with our operator, installed with the chart, and Argo CD.
 struct Hub {
@@ -53,10 +56,11 @@ struct Hub {
     /// The clusters, each with an agent.
     spokes: Vec<Server>,
     stop: CancellationToken,
-    _operator: Running,
+    /// Absent while it is not running.
+    operator: Option<Running>,
     /// The kubeconfig of an administrator.
     kubeconfig: PathBuf,
-    _serves: Serves,
+    serves: Serves,
     // The last field, so that the processes stop before their files are removed.
     dir: Directory,
 }
@@ -64,7 +68,7 @@ struct Hub {
 /// The API server of a hub.
 enum Serves {
     Embedded { _server: Server },
-    Kubernetes { _cluster: Box<Cluster> },
+    Kubernetes { cluster: Box<Cluster> },
 }
 
 impl Hub {
@@ -90,9 +94,9 @@ impl Hub {
             argo_cd,
             spokes: Vec::new(),
             stop: CancellationToken::new(),
-            _operator: operator,
+            operator: Some(operator),
             kubeconfig,
-            _serves: Serves::Embedded { _server: server },
+            serves: Serves::Embedded { _server: server },
             dir,
         }
     }
@@ -104,22 +108,28 @@ impl Hub {
         program::install(&kubectl).await;
         kubectl.run(&["create", "namespace", FLEET]);
         install_operator(&cluster);
-        let kubeconfig = dir.path("operator.kubeconfig");
         let account = account_kubeconfig(&cluster, "wheelwright-operator", helm::NAMESPACE);
-        std::fs::write(&kubeconfig, account).unwrap();
-        let flags = ["--local-repositories"];
-        let operator = start_operator(&kubectl, &kubeconfig, &dir.path(""), free_port(), &flags);
+        std::fs::write(dir.path(OPERATOR), account).unwrap();
+        let operator = run_operator(&kubectl, &dir);
         let argo_cd = ArgoCd::start(&cluster, &dir.path("argo-cd"));
         Self {
             client: cluster.client().await,
             argo_cd,
             spokes: Vec::new(),
             stop: CancellationToken::new(),
-            _operator: operator,
+            operator: Some(operator),
             kubeconfig: cluster.kubeconfig.clone(),
-            _serves: Serves::Kubernetes { _cluster: Box::new(cluster) },
+            serves: Serves::Kubernetes { cluster: Box::new(cluster) },
             dir,
         }
+    }
+
+    /// Ends the operator and Argo CD as `kill -9` does, and starts both again.
+    fn crash(&mut self) {
+        self.operator.take().unwrap().kill_9();
+        self.argo_cd.restart();
+        let Serves::Kubernetes { cluster } = &self.serves else { panic!("the chart is not installed") };
+        self.operator = Some(run_operator(&cluster.kubectl(), &self.dir));
     }
 
     /// Joins a new cluster with our agent.
@@ -152,7 +162,7 @@ impl Hub {
             "ManifestWorkReplicaSet" => "work.open-cluster-management.io/v1alpha1",
             "ManifestWork" => "work.open-cluster-management.io/v1",
             "ManagedCluster" => "cluster.open-cluster-management.io/v1",
-            "Placement" => "cluster.open-cluster-management.io/v1beta1",
+            "Placement" | "PlacementDecision" => "cluster.open-cluster-management.io/v1beta1",
             "ClusterManagementAddOn" | "ManagedClusterAddOn" => "addon.open-cluster-management.io/v1alpha1",
             "ClusterRole" => "rbac.authorization.k8s.io/v1",
             "Deployment" => "apps/v1",
@@ -272,6 +282,11 @@ impl Drop for Hub {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// Starts the operator that the chart has installed.
+fn run_operator(kubectl: &Kubectl, dir: &Directory) -> Running {
+    start_operator(kubectl, &dir.path(OPERATOR), &dir.path(""), free_port(), &["--local-repositories"])
 }
 
 /// Installs the chart with the values from docs/argocd.md.
