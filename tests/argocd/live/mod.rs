@@ -16,6 +16,7 @@ mod health;
 mod observe;
 mod program;
 mod pull;
+mod shared;
 mod sources;
 
 use std::path::{Path, PathBuf};
