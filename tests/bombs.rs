@@ -197,7 +197,7 @@ async fn a_repository_of_a_million_entries_or_references_is_refused_and_one_of_f
     let below = git(&repo, &["mktree"], &files(50_000));
     commit(&repo, &lines(20, |n| format!("040000 tree {below}\td{n:02}\n")));
     let deep = error();
-    assert!(deep.contains("the commit holds more than 50000 files"), "{deep}");
+    assert!(deep.contains("the commit has more than 50000 files"), "{deep}");
 
     let one = commit(&repo, &format!("100644 blob {blob}\ta.yaml\n"));
     let references = |count: usize| lines(count, |n| format!("{one} refs/heads/branch-{n:07}\n"));

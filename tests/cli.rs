@@ -159,7 +159,7 @@ fn people_write(hub: &Cli) {
     let table = hub.run("get works -otable");
     let row = table.lines().nth(1).unwrap().split_whitespace().take(3);
     assert!(table.starts_with("CLUSTER ") && row.eq(["c1", "w", "1"]), "{table}");
-    assert!(hub.run("get works --cluster c2").contains("there is no such ManifestWork"));
+    assert!(hub.run("get works --cluster c2").contains("no ManifestWork found"));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn claim_name() -> String {
 async fn a_work_that_the_hub_lost_is_listed_on_the_cluster(on_spoke: &Cli, spoke: &Server) {
     assert_eq!(
         on_spoke.run("get works --orphans"),
-        "there is no such AppliedManifestWork\n",
+        "no AppliedManifestWork found\n",
         "the hub has the other one"
     );
     let claims: Api<ClusterClaim> = Api::all(spoke.client());
@@ -318,7 +318,7 @@ async fn a_cluster_of_one_hub_is_not_joined_to_another_in_passing(cli: &Cli, dir
     let bootstrap = dir.join("bootstrap");
     let refused = cli.refused(&format!("join --cluster-name c2 --hub-kubeconfig {}", bootstrap.display()));
     assert!(refused.contains("as cluster c2") && refused.contains("--cluster-name c1 again"), "{refused}");
-    assert!(cli.refused("unjoin --cluster-name c2").contains("is that of cluster c1"));
+    assert!(cli.refused("unjoin --cluster-name c2").contains("belongs to cluster c1"));
 
     cli.run(&format!("{line} --namespace second --image-pull-secret registry"));
     let agents: Api<Deployment> = Api::namespaced(spoke.client(), "second");

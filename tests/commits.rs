@@ -87,7 +87,7 @@ async fn a_misspelt_field_is_corrected(kubeconfig: &Path, dir: &Path) {
     assert!(configrepos().contains("SUSPENDED"), "{}", configrepos());
     let shown = status(kubeconfig);
     assert!(
-        shown.contains("suspended (spec.suspend)") && !shown.contains("no operator has answered"),
+        shown.contains("suspended (spec.suspend)") && !shown.contains("no operator has processed"),
         "{shown}"
     );
     kubectl.run(&[&patch[..], &[r#"{"spec": {"suspend": false}}"#]].concat());

@@ -310,7 +310,11 @@ async fn the_roles_of_the_chart_are_enough(dashboard: &Dashboard, viewer: &str, 
     let token = token.split('"').next().unwrap();
     let undo = |token: &str| format!("verb=undo&subject=managed-serviceaccount&token={token}");
     let stale = dashboard.press(on_call, &undo("fleet/aws@before")).await;
-    assert!(stale.status() == "409" && stale.has("its rollout is another one now"), "{}", stale.0);
+    assert!(
+        stale.status() == "409" && stale.has("its rollout has changed since the page was loaded"),
+        "{}",
+        stale.0
+    );
     let refused = dashboard.press(viewer, &undo(token)).await;
     assert!(refused.status() == "403" && refused.has("forbidden"), "{}", refused.0);
     let made = dashboard.press(on_call, &undo(token)).await;

@@ -103,6 +103,6 @@ async fn the_workloads_of_a_cluster_move_by_one_command_and_nothing_moves_withou
     assert!(taints().await.is_empty());
     assert!(cli.run("migrate c2").contains("team/one  moves to c1\n"), "c1 can be chosen again");
     let late = cli.refused("migrate c2 --yes --wait 0");
-    assert!(late.contains("hint: the moves go on without this command"), "{late}");
+    assert!(late.contains("hint: the migration continues without this command"), "{late}");
     stop.cancel();
 }

@@ -59,7 +59,7 @@ fn an_operator_is_not_started_with_a_repository_that_does_not_exist() {
     let output = operator.args(["operator", "--local-repositories", "--repo", "flet"]).output().unwrap();
     let refusal = String::from_utf8(output.stderr).unwrap();
     assert!(
-        !output.status.success() && refusal.starts_with("error: there is no directory flet\nhint: "),
+        !output.status.success() && refusal.starts_with("error: directory flet does not exist\nhint: "),
         "{refusal}"
     );
 }

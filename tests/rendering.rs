@@ -59,7 +59,7 @@ async fn a_rendering_that_kills_the_operator_is_refused_at_last_and_holds_up_nob
         let status = repos.get("slow").await.unwrap().status.unwrap_or_default();
         status.conditions.into_iter().map(|c| format!("{} {}: {}", c.type_, c.reason, c.message))
     };
-    let refused = format!("the process ended {MAX_ENDS} times during it");
+    let refused = format!("the process died {MAX_ENDS} times while computing it");
     eventually("a condition says why", async || {
         conditions().await.any(|text| text.starts_with("Ready RenderFailed") && text.contains(&refused))
     })

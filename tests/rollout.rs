@@ -131,7 +131,7 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     assert!(output.contains("\n  it failed on aws-1: deployments open-cluster-management-"), "{output}");
     let json: Value = serde_json::from_str(&cli.run(&format!("rollout status {ADD_ON} -o json"))).unwrap();
     assert_eq!(json["placements"]["fleet/aws"]["clusters"]["aws-1"]["state"], "Returning");
-    assert!(cli.refused(&format!("rollout undo {ADD_ON}")).contains("no rollout that could be taken back"));
+    assert!(cli.refused(&format!("rollout undo {ADD_ON}")).contains("has no rollout to undo"));
     assert!(cli.refused(&format!("rollout resume {ADD_ON}")).contains(&remedy));
     cli.run(&format!("rollout resume {ADD_ON} --release"));
     assert_eq!(policy(&client, ADD_ON).await.spec.released_revisions.len(), 1);
@@ -165,7 +165,7 @@ async fn a_watch_ends_when_failures_have_stopped_the_rollout_long_before_the_dea
 async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     let dir = tempfile::tempdir().unwrap();
     let (_hub, client, cli) = stopped_hub(dir.path()).await;
-    assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
+    assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("is not waiting for approval"));
     let all: RolloutPolicy = serde_json::from_value(
         json!({"apiVersion": "gitops.wheelwright.dev/v1alpha1", "kind": "RolloutPolicy",
         "metadata": {"name": "all"}, "spec": {"approval": {"mode": "BetweenGroups"}}}),
@@ -196,7 +196,7 @@ async fn a_group_that_waits_for_a_person_is_approved_by_a_command() {
     let output = cli.run(&format!("rollout approve {ADD_ON}"));
     assert!(output.contains("approved: the start of #1 (2 clusters) of fleet/aws\n"), "{output}");
     assert_eq!(policy(&client, "all").await.spec.approved, [token]);
-    assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("waits for no approval"));
+    assert!(cli.refused(&format!("rollout approve {ADD_ON}")).contains("is not waiting for approval"));
 
     // Pausing one add-on does not change the policy for all add-ons, which keeps its record and rules.
     cli.run(&format!("rollout undo {ADD_ON}"));
@@ -235,7 +235,7 @@ async fn the_whole_fleet_is_paused_and_resumed_by_commands() {
         "{output}"
     );
     let refused = cli.refused(&format!("resume {ADD_ON}"));
-    assert!(refused.contains("which is for everything"), "{refused}");
+    assert!(refused.contains("which applies to everything"), "{refused}");
     assert!(refused.contains("wheelwright resume --all"), "{refused}");
     assert!(cli.run("resume --all --dry-run").contains("wheelwright-default is changed (dry run)"));
     assert!(policy(&client, "wheelwright-default").await.spec.paused);

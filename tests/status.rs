@@ -58,7 +58,7 @@ async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_sign
     let newcomer = json!({"metadata": {"name": "newcomer"}, "spec": {"hubAcceptsClient": false}});
     let clusters: Api<ManagedCluster> = Api::all(client.clone());
     clusters.create(&PostParams::default(), &serde_json::from_value(newcomer).unwrap()).await.unwrap();
-    let after = read_to(&mut output, "newcomer: waits to be accepted").await;
+    let after = read_to(&mut output, "newcomer: waiting to be accepted").await;
 
     let renewed = json!({"metadata": {"name": "wheelwright-operator"},
         "spec": {"holderIdentity": "gone", "renewTime": "2026-01-02T03:04:05.000000Z"}});

@@ -164,7 +164,7 @@ async fn a_demo_that_is_to_stay_keeps_what_runs_when_it_fails() {
     let mut terminal = Terminal::start(wheelwright(&demo), 24, 200);
     terminal.wait_for("repository at").await;
     std::fs::remove_dir_all(directory.join("fleet.git")).unwrap();
-    terminal.wait_for("the demo has failed").await;
+    terminal.wait_for("the demo failed").await;
     terminal.wait_for("try, on the hub: wheelwright").await;
     let mut get = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
     get.args(["get", "clusters", "--kubeconfig"]).arg(directory.join("hub.kubeconfig"));

@@ -154,7 +154,7 @@ async fn check(policy: Option<Value>) {
         })
         .await;
         let refused = cli.refused(&format!("rollout undo {name}"));
-        assert!(refused.contains("is done, so no cluster would return"), "{refused}");
+        assert!(refused.contains("is complete, so there is nothing to undo"), "{refused}");
     }
 
     // No cluster serves the kind, so the work does not succeed before its ten-minute deadline.
@@ -183,7 +183,7 @@ async fn check(policy: Option<Value>) {
             status.contains(&format!("{name}  2 of 2 clusters are back on version {version}"))
         })
         .await;
-        assert!(cli.refused(&format!("rollout undo {name}")).contains("no rollout that could be taken back"));
+        assert!(cli.refused(&format!("rollout undo {name}")).contains("has no rollout to undo"));
     }
     for cluster in CLUSTERS {
         eventually("the add-on has completed", async || {

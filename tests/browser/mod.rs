@@ -267,7 +267,7 @@ async fn a_rollout_is_followed_stopped_and_approved_in_a_browser() {
             "metadata": {"name": "new-1"}, "spec": {"hubAcceptsClient": false}});
         kubectl.run_with(&["apply", "-f", "-"], &cluster.to_string());
         page.wait_for_text("3 of 4 available");
-        page.wait_for_text("waits to be accepted");
+        page.wait_for_text("waiting to be accepted");
         rollouts_are_followed_on_their_page(&mut page);
 
         // A person pauses the rollout with the keyboard. The focused button keeps the focus while the page

@@ -89,7 +89,7 @@ fn requests_pass_the_tunnel_of_cluster_proxy_on_real_nodes() {
     tunnel.gets("c2", "ready", "200");
 
     user.run("kubectl delete clustermanagementaddon cluster-proxy --wait=false");
-    user.eventually("wheelwright explain rollout cluster-proxy", "removing it from 2 clusters waits");
+    user.eventually("wheelwright explain rollout cluster-proxy", "its removal from 2 clusters is on hold");
     user.run("wheelwright rollout approve cluster-proxy");
     user.run("kubectl wait clustermanagementaddon/cluster-proxy --for=delete --timeout=60s");
     for cluster in ["c1", "c2"] {

@@ -81,7 +81,8 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     assert_eq!(user.version_on("c2", "logging"), "1");
     user.run("wheelwright taint c1 repair:NoSelect");
     user.eventually(status, "↻ c2 2");
-    let nothing_waits = "canary: the placement has no cluster in such a group, so nothing waits for it";
+    let nothing_waits =
+        "canary: the placement has no cluster in this group, so the rollout does not wait for it";
     user.eventually("wheelwright explain rollout logging", nothing_waits);
     user.run("kubectl --context c1 wait --for=delete namespace/logging --timeout=120s");
     user.run("wheelwright taint c1 repair-");
@@ -114,7 +115,7 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     user.run(&commands("wheelwright rollout approve", "logging"));
     user.both_have("5");
     let answer = user.fails("wheelwright rollout undo logging");
-    assert!(answer.contains("is done, so no cluster would return"), "{answer}");
+    assert!(answer.contains("is complete, so there is nothing to undo"), "{answer}");
 
     user.run("kubectl delete rolloutpolicy everything logging; kubectl label managedcluster c1 canary-");
 }

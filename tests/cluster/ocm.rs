@@ -123,7 +123,7 @@ fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
         "docs/how-to.md",
         &[("registry.example.com/wheelwright:0.1.0", "wheelwright:0.1.0 --git-hosts $GIT")],
     );
-    let nothing_twice = "and decide nothing that this operator decides";
+    let nothing_twice = "but make none of this operator's decisions";
 
     page.opens("wheelwright install --image");
     page.types("wheelwright install --image");

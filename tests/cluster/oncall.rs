@@ -152,7 +152,8 @@ fn status_shows_a_silent_cluster_and_a_stopped_operator_on_real_nodes() {
     user.eventually("wheelwright events", "AvailableUnknown        ManagedCluster c1");
 
     user.run("kubectl -n wheelwright-system scale deployment wheelwright-operator --replicas=0");
-    let stopped = user.eventually("wheelwright status | head -n 2", "nothing goes on until one leads");
+    let stopped =
+        user.eventually("wheelwright status | head -n 2", "nothing is reconciled until an operator leads");
     assert!(stopped.contains("no operator has renewed its lease since 20"), "{stopped}");
 
     user.run("kubectl -n wheelwright-system scale deployment wheelwright-operator --replicas=2");

@@ -144,7 +144,7 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
     user.returns("1");
     for Subject { name, .. } in user.subjects() {
         let answer = user.fails(&format!("wheelwright rollout undo {name}"));
-        assert!(answer.contains("no rollout that could be taken back"), "{answer}");
+        assert!(answer.contains("has no rollout to undo"), "{answer}");
         let answer = user.run(&format!("wheelwright rollout resume {name} --release"));
         assert!(answer.contains("is released"), "{answer}");
     }
@@ -155,7 +155,7 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
         let answer = user.run(&format!("wheelwright pause {name}"));
         assert!(answer.contains(&format!("{name} is paused.")), "{answer}");
         let answer = user.run(&format!("wheelwright rollout undo {name}"));
-        assert!(answer.contains("nothing returns until the pause ends"), "{answer}");
+        assert!(answer.contains("no cluster returns until the pause ends"), "{answer}");
     }
     for Subject { name, .. } in user.subjects() {
         let answer =
@@ -210,7 +210,7 @@ fn rollouts_are_approved_rolled_back_and_frozen_by_policies_on_real_nodes() {
             "waits for the pause by RolloutPolicy ruled",
         );
         let answer = user.run(&format!("wheelwright rollout undo {name}"));
-        assert!(answer.contains("nothing returns until the pause ends"), "{answer}");
+        assert!(answer.contains("no cluster returns until the pause ends"), "{answer}");
     }
     user.begins("3");
     user.policy("ruled", &spec);

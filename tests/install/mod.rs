@@ -427,5 +427,5 @@ async fn an_embedded_hub_runs_its_operator_beside_it() {
     let dir = tempfile::tempdir().unwrap();
     let hub = crate::cli::server(Vec::new()).await;
     let cli = crate::cli::Cli::new(dir.path(), "hub", &hub);
-    assert!(cli.refused("install").contains("run the operator beside it: wheelwright operator"));
+    assert!(cli.refused("install").contains("run the operator next to it: wheelwright operator"));
 }

@@ -48,7 +48,8 @@ async fn start_accounts(hub: &Hub, spoke: &Kubectl, spoke_kubeconfig: &str) -> R
     let definition: Value = serde_saphyr::from_str(&definition).unwrap();
     let on_hub = Kubectl::new(&hub.kubeconfig, hub.dir.path("kubectl-home"));
     on_hub.install([serde_json::from_value(definition).unwrap()].into_iter());
-    spoke.run(&["create", "namespace", ACCOUNTS]);
+    let namespace = ["namespace", ACCOUNTS];
+    eventually("the agent has created the namespace", async || exists(&spoke, &namespace)).await;
     let account = format!("--serviceaccount={ACCOUNTS}:{ACCOUNT}");
     spoke.run(&["create", "clusterrolebinding", ACCOUNT, "--clusterrole=cluster-admin", &account]);
     hub.apply(json!({"apiVersion": "authentication.open-cluster-management.io/v1beta1", "kind": "ManagedServiceAccount",
@@ -86,7 +87,7 @@ async fn renew(hub: &Hub, spoke: &Cluster, token: String) {
     hub.delete("Secret", "c1", ACCOUNT).await;
     new_token(hub, &token).await;
     let reviews: Api<TokenReview> = Api::all(spoke.client().await);
-    let spec = TokenReviewSpec { token: Some(token), ..TokenReviewSpec::default() };
+    let spec = TokenReviewSpec { token, ..TokenReviewSpec::default() };
     let review = TokenReview { spec, ..TokenReview::default() };
     eventually("the cluster rejects the old token", async || {
         let answer = reviews.create(&PostParams::default(), &review).await.unwrap();

@@ -41,7 +41,7 @@ async fn waits(hub: &Hub, name: &str) {
     .await;
     eventually(&format!("the removal of {name} waits for a person"), async || {
         let add_on = hub.get("ClusterManagementAddOn", "", name).await;
-        add_on["status"].to_string().contains("removing it from 2 clusters waits")
+        add_on["status"].to_string().contains("its removal from 2 clusters is on hold")
     })
     .await;
     assert_eq!(on_clusters(hub, name).await, 2, "the clusters keep {name}");

@@ -74,6 +74,12 @@ async fn application_sets_of_both_generators_follow_a_placement() {
     let mut placement = shown("Placement", "/spec");
     placement["metadata"]["annotations"]["gitops.wheelwright.dev/refresh-application-sets"] = json!("shop");
     hub.apply(placement).await;
+    // A set that finds no decision looks again after three minutes.
+    eventually("the placement is decided", async || {
+        let decision = hub.get("ClusterDecision", NAMESPACE, "shop").await;
+        decision["status"]["decisions"].as_array().is_some_and(|all| all.len() == 2)
+    })
+    .await;
     let repository = url(&repository.path);
     // The operator refreshes the first one, which does not poll within this test.
     hub.apply(application_set(BY_CLUSTER_DECISION, &repository, 3600)).await;
