@@ -271,7 +271,7 @@ async fn an_agent_whose_renewal_nobody_approves_renews_its_lease_and_applies_wor
     eventually("the hub shows that the renewal waits", async || {
         let cluster = clusters.get("c1").await.unwrap();
         let rotated = cluster.condition("ClusterCertificateRotated").cloned();
-        rotated.is_some_and(|one| one.is_false() && one.message.contains("has to be approved"))
+        rotated.is_some_and(|one| one.is_false() && one.message.contains("approve and sign"))
     })
     .await;
     assert_eq!((waiting().await, identity().await), (renewal, held), "the renewal still waits");
