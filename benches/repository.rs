@@ -29,7 +29,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Cluster;
 use object::tree::FileTree;
 use object::{Gvk, Object, RenderedObject};
-use render::{RandomValues, RenderMemo, render_again};
+use render::{Parameters, RenderMemo, render_again};
 use serde_json::{Value, json};
 
 /// Number of namespaces that the overlays share.
@@ -160,7 +160,7 @@ fn rendered(tree: &FileTree, memo: &mut RenderMemo) -> (Vec<std::sync::Arc<Rende
         spent.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e9
     };
     let begin = used();
-    let rendered = render_again(tree, "", &RandomValues::default(), memo, &|| false).unwrap();
+    let rendered = render_again(tree, "", &Parameters::default(), memo, &|| false).unwrap();
     (rendered.objects, used() - begin)
 }
 

@@ -49,7 +49,7 @@ async fn start_accounts(hub: &Hub, spoke: &Kubectl, spoke_kubeconfig: &str) -> R
     let on_hub = Kubectl::new(&hub.kubeconfig, hub.dir.path("kubectl-home"));
     on_hub.install([serde_json::from_value(definition).unwrap()].into_iter());
     let namespace = ["namespace", ACCOUNTS];
-    eventually("the agent has created the namespace", async || exists(&spoke, &namespace)).await;
+    eventually("the agent has created the namespace", async || exists(spoke, &namespace)).await;
     let account = format!("--serviceaccount={ACCOUNTS}:{ACCOUNT}");
     spoke.run(&["create", "clusterrolebinding", ACCOUNT, "--clusterrole=cluster-admin", &account]);
     hub.apply(json!({"apiVersion": "authentication.open-cluster-management.io/v1beta1", "kind": "ManagedServiceAccount",
