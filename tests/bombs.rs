@@ -145,7 +145,7 @@ fn a_chart_that_never_ends_or_multiplies_texts_is_refused_by_its_entry() {
     let doubled = r#"{{ $s := repeat 30000000 "a" }}{{ range until 100 }}{{ $_ := upper $s }}{{ end }}"#;
     let refused = refusal_of(doubled, 1);
     assert!(refused.starts_with("error: charts/web/templates/a.yaml:1: "), "{refused}");
-    assert!(refused.contains(": the templates make more than 1342"), "{refused}");
+    assert!(refused.contains(": the templates' output exceeds 1342"), "{refused}");
     // Each chart stays within its limits, but all together exceed them.
     let slow = "{{ range until 3000 }}{{ range until 500 }}{{ $x := . }}{{ end }}{{ end }}";
     let refused = refusal_of(slow, 40);
