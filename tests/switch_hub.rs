@@ -95,7 +95,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
     assert!(on_spoke.run(&format!("switch-hub {}", bootstrap("first-bootstrap"))).contains("already"));
     std::fs::write(dir.path().join("renewed"), on_first.run("get token --output kubeconfig")).unwrap();
     let renewed = on_spoke.run(&format!("switch-hub {}", bootstrap("renewed")));
-    assert!(renewed.contains("its hub stays") && !renewed.contains("delete managedcluster"), "{renewed}");
+    assert!(renewed.contains("its hub is still") && !renewed.contains("delete managedcluster"), "{renewed}");
     for (name, user, why) in [
         ("nobody", json!({}), "cannot join a cluster"),
         ("plugin", json!({"exec": {"apiVersion": "v1", "command": "x"}}), "runs a plugin"),

@@ -97,7 +97,7 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     user.releases_to_canaries("4", "unready", "10s");
     user.canary_has("4");
     let answer = user.run(&commands("wheelwright rollout undo", "logging"));
-    assert!(answer.contains("is released"), "{answer}");
+    assert!(answer.contains("is no longer quarantined"), "{answer}");
     user.canary_has("4");
     let rules = objects("name: everything").replace("0 18 * * fri", "0 0 * * *").replace("62h", "25h");
     user.apply(&rules);

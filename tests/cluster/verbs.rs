@@ -146,7 +146,7 @@ fn rollouts_are_undone_and_paused_without_a_policy_on_real_nodes() {
         let answer = user.fails(&format!("wheelwright rollout undo {name}"));
         assert!(answer.contains("has no rollout to undo"), "{answer}");
         let answer = user.run(&format!("wheelwright rollout resume {name} --release"));
-        assert!(answer.contains("is released"), "{answer}");
+        assert!(answer.contains("is no longer quarantined"), "{answer}");
     }
     user.begins("2");
 
