@@ -344,6 +344,12 @@ async fn the_example_repository_needs_no_permission_that_the_operator_lacks() {
         let apply = ["apply", "--server-side", "--dry-run=server", &operator, "-f", "-"];
         kubectl.run_with(&apply, &String::from_utf8(rendered.stdout).unwrap());
     }
+    // A commit may remove what a repository holds.
+    for kind in
+        ["placements", "clustermanagementaddons", "manifestworkreplicasets", "rolloutpolicies", "configrepos"]
+    {
+        assert_eq!(kubectl.run(&["auth", "can-i", "delete", kind, &operator]).trim(), "yes", "{kind}");
+    }
     let bind = ["auth", "can-i", "bind", "clusterroles/managed-serviceaccount-addon-agent"];
     assert_eq!(kubectl.run(&[&bind[..], &[&operator]].concat()).trim(), "yes");
 }
