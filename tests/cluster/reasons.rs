@@ -23,7 +23,7 @@ fn the_reason_of_a_pod_is_named_where_people_look_on_real_nodes() {
     user.eventually("wheelwright explain rollout reasons", "exit code 3");
     user.eventually(
         "kubectl get events -A --field-selector reason=ClusterFailing,involvedObject.name=reasons",
-        "CrashLoopBackOff",
+        "exit code 3",
     );
 
     user.addon("4", "serve");

@@ -58,7 +58,7 @@ pub(super) async fn to_end(args: &Args, plan: &MigrationPlan, ui: &mut Ui) -> Re
         return Err(CommandError::hinted(anyhow!("stopped while {}", left.join("; ")), hint));
     }
     if args.output == Output::Text {
-        ui.line(format!("cluster {} is migrated", plan.cluster))?;
+        ui.line(format!("every move off cluster {} is complete", plan.cluster))?;
     }
     Ok(())
 }
