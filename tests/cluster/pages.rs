@@ -128,16 +128,10 @@ fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
     let mut page = Reader::new(
         &user,
         "docs/how-to.md",
-        &[
-            (
-                "url: https://git.example.com/team-a/fleet.git",
-                "url: https://$GIT/tenant.git, secretRef: {name: authority}",
-            ),
-            (
-                "wheelwright clusterset bind aws",
-                "wheelwright create clusterset aws; wheelwright clusterset bind aws",
-            ),
-        ],
+        &[(
+            "url: https://git.example.com/team-a/fleet.git",
+            "url: https://$GIT/tenant.git, secretRef: {name: authority}",
+        )],
     );
     user.write("fleet/kustomization.yaml", "namespace: team-a\nresources: [placement.yaml]\n");
     user.write("fleet/placement.yaml", &PLACEMENT.replace("COUNT", "1"));
