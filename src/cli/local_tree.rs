@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, anyhow};
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::CommandError;
-use crate::pki;
 use crate::shell::now;
 use object::tree::FileTree;
 use object::{Key, Seed};
@@ -35,7 +35,7 @@ fn seed() -> Seed {
     static SEED: OnceLock<Seed> = OnceLock::new();
     *SEED.get_or_init(|| {
         let mut bytes = [0; 32];
-        pki::fill_random(&mut bytes).expect("every supported system has a source of randomness");
+        SystemRandom::new().fill(&mut bytes).expect("every supported system has a source of randomness");
         Seed { bytes, time: now() }
     })
 }
