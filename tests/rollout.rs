@@ -106,8 +106,7 @@ async fn a_rollout_is_paused_resumed_and_taken_back_by_commands() {
     assert_eq!(held, rules, "nothing else changes");
     let output = status();
     assert!(
-        output
-            .contains("nothing starts: waits for the pause by RolloutPolicy managed-serviceaccount to end\n"),
+        output.contains(" is on hold: waits for the pause by RolloutPolicy managed-serviceaccount to end\n"),
         "{output}"
     );
     assert!(output.contains(&format!("\n  wheelwright rollout resume {ADD_ON}\n")), "{output}");
@@ -237,7 +236,9 @@ async fn the_whole_fleet_is_paused_and_resumed_by_commands() {
     let refused = cli.refused(&format!("resume {ADD_ON}"));
     assert!(refused.contains("which applies to everything"), "{refused}");
     assert!(refused.contains("wheelwright resume --all"), "{refused}");
-    assert!(cli.run("resume --all --dry-run").contains("wheelwright-default is changed (dry run)"));
+    assert!(
+        cli.run("resume --all --dry-run").contains("updated RolloutPolicy wheelwright-default (dry run)")
+    );
     assert!(policy(&client, "wheelwright-default").await.spec.paused);
     for (command, paused) in [("resume", Value::Null), ("pause", true.into())] {
         let list: Value = serde_json::from_str(&cli.run(&format!("{command} --all -o json"))).unwrap();

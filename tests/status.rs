@@ -76,7 +76,7 @@ async fn a_watched_fleet_is_printed_again_when_it_changes_and_ends_with_the_sign
     assert!(rest.contains("managed-serviceaccount  0 of 3 clusters done"), "the page is whole: {rest}");
     let all = before + &after + &dead + &rest;
     assert!(!all.contains('\u{1b}'), "no code of a terminal stands in a file: {all}");
-    assert_eq!(all.matches("newcomer: waits").count(), 2, "a page without a change is not printed: {all}");
+    assert_eq!(all.matches("newcomer: waiting").count(), 2, "a page without a change is not printed: {all}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
