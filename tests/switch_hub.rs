@@ -119,7 +119,7 @@ async fn a_cluster_is_handed_over_to_another_hub_with_its_objects() {
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{told}{asked}");
     assert!(asked.contains("On the new hub run: wheelwright accept --clusters c1"), "{asked}");
-    let url = format!(" to {}\n", second_server.url);
+    let url = format!(" to {}", second_server.url);
     assert!(
         told.starts_with("Switched cluster c1 from hub ")
             && told.contains(&url)
