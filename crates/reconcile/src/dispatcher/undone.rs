@@ -76,18 +76,10 @@ impl WrittenContent {
             if let Some(object) = object {
                 hash_fields(&object.0, &mut hasher);
             }
-            all.add(Self(Some(hasher.finish())));
+            hasher.write_u64(all.0.unwrap_or_default());
+            all.0 = Some(hasher.finish());
         }
         all
-    }
-
-    /// Appends the hash of further writes.
-    fn add(&mut self, Self(next): Self) {
-        let Some(next) = next else { return };
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u64(self.0.unwrap_or_default());
-        hasher.write_u64(next);
-        self.0 = Some(hasher.finish());
     }
 }
 
@@ -123,18 +115,15 @@ impl LastWrites {
         began: Timestamp,
         now: Timestamp,
     ) -> Option<Failure> {
-        for last in [&mut self.plans, &mut self.statuses] {
-            if last.get(key).is_some_and(|last| began > later(last.until, REPETITION)) {
-                last.remove(key);
-            }
-        }
-        let (last, content) = self.slot(written);
+        let (by_key, content) = self.slot(written);
         if *content == WrittenContent::default() {
             return None;
         }
-        let repeated = last.get(key).filter(|last| last.content == *content);
+        // Older writes can no longer be repeated.
+        by_key.retain(|_, last| began <= later(last.until, REPETITION));
+        let repeated = by_key.get(key).filter(|last| last.content == *content);
         let repetitions = repeated.map_or(0, |last| last.repetitions.saturating_add(1));
-        last.insert(key.clone(), LastWrite { content: content.clone(), until: now, repetitions });
+        by_key.insert(key.clone(), LastWrite { content: content.clone(), until: now, repetitions });
         (repetitions > TOLERATED).then(failure)
     }
 
