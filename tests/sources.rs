@@ -332,6 +332,28 @@ async fn a_repository_that_waits_for_a_time_ends_the_command_with_the_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_waits_for_health_says_so_before_it_ends() {
+    let hub = Hub::start().await;
+    let url = hub.repository("a");
+    let _operator = hub.operator(&url);
+    eventually("the first commit is applied", async || hub.exists("a").await).await;
+    let repos: Api<ConfigRepo> = Api::namespaced(hub.server.client(), NAMESPACE);
+    let limit = json!({"spec": {"healthTimeout": "3s"}});
+    repos.patch("a", &PatchParams::default(), &Patch::Merge(limit)).await.unwrap();
+    // No controller of this hub runs pods.
+    let labels = json!({"app": "web"});
+    let pod =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": pod});
+    let metadata = json!({"name": "web", "namespace": "default"});
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec});
+    commit_file(Path::new(&url), "web.yaml", &web.to_string());
+    let printed = reconcile(&hub, "2m");
+    let waits = printed.find("\nWaitingForHealth: ").unwrap_or_else(|| panic!("{printed}"));
+    assert!(printed[waits..].contains("is not ready: HealthTimeout: "), "{printed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_file_that_was_taken_back_needs_an_approval_at_most() {
     let hub = Hub::start().await;
     let (dir, path) = (hub.dir.path(), hub.repository("a"));

@@ -32,9 +32,6 @@ const REWATCH: Duration = Duration::from_millis(100);
 /// The reasons for a commit to wait until a time, which is in the message.
 const TIMED: [&str; 3] = [DELETIONS_HELD, FROZEN, OUTSIDE_APPLY_WINDOWS];
 
-/// The reason and the message of a ConfigRepo without a condition Ready.
-const UNREAD: (&str, &str) = ("Unknown", "no operator has read it yet");
-
 /// Fetch a repository now, and wait until its commit is applied, is rejected, or waits for a person or a time.
 ///
 /// If the commit waits, for example for the end of a freeze, the command prints what it waits for and until
@@ -103,7 +100,7 @@ async fn answer(
     let fields = WatchParams::default().fields(&format!("metadata.name={}", repo.name()));
     let name = repo.name().to_owned();
     let failed = || failed(format!("watch ConfigRepo {name}"));
-    let mut printed = ready_of(repo);
+    let mut printed = String::new();
     while !is_settled(repo, asked) {
         let version = repo.metadata.resource_version.clone().unwrap_or_default();
         let mut events = repos.watch(&fields, &version).await.map_err(failed())?.boxed();
@@ -123,7 +120,10 @@ async fn answer(
             if is_settled(repo, asked) {
                 return Ok(());
             }
-            let state = ready_of(repo);
+            // Before, the state is the state of an earlier fetch.
+            let state =
+                repo.status.as_ref().filter(|status| status.last_handled_reconcile_at == asked).map(ready);
+            let state = state.map(|(reason, message)| format!("{reason}: {message}")).unwrap_or_default();
             if state != printed {
                 ui.line(&state)?;
                 printed = state;
@@ -135,17 +135,10 @@ async fn answer(
     Ok(())
 }
 
-/// Returns the condition Ready as a line.
-fn ready_of(repo: &ConfigRepo) -> String {
-    let status = repo.status.as_ref();
-    let (reason, message) = status.map_or(UNREAD, ready);
-    format!("{reason}: {message}")
-}
-
 /// Returns the reason and the message of the condition Ready.
 fn ready(status: &ConfigRepoStatus) -> (&str, &str) {
     let ready = find_condition(&status.conditions, READY);
-    ready.map_or(UNREAD, |ready| (&ready.reason, &ready.message))
+    ready.map_or(("Unknown", "no operator has read it yet"), |ready| (&ready.reason, &ready.message))
 }
 
 /// Prints the result.
