@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use anyhow::{Context as _, anyhow};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -30,27 +29,31 @@ pub(crate) struct Local {
     pub(crate) drawn: Vec<Key>,
 }
 
-/// Returns the seed of this process.
-fn seed() -> Seed {
-    static SEED: OnceLock<Seed> = OnceLock::new();
-    *SEED.get_or_init(|| {
-        let mut bytes = [0; 32];
-        SystemRandom::new().fill(&mut bytes).expect("every supported system has a source of randomness");
-        Seed { bytes, time: now() }
-    })
+/// Draws the seed of the random values of a command. As with Helm, each run has its own, so that nobody else knows
+/// the values.
+///
+/// # Errors
+/// Fails if the system has no randomness.
+pub(crate) fn draw_seed() -> Result<Seed, CommandError> {
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow!("the system has no random numbers"))?;
+    Ok(Seed { bytes, time: now() })
 }
 
-/// Renders an overlay of a tree. Random values of charts are drawn for this process, as with Helm, so that nobody
-/// else knows them. Also returns the releases that draw some.
-pub(crate) fn render_tree(tree: &FileTree, overlay: &str) -> (Result<Rendered, RenderError>, Vec<Key>) {
-    let random = RandomValues { seed: Some(seed()), ..RandomValues::default() };
+/// Renders an overlay of a tree. Also returns the Helm releases that draw random values.
+pub(crate) fn render_tree(
+    tree: &FileTree,
+    overlay: &str,
+    seed: Seed,
+) -> (Result<Rendered, RenderError>, Vec<Key>) {
+    let random = RandomValues { seed: Some(seed), ..RandomValues::default() };
     let mut parameters = Parameters { random, ..Parameters::default() };
     loop {
         let result = render_again(tree, overlay, &parameters, &mut RenderMemo::default(), &|| false);
         match &result {
             Err(error) if !error.undrawn.is_empty() => {
                 let undrawn = error.undrawn.iter().cloned();
-                parameters.random.since.extend(undrawn.map(|release| (release, seed().time)));
+                parameters.random.since.extend(undrawn.map(|release| (release, seed.time)));
             }
             _ => return (result, parameters.random.since.into_keys().collect()),
         }
@@ -65,7 +68,7 @@ pub(crate) fn render_tree(tree: &FileTree, overlay: &str) -> (Result<Rendered, R
 ///
 /// # Errors
 /// The directory cannot be read.
-pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
+pub(crate) fn render_directory(dir: &Path, seed: Seed) -> Result<Local, CommandError> {
     let dir = dir.canonicalize().with_context(|| format!("cannot read {}", dir.display()))?;
     if !dir.is_dir() {
         return Err(CommandError::hinted(
@@ -81,7 +84,7 @@ pub(crate) fn render_directory(dir: &Path) -> Result<Local, CommandError> {
         read_tree(&base, "", &mut tree, &mut Read::default())?;
         let overlay =
             dir.strip_prefix(&base).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let (mut result, drawn) = render_tree(&tree, &overlay);
+        let (mut result, drawn) = render_tree(&tree, &overlay, seed);
         let leaves = result.as_ref().is_err_and(|error| error.reason == Reason::OutsideRepository);
         match base.parent() {
             Some(parent) if leaves && base != highest => base = parent.to_path_buf(),
@@ -181,12 +184,12 @@ mod tests {
         write("base/map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}\n");
         write("overlay/kustomization.yaml", "resources: [../base]\n");
         let overlay = above.path().join("overlay").canonicalize().unwrap();
-        let local = render_directory(&overlay).unwrap();
+        let local = render_directory(&overlay, Seed::PLACEHOLDER).unwrap();
         assert_eq!(local.base, overlay);
         let error = local.result.err().unwrap();
         assert_eq!((error.reason, error.hint.as_deref()), (Reason::OutsideRepository, Some(OUTSIDE)));
 
         std::fs::create_dir(above.path().join(".git")).unwrap();
-        assert_eq!(render_directory(&overlay).unwrap().result.unwrap().objects.len(), 1);
+        assert_eq!(render_directory(&overlay, Seed::PLACEHOLDER).unwrap().result.unwrap().objects.len(), 1);
     }
 }

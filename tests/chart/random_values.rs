@@ -175,12 +175,18 @@ fn shape((certificate, key): &(Certificate, String)) -> Vec<String> {
     shape
 }
 
-#[test]
-fn certificates_have_the_shape_that_helm_gives_them() {
+/// Writes a chart with one template.
+fn chart_of(template: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("templates")).unwrap();
     std::fs::write(dir.path().join("Chart.yaml"), CHART).unwrap();
-    std::fs::write(dir.path().join("templates/c.yaml"), CERTIFICATES).unwrap();
+    std::fs::write(dir.path().join("templates/a.yaml"), template).unwrap();
+    dir
+}
+
+#[test]
+fn certificates_have_the_shape_that_helm_gives_them() {
+    let dir = chart_of(CERTIFICATES);
     let printed = |command: &mut Command| {
         let output = command.env("HOME", dir.path()).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -209,11 +215,8 @@ fn certificates_have_the_shape_that_helm_gives_them() {
 
 #[test]
 fn rendered_random_values_differ_from_run_to_run() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("templates")).unwrap();
-    std::fs::write(dir.path().join("Chart.yaml"), CHART).unwrap();
-    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: {{ randAlphaNum 20 }}}\n";
-    std::fs::write(dir.path().join("templates/a.yaml"), template).unwrap();
+    let dir =
+        chart_of("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: {{ randAlphaNum 20 }}}\n");
     let printed = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wheelwright"));
         let output = command.arg("render").arg(dir.path()).output().unwrap();

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::checkout::{HEAD, RepositoryArgs};
-use crate::cli::local_tree::{Local, render_directory, render_tree, with_local_paths};
+use crate::cli::local_tree::{Local, draw_seed, render_directory, render_tree, with_local_paths};
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use object::{Key, Object};
+use object::{Key, Object, Seed};
 use render::{Closure, RenderError, Rendered};
 
 /// Editors and `git` change several files at once; changes within this time are rendered together.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
     if args.watch {
         return watch(args, ui);
     }
-    match rendered(args, ui)? {
+    match rendered(args, draw_seed()?, ui)? {
         (Ok(rendered), _) => {
             print(args, &rendered, ui)?;
             Ok(ExitCode::SUCCESS)
@@ -79,15 +79,16 @@ pub(crate) fn run(args: &Args, ui: &mut Ui) -> CommandResult {
 /// Renders the overlay, and prints a note about random values. Also returns the directory if it is local.
 fn rendered(
     args: &Args,
+    seed: Seed,
     ui: &mut Ui,
 ) -> Result<(Result<Rendered, RenderError>, Option<PathBuf>), CommandError> {
     let (result, drawn, base) = if args.revision.is_none() && args.repository.repo.is_none() {
-        let Local { base, result, drawn } = render_directory(&args.dir)?;
+        let Local { base, result, drawn } = render_directory(&args.dir, seed)?;
         (result.map_err(|error| with_local_paths(error, &base)), drawn, Some(base))
     } else {
         let repository = args.repository.open()?;
         let checkout = repository.checkout(args.revision.as_deref().unwrap_or(HEAD))?;
-        let (result, drawn) = render_tree(&checkout.tree, &args.dir.to_string_lossy());
+        let (result, drawn) = render_tree(&checkout.tree, &args.dir.to_string_lossy(), seed);
         (result, drawn, None)
     };
     if result.is_ok() && !drawn.is_empty() {
@@ -141,11 +142,12 @@ fn refuse(args: &Args, error: &RenderError, ui: &mut Ui) -> CommandResult {
 }
 
 fn watch(args: &Args, ui: &mut Ui) -> CommandResult {
+    let seed = draw_seed()?;
     let mut last = None;
     let mut is_first = true;
     let mut watched: Option<(PathBuf, RecommendedWatcher, Receiver<()>)> = None;
     loop {
-        let (result, base) = rendered(args, ui)?;
+        let (result, base) = rendered(args, seed, ui)?;
         let base = base.unwrap_or_else(|| args.dir.clone());
         if watched.as_ref().is_none_or(|(watched, ..)| *watched != base) {
             let (watcher, changes) = changes_below(&base)?;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use ring::rand::{SecureRandom as _, SystemRandom};
 
+use crate::cli::local_tree::draw_seed;
 use crate::cli::output::Ui;
 use crate::cli::{CommandError, CommandResult};
-use crate::shell::now;
 use chart::{Fresh, Hooks, KUBE_VERSION, MAX_BYTES, Request, Tree, Values, Work};
+use object::Seed;
 
 /// The maximum directory depth of a chart. It stops symlink cycles.
 const MAX_DEPTH: usize = 32;
@@ -54,8 +54,7 @@ pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandRes
         Ok::<_, anyhow::Error>(Values { file: path.display().to_string(), text })
     });
     let values = values.collect::<Result<Vec<_>, _>>()?;
-    let mut seed = [0; 32];
-    SystemRandom::new().fill(&mut seed).map_err(|_| anyhow!("the system has no random numbers"))?;
+    let Seed { bytes: seed, time: now } = draw_seed()?;
     let rendered = chart::render(&Request {
         files: &files,
         values: &values,
@@ -66,7 +65,7 @@ pub(super) fn run(args: &ChartArgs, directory: &Path, ui: &mut Ui) -> CommandRes
         api_versions: &args.api_versions,
         include_crds: args.include_crds,
         hooks: Hooks::All,
-        fresh: Some(Fresh { seed, now: now() }),
+        fresh: Some(Fresh { seed, now }),
         limits: Work::MAX,
     });
     let rendered = rendered.map_err(|error| refused(directory, error))?;
