@@ -11,14 +11,12 @@ pub(super) fn follows(repo: &ConfigRepo, url: &str, branch: &str) -> bool {
 /// because another port may belong to another server. So must the user of SSH, because a path may be relative to the
 /// user. The user of HTTP is only a credential.
 pub fn is_same_repository(one: &str, other: &str) -> bool {
-    let server = |url| {
-        let (protocol, authority, _) = parts(url);
-        let is_http = matches!(protocol, "http" | "https");
-        let host = authority.rsplit_once('@').filter(|_| is_http).map_or(authority, |(_, host)| host);
-        (protocol, host)
+    let [(protocol, server, _), (other_protocol, other_server, _)] = [one, other].map(parts);
+    let is_one_server = match protocol {
+        _ if protocol != other_protocol => true,
+        "http" | "https" => without_user(server).eq_ignore_ascii_case(without_user(other_server)),
+        _ => server.eq_ignore_ascii_case(other_server),
     };
-    let ((protocol, one_server), (other_protocol, other_server)) = (server(one), server(other));
-    let is_one_server = protocol != other_protocol || one_server.eq_ignore_ascii_case(other_server);
     is_one_server && place(one) == place(other)
 }
 
@@ -43,11 +41,16 @@ fn parts(url: &str) -> (&str, &str, &str) {
 /// Returns the host and path of a URL. Protocol, user and port may differ for the same repository.
 fn place(url: &str) -> (String, &str) {
     let (_, authority, path) = parts(url);
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = without_user(authority);
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let host = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |(host, _)| host);
     let path = path.trim_matches('/');
     (host.to_ascii_lowercase(), path.strip_suffix(".git").unwrap_or(path))
+}
+
+/// Returns the host and port of an authority.
+fn without_user(authority: &str) -> &str {
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
 #[cfg(test)]

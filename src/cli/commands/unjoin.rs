@@ -7,6 +7,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 
 use super::join::cluster_role;
 use crate::cli::connect::CLUSTER_KUBECONFIG;
+use crate::cli::installation::HELM_RELEASE;
 use crate::cli::output::Ui;
 use crate::cli::runtime::block_on;
 use crate::cli::writer::{WriteArgs, find, list};
@@ -17,9 +18,6 @@ use api::work::v1::AppliedManifestWork;
 use controllers::agent_identity::{AgentIdentity, claim_name};
 use engine::plural::counted;
 use object::{Key, Metadata as _};
-
-/// The annotation in which Helm records the release of an object.
-const HELM_RELEASE: &str = "meta.helm.sh/release-name";
 
 /// Remove the agent from a cluster.
 ///

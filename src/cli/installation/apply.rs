@@ -12,6 +12,9 @@ use crate::cli::{CommandError, objects};
 use api::names::{CLI, GITOPS_GROUP};
 use engine::installation::{MANAGED_BY, keep_conversion};
 
+/// The annotation in which Helm records the release of an object.
+pub(in crate::cli) const HELM_RELEASE: &str = "meta.helm.sh/release-name";
+
 /// The result of applying or deleting an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum ApplyResult {
@@ -101,7 +104,7 @@ impl Installer {
         match found.label(MANAGED_BY) {
             Some("Helm") => {
                 let annotation = |name| found.annotations().get(name).map_or("", |value| *value).to_owned();
-                let release = annotation("meta.helm.sh/release-name");
+                let release = annotation(HELM_RELEASE);
                 let namespace = annotation("meta.helm.sh/release-namespace");
                 let error = anyhow!("{name} belongs to the helm release {release}");
                 let hint =

@@ -246,13 +246,13 @@ impl Table {
             c.observedGeneration == object.metadata.generation)";
         let work_set = Row::new([
             in_progress(format!("!({})", has_condition(seen)), not_seen),
-            failed(has_condition(&is("Stalled", "True")), |o| condition_words(o, "Stalled")),
-            in_progress(has_condition(&is("Reconciling", "True")), |o| condition_words(o, "Reconciling")),
+            stalled(),
+            reconciling(),
         ]);
         let custom = Row::new([
             in_progress(stale.into(), not_seen),
-            failed(has_condition(&is("Stalled", "True")), |o| condition_words(o, "Stalled")),
-            in_progress(has_condition(&is("Reconciling", "True")), |o| condition_words(o, "Reconciling")),
+            stalled(),
+            reconciling(),
             in_progress(has_condition("c.type == 'Ready' && c.status != 'True'"), |o| {
                 condition_words(o, "Ready")
             }),
@@ -287,6 +287,16 @@ fn not_observed() -> Check {
     let observed = "has(object.status) && has(object.status.observedGeneration) && \
         object.status.observedGeneration >= object.metadata.generation";
     in_progress(format!("!({observed})"), not_seen)
+}
+
+/// Failed while the condition `Stalled` of kstatus is true.
+fn stalled() -> Check {
+    failed(has_condition(&is("Stalled", "True")), |o| condition_words(o, "Stalled"))
+}
+
+/// In progress while the condition `Reconciling` of kstatus is true.
+fn reconciling() -> Check {
+    in_progress(has_condition(&is("Reconciling", "True")), |o| condition_words(o, "Reconciling"))
 }
 
 /// In progress until a condition is true.

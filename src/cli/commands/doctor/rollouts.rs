@@ -26,7 +26,7 @@ fn of(overview: &Overview) -> Vec<Finding> {
     let workloads = overview.workloads();
     let failed: Vec<Finding> = workloads.filter_map(failure).collect();
     if failed.is_empty() {
-        vec![Finding::good(CHECK, "no rollout has failed, and every cluster that is done works")]
+        vec![Finding::good(CHECK, "no rollout has failed, and all completed rollouts are healthy")]
     } else {
         failed
     }
@@ -58,8 +58,8 @@ fn approvals(overview: &Overview) -> Vec<Finding> {
 /// its rollout has ended. It is a warning if all failed clusters have returned to the previous revision.
 fn failure(summary: &WorkloadSummary) -> Option<Finding> {
     let first = summary.first_troubled();
-    let broken = summary.failed + summary.warned + summary.broken;
-    let troubled = broken + summary.returning + summary.returned + summary.quarantined;
+    let failing = summary.failed + summary.warned + summary.broken;
+    let troubled = failing + summary.returning + summary.returned + summary.quarantined;
     if troubled == 0 {
         return None;
     }
@@ -67,7 +67,7 @@ fn failure(summary: &WorkloadSummary) -> Option<Finding> {
     let cause = first.map(|first| format!("; {}: {}", first.name, first.message)).unwrap_or_default();
     let message = format!("{}: {}{hold}{cause}", summary.name, summary.progress());
     let advice = format!("wheelwright rollout status {}", summary.name);
-    Some(match broken {
+    Some(match failing {
         0 => Finding::warning(CHECK, message, advice),
         _ => Finding::bad(CHECK, message, advice),
     })

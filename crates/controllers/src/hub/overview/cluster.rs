@@ -66,7 +66,7 @@ impl ClusterSummary {
                 Mark::Bad
             }
             ClusterState::Quarantined => Mark::Bad,
-            ClusterState::Done | ClusterState::Returned { .. } if self.is_broken() => Mark::Bad,
+            _ if self.is_broken() => Mark::Bad,
             _ if self.reports_error => Mark::Warned,
             ClusterState::Returned { .. } => Mark::Returned,
             ClusterState::Starting
