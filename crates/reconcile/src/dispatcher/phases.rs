@@ -295,6 +295,7 @@ impl Dispatcher {
         } = reconciliation;
         let Some(registered) = self.controllers.get_mut(index) else { return };
         let End { read_error, panicked, is_coming } = end;
+        let is_hub_away = is_hub_away && failure.is_some();
         // A failed write is repeated until it succeeds, so nobody has undone it.
         let failure = failure.or_else(|| registered.undone.record(&key, &written, began, now));
         let undecided = panicked || (read_error.is_some() && !is_coming);

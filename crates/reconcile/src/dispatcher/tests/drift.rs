@@ -86,3 +86,49 @@ fn a_change_that_an_own_write_may_have_caused_is_not_read() {
     harness.after(5);
     assert!(harness.lookups.is_empty());
 }
+
+/// Keeps a Deployment on the spoke.
+struct Holder;
+
+impl Controller for Holder {
+    const NAME: &'static str = "holder";
+    type Primary = Map;
+
+    fn watches<W: Watches>(_: &mut W) {}
+
+    fn plan(_: &object::Key, view: &impl View, _: Timestamp) -> Read<Plan> {
+        let mut plan = Plan::nothing();
+        plan.step(view.object(&deployment())?.is_none().then(|| Action::create(version(0)).on(Site::Spoke)));
+        Ok(plan)
+    }
+}
+
+#[test]
+fn drift_that_follows_each_correction_is_corrected_less_and_less_often() {
+    let mut harness = Harness::on_spoke(|dispatcher| dispatcher.add::<Holder>());
+    harness.listed("ConfigMap", &[map("a")]);
+    harness.after(1);
+    harness.listed("Deployment", &[]);
+    let mut minutes = Vec::new();
+    for _ in 0..20 {
+        let mut corrections = 0;
+        for _ in 0..60 {
+            harness.after(1);
+            for created in std::mem::take(&mut harness.acts) {
+                let Action::Create { object, .. } = created.action() else {
+                    panic!("{:?}", created.action())
+                };
+                let mut object = object.clone();
+                object
+                    .0
+                    .extend([("apiVersion".into(), json!("apps/v1")), ("kind".into(), json!("Deployment"))]);
+                harness.store(created, object);
+                corrections += 1;
+            }
+            harness.deleted("Deployment", "d");
+        }
+        minutes.push(corrections);
+    }
+    assert!(minutes[0] > 5 && minutes[0] <= 15, "{minutes:?}");
+    assert!(minutes[10..].iter().sum::<usize>() <= 4, "{minutes:?}");
+}
