@@ -13,6 +13,8 @@
 //! perform I/O. See `docs/design/addon-sdk.md` for the reasons and `docs/addon-managers.md` for a step-by-step
 //! guide.
 
+#![warn(missing_docs)]
+
 mod addon;
 pub mod agent;
 pub mod command;

@@ -8,6 +8,8 @@
 //! This crate decides nothing. Its only defaults come from the schemas, and its only behavior is conversion
 //! between versions.
 
+#![warn(missing_docs)]
+
 #[macro_use]
 mod kind;
 mod lenient;

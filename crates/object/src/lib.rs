@@ -3,6 +3,8 @@
 //! The crate knows no group, kind or schema, except the merge rules in [`builtin_lists`]. Code that needs more
 //! belongs in `api` (types) or `store` (schemas).
 
+#![warn(missing_docs)]
+
 pub mod builtin_lists;
 pub mod date_time;
 mod diff;

@@ -5,6 +5,8 @@
 //! commands to execute. It does no I/O and reads no clock, so the operator, the agent and the simulator all run
 //! it.
 
+#![warn(missing_docs)]
+
 mod cached;
 mod caches;
 mod controller;
