@@ -30,11 +30,11 @@ kind! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestWorkReplicaSetSpec {
-    /// The work.
+    /// The spec of the work on each cluster.
     #[serde(default)]
     #[schemars(extend("default" = null))]
     pub manifest_work_template: ManifestWorkSpec,
-    /// The placements.
+    /// The placements whose clusters get a work.
     #[schemars(length(min = 1))]
     pub placement_refs: Vec<LocalPlacementReference>,
     /// The order in which the set and its works are deleted.
