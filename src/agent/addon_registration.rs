@@ -111,7 +111,6 @@ fn registrations(
 pub(super) enum Proof {
     /// The driver in the status differs from the one that the agent uses.
     OtherDriver,
-    /// A certificate.
     Certificate,
     /// A token, but the hub has no service account for it yet.
     NoAccount,

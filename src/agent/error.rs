@@ -13,12 +13,7 @@ pub enum JoinError {
     Kubeconfig(String),
     /// An API server rejected a request or could not be reached.
     #[error("cannot {attempt}")]
-    Api {
-        /// The attempt.
-        attempt: &'static str,
-        /// The error.
-        source: kube::Error,
-    },
+    Api { attempt: &'static str, source: kube::Error },
     /// Creating or reading a key or certificate failed.
     #[error("cannot make a certificate request")]
     Pki(#[from] pki::Error),
@@ -27,12 +22,7 @@ pub enum JoinError {
     Certificate(String),
     /// The request was denied, or signing failed.
     #[error("the certificate request {name} was denied: {message}")]
-    Denied {
-        /// The request.
-        name: String,
-        /// The reason.
-        message: String,
-    },
+    Denied { name: String, message: String },
     /// The hub has too many pending requests of the cluster.
     #[error("this cluster already has {0} pending certificate requests on the hub; approve or delete them")]
     TooManyRequests(usize),
@@ -54,31 +44,16 @@ pub enum JoinError {
          give the add-on another install namespace on one of the clusters, or delete the secret if that \
          cluster is gone"
     )]
-    OfAnotherCluster {
-        /// The secret.
-        secret: Key,
-        /// The cluster.
-        cluster: String,
-    },
+    OfAnotherCluster { secret: Key, cluster: String },
     /// Another client manages a definition, without the version that the agent needs.
     #[error("another client manages the definition {name}, which does not serve version {version}")]
-    Definition {
-        /// The definition.
-        name: String,
-        /// The version.
-        version: String,
-    },
+    Definition { name: String, version: String },
     /// A definition was not served in time.
     #[error("the definition {0} is not established")]
     NotEstablished(String),
     /// Writing the identity to its directory failed.
     #[error("cannot write the identity to {directory}")]
-    Files {
-        /// The directory.
-        directory: PathBuf,
-        /// The error.
-        source: std::io::Error,
-    },
+    Files { directory: PathBuf, source: std::io::Error },
     /// The bootstrap kubeconfig changed while the agent was joining.
     #[error("the bootstrap kubeconfig has changed")]
     Moved,

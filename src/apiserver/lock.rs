@@ -24,7 +24,6 @@ pub enum LockError {
     /// Another server uses the data directory.
     #[error("another server uses {path}: process {process}")]
     InUse {
-        /// The directory.
         path: String,
         /// The id of its process.
         process: String,
@@ -34,7 +33,6 @@ pub enum LockError {
     Exposed {
         /// The directory, or a file in it.
         path: String,
-        /// Its permissions.
         mode: u32,
     },
 }

@@ -70,7 +70,6 @@ pub struct ServerOptions {
     pub memory: Option<usize>,
     /// Bearer tokens that are valid while the server runs, with their users.
     pub tokens: BTreeMap<String, User>,
-    /// The clock.
     pub clock: fn() -> Timestamp,
 }
 

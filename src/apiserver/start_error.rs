@@ -13,7 +13,6 @@ pub enum StartError {
     /// Listening on the address failed.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address.
         address: SocketAddr,
         /// The error of the operating system.
         source: std::io::Error,
@@ -24,7 +23,6 @@ pub enum StartError {
     /// A file in the data directory is not usable.
     #[error("cannot use {path}")]
     Data {
-        /// The file.
         path: String,
         /// The error of the operating system.
         source: std::io::Error,
@@ -40,10 +38,5 @@ pub enum StartError {
     Tls(#[source] rustls::Error),
     /// An initial object was rejected.
     #[error("cannot create {object}: {why}")]
-    Object {
-        /// The object.
-        object: String,
-        /// The rejection.
-        why: ApiError,
-    },
+    Object { object: String, why: ApiError },
 }

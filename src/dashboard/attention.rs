@@ -23,7 +23,6 @@ const CAUSE: usize = 300;
 
 /// An entry that needs a person.
 struct Need {
-    /// The urgency.
     state: State,
     /// A title of a few words.
     what: String,

@@ -240,7 +240,6 @@ fn why(condition: &Condition) -> String {
 struct Row<'a> {
     name: &'a str,
     available: bool,
-    /// The problems.
     problems: Vec<String>,
     /// The objects of a work, unhealthy ones first.
     objects: Vec<WorkObject>,

@@ -45,7 +45,6 @@ pub struct StatusRequest {
     pub provider: Provider,
     /// The address of the API; empty for the default on the repository's host.
     pub address: String,
-    /// The repository.
     pub repository: Remote,
     /// The commit id.
     pub commit: String,

@@ -27,7 +27,6 @@ pub enum Error {
     /// The server does not respond, or its response is invalid.
     #[error("cannot reach {url}: {why}; if this persists, check the address and the network")]
     Unreachable {
-        /// The remote.
         url: String,
         /// The message from libgit2.
         why: String,
@@ -35,31 +34,21 @@ pub enum Error {
     /// The server requested credentials and rejected ours.
     #[error("{url} refuses access: {why}; check the credentials Secret and that the repository exists")]
     Auth {
-        /// The remote.
         url: String,
         /// The message from libgit2.
         why: String,
     },
     /// The server did not prove its identity.
     #[error("cannot verify the identity of {url}: {why}")]
-    HostKey {
-        /// The remote.
-        url: String,
-        /// The mismatch.
-        why: String,
-    },
+    HostKey { url: String, why: String },
     /// The remote has no commits.
     #[error("{url} is empty; push a first commit")]
-    Empty {
-        /// The remote.
-        url: String,
-    },
+    Empty { url: String },
     /// The reference does not exist in the remote.
     #[error("{what} does not exist in {url}{known}")]
     MissingRef {
         /// The kind and name of the reference.
         what: String,
-        /// The remote.
         url: String,
         /// Existing names, as a hint; may be empty.
         known: String,
@@ -103,23 +92,18 @@ pub enum Error {
     /// The operation timed out, or the process is stopping.
     #[error("the operation on {url} took longer than allowed and was stopped{}", after(*received))]
     Cancelled {
-        /// The remote.
         url: String,
         /// The received MiB.
         received: u64,
     },
     /// The operation was canceled but does not end.
     #[error("an operation on {url} did not end after it was canceled; retrying with a new mirror")]
-    Abandoned {
-        /// The remote.
-        url: String,
-    },
+    Abandoned { url: String },
     /// The server accepted the connection but rejected the commit.
     #[error(
         "{url} refuses the push to {branch}: {why}; check branch protection, hooks and the rights of the write credentials"
     )]
     PushRejected {
-        /// The remote.
         url: String,
         /// The target branch.
         branch: String,
@@ -130,16 +114,12 @@ pub enum Error {
     #[error(
         "{url} rejects requests of this size (HTTP status 413); raise the limit of the server or its proxy"
     )]
-    RequestTooLarge {
-        /// The remote.
-        url: String,
-    },
+    RequestTooLarge { url: String },
     /// The directory in the branch has files of another owner.
     #[error(
         "{branch} of {url} has {what}; give each hub and each ConfigRepo its own spec.report.path or branch"
     )]
     NotOurs {
-        /// The remote.
         url: String,
         /// The target branch.
         branch: String,
@@ -151,7 +131,6 @@ pub enum Error {
         "{branch} of {url} has a newer report of this ConfigRepo from another hub with the same identity (writer {writer}), such as a copy or a restored backup; stop that hub, or give one of them another spec.report.path; an edit of spec.report makes this hub the writer"
     )]
     Fenced {
-        /// The remote.
         url: String,
         /// The target branch.
         branch: String,
@@ -163,9 +142,7 @@ pub enum Error {
         "{branch} of {url} was deleted, and spec.report.onBranchDeleted is Stop; push {commit} to it again, or set Recreate"
     )]
     BranchDeleted {
-        /// The remote.
         url: String,
-        /// The branch.
         branch: String,
         /// The last pushed commit.
         commit: String,
@@ -175,9 +152,7 @@ pub enum Error {
         "{branch} of {url} no longer contains {commit}, the last pushed commit, and spec.report.onRewritten is Stop; restore the branch, or set Adopt"
     )]
     BranchRewritten {
-        /// The remote.
         url: String,
-        /// The branch.
         branch: String,
         /// The last pushed commit.
         commit: String,
@@ -185,7 +160,6 @@ pub enum Error {
     /// Other clients kept pushing to the same branch.
     #[error("{branch} of {url} moved during each of {attempts} pushes; retrying later")]
     PushContended {
-        /// The remote.
         url: String,
         /// The target branch.
         branch: String,
@@ -211,7 +185,6 @@ pub enum Error {
     /// The server is rate limiting.
     #[error("{url} is rate limiting for {} s: {why}", pause.as_secs())]
     Busy {
-        /// The remote.
         url: String,
         /// The server's message.
         why: String,

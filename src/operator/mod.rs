@@ -84,7 +84,6 @@ pub struct ArgoCd {
 
 /// One of several operators.
 pub struct LeaderCandidate {
-    /// The election.
     pub election: Election,
     /// The client for the leader's work. It sends nothing without leadership.
     pub leader: kube::Client,

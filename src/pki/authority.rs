@@ -44,7 +44,6 @@ pub struct Authority {
 /// A certificate with its key, both in PEM.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The certificate.
     pub certificate: String,
     /// The private key.
     pub key: String,
@@ -62,13 +61,10 @@ pub enum Usage {
 /// The content of a leaf certificate except its key.
 #[derive(Clone, Debug)]
 pub struct Profile<'a> {
-    /// The subject.
     pub subject: Subject,
     /// DNS names and IP addresses.
     pub names: &'a [&'a str],
-    /// The use.
     pub usage: Usage,
-    /// The lifetime.
     pub lifetime: Duration,
 }
 

@@ -39,7 +39,6 @@ pub struct StoredCertificate {
     /// The authorities for clients to trust: the current one first, then the previous one.
     pub authorities: String,
     authority_key: String,
-    /// The certificate.
     pub certificate: String,
     /// The private key.
     pub key: String,

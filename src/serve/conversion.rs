@@ -218,7 +218,6 @@ struct ConversionRequest<'a> {
     objects: &'a RawValue,
 }
 
-/// The response.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConversionReview {

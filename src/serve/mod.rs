@@ -34,7 +34,6 @@ pub type Running = watch::Receiver<Result<Handle, String>>;
 /// An address for health and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// The address.
     pub address: SocketAddr,
     /// True to serve TLS, with a certificate generated at the start that no client can verify. Probes of a
     /// kubelet accept any certificate.

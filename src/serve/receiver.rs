@@ -45,7 +45,6 @@ const SOURCES: usize = 4096;
 /// The address and the certificate of the receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverOptions {
-    /// The address.
     pub listen: SocketAddr,
     /// The file with the certificate, in PEM. The certificate and the key are read for every connection, so
     /// that replacing them takes effect at once.
@@ -59,7 +58,6 @@ pub struct ReceiverOptions {
 pub struct Delivery {
     /// The ConfigRepo in the path.
     pub repo: Key,
-    /// The headers.
     pub headers: HeaderMap,
     /// The unmodified body.
     pub body: Bytes,

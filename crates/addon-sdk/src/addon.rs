@@ -76,9 +76,9 @@ pub enum HubRole {
     CurrentCluster(&'static str),
     /// A Role or ClusterRole, in one namespace for all clusters.
     SingleNamespace {
-        /// The namespace.
+        /// The namespace of the RoleBinding.
         namespace: &'static str,
-        /// The role.
+        /// The Role or ClusterRole to bind to the agent.
         role: RoleRef,
     },
 }
@@ -116,7 +116,7 @@ pub type SignFn = fn(&CertificateSigningRequest, Timestamp) -> Result<Vec<u8>, S
 
 /// An add-on on one cluster, as stored on the hub.
 pub struct Installation<'a> {
-    /// The ManagedClusterAddOn.
+    /// The add-on, from the cluster's namespace on the hub.
     pub addon: &'a ManagedClusterAddOn,
     /// The cluster of the add-on.
     pub cluster: &'a ManagedCluster,

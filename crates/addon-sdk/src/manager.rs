@@ -35,7 +35,7 @@ pub enum Error {
     Kubeconfig {
         /// The file, or the default locations.
         file: String,
-        /// The cause.
+        /// The first line of the loader's error, with its causes.
         why: String,
     },
     /// Another manager has the Lease now.

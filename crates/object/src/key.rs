@@ -21,7 +21,7 @@ impl<K> Kind for K where
 pub struct Key {
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name.
+    /// `metadata.name`.
     pub name: String,
 }
 
@@ -102,7 +102,7 @@ impl Display for Gvk {
 /// A reference to an object: its kind and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// The kind.
+    /// The group, version and kind.
     pub gvk: Gvk,
     /// The namespace and name.
     pub key: Key,

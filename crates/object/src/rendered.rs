@@ -28,7 +28,7 @@ impl Display for Location {
 /// An object that a rendering produced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderedObject {
-    /// The object.
+    /// The object after all transformers.
     pub object: Object,
     /// The location of its start; for a generated object, the location of its generator.
     pub origin: Location,

@@ -45,7 +45,7 @@ pub enum Delta<K> {
 /// An object that exists but does not fit its type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The object.
+    /// Its namespace and name, which are read apart from the rest.
     pub key: Key,
     /// Its labels, if they are readable; they decide which lists include it.
     pub labels: Labels,

@@ -14,7 +14,7 @@ pub struct Event {
     /// A related object, and its uid if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<(ObjectRef, String)>,
-    /// The type.
+    /// `Normal` or `Warning`.
     pub event_type: EventType,
     /// The reason, a CamelCase word.
     pub reason: String,

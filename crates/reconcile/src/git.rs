@@ -81,7 +81,7 @@ pub struct CommitStatus {
     pub commit: String,
     /// The name of the status. Other statuses of the commit are kept.
     pub context: String,
-    /// The state.
+    /// GitLab receives `Failure` as `failed`.
     pub state: CommitState,
     /// A line for people to read.
     pub description: String,

@@ -19,7 +19,7 @@ use object::{Gvk, Key, Kind, Object, Stored, version};
 pub struct WatchedKind {
     /// The API server that serves it.
     pub site: Site,
-    /// The kind.
+    /// The group, version and kind.
     pub gvk: Gvk,
     /// The part of its objects that is read.
     pub representation: Representation,

@@ -34,7 +34,7 @@ pub enum Lookup {
     Pods(PodsQuery),
     /// The warning events about the object with a uid, in a namespace. The answer expires after five seconds.
     Warnings {
-        /// The namespace.
+        /// The namespace of the events.
         namespace: String,
         /// The uid of the object.
         uid: String,
@@ -46,7 +46,7 @@ pub enum Lookup {
 /// A server-side apply in dry-run mode that forces conflicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DryRun {
-    /// The object.
+    /// The object to apply, which exists already.
     pub object: ObjectRef,
     /// The manifest, as JSON.
     pub manifest: String,
@@ -62,7 +62,7 @@ pub struct DryRun {
 /// A selection of pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodsQuery {
-    /// Their namespace.
+    /// The namespace of the pods.
     pub namespace: String,
     /// A non-empty label selector.
     pub selector: String,
@@ -144,7 +144,7 @@ pub struct Gvr {
 /// The resource that serves a kind, like client-go's RESTMapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The kind.
+    /// The group, version and kind.
     pub gvk: Gvk,
     /// The plural name of the resource.
     pub resource: String,

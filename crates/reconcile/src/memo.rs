@@ -55,7 +55,7 @@ type Run = Box<dyn FnOnce(&Cancel) -> Shared + Send>;
 
 /// A computation of a [`Memo`], to run on a separate thread.
 pub struct Computation {
-    /// The ID.
+    /// The dispatcher assigns the result to its request by this ID.
     pub id: u64,
     /// [`Memo::NAME`].
     pub name: &'static str,

@@ -60,7 +60,7 @@ impl Plan {
 /// The API server that an action writes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Site {
-    /// The hub.
+    /// The API server that manages the fleet.
     #[default]
     Hub,
     /// The spoke of the agent.
@@ -95,7 +95,7 @@ pub enum Action {
     Create {
         /// The API server.
         site: Site,
-        /// The object.
+        /// The whole object.
         object: Object,
         /// The user that the request impersonates; `None` for the identity of the process.
         impersonate: Option<String>,
@@ -261,7 +261,7 @@ impl Precondition {
 pub struct StatusWrite {
     /// The API server.
     pub site: Site,
-    /// The object.
+    /// The object whose status to write.
     pub target: ObjectRef,
     /// The object must be unchanged since it was read.
     pub precondition: Precondition,

@@ -31,7 +31,7 @@ pub enum Scope {
 /// A restriction of a collection. Empty fields do not restrict it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Narrowed {
-    /// The namespace.
+    /// The only namespace to list.
     pub namespace: String,
     /// The field selector, as in a query string.
     pub fields: String,

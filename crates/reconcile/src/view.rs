@@ -272,7 +272,7 @@ pub type Read<T> = Result<T, ReadError>;
 pub struct ReadError {
     /// The kind, object or result to read.
     pub what: String,
-    /// The cause.
+    /// The cause, which completes the sentence "cannot read {what}".
     pub why: String,
     /// The kind of the cause.
     pub reason: ReadErrorReason,

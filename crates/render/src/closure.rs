@@ -23,7 +23,6 @@ pub enum PathEntry {
     File(Arc<[u8]>),
     /// A link with this target.
     Link(String),
-    /// A submodule.
     Submodule,
     /// A file that was not read because it exceeds this limit, in bytes.
     Large(usize),

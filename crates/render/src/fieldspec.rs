@@ -13,7 +13,6 @@ type Result<T> = std::result::Result<T, Box<RenderError>>;
 pub(super) enum Create {
     /// Nothing.
     Never,
-    /// A map.
     Map,
     /// An empty scalar with a tag.
     Scalar(Tag),

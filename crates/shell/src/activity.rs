@@ -27,16 +27,10 @@ pub enum ActivityKind<'a> {
         controller: &'static str,
         /// The key for which it was requested.
         key: &'a Key,
-        /// The name.
         name: &'static str,
     },
     /// A write was attempted.
-    Acted {
-        /// The write.
-        act: &'a Act,
-        /// Its outcome.
-        outcome: &'a Outcome,
-    },
+    Acted { act: &'a Act, outcome: &'a Outcome },
     /// A reconciliation ended. Its writes have already been observed.
     Reconciled(&'a ReconcileResult),
 }

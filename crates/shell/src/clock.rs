@@ -1,4 +1,4 @@
-//! The clocks.
+//! The wall clock, and a clock that also counts while the machine is suspended.
 
 use std::time::Duration;
 

@@ -251,7 +251,6 @@ pub(super) fn register_leader(registry: &mut Registry, leads: bool) {
 /// The state of a process at a scrape.
 #[derive(Default)]
 pub(super) struct ProcessState {
-    /// The controllers.
     pub(super) controllers: Vec<ControllerInfo>,
     /// The number of cached objects by kind.
     pub(super) cached: Vec<(Gvk, CachedCount)>,

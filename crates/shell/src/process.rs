@@ -47,7 +47,6 @@ const STUCK: Duration = Duration::from_secs(60);
 
 /// The options of a shell.
 pub struct ShellOptions {
-    /// The hub.
     pub hub: Client,
     /// The spoke of an agent.
     pub spoke: Option<Client>,

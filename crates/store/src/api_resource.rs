@@ -40,7 +40,6 @@ impl GroupResource {
 pub struct ApiResource {
     /// The API group; empty for the core group.
     pub group: String,
-    /// The kind.
     pub kind: String,
     /// The kind of lists.
     pub list_kind: String,
@@ -135,7 +134,6 @@ pub struct Scale {
 /// A column of `kubectl get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The heading.
     pub name: String,
     /// The OpenAPI type of the cells.
     pub type_: String,

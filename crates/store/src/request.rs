@@ -22,7 +22,6 @@ pub struct ResourcePath {
     pub version: String,
     /// The plural name of the resource, such as `deployments`.
     pub resource: String,
-    /// The namespace.
     pub namespace: String,
     /// The name of the object.
     pub name: String,
@@ -113,7 +112,6 @@ pub struct User {
     pub name: String,
     /// The stable ID of the user, if the authenticator knows it.
     pub uid: String,
-    /// The groups.
     pub groups: Vec<String>,
     /// Additional attributes from the authenticator.
     pub extra: std::collections::BTreeMap<String, Vec<String>>,

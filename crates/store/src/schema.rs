@@ -49,17 +49,11 @@ pub enum Type {
     /// No type is declared.
     #[default]
     Any,
-    /// An object.
     Object,
-    /// A list.
     Array,
-    /// A string.
     String,
-    /// An integer.
     Integer,
-    /// A number.
     Number,
-    /// A boolean.
     Boolean,
     /// An integer or a string.
     IntOrString,
@@ -86,9 +80,7 @@ pub struct Checks {
     pub pattern: Option<regex::Regex>,
     /// The named format of a string or number.
     pub format: String,
-    /// The minimum.
     pub minimum: Option<f64>,
-    /// The maximum.
     pub maximum: Option<f64>,
     /// True if the minimum itself is excluded.
     pub exclusive_minimum: bool,

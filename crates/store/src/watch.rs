@@ -75,7 +75,6 @@ impl WatchEventType {
 pub struct WatchEvent {
     /// The type of the event.
     pub type_: WatchEventType,
-    /// The object.
     pub object: Arc<Object>,
 }
 

@@ -19,7 +19,6 @@ const CORE_TAGS: &str = "tag:yaml.org,2002:";
 pub struct MalformedYaml {
     /// The line, counted from 1.
     pub line: u32,
-    /// The reason.
     pub why: String,
 }
 

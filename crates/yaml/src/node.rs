@@ -9,7 +9,6 @@ use crate::limits::VALUE_BYTES;
 pub struct Node {
     /// The line on which it starts, counted from 1; 0 if it is not from a file.
     pub line: u32,
-    /// The value.
     pub value: Value,
     /// The ID of the text that this value shares with other fields of the object, so that changing one changes
     /// all; 0 if it shares none.
@@ -46,9 +45,7 @@ pub struct Entry {
 pub struct Scalar {
     /// The text, without quotes and escapes.
     pub text: String,
-    /// The type.
     pub tag: Tag,
-    /// The style.
     pub style: Style,
 }
 
@@ -61,11 +58,8 @@ pub enum Tag {
     Null,
     /// `true` and `false`.
     Bool,
-    /// An integer.
     Int,
-    /// A number.
     Float,
-    /// A string.
     Str,
     /// A date or time, read as a string.
     Timestamp,

@@ -25,7 +25,6 @@ pub enum JournalError {
     Io {
         /// The failed attempt.
         attempt: &'static str,
-        /// The file.
         path: String,
         /// The error of the operating system.
         source: std::io::Error,
@@ -33,7 +32,6 @@ pub enum JournalError {
     /// A synced line is damaged.
     #[error("{path} is damaged at line {line}: {why}")]
     Damaged {
-        /// The file.
         path: String,
         /// The line number, starting at 1.
         line: usize,

@@ -21,7 +21,6 @@ pub enum Refusal {
     /// The signature was made for another purpose than git.
     #[error("its signature by {signer} is for {namespace:?}, not for \"git\"")]
     WrongNamespace {
-        /// The key.
         signer: String,
         /// The namespace of the SSH signature.
         namespace: String,
@@ -32,7 +31,6 @@ pub enum Refusal {
     /// The key or the signature has expired.
     #[error("it is signed by {signer}, which expired at {at}")]
     Expired {
-        /// The key.
         signer: String,
         /// The end of its validity.
         at: Timestamp,
@@ -40,19 +38,13 @@ pub enum Refusal {
     /// The key or the signature is not yet valid.
     #[error("it is signed by {signer}, which is valid from {at} on")]
     NotYetValid {
-        /// The key.
         signer: String,
         /// The start of its validity.
         at: Timestamp,
     },
     /// The key may not sign.
     #[error("it is signed by {signer}, which {why}")]
-    NotForSigning {
-        /// The key.
-        signer: String,
-        /// The reason.
-        why: String,
-    },
+    NotForSigning { signer: String, why: String },
     /// The signed name of the tag is another one.
     #[error("its signed name is {0:?}")]
     OtherName(String),

@@ -17,7 +17,7 @@ pub(super) struct ResourceSpans {
     pub(super) scope_spans: Vec<ScopeSpans>,
 }
 
-/// The process.
+/// The process that emits the spans.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -33,7 +33,7 @@ pub(super) struct ScopeSpans {
     pub(super) spans: Vec<Span>,
 }
 
-/// The library.
+/// The library that the spans belong to.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct InstrumentationScope {
     #[prost(string, tag = "1")]

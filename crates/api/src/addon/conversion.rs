@@ -41,7 +41,7 @@ pub enum Unconvertible {
     Malformed {
         /// Kind of the object.
         kind: String,
-        /// The reason.
+        /// The message from serde.
         why: String,
     },
 }

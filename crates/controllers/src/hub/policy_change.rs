@@ -37,7 +37,6 @@ pub enum PolicyChange {
     Patch {
         /// The policy that was read.
         policy: RolloutPolicy,
-        /// The patch.
         patch: Value,
     },
     /// A new policy.

@@ -14,9 +14,7 @@ use object::Key;
 /// A revision on the clusters of a placement, and the effect of reverting it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// The placement.
     pub placement: Key,
-    /// The revision.
     pub revision: Hash,
     /// The display name of the revision.
     pub named: String,

@@ -24,7 +24,6 @@ use object::{Key, Kind, Metadata as _};
 /// The contents of an add-on's configurations on one cluster.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// The template.
     pub template: AddOnTemplateSpec,
     /// The deployment configuration.
     pub config: Option<AddOnDeploymentConfigSpec>,

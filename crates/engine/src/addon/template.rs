@@ -76,7 +76,6 @@ pub enum TemplateError {
     Shape {
         /// The resource and name of the workload, and the container if it is a container field.
         workload: String,
-        /// The field.
         field: &'static str,
         /// The expected value.
         wanted: &'static str,

@@ -19,7 +19,6 @@ pub struct InstalledObjects<'a> {
     pub registration: Option<&'a Object>,
     /// The Deployment of the work agent, or of the combined agent.
     pub work: Option<&'a Object>,
-    /// The secrets.
     pub secrets: Secrets<'a>,
 }
 

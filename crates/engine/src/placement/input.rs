@@ -18,13 +18,11 @@ pub const MAX_STEPS: u64 = 2_000_000;
 /// The input for scheduling one placement.
 #[derive(Clone, Copy, Debug)]
 pub struct ScheduleInput<'a> {
-    /// The placement.
     pub placement: &'a Placement,
     /// The existing cluster sets that are bound to its namespace, by name.
     pub bound: &'a [Arc<ManagedClusterSet>],
     /// The published decisions of the placement.
     pub decisions: &'a [Arc<PlacementDecision>],
-    /// The clusters.
     pub fleet: &'a Fleet,
     /// The maximum number of steps of CEL expressions for all clusters together; see
     /// [`filter::cel`](super::filter::cel).

@@ -18,7 +18,6 @@ pub(crate) const SLICE: usize = 100;
 /// A cluster that belongs in the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DecidedCluster {
-    /// The cluster.
     pub id: Id,
     /// The index of its named group, or the number of named groups if it is in none.
     pub group: usize,

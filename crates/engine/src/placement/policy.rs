@@ -24,7 +24,6 @@ const MAX_NAME: usize = 63;
 pub struct Misconfigured {
     /// The filter that rejected the spec, by OCM's name; empty for everything else.
     pub plugin: &'static str,
-    /// The problem.
     pub message: String,
 }
 

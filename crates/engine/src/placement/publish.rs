@@ -46,7 +46,6 @@ pub struct DecisionLabels {
 /// A desired slice.
 #[derive(Clone, Copy, Debug)]
 pub struct DesiredSlice<'a> {
-    /// The slice.
     pub slice: &'a Slice,
     /// True if its entries differ from the published ones.
     pub changed: bool,

@@ -26,7 +26,6 @@ pub struct PublishedSlice {
     pub group: String,
     /// True if its list of clusters was ever written.
     pub is_written: bool,
-    /// Its clusters.
     pub members: Vec<Id>,
     /// The nonempty reasons of entries.
     pub reasons: BTreeMap<Id, String>,

@@ -105,7 +105,6 @@ impl WorkRecord {
 /// A desired work of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct DesiredWork<'a> {
-    /// The set.
     pub set: &'a ManifestWorkReplicaSet,
     /// The [`owner_label`] of the set.
     pub owner: &'a str,
@@ -113,7 +112,6 @@ pub struct DesiredWork<'a> {
     pub placement: &'a str,
     /// The template that is assigned to the cluster.
     pub spec: &'a ManifestWorkSpec,
-    /// The annotations.
     pub record: &'a WorkRecord,
     /// The requirement for its success.
     pub needs: SuccessNeeds,

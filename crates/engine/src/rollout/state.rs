@@ -76,10 +76,7 @@ pub enum Wait {
         policies: Vec<String>,
     },
     /// The revision is quarantined.
-    Quarantine {
-        /// The revision.
-        revision: Hash,
-    },
+    Quarantine { revision: Hash },
     /// Too many clusters have failed.
     Breach(Breach),
     /// A freeze window is open.

@@ -10,7 +10,6 @@ use object::Key;
 /// The input of a plan, in addition to the commit.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncInput<'a> {
-    /// The ConfigRepo.
     pub repo: &'a Key,
     /// The objects that the ConfigRepo currently owns.
     pub inventory: &'a Inventory,
@@ -53,7 +52,6 @@ pub struct Withheld {
 /// may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimant {
-    /// The ConfigRepo.
     pub repo: Key,
     /// True if the hub refuses its writes.
     pub is_forbidden: bool,

@@ -17,7 +17,6 @@ use super::desired::short_hex;
 pub struct ObjectId {
     /// The API group.
     pub group: String,
-    /// The kind.
     pub kind: String,
     /// The namespace and name.
     pub key: Key,

@@ -11,7 +11,6 @@ use object::{Key, Object, ObjectRef};
 /// An object that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terminating {
-    /// The object.
     pub object: ObjectRef,
     /// The time of the deletion; `None` if the object is deleted now.
     pub since: Option<Timestamp>,
@@ -36,7 +35,6 @@ impl Terminating {
 /// An object that matches the commit but is unhealthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhealthy {
-    /// The object.
     pub object: ObjectRef,
     /// The health of the object.
     pub health: ObjectHealth,
@@ -45,7 +43,6 @@ pub struct Unhealthy {
 /// A server-side apply of one object of the commit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply<'a> {
-    /// The object.
     pub desired: &'a DesiredObject,
     /// The stage of the object.
     pub stage: u8,
@@ -194,7 +191,6 @@ impl SyncPlan<'_> {
 /// A deletion of an object, which requires the uid that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The object.
     pub target: ObjectRef,
     /// The uid of the object.
     pub uid: String,
@@ -205,7 +201,6 @@ pub struct Deletion {
 /// A transfer of an object to another owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandOver {
-    /// The object.
     pub target: ObjectRef,
     /// The uid of the object.
     pub uid: String,

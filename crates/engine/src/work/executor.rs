@@ -5,7 +5,6 @@ use api::work::v1::{ExecutorServiceAccount, ExecutorSubject, ExecutorSubjectType
 /// The subject with whose permissions a manifest is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Executor {
-    /// The agent.
     Agent,
     /// A service account of the cluster.
     ServiceAccount {

@@ -54,7 +54,6 @@ pub enum ObjectRemoval {
     Forget,
     /// No write, and the entry is kept: the object is being deleted.
     Wait,
-    /// A deletion.
     Delete,
     /// The owner references without the work's. The object is kept, with or without another owner.
     Release(Vec<serde_json::Value>),

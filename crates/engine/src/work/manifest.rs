@@ -16,7 +16,6 @@ use object::{Gvk, Object, ObjectRef};
 pub struct Wanted {
     /// The index of the manifest in the work, and its resource.
     pub meta: ManifestResourceMeta,
-    /// The manifest.
     pub object: Object,
     /// The reference of the object that the manifest defines.
     pub reference: ObjectRef,

@@ -43,9 +43,9 @@ pub enum Operation {
 /// An owner of fields: a manager, an operation, a version and a subresource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
-    /// The operation.
+    /// Apply and update have separate entries, even under one name.
     pub operation: Operation,
-    /// The name.
+    /// `manager` in `managedFields`.
     pub name: String,
     /// The `apiVersion` of its field names. Only updates have a separate entry for each version.
     pub api_version: String,
@@ -117,7 +117,7 @@ pub struct Applying<'v> {
 pub struct Conflict {
     /// The other owner.
     pub manager: Manager,
-    /// The fields.
+    /// Its fields among those that the apply would change.
     pub fields: FieldSet,
 }
 

@@ -17,7 +17,7 @@ pub struct Selector {
 pub struct Requirement {
     /// The label key.
     pub key: String,
-    /// The comparison.
+    /// The operator in `matchExpressions`, or its equivalent in a text selector.
     pub operator: Operator,
     /// The values: any number for `In` and `NotIn`, sorted; one for `GreaterThan` and `LessThan`; none otherwise.
     pub values: Vec<String>,

@@ -110,7 +110,7 @@ pub struct ReconcileResult {
     pub controller_id: usize,
     /// The name of the controller.
     pub controller: &'static str,
-    /// The key.
+    /// The key that was reconciled.
     pub key: Key,
     /// The start of the reconciliation.
     pub began: Timestamp,

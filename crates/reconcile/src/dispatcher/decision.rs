@@ -33,7 +33,7 @@ pub struct Planning<'a> {
     pub key: &'a Key,
     /// The input of the plan.
     pub view: &'a Caches,
-    /// The plan.
+    /// The plan, before any of it is executed.
     pub plan: &'a Plan,
     snapshot: &'a Snapshot,
     planner: fn(&Key, &Snapshot, Timestamp) -> Read<Plan>,

@@ -90,7 +90,7 @@ pub(super) enum Deciding {
 /// The state of a registered controller, for metrics and health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerInfo {
-    /// The name.
+    /// The `controller` label of its metrics and logs.
     pub name: &'static str,
     /// The reporting controller of its events.
     pub reporter: &'static str,

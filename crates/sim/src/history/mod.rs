@@ -71,7 +71,6 @@ pub enum HistoryEvent {
         cluster: u8,
         /// The config maps, one bit each.
         maps: u8,
-        /// Their content.
         value: u8,
     },
     /// A person applies or deletes the replica set.

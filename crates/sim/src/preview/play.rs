@@ -48,7 +48,6 @@ const APPROVAL_OF_HUB: &str = "VALUE from status.heldDeletions.approval once the
 /// A commit of a ConfigRepo.
 #[derive(Clone, Debug)]
 pub struct ProposedCommit {
-    /// The ConfigRepo.
     pub repo: Key,
     /// The commits to apply first, by ConfigRepo. A ConfigRepo without one keeps its current state.
     pub base: BTreeMap<Key, Arc<Checkout>>,

@@ -39,7 +39,6 @@ const MAX_QUESTIONS: usize = 256;
 pub(super) struct Question {
     /// The namespace and name of a service account; `None` for the user of the request.
     pub(super) service_account: Option<(String, String)>,
-    /// The verb.
     pub(super) verb: String,
     /// The object or path to check.
     pub(super) on: On,

@@ -8,7 +8,6 @@ use object::Object;
 /// A column whose cells are computed from the object and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct PrinterColumn {
-    /// The heading.
     pub name: &'static str,
     /// The OpenAPI format of the cells; `name` for the name of the object.
     pub format: &'static str,

@@ -133,7 +133,6 @@ impl AddOnRollouts {
 
 /// The rollout of an add-on on the clusters of one placement.
 pub struct PlacementRollout {
-    /// The placement.
     pub placement: Key,
     /// The revision that is rolled out.
     pub revision: Hash,

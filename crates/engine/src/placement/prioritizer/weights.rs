@@ -9,7 +9,6 @@ use api::cluster::v1beta1::{
 /// A prioritizer and its weight in a placement.
 #[derive(Debug)]
 pub struct Weighted {
-    /// The prioritizer.
     pub prioritizer: &'static Prioritizer,
     /// The score to read, for the add-on prioritizer.
     pub add_on: Option<ScoreKey>,

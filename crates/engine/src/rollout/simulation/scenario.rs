@@ -141,7 +141,6 @@ pub enum ScenarioError {
         at: String,
         /// `cluster` or `group`.
         what: &'static str,
-        /// The name.
         name: String,
     },
 }

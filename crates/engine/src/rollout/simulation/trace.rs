@@ -34,7 +34,6 @@ pub struct Trace {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// The time.
     pub at: Timestamp,
     /// Descriptions of the events.
     pub happened: Vec<String>,

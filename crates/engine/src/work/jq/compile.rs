@@ -21,7 +21,6 @@ pub(super) enum Expr {
     Identity,
     /// `..`
     Recurse,
-    /// A literal.
     Constant(Value),
     /// `a[b]` or `a.b`; the key is a value of the input. The flag suppresses errors (`?`).
     Index(Box<Expr>, Box<Expr>, bool),

@@ -16,7 +16,6 @@ use object::steps::{OutOfSteps, StepsLeft};
 /// The path to a value in the object.
 #[derive(Clone)]
 enum Origin<'a> {
-    /// The object.
     Root,
     /// A field or item of another value.
     Below(Rc<(Origin<'a>, FieldStep<'a>)>),
