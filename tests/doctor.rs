@@ -277,10 +277,7 @@ async fn a_kind_that_the_operator_may_not_list_is_named_until_it_may() {
         "cannot read ConfigMap: configmaps is forbidden: User \"{account}\" cannot list resource \"configmaps\""
     );
     assert!(finding["message"].as_str().unwrap().contains(&named), "{finding}");
-    assert!(
-        finding["advice"].as_str().unwrap().contains("docs/how-to.md#permissions-for-more-kinds"),
-        "{finding}"
-    );
+    assert!(finding["advice"].as_str().unwrap().contains("docs/permissions.md"), "{finding}");
 
     let verbs = ["get", "list", "watch", "create", "patch", "delete"];
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);

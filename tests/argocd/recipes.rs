@@ -1,4 +1,4 @@
-//! The objects shown in docs/argocd.md, used unchanged on a simulated hub.
+//! The objects shown in the pages about Argo CD, used unchanged on a simulated hub.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,14 +21,17 @@ use store::{Patch, ResourcePath, WriteOptions};
 use super::argo_cd::argo_cd;
 use crate::docs::blocks;
 
-/// Fields that exist in only one of the page's two ApplicationSets.
+/// The pages with objects. docs/argocd-health.md shows none.
+const PAGES: [&str; 3] = ["docs/argocd.md", "docs/argocd-clusters.md", "docs/argocd-pull.md"];
+
+/// Fields that exist in only one of the two ApplicationSets.
 pub(super) const BY_CLUSTER_DECISION: &str = "/spec/generators/0/clusterDecisionResource/name";
 pub(super) const BY_PLACEMENT_DECISIONS: &str = "/spec/generators/0/clusterDecisionResource/labelSelector";
 
-/// Returns the objects on the page.
+/// Returns the objects on the pages.
 fn objects() -> Vec<Value> {
-    let blocks = blocks("docs/argocd.md").into_iter().filter(|block| block.text.starts_with("apiVersion:"));
-    blocks.map(|block| serde_saphyr::from_str(&block.text).unwrap()).collect()
+    let found = PAGES.into_iter().flat_map(blocks).filter(|block| block.text.starts_with("apiVersion:"));
+    found.map(|block| serde_saphyr::from_str(&block.text).unwrap()).collect()
 }
 
 /// Returns the only object of a kind that has a field.
@@ -67,10 +70,10 @@ fn a_test_reads_every_object_of_argo_cd_that_the_page_shows() {
         .collect();
     let read = [
         shown("Application", "/spec/ignoreDifferences/0/managedFieldsManagers"),
+        shown("Application", "/spec/ignoreDifferences/0/jsonPointers"),
         shown("ApplicationSet", BY_CLUSTER_DECISION),
         shown("ApplicationSet", BY_PLACEMENT_DECISIONS),
         shown("Application", "/metadata/labels"),
-        shown("Application", "/spec/ignoreDifferences/0/jsonPointers"),
     ];
     assert_eq!(of_argo_cd, read);
 }

@@ -1,14 +1,16 @@
-//! Sections of the how-to that contain objects to copy.
+//! Guides that contain objects to copy.
 
 use super::{ADDON, User};
 use crate::docs::blocks;
 
-const PAGE: &str = "docs/how-to.md";
+const PAGES: [&str; 2] = ["docs/canaries.md", "docs/several-hubs.md"];
 
-/// Returns the objects of a section, given their first words.
-fn objects(start: &str) -> String {
-    let section = blocks(PAGE).into_iter().map(|block| block.text).find(|text| text.contains(start));
-    section.unwrap_or_else(|| panic!("{PAGE} has no block with {start:?}"))
+/// Returns the block that contains some words.
+fn objects(words: &str) -> String {
+    let mut texts = PAGES.into_iter().flat_map(blocks).map(|block| block.text);
+    texts
+        .find(|text| text.contains(words))
+        .unwrap_or_else(|| panic!("{PAGES:?} have no block with {words:?}"))
 }
 
 /// Returns the only block of commands that contains some words, rewritten for another add-on.
@@ -63,7 +65,7 @@ impl User {
     }
 }
 
-/// Canaries, rollbacks and approvals with the objects from the how-to. The canary goes first; if there is none,
+/// Canaries, rollbacks and approvals with the objects from the guide. The canary goes first; if there is none,
 /// nothing waits for it. A failing version is rolled back automatically, and a late one when a person undoes it,
 /// even during a freeze. Each group waits for an approval.
 #[test]
@@ -120,7 +122,7 @@ fn canaries_rollbacks_and_approvals_are_as_the_how_to_says_on_real_nodes() {
     user.run("kubectl delete rolloutpolicy everything logging; kubectl label managedcluster c1 canary-");
 }
 
-/// Two hubs follow one repository as in the how-to, each with its own overlay: a commit reaches one of them, and
+/// Two hubs follow one repository as in the guide, each with its own overlay: a commit reaches one of them, and
 /// both report on one branch. A namespace gets profiles of the clusters whose set it binds.
 #[test]
 fn two_hubs_share_a_repository_on_real_nodes() {

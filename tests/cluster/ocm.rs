@@ -112,7 +112,7 @@ impl User {
     }
 }
 
-/// Each of OCM's controllers is replaced by ours as in the how-to, then comes back. The pods of an add-on keep
+/// Each of OCM's controllers is replaced by ours as in the guide, then comes back. The pods of an add-on keep
 /// running each time, and each side rolls out the next commit.
 #[test]
 fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
@@ -120,7 +120,7 @@ fn ocms_controllers_give_way_one_by_one_and_come_back_on_real_nodes() {
     user.installs_ocm();
     let mut page = Reader::new(
         &user,
-        "docs/how-to.md",
+        "docs/from-ocm.md",
         &[("registry.example.com/wheelwright:0.1.0", "wheelwright:0.1.0 --git-hosts $GIT")],
     );
     let nothing_twice = "but make none of this operator's decisions";

@@ -119,7 +119,7 @@ fn the_tutorial_ends_with_clusters_that_follow_a_repository_on_real_nodes() {
     page.ends();
 }
 
-/// A tenant as in the how-to: a team's ConfigRepo applies what its service account may write, and a commit with
+/// A tenant as in the guide: a team's ConfigRepo applies what its service account may write, and a commit with
 /// anything else is rejected as a whole.
 #[test]
 fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
@@ -127,7 +127,7 @@ fn a_tenant_applies_what_its_service_account_may_write_on_real_nodes() {
     user.run("wheelwright install --image wheelwright:0.1.0 --git-hosts $GIT");
     let mut page = Reader::new(
         &user,
-        "docs/how-to.md",
+        "docs/tenants.md",
         &[(
             "url: https://git.example.com/team-a/fleet.git",
             "url: https://$GIT/tenant.git, secretRef: {name: authority}",

@@ -16,7 +16,7 @@ impl User {
     }
 }
 
-/// The hub is lost, and its etcd is restored from a backup as in the how-to. The operator starts and follows the
+/// The hub is lost, and its etcd is restored from a backup as in the guide. The operator starts and follows the
 /// newest commit again while the pods on the spokes keep running, and the next commit reaches them.
 #[test]
 fn a_hub_comes_back_from_a_backup_on_real_nodes() {
@@ -40,7 +40,7 @@ fn a_hub_comes_back_from_a_backup_on_real_nodes() {
     user.arrives("3");
 }
 
-/// Workloads move off a cluster with `wheelwright migrate` as in the how-to: an add-on on one cluster starts on
+/// Workloads move off a cluster with `wheelwright migrate` as in the guide: an add-on on one cluster starts on
 /// the other one before it leaves the first. `--undo` removes the taint.
 #[test]
 fn workloads_move_off_a_cluster_on_real_nodes() {

@@ -276,8 +276,8 @@ async fn start(hub: &Cluster, dir: &Path, below: &str, block: &Block, says: &str
 }
 
 #[test]
-fn every_controller_changes_sides_in_a_row_of_the_how_to() {
-    let page = std::fs::read_to_string(format!("{ROOT}/docs/how-to.md")).unwrap();
+fn every_controller_changes_sides_in_a_row_of_its_guide() {
+    let page = std::fs::read_to_string(format!("{ROOT}/docs/from-ocm.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| `cluster-manager-"));
     let mut named: Vec<&str> = rows.flat_map(|row| row.split('`').skip(3).step_by(2)).collect();
     let begin = page.split_once("\n  --controllers=").unwrap().1.split_whitespace().next().unwrap();

@@ -7,6 +7,14 @@ use super::ROOT;
 use crate::tidy::{is_test, production, sources};
 use api::names::work_reasons;
 
+/// The pages with the reasons of ConfigRepos, and of other kinds.
+const PAGES: &[&str] = &["docs/conditions.md", "docs/conditions-of-git.md"];
+const OBJECT_PAGES: &[&str] = &[
+    "docs/conditions-of-addons.md",
+    "docs/conditions-of-clusters.md",
+    "docs/conditions-of-klusterlets.md",
+    "docs/conditions-of-works.md",
+];
 /// Directories and files that set the reasons of conditions.
 const SOURCES: &[&str] = &[
     "crates/api/src/names/approval_reasons.rs",
@@ -192,11 +200,12 @@ fn reasons(source: &str) -> BTreeSet<String> {
     found.map(|(_, word)| word.to_owned()).collect()
 }
 
-/// Returns the words in the first column of a table.
-fn explained(page: &str) -> BTreeSet<String> {
-    let page = std::fs::read_to_string(format!("{ROOT}/{page}")).unwrap();
+/// Returns the words in the first column of the tables on some pages.
+fn explained(pages: &[&str]) -> BTreeSet<String> {
+    let text: String =
+        pages.iter().map(|page| std::fs::read_to_string(format!("{ROOT}/{page}")).unwrap()).collect();
     let cells =
-        page.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next().map(str::to_owned));
+        text.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next().map(str::to_owned));
     cells
         .flat_map(|cell| cell.split('`').filter(|word| is_word(word)).map(str::to_owned).collect::<Vec<_>>())
         .collect()
@@ -240,7 +249,7 @@ fn every_reason_of_clusters_placements_addons_and_works_is_explained() {
     used.extend(
         [work_reasons::FAILED, work_reasons::REJECTED, work_reasons::IGNORED_FIELDS].map(str::to_owned),
     );
-    assert_eq!(explained("docs/conditions-of-objects.md"), used);
+    assert_eq!(explained(OBJECT_PAGES), used);
 }
 
 #[test]
@@ -254,20 +263,15 @@ fn every_reason_of_an_event_is_explained() {
         assert!(!found.is_empty(), "no reason in {file}");
         used.extend(found);
     }
-    assert_eq!(explained("docs/events.md"), used);
+    assert_eq!(explained(&["docs/events.md"]), used);
 }
 
 #[test]
 fn every_reason_of_a_config_repo_is_explained() {
-    let page = std::fs::read_to_string(format!("{ROOT}/docs/conditions.md")).unwrap();
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    let explained: BTreeSet<String> = rows.map(str::to_owned).collect();
+    let explained = explained(PAGES);
     let used: BTreeSet<String> =
         files().iter().flat_map(|file| reasons(&std::fs::read_to_string(file).unwrap())).collect();
     let missing: Vec<_> = used.difference(&explained).collect();
     let gone: Vec<_> = explained.difference(&used).collect();
-    assert!(
-        missing.is_empty() && gone.is_empty(),
-        "docs/conditions.md lacks {missing:?} and explains {gone:?}"
-    );
+    assert!(missing.is_empty() && gone.is_empty(), "{PAGES:?} lack {missing:?} and explain {gone:?}");
 }

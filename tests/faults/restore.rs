@@ -1,4 +1,4 @@
-//! The disaster recovery in docs/how-to.md, using the commands on the page.
+//! The disaster recovery in docs/disaster-recovery.md, using the commands on the page.
 
 use super::chain::CLUSTERS;
 use super::fleet::Fleet;
@@ -6,7 +6,7 @@ use crate::docs::{blocks, link, link_programs, run};
 use crate::kube::built;
 use crate::wait::eventually;
 
-const PAGE: &str = "docs/how-to.md";
+const PAGE: &str = "docs/disaster-recovery.md";
 const OPERATOR: [&str; 4] = ["deployment", "wheelwright-operator", "-n", "wheelwright-system"];
 const REPO: [&str; 4] = ["configrepo", "fleet", "-n", "gitops"];
 

@@ -179,7 +179,10 @@ fn every_test_that_a_page_about_threats_names_exists() {
         ("docs/hazards.md", 50),
         ("docs/security.md", 15),
         ("docs/threats.md", 50),
+        ("docs/threats-hub.md", 50),
         ("docs/scenarios.md", 20),
+        ("docs/scenarios-addons.md", 20),
+        ("docs/scenarios-programs.md", 20),
     ];
     for (page, at_least) in pages {
         let text = std::fs::read_to_string(root().join(page)).unwrap();

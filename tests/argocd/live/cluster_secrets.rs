@@ -33,7 +33,8 @@ const ADDRESS: &str = "api.example.com:6443";
 fn placement() -> Value {
     let mut placement = shown("Placement", "/spec");
     let asks = "gitops.wheelwright.dev/cluster-secrets";
-    let block = blocks("docs/argocd.md").into_iter().find(|block| block.text.contains(asks)).unwrap();
+    let block =
+        blocks("docs/argocd-clusters.md").into_iter().find(|block| block.text.contains(asks)).unwrap();
     json_patch::merge(&mut placement, &serde_saphyr::from_str(&block.text).unwrap());
     assert_eq!(placement["metadata"]["annotations"][asks], ACCOUNT);
     placement

@@ -1,5 +1,5 @@
 //! ApplicationSets generate an Application for each cluster of a Placement, using both generators from
-//! docs/argocd.md.
+//! docs/argocd-clusters.md.
 
 use std::collections::BTreeSet;
 

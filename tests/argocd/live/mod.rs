@@ -290,7 +290,7 @@ fn run_operator(kubectl: &Kubectl, dir: &Directory) -> Running {
     start_operator(kubectl, &dir.path(OPERATOR), &dir.path(""), free_port(), &["--local-repositories"])
 }
 
-/// Installs the chart with the values from docs/argocd.md.
+/// Installs the chart with the values from the pages about Argo CD.
 fn install_operator(cluster: &Cluster) {
     let rules = json!([{"apiGroups": ["", "apps", "rbac.authorization.k8s.io"],
         "resources": ["configmaps", "secrets", "deployments", "clusterroles"],

@@ -2,7 +2,7 @@
 //!
 //! The agent reads pods only while a workload is unhealthy, and events only if the pods do not explain enough.
 //! The reason becomes the condition `PodsReady` of the manifest. OCM's hub ignores it, and OCM's agent does not
-//! set it. See docs/design/works.md#reasons-of-pods.
+//! set it. See docs/design/works-pods.md.
 
 use serde_json::Value;
 

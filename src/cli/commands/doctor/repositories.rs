@@ -134,10 +134,7 @@ fn condition(repo: &ConfigRepo) -> Finding {
     if !ready.is_true() {
         let message = format!("{key}: {}: {message}", ready.reason);
         let advice = match ready.reason.as_str() {
-            "Forbidden" => {
-                "grant the permission that the message names (docs/how-to.md#permissions-for-more-kinds)"
-                    .into()
-            }
+            "Forbidden" => "grant the permission that the message names (docs/permissions.md)".into(),
             _ => format!("kubectl describe configrepo {} -n {}", key.name, key.namespace),
         };
         return Finding::bad(CHECK, message, advice);

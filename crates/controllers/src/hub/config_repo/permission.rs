@@ -31,7 +31,7 @@ fn refusal(object: &Arc<DesiredObject>, view: &impl View) -> Option<Problem> {
     let error = view.observed(&object.reference).err()?;
     let message = format!(
         "{error}; the operator needs get, list and watch of each kind that a repository applies, and \
-         docs/how-to.md#permissions-for-more-kinds says how to grant them"
+         docs/permissions.md says how to grant them"
     );
     let problem = Problem { reason: FORBIDDEN, message, origin: object.origin.clone() };
     (error.reason == ReadErrorReason::Failed).then_some(problem)

@@ -32,7 +32,7 @@ fn a_commit_with_a_kind_that_may_not_be_listed_is_refused_with_kind_verb_and_ide
         let start =
             format!("Stalled Forbidden: cannot apply 000000000000: cannot read Deployment.apps: {REFUSAL}; ");
         assert!(message.starts_with(&start), "{message}");
-        assert!(message.contains("docs/how-to.md#permissions-for-more-kinds"), "{message}");
+        assert!(message.contains("docs/permissions.md"), "{message}");
         assert!(message.ends_with("(web.yaml:1); nothing has been applied yet"), "{message}");
         let ready = hub.status().conditions.into_iter().find(|one| one.type_ == "Ready").unwrap();
         assert_eq!((ready.is_false(), ready.reason.as_str()), (true, "Forbidden"));
