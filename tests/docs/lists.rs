@@ -64,6 +64,7 @@ pub(super) const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo install", "no test runs it; the tests have built the program"),
     ("README.md", "make test", "it is what runs this test"),
     ("README.md", "wheelwright crds |", "this hub has the operator already; helm:: runs it"),
+    ("docs/choose.md", "make demo", "a step of .ci/run"),
     ("docs/tutorial.md", "make demo", "a step of .ci/run"),
     ("docs/tutorial.md", "cargo install", "no test runs it; the tests have built the program"),
     (
