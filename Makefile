@@ -26,6 +26,10 @@ lint: ## Check format, lints, and the dependencies
 	tests/pure
 	tests/deny
 
+.PHONY: book
+book: ## Build the docs as a book, and check its links
+	@tests/book/build
+
 .PHONY: mutants
 mutants: ## Change the safety core piece by piece and list the changes that no test notices; takes half an hour
 	@tests/mutants
